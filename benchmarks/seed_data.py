@@ -51,7 +51,7 @@ def seed(sessions: int, turns: int, callback_url: str = "") -> dict[str, Any]:
     with transaction.atomic():
         _fill(long_session, turns)
     return {
-        "api_key": create_api_key(user, "benchmark").key,
+        "api_key": create_api_key(user, "benchmark", scopes=["all"]).key,
         "cookie": f"{settings.SESSION_COOKIE_NAME}={_log_in(user)}",
         "sender_id": str(user.pk),
         "sessions": [{"id": str(session.pk), "key": session.key} for session in opened],

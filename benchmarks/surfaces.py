@@ -24,8 +24,7 @@ class HubViewer(GatewayViewer):
     """A client of the SignalR hub that follows one session, over a WebSocket without negotiation."""
 
     async def open(self) -> None:
-        path = f"/hubs/chat?access_token={self.api_key}"
-        self._socket = await WebSocket.open(self.address, path, {}, self._on_text)
+        self._socket = await WebSocket.open(self.address, "/hubs/chat", self.api_headers, self._on_text)
         resume = {"type": 1, "invocationId": "0", "target": "Resume", "arguments": [self.session_id]}
         for record in ({"protocol": "json", "version": 1}, resume):
             self._socket.send_text((json.dumps(record) + _END_OF_RECORD).encode())

@@ -29,6 +29,7 @@ from audit_app.models import AuditEntry
 from komand import data_folder, health
 from komand.settings import env
 from sessions_app.channels import open_access
+from tools_app.sandbox import python_process
 from tools_app.secrets import vault
 
 _PROBE_SECONDS = 5
@@ -59,6 +60,7 @@ def examine() -> Iterator[Finding]:
         _broker,
         _processes,
         _static,
+        _python_tool,
         _audit_log,
         _providers,
         _channels,
@@ -150,12 +152,31 @@ def _static() -> Iterator[Finding]:
     )
 
 
+def _python_tool() -> Iterator[Finding]:
+    if not settings.KOMAND_PYTHON_TOOL:
+        yield Finding("python tool", True, "off")
+        return
+    try:
+        isolation = python_process.examine()
+        problem = isolation.lacks
+    except python_process.NotIsolated as error:
+        problem = str(error)
+    if not problem:
+        granted = ", ".join(f"{name} {value}" for name, value in isolation.granted.items())
+        yield Finding("python tool", True, f"the kernel denies {', '.join(isolation.held)} ({granted})")
+    elif settings.KOMAND_PYTHON_UNISOLATED:
+        yield Finding("python tool", True, f"runs code unisolated, as KOMAND_PYTHON_TOOL says; {problem}")
+    else:
+        mend = "use a kernel with seccomp and Landlock (Linux 5.13 on x86-64 or ARM64), or unset KOMAND_PYTHON_TOOL"
+        yield Finding("python tool", False, f"refuses to run code; {problem}", mend)
+
+
 def _audit_log() -> Iterator[Finding]:
     name, command = "audit log", "python manage.py verify_receipts"
     oldest = AuditEntry.objects.filter(number=None).order_by("id").first()
     if oldest and oldest.at < datetime.now(UTC) - _LONGEST_UNSEALED:
         yield Finding(
-            name, False, f"entries since {oldest.at:%Y-%m-%d %H:%M} are not sealed", f"a run worker does it: {_UP}"
+            name, False, f"entries since {oldest.at:%Y-%m-%d %H:%M} are not sealed", f"a runs worker does it: {_UP}"
         )
     last = verification.last_result(full=True)
     if last is None:
@@ -172,7 +193,7 @@ def _audit_log() -> Iterator[Finding]:
         )
         yield Finding(name, False, detail, f"see docs/receipts.md, and verify again: {command}")
     elif last.at < datetime.now(UTC) - _LONGEST_UNVERIFIED:
-        yield Finding(name, False, f"last verified {at}", f"a run worker does it daily: {_UP}; or now: {command}")
+        yield Finding(name, False, f"last verified {at}", f"a runs worker does it daily: {_UP}; or now: {command}")
     else:
         yield Finding(name, True, f"verified {at}, unbroken up to entry {details['last']}")
 

@@ -20,6 +20,7 @@ from sessions_app.channels.attachments import fetcher
 from sessions_app.channels.attachments import sweeper as files
 from sessions_app.channels.outbound import prompts, question_prompts, sweeper, worker
 from sessions_app.channels.registry import channels
+from sessions_app.identity import scopes
 from tools_app import catalogue, schema
 from tools_app.mcp_client import background as mcp
 from tools_app.mcp_client import servers
@@ -66,7 +67,8 @@ def connect() -> None:
         import_module("komand.login_retention")
         surfaces = import_module("sessions_app.surfaces.base.surface").surfaces
         for path in settings.KOMAND_SURFACES:
-            surfaces.register(import_string(path))
+            surface = surfaces.register(import_string(path))
+            scopes.declare_surface(surface.name, surface.prefixes)
 
 
 def _made(path: str) -> AnyTool:

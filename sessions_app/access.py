@@ -17,6 +17,7 @@ from audit_app.rights import Right, require
 from sessions_app import hot_queries, selectors
 from sessions_app.approvals import permissions
 from sessions_app.conversation.session_key import parse_key
+from sessions_app.identity import scopes
 from sessions_app.models import Session
 from tools_app import selectors as tools
 from tools_app.storage import artifacts
@@ -28,7 +29,7 @@ def access_session(user: User | AnonymousUser, id_or_key: str | UUID) -> Session
     """Return the user's session, loaded with its agent.
 
     id_or_key: its UUID, or its public id, raw or percent-encoded.
-    Raises NotFound, also for a deleted session.
+    Raises NotFound, also for a deleted session; MissingScope if the user's key is limited to other agents.
     """
     if found := _uuid(id_or_key):
         session = hot_queries.FIND_ACCESSIBLE_SESSION.first(session_id=found)
@@ -38,6 +39,7 @@ def access_session(user: User | AnonymousUser, id_or_key: str | UUID) -> Session
         session = next(filter(None, found_by_key), None)
     if session is None or not user.is_authenticated or session.owner_id != user.pk:
         raise NotFound("There is no such session.")
+    scopes.require_agent(user, session.agent)
     return session
 
 
@@ -70,6 +72,8 @@ def access_approval(user: User | AnonymousUser, approval_id: str | UUID, *, deci
     """
     approval = tools.get_approval(_uuid_or_404(approval_id, "approval"))
     owner_id = selectors.find_owner_id(approval.session_id)
+    if scopes.agents_of(user) is not None:
+        _check_session(user, approval.session_id, "approval")
     if not permissions.may_see(user, owner_id):
         raise NotFound("There is no such approval.")
     if decision:
@@ -81,11 +85,12 @@ def access_agent(user: User | AnonymousUser, agent_id: str, *, needs: Right | No
     """Return an agent by its public id. Every logged-in user may use every agent.
 
     needs: the right that users other than its owner need for what they want to do with it.
-    Raises NotFound (unknown_agent), and MissingRight.
+    Raises NotFound (unknown_agent), MissingScope and MissingRight.
     """
     if not user.is_authenticated:
         raise NotFound(f"There is no agent {agent_id!r}.", code="unknown_agent")
     agent = agents.get_agent(agent_id)
+    scopes.require_agent(user, agent)
     if needs is not None and agent.owner_id != user.pk:
         require(user, needs)
     return agent

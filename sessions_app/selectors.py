@@ -8,6 +8,7 @@ from django.contrib.auth.models import User
 from django.db.models import Q, QuerySet
 
 from sessions_app.conversation.citations import Citation
+from sessions_app.identity import scopes
 from sessions_app.models import Session, Turn
 
 
@@ -18,7 +19,7 @@ def list_sessions(
 
     before: only sessions last active before this time. query: only sessions whose title contains this text.
     """
-    rows = Session.objects.select_related("agent").filter(owner=owner, deleted_at=None)
+    rows = sessions_of(owner).select_related("agent")
     if before is not None:
         rows = rows.filter(last_active_at__lt=before)
     if query:
@@ -28,12 +29,18 @@ def list_sessions(
 
 def count_sessions(owner: User) -> int:
     """Return the number of the user's sessions."""
-    return Session.objects.filter(owner=owner, deleted_at=None).count()
+    return sessions_of(owner).count()
 
 
 def session_ids_of(owner: User) -> QuerySet[Session, UUID]:
     """Return the ids of the user's sessions, as a lazy query that can be a subquery."""
-    return Session.objects.filter(owner=owner, deleted_at=None).order_by().values_list("id", flat=True)
+    return sessions_of(owner).order_by().values_list("id", flat=True)
+
+
+def sessions_of(owner: User) -> QuerySet[Session]:
+    """Return the user's sessions, without those that the scopes of the user's key leave out."""
+    rows, agents = Session.objects.filter(owner=owner, deleted_at=None), scopes.agents_of(owner)
+    return rows if agents is None else rows.filter(agent__agent_id__in=agents)
 
 
 def sessions_by_id(session_ids: Collection[UUID]) -> dict[UUID, Session]:

@@ -49,6 +49,11 @@ def workspace_folder(agent_id: str) -> Path:
     return Path(settings.DATA_DIR) / "workspaces" / (name or "_")
 
 
+def runs_python_unisolated() -> bool:
+    """Return whether the operator allows the `python` tool where the kernel does not isolate its code."""
+    return bool(settings.KOMAND_PYTHON_UNISOLATED)
+
+
 def vault_keys() -> str:
     """Return the vault's keys, comma-separated, newest first."""
     return str(settings.KOMAND_VAULT_KEYS)

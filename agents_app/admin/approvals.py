@@ -23,7 +23,7 @@ from audit_app.admin_base.filters import KeyDateFilter
 from audit_app.admin_base.html import json_block
 from audit_app.admin_base.theme import Dialog, act
 from audit_app.kernel.errors import AppError
-from audit_app.kernel.redact import masked
+from audit_app.kernel.redact import masked, masked_arguments
 from audit_app.kernel.safe_text import summary, visible
 from audit_app.rights import holds
 from tools_app import selectors
@@ -147,8 +147,8 @@ class ApprovalAdmin(ReadOnlyAdmin):
     requested = columns.time("Requested", "created_at")
     state = columns.column("Status", lambda approval: approval.status, label=TONES)
     tool = columns.column("Tool", lambda approval: visible(approval.execution.tool))
-    call = columns.column("Call", lambda approval: summary(masked(approval.execution.arguments)))
-    arguments = columns.column("Arguments", lambda approval: json_block(masked(approval.execution.arguments)))
+    call = columns.column("Call", lambda approval: summary(masked_arguments(approval.execution.arguments)))
+    arguments = columns.column("Arguments", lambda approval: json_block(masked_arguments(approval.execution.arguments)))
     changes = columns.column("Changes", lambda approval: changes_of(selectors.approval_view(approval)) or "–")
 
     @display(description="Wider permissions")

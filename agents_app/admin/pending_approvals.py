@@ -8,7 +8,7 @@ from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from audit_app.kernel.redact import masked
+from audit_app.kernel.redact import masked, masked_arguments
 from audit_app.kernel.safe_text import summary, took, visible
 from tools_app import selectors
 from tools_app.executions import preview
@@ -44,7 +44,7 @@ def read_waiting() -> tuple[Waiting, ...]:
         Waiting(
             request.id,
             request.tool,
-            summary(masked(request.arguments)),
+            summary(masked_arguments(request.arguments)),
             request.risk,
             request.agent_id,
             request.session_id,

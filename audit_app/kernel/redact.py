@@ -6,7 +6,7 @@ import threading
 from base64 import b64encode, urlsafe_b64encode
 from collections import OrderedDict
 from typing import Any
-from urllib.parse import quote, quote_plus
+from urllib.parse import quote, quote_plus, unquote_plus
 
 MASK = "•••"
 # A shorter value is not masked everywhere: it could be part of an ordinary word.
@@ -25,6 +25,14 @@ _SECRET_SHAPE = re.compile(
     r"|-----BEGIN [A-Z ]{0,32}PRIVATE KEY-----.{0,8192}?-----END [A-Z ]{0,32}PRIVATE KEY-----",
     re.DOTALL,
 )
+
+# A reference to a credential, whose name is no secret.
+CREDENTIAL_REFERENCE = re.compile(r"\{\{\s*credential:\s*([A-Za-z0-9][A-Za-z0-9_.-]{0,119})\s*\}\}")
+# Shown around a reference in a secret field, such as `Authorization: Bearer {{credential:NAME}}`.
+_AUTH_SCHEME = re.compile(r"\s*(?:(?:basic|bearer|token|apikey|digest)\s+)?", re.IGNORECASE)
+# A member of JSON text whose value is a string, at any depth of escaping; and a field of a form or query.
+_JSON_MEMBER = re.compile(r"""((\\{0,63}")([^"\\]{1,100})\2\s{0,99}:\s{0,99}\2)(.{0,65536}?)(?<!\\)(?=\2)""", re.DOTALL)
+_FORM_FIELD = re.compile(r"""((?:^|(?<=[&?;\s]))([\w.\-%\[\]]{1,100})=)([^&;\s"'<>\\]+)""")
 
 # The secrets that this process has used, each with its encodings; the least recently used are dropped.
 _MOST_REMEMBERED = 512
@@ -72,8 +80,50 @@ def masked(value: Any, *, name: str = "") -> Any:
     if isinstance(value, list | tuple):
         return [masked(item, name=name) for item in value]
     if isinstance(value, str):
-        return MASK if value and _SECRET_NAME.search(name) else masked_text(value)
+        return _masked_secret(value) if value and _SECRET_NAME.search(name) else masked_text(value)
     return value
+
+
+def masked_arguments(arguments: Any) -> Any:
+    """Return the arguments of a call as `masked` does, and with the secret fields of JSON and forms in their texts."""
+    return _without_secret_fields(masked(arguments))
+
+
+def _without_secret_fields(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_secret_fields(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_without_secret_fields(item) for item in value]
+    return _masked_fields(value) if isinstance(value, str) else value
+
+
+def _masked_fields(text: str) -> str:
+    """Return the text with the values of its secret fields masked. An approver has to see all else."""
+    return _FORM_FIELD.sub(_masked_field, _JSON_MEMBER.sub(_masked_member, text))
+
+
+def _masked_member(found: re.Match[str]) -> str:
+    begin, _, name, value = found.groups()
+    return begin + (_masked_secret(value) if value and _SECRET_NAME.search(name) else _masked_fields(value))
+
+
+def _masked_field(found: re.Match[str]) -> str:
+    begin, name, value = found.groups()
+    plain = unquote_plus(name).replace("]", "").replace("[", ".")
+    return begin + (_masked_secret(value) if _SECRET_NAME.search(plain) else value)
+
+
+def _masked_secret(text: str) -> str:
+    """Return the mask, with the references to credentials that the text consists of."""
+    *others, last = CREDENTIAL_REFERENCE.split(text)
+    shown = [
+        _masked_rest(rest) + f"{{{{credential:{name}}}}}" for rest, name in zip(others[::2], others[1::2], strict=True)
+    ]
+    return "".join(shown) + (_masked_rest(last) if shown else MASK)
+
+
+def _masked_rest(text: str) -> str:
+    return text if _AUTH_SCHEME.fullmatch(text) else MASK
 
 
 def _spellings_of(value: str) -> tuple[str, ...]:

@@ -38,7 +38,7 @@ _SCHEMES = {
     "bearer": {"type": "http", "scheme": "bearer", "description": _JWT},
     "cookie": _key("cookie", "komand_session", _LOGIN),
     "thread_cookie": _key("cookie", "ks_uat", "The login of /v1/auth/pw/signin."),
-    "access_token": _key("query", "access_token", "A JWT or an API key, for clients that cannot send headers."),
+    "access_token": _key("query", "access_token", "A JWT or a token of /token/issue, where no header can be sent."),
     "ticket": _key("query", "ticket", _TICKET),
 }
 _SECURITY: dict[str, list[dict[str, list[str]]]] = {

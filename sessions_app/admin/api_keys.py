@@ -14,22 +14,26 @@ from unfold.decorators import display
 from unfold.enums import ActionVariant
 from unfold.widgets import (
     UnfoldAdminCheckboxSelectMultipleWidget,
+    UnfoldAdminSelectMultipleWidget,
     UnfoldAdminSelectWidget,
     UnfoldAdminSplitDateTimeWidget,
     UnfoldAdminTextInputWidget,
+    UnfoldBooleanSwitchWidget,
 )
 
+from agents_app.models import Agent
 from audit_app.admin_base import columns
 from audit_app.admin_base.base import acting, get_or_404
 from audit_app.admin_base.dialogs import MOST_SELECTED, back_to, confirmation, confirmed
 from audit_app.admin_base.filters import ActiveFilter
 from audit_app.admin_base.theme import Dialog, act, bulk_act
+from audit_app.kernel.errors import AppError
 from audit_app.kernel.safe_text import visible
-from audit_app.rights import holds
-from sessions_app.identity.api_keys import create_api_key, revoke_api_key
-from sessions_app.identity.principal import SCOPES
+from audit_app.rights import holds, require
+from sessions_app.identity import scopes
+from sessions_app.identity.api_keys import NEVER, create_api_key, revoke_api_key
 from sessions_app.models import ApiKey
-from sessions_app.rights import REVOKE_API_KEYS
+from sessions_app.rights import REVOKE_API_KEYS, SEND_AS_ANYONE
 
 PAGE = "admin:sessions_app_apikey_change"
 
@@ -40,14 +44,23 @@ class ApiKeyForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptabl
     user = forms.ModelChoiceField(User.objects.none(), widget=UnfoldAdminSelectWidget)
     name = forms.CharField(max_length=120, widget=UnfoldAdminTextInputWidget, help_text="Purpose of the key.")
     scopes = forms.MultipleChoiceField(
-        required=False,
-        choices=list(SCOPES.items()),
+        choices=lambda: list(scopes.described().items()),
         widget=UnfoldAdminCheckboxSelectMultipleWidget,
-        help_text="None: all permissions of the user, as that user only.",
+        help_text="At least one surface.",
+    )
+    agents = forms.ModelMultipleChoiceField(
+        Agent.objects.all(),
+        to_field_name="agent_id",
+        required=False,
+        widget=UnfoldAdminSelectMultipleWidget,
+        help_text="The key may use only these agents and their sessions. None: every agent that its user may use.",
     )
     expires_at = forms.SplitDateTimeField(
-        required=False, widget=UnfoldAdminSplitDateTimeWidget, help_text="In UTC. Empty: does not expire."
+        required=False,
+        widget=UnfoldAdminSplitDateTimeWidget,
+        help_text="In UTC. Empty: after the days of KOMAND_API_KEY_DAYS.",
     )
+    never_expires = forms.BooleanField(required=False, widget=UnfoldBooleanSwitchWidget)
 
     operator: User
 
@@ -60,6 +73,20 @@ class ApiKeyForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptabl
         if expires_at and expires_at <= timezone.now():
             raise forms.ValidationError("The key would expire in the past.")
         return expires_at
+
+    def clean(self) -> dict[str, Any]:
+        cleaned: dict[str, Any] = super().clean() or self.cleaned_data
+        named = [f"{scopes.AGENT}{agent.agent_id}" for agent in cleaned.get("agents") or ()]
+        try:
+            cleaned["scopes"] = scopes.checked([*cleaned.get("scopes", ()), *named])
+            if scopes.SENDERS_ANY in cleaned["scopes"]:
+                require(self.operator, SEND_AS_ANYONE)
+        except AppError as error:
+            self.add_error("scopes", error.message)
+        is_foreign = cleaned.get("user") != self.operator and not self.operator.is_superuser
+        if is_foreign and scopes.RIGHTS in cleaned.get("scopes", ()):
+            self.add_error("scopes", f"Only a superuser may give a key of another user the scope `{scopes.RIGHTS}`.")
+        return cleaned
 
 
 def users_for(operator: User) -> QuerySet[User]:
@@ -85,7 +112,7 @@ class ApiKeyAdmin(ModelAdmin):
     search_fields = ("name", "prefix", "user__username")
     actions = ("revoke_selected",)
     actions_detail: Any = ("revoke",)
-    fields = ("user", "name", "scopes", "expires_at")
+    fields = ("user", "name", "scopes", "agents", "expires_at", "never_expires")
 
     def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return False
@@ -113,7 +140,8 @@ class ApiKeyAdmin(ModelAdmin):
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         data = form.cleaned_data
         with acting(request):
-            made = create_api_key(data["user"], data["name"], scopes=data["scopes"], expires_at=data["expires_at"])
+            expires_at = NEVER if data["never_expires"] else data["expires_at"]
+            made = create_api_key(data["user"], data["name"], scopes=data["scopes"], expires_at=expires_at)
         obj.pk, obj.prefix = made.row.pk, made.row.prefix
         obj.shown_once = made.key  # for response_add, which handles the same request
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from django.conf import settings
 from django.contrib.auth.models import AnonymousUser, User
+from django.db.models import Q
 
 from agents_app.models import Agent
 from agents_app.rights import CHANGE_AGENTS
@@ -64,14 +65,13 @@ def check_decision(user: User | AnonymousUser, owner_id: int | None, decision: s
 def allowed_decisions_in_chat(account: ChannelAccount, session: Session, *, is_alone: bool) -> tuple[Decision, ...]:
     """Return the decisions that can be made in a chat of the account on a request of the session, perhaps none.
 
-    is_alone: a private chat, where its sender decides. A group has no owner: listed approvers and operators decide.
+    is_alone: a private chat, where its sender decides. In a group, every sender who is paired with a user counts.
     """
     if is_alone:
         decider = find_decider(account, session.sender_id, session, is_alone=True)
         return decider.decisions if decider else ()
-    if _listed(account):
-        return _EVERYTHING
-    deciders = Pairing.objects.filter(account=account, user__in=holders(DECIDE_APPROVALS))
+    paired = Pairing.objects.filter(account=account, user__is_active=True)
+    deciders = paired.filter(Q(user__in=holders(DECIDE_APPROVALS)) | Q(sender_id__in=_listed(account)))
     if deciders.filter(user__in=holders(ALLOW_ALWAYS)).exists():
         return _EVERYTHING
     return _FOR_NOW if deciders.exists() else ()
@@ -80,18 +80,18 @@ def allowed_decisions_in_chat(account: ChannelAccount, session: Session, *, is_a
 def find_decider(account: ChannelAccount, sender_id: str, session: Session | None, *, is_alone: bool) -> Decider | None:
     """Return as whom a sender decides requests in a chat of the account, None if the sender may not decide.
 
-    is_alone: a private chat. In a group, admins may write as the group itself, which owns no session.
+    A sender who is not paired with a user of this installation never decides: nobody answers for what they allow.
     Entitled are senders paired with a user who has the right, those in the account's `approvers`, and with
-    `KOMAND_APPROVERS=owners` the sender of the session in a private chat.
+    `KOMAND_APPROVERS=owners` the sender of the session in a private chat. In a group, admins may write as the group
+    itself, which owns no session.
     """
     user = _paired_user(account, sender_id)
-    if user is not None and holds(user, DECIDE_APPROVALS):
-        return Decider(f"user:{user.pk}", allowed_decisions(user, None))
-    actor = f"sender:{session.channel if session else account.channel}:{sender_id}"
-    if sender_id and sender_id in _listed(account):
-        return Decider(actor, _EVERYTHING)
+    if user is None or not user.is_active:
+        return None
     is_own = is_alone and session is not None and session.sender_id == sender_id and settings.KOMAND_APPROVERS == OWNERS
-    return Decider(actor, _FOR_NOW) if sender_id and is_own else None
+    if not (is_own or sender_id in _listed(account) or holds(user, DECIDE_APPROVALS)):
+        return None
+    return Decider(f"user:{user.pk}", _EVERYTHING if holds(user, ALLOW_ALWAYS) else _FOR_NOW)
 
 
 def require_decider(

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 from uuid import UUID
 
-from audit_app.kernel.redact import masked
+from audit_app.kernel.redact import masked, masked_arguments
 from audit_app.kernel.safe_text import clipped, pretty_json, summary, visible
 from sessions_app.channels.messages import Button
 from tools_app.executions.changes import diff
@@ -148,7 +148,7 @@ def prompt(
     lines = [f"**{visible(agent_name)}** wants to use `{_code(approval.tool)}` ({approval.risk} risk)."]
     lines += [f"Reason: {_plain(approval.reason)}"] if approval.reason else []
     body = _diff_block(change, room) if change else ""
-    lines.append(body or _block(pretty_json(masked(approval.arguments)), room, "json"))
+    lines.append(body or _block(pretty_json(masked_arguments(approval.arguments)), room, "json"))
     if not may_decide:
         lines.append("An operator has to decide this. I will continue automatically afterwards.")
         return "\n\n".join(lines)
@@ -161,7 +161,7 @@ def prompt(
 
 def answered(approval: ApprovalView, name: str) -> str:
     """Return the text that replaces the prompt once the request is decided."""
-    about = summary(masked(approval.arguments), _LONGEST_BRIEF)
+    about = summary(masked_arguments(approval.arguments), _LONGEST_BRIEF)
     lines = [f"`{_code(approval.tool)}` {_plain(about)}", f"**{_plain(outcome(approval, name))}.**"]
     return "\n\n".join([*lines, _plain(masked(approval.note))] if approval.note else lines)
 

@@ -21,6 +21,7 @@ from sessions_app.conversation import run_options
 from sessions_app.conversation.inbound_record import InboundRecord
 from sessions_app.conversation.new_message import Accepted, NewMessage, ReceiveOptions, ValidatedMessage, validated
 from sessions_app.conversation.sessions import event_about, find_or_open, lock_seen
+from sessions_app.identity import scopes
 from sessions_app.models import Session, Turn
 from tools_app import selectors as tools
 
@@ -92,6 +93,8 @@ def _accept(message: ValidatedMessage, session: Session | None, agent_id: str) -
     if session is None:
         session, created = find_or_open(message.inbound.key, message.owner, message.inbound.sender_name, agent_id)
     _check_channel(session, message.inbound.channel)
+    if message.owner:
+        scopes.require_agent(message.owner, session.agent)
     policy = options.busy or session.agent.busy_policy
     question = tools.find_question(session.id)
     if question and (answered := runs.answer_input(question.run_id, message.text, actor=message.actor)):

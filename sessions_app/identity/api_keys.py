@@ -7,8 +7,10 @@ import string
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Literal
 from uuid import UUID
 
+from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import transaction
 from django.utils import timezone
@@ -16,10 +18,12 @@ from django.utils import timezone
 from audit_app import services as audit
 from audit_app.kernel.errors import InvalidInput, NotFound
 from sessions_app import hot_queries
-from sessions_app.identity.principal import SCOPES, Principal, Unauthenticated
+from sessions_app.identity import scopes as key_scopes
+from sessions_app.identity.principal import Principal, Unauthenticated
 from sessions_app.models import ApiKey
 
 MARK = "sk-user-"
+NEVER: Literal["never"] = "never"
 _ALPHABET = string.ascii_letters + string.digits
 _PREFIX_LENGTH = 12
 _SECRET_LENGTH = 43  # 43 of 62 letters: 256 bits, of which the stored suffix reveals 24
@@ -44,15 +48,17 @@ class ApiKeyRefused(Unauthenticated):
 
 
 def create_api_key(
-    user: User, name: str, *, scopes: Iterable[str] = (), expires_at: datetime | None = None
+    user: User, name: str, *, scopes: Iterable[str], expires_at: datetime | Literal["never"] | None = None
 ) -> NewApiKey:
     """Create and audit a key for a user, in its own transaction.
 
-    scopes: of `principal.SCOPES`; expires_at: None for never. Raises InvalidInput (unknown_scope, expires_in_past).
+    scopes: see `identity.scopes`, at least one surface; expires_at: None for KOMAND_API_KEY_DAYS from now.
+    Raises InvalidInput (unknown_scope, scopes_required, expires_in_past).
     """
-    wanted = sorted(set(scopes))
-    if unknown := [scope for scope in wanted if scope not in SCOPES]:
-        raise InvalidInput(f"Unknown scope {unknown[0]!r}. Known: {', '.join(SCOPES)}.", code="unknown_scope")
+    wanted = key_scopes.checked(scopes)
+    if expires_at is None and settings.KOMAND_API_KEY_DAYS:
+        expires_at = timezone.now() + timedelta(days=settings.KOMAND_API_KEY_DAYS)
+    expires_at = None if expires_at == NEVER else expires_at
     if expires_at is not None and expires_at <= timezone.now():
         raise InvalidInput("The expiry date is in the past. Choose a later one.", code="expires_in_past")
     prefix, secret = _random(_PREFIX_LENGTH), _random(_SECRET_LENGTH)

@@ -1,13 +1,15 @@
 """Authentication for every surface: turns a bearer token, an API key or a browser session into a Principal.
 
-Credentials are read from the Authorization header and the session cookie; from the query (`access_token`, `ticket`)
-only for protocols whose clients cannot send a header.
+Credentials are read from the Authorization header and the session cookie. A URL is logged by proxies and browsers: of
+its query, only one-time tickets (`ticket`) are accepted, and `access_token` where a protocol prescribes it, with tokens
+of short life. An API key in a URL is always refused.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib import import_module
 from io import BytesIO
-from typing import Any
+from typing import Any, Literal
 
 from django.conf import settings
 from django.contrib.auth import get_user as get_session_user
@@ -17,25 +19,66 @@ from django.http import HttpRequest, HttpResponse
 from django.middleware.csrf import CsrfViewMiddleware
 
 from audit_app.kernel.errors import Forbidden
-from sessions_app.identity import access_tokens, api_keys, client_ip, rate_limits, session_tokens, stream_tickets
+from sessions_app.identity import (
+    access_tokens,
+    api_keys,
+    client_ip,
+    rate_limits,
+    scopes,
+    session_tokens,
+    stream_tickets,
+)
 from sessions_app.identity.principal import Principal, Unauthenticated
 
+QueryCredential = Literal["none", "ticket", "token"]
 
-def authenticate(source: HttpRequest | Mapping[str, Any], *, from_query: bool = False) -> Principal | None:
+
+class CredentialInQuery(Unauthenticated):
+    """A credential in the URL is not accepted here, because URLs are logged."""
+
+    code = "credential_in_query"
+
+
+def authenticate(source: HttpRequest | Mapping[str, Any], *, from_query: QueryCredential = "none") -> Principal | None:
     """Return the principal of a request, None if it carries no credential. Synchronous, one to three queries.
 
-    source: a Django request, or the ASGI scope of a consumer; from_query: accept a credential in the query string.
+    source: a Django request, or the ASGI scope of a consumer.
+    from_query: accept of the query string nothing, one-time tickets (`ticket`), or short-lived tokens (`access_token`)
+        too. Where they are not accepted, a request with `access_token` is refused.
     For a browser session (kind `session`) the caller must check CSRF (`check_csrf`) or the Origin.
-    Raises Unauthenticated for an invalid credential, RateLimited for too many of those from one address.
+    Raises Unauthenticated for an invalid credential, RateLimited for too many of those from one address, MissingScope
+    for an API key that does not extend to the surface of the path.
     """
     request = source if isinstance(source, HttpRequest) else request_from_scope(source)
+    in_query = _query_credential(request, from_query)
     scheme, _, credential = request.META.get("HTTP_AUTHORIZATION", "").partition(" ")
-    if scheme.lower() == "bearer":
-        return _bearer(request, credential.strip())
-    if from_query and (credential := request.GET.get("ticket", "") or request.GET.get("access_token", "")):
-        return _bearer(request, credential)
+    credential = credential.strip() if scheme.lower() == "bearer" else ""
+    if scheme.lower() == "bearer" or in_query:
+        found = replace(_bearer(request, credential or in_query), surface=scopes.surface_at(request.path))
+        if request.path not in scopes.EXEMPT_PATHS:
+            found.require_surface()
+        return found
     user = _session_user(request)
     return Principal(user, "session") if user is not None else None
+
+
+def _query_credential(request: HttpRequest, accepted: QueryCredential) -> str:
+    """Return the credential of the query, or empty. Raises CredentialInQuery for one that may not be there."""
+    token = request.GET.get("access_token", "")
+    ticket = request.GET.get("ticket", "") if accepted != "none" else ""
+    if token and accepted != "token":
+        raise CredentialInQuery(
+            "Tokens in the URL are not accepted here, because URLs are logged. Send `Authorization: Bearer …` instead"
+            + (", or `?ticket=…` with a ticket of POST /api/auth/ticket." if accepted == "ticket" else ".")
+        )
+    if token.startswith(api_keys.MARK):
+        raise CredentialInQuery(
+            "API keys in the URL are not accepted, because URLs are logged. Exchange the key for a ticket "
+            "(POST /api/auth/ticket) or a token (GET /token/issue), or send it as `Authorization: Bearer …`."
+        )
+    if ticket and not ticket.startswith(stream_tickets.MARK):
+        raise CredentialInQuery("`ticket` in the URL accepts only tickets of POST /api/auth/ticket.")
+    return ticket or token
 
 
 def request_from_scope(scope: Mapping[str, Any]) -> HttpRequest:

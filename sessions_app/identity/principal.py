@@ -7,18 +7,9 @@ from django.contrib.auth.models import User
 
 from audit_app import rights
 from audit_app.kernel.errors import AppError
+from sessions_app.identity import scopes as key_scopes
+from sessions_app.identity.scopes import RIGHTS, SENDERS_ANY
 from sessions_app.rights import SEND_AS_ANYONE
-
-READ = "read"
-RIGHTS = "rights"
-SENDERS_ANY = "senders:any"
-
-# The scopes of API keys and their meaning. A key without scopes may do what its user may, but not SENDERS_ANY.
-SCOPES = {
-    READ: "read only: requests that change something are refused",
-    RIGHTS: "use the user's rights over objects of others, such as deciding approvals",
-    SENDERS_ANY: "send messages as any sender, not only as the key's user",
-}
 
 
 class Unauthenticated(AppError):
@@ -29,18 +20,25 @@ class Unauthenticated(AppError):
 
 @dataclass(frozen=True)
 class Principal:
-    """An authenticated identity. scopes: of an API key; always empty for a JWT and for a browser session.
+    """An authenticated identity.
 
-    Without the scope RIGHTS, an API key's `user` holds no right: code that has only the user decides the same.
+    scopes: of an API key; empty for a JWT and for a browser session, which are limited by their user alone.
+    surface: at which the credential was presented; empty for paths of none.
+    The scopes limit `user` as well: without RIGHTS it holds no right, and with scopes of agents it may use only those.
+    Code that has only the user decides the same.
     """
 
     user: User
     kind: Literal["jwt", "api_key", "session"]
     scopes: frozenset[str] = frozenset()
+    surface: str = ""
 
     def __post_init__(self) -> None:
-        if self.kind == "api_key" and self.scopes and RIGHTS not in self.scopes:
+        if self.kind != "api_key":
+            return
+        if RIGHTS not in self.scopes:
             rights.withhold(self.user, f"This API key lacks the scope `{RIGHTS}`. Use a key that has it.")
+        key_scopes.limit_agents(self.user, self.scopes)
 
     @property
     def actor(self) -> str:
@@ -48,7 +46,17 @@ class Principal:
 
     @property
     def can_write(self) -> bool:
-        return READ not in self.scopes
+        return self.kind != "api_key" or key_scopes.may_use(self.scopes, self.surface, writes=True)
+
+    def require_surface(self) -> None:
+        """Raise MissingScope, audited, unless the credential extends to the surface."""
+        if self.kind == "api_key" and not key_scopes.may_use(self.scopes, self.surface):
+            raise key_scopes.refuse(self.surface or key_scopes.ALL, self.actor)
+
+    def require_write(self) -> None:
+        """Raise MissingScope (read_only_key), audited, unless the credential may change something."""
+        if not self.can_write:
+            raise key_scopes.refuse(self.surface or key_scopes.ALL, self.actor, code="read_only_key")
 
     def holds(self, right: rights.Right) -> bool:
         """Return whether the user has the right and the scopes of the credential include rights."""

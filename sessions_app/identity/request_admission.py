@@ -1,4 +1,4 @@
-"""Admission of requests: authentication, rate limit, CSRF check of browser sessions, read-only keys.
+"""Admission of requests: authentication, rate limit, CSRF check of browser sessions, scopes of keys.
 
 Access to single objects is checked in `sessions_app.access`.
 """
@@ -9,26 +9,19 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.http import HttpRequest
 
-from audit_app.kernel.errors import Forbidden
-from sessions_app.identity import client_ip, rate_limits, stream_tickets
-from sessions_app.identity.authentication import authenticate, check_csrf, request_from_scope
+from sessions_app.identity import client_ip, rate_limits, scopes, stream_tickets
+from sessions_app.identity.authentication import QueryCredential, authenticate, check_csrf, request_from_scope
 from sessions_app.identity.principal import Principal, Unauthenticated
 
 _SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 
 
-class ReadOnlyKey(Forbidden):
-    """This API key is read-only. Use a key without the scope `read`."""
-
-    code = "read_only_key"
-
-
-def admit(request: HttpRequest, limit: rate_limits.Limit, *, from_query: bool = False) -> Principal:
+def admit(request: HttpRequest, limit: rate_limits.Limit, *, from_query: QueryCredential = "none") -> Principal:
     """Return the principal of a request that may proceed. Synchronous.
 
-    limit: counted by user; from_query: accept a credential in the query string.
-    Raises Unauthenticated, RateLimited, Forbidden (a browser session without its CSRF token), ReadOnlyKey for a change,
-    and SuspiciousOperation for a foreign Host.
+    limit: counted by user; from_query: as for `authenticate`.
+    Raises Unauthenticated, RateLimited, Forbidden (a browser session without its CSRF token), MissingScope, and
+    SuspiciousOperation for a foreign Host.
     """
     request.get_host()
     principal = authenticate(request, from_query=from_query)
@@ -38,15 +31,15 @@ def admit(request: HttpRequest, limit: rate_limits.Limit, *, from_query: bool = 
     if request.method not in _SAFE_METHODS:
         if principal.kind == "session":
             check_csrf(request)
-        if not principal.can_write:
-            raise ReadOnlyKey
+        if request.path not in scopes.EXEMPT_PATHS:
+            principal.require_write()
     return principal
 
 
-def admit_bearer(request: HttpRequest, limit: rate_limits.Limit, *, from_query: bool = False) -> Principal:
+def admit_bearer(request: HttpRequest, limit: rate_limits.Limit, *, from_query: QueryCredential = "none") -> Principal:
     """Return the principal of a request of a program, as `admit`, but without browser sessions.
 
-    Admits read-only keys whatever the method: code that changes something must check `can_write` itself.
+    Admits read-only keys whatever the method: code that changes something must call `require_write` itself.
     """
     request.get_host()
     principal = authenticate(request, from_query=from_query)
@@ -71,7 +64,7 @@ def check_again(scope: Mapping[str, Any], principal: Principal, *, authorization
     if credential.startswith(stream_tickets.MARK):
         may_stay = User.objects.filter(pk=principal.user.pk, is_active=True).exists()
     else:
-        found = authenticate(request, from_query=True)
+        found = authenticate(request, from_query="token")
         may_stay = found is not None and found.user.pk == principal.user.pk
     if not may_stay:
         raise Unauthenticated

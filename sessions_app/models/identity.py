@@ -19,9 +19,7 @@ class ApiKey(models.Model):
     suffix = models.CharField(
         max_length=4, blank=True, help_text="Last characters of the key, by which users recognise it."
     )
-    scopes = models.JSONField(
-        default=list, blank=True, help_text="Empty: all permissions of the user except senders:any."
-    )
+    scopes = models.JSONField(default=list, blank=True, help_text="Surfaces, agents and rights. Empty: none.")
     created_at = models.DateTimeField(auto_now_add=True)
     expires_at = models.DateTimeField(null=True, blank=True)
     last_used_at = models.DateTimeField(null=True, blank=True)

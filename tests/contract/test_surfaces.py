@@ -135,7 +135,7 @@ async def _background_stopped() -> AsyncIterator[None]:
 async def key() -> str:
     await in_db(make_agent)
     user = await in_db(make_user, "alice")
-    made: str = (await in_db(create_api_key, user, "k")).key
+    made: str = (await in_db(create_api_key, user, "k", scopes=["all"])).key
     return made
 
 
@@ -256,7 +256,7 @@ class Alice:
     def __init__(self) -> None:
         make_agent()
         self.user = make_user("alice")
-        made = create_api_key(self.user, "k")
+        made = create_api_key(self.user, "k", scopes=["all"])
         self.key, self._key_id = made.key, made.row.pk
         self.session: Session = services.open_session(owner=self.user, title="T")
 
@@ -292,8 +292,8 @@ async def test_a_websocket_is_closed_when_its_credential_is_revoked(name: str, m
         for route in surfaces.get(name).routes()
         if issubclass(route.callback.consumer_class, AsyncWebsocketConsumer)
     ]
-    address = f"{SURFACES[name].socket.format(alice.session.id)}?access_token={alice.key}"
-    socket = WebsocketCommunicator(URLRouter(routes), address, headers=[(b"host", b"localhost")])
+    headers = [(b"host", b"localhost"), (b"authorization", f"Bearer {alice.key}".encode())]
+    socket = WebsocketCommunicator(URLRouter(routes), SURFACES[name].socket.format(alice.session.id), headers=headers)
     assert (await socket.connect(timeout=20))[0]
     await in_db(alice.revoke)
     while (message := await socket.receive_output(timeout=20))["type"] != "websocket.close":

@@ -12,14 +12,18 @@ from django.db import connection
 from agents_app.models import Run
 from agents_app.providers.kinds.scripted import Reply
 from audit_app.kernel.errors import InvalidInput
+from audit_app.models import AuditEntry
 from komand import doctor
+from sessions_app.approvals import prompt_text
 from sessions_app.channels import accounts, open_access
 from sessions_app.models import ChannelAccount, InboundMessage, SenderDay
-from tests.fakes.telegram import TOKEN, FakeTelegram, private_update
-from tests.support.channels import add_telegram, settle, telegram
-from tests.support.engine import EngineRig
+from tests.fakes.telegram import TOKEN, FakeTelegram, press_update, private_update
+from tests.support.approvals import Launch, asked, wants_to_launch
+from tests.support.channels import add_telegram, all_settled, settle, telegram
+from tests.support.engine import EngineRig, until
 from tools_app.models import ToolExecution
-from tools_app.types import ExecutionStatus, ToolCall
+from tools_app.registry import tools
+from tools_app.types import Decision, ExecutionStatus, ToolCall
 
 UNKNOWN = 501
 
@@ -79,6 +83,30 @@ def test_a_listed_tool_works(rig: EngineRig, platform: FakeTelegram) -> None:
     telegram(private_update(1, "do it", user=UNKNOWN))
     settle(rig, 1)
     assert ToolExecution.objects.get().status == ExecutionStatus.COMPLETED
+
+
+@pytest.mark.parametrize("config", [{}, {"approvers": [str(UNKNOWN)]}], ids=["owner", "listed"])
+def test_a_sender_without_a_user_never_decides(
+    rig: EngineRig, platform: FakeTelegram, settings: Any, monkeypatch: pytest.MonkeyPatch, config: dict[str, Any]
+) -> None:
+    """H4: with KOMAND_APPROVERS=owners an unknown sender approved his own call of high risk."""
+    settings.KOMAND_APPROVERS = "owners"
+    monkeypatch.setattr(Launch, "launched", [])
+    with tools.override(Launch()):
+        add_telegram(platform, config={"drafts": False, **config}, tools=["launch"])
+        wants_to_launch(rig)
+        telegram(private_update(1, "launch it", user=UNKNOWN))
+        approval = asked()
+        until(lambda: platform.chat(UNKNOWN) and all_settled())
+        assert not platform.buttons(UNKNOWN)
+        for number, command in enumerate(("/approve", "/approve run", "/approve always", "/deny"), 2):
+            telegram(private_update(number, command, user=UNKNOWN))
+        stolen = prompt_text.action_id(approval.pk, Decision.ALLOW_ONCE)
+        telegram(press_update(9, stolen, user=UNKNOWN))
+        approval.refresh_from_db()
+        assert (approval.status, approval.decision) == ("pending", "")
+        assert Launch.launched == []
+        assert AuditEntry.objects.filter(action="RightRefused").count() == 5
 
 
 def test_a_sender_has_a_budget_for_each_day(rig: EngineRig, platform: FakeTelegram, settings: Any) -> None:

@@ -75,7 +75,9 @@ class LiveKomand:
     @cached_property
     def api_key(self) -> str:
         """An API key of admin."""
-        return self.manage("create_api_key", "--user", "admin", "--name", "tests").stdout.strip()
+        return self.manage(
+            "create_api_key", "--user", "admin", "--name", "tests", "--scope", "all", "--scope", "rights"
+        ).stdout.strip()
 
     def part(self, name: str) -> dict[str, Any] | None:
         """Return one process by name: supervisor, valkey, web, runs-1, tools, tools/1."""
@@ -115,6 +117,10 @@ class LiveKomand:
             who = {"email": "admin@localhost", "password": self.password}
             self._token = self._request("POST", "/api/auth/login", seconds, who, {})["data"]["token"]
         return {"Authorization": f"Bearer {self._token}"}
+
+    def access_token(self) -> str:
+        """Return the access token of a login of admin."""
+        return self._login(30)["Authorization"].removeprefix("Bearer ")
 
     def _request(self, method: str, path: str, seconds: float, body: Any, headers: dict[str, str]) -> dict[str, Any]:
         answer = httpx2.request(method, self.url + path, json=body, headers=headers, timeout=seconds)

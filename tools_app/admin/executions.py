@@ -17,6 +17,7 @@ from audit_app.admin_base.dialogs import back_to
 from audit_app.admin_base.filters import KeyDateFilter
 from audit_app.admin_base.html import json_block
 from audit_app.admin_base.theme import Dialog, act, button
+from audit_app.kernel.redact import masked_arguments
 from audit_app.kernel.safe_text import clipped, took, visible
 from audit_app.rights import holds
 from tools_app import registry, services
@@ -138,7 +139,7 @@ class ToolExecutionAdmin(ReadOnlyAdmin):
         return "proved" if receipts.check_stored(execution).is_valid else "changed"
 
     receipt_text = columns.text("Receipt", "receipt", empty="–")
-    pretty_arguments = columns.column("Arguments", lambda execution: json_block(execution.arguments))
+    pretty_arguments = columns.column("Arguments", lambda execution: json_block(masked_arguments(execution.arguments)))
     pretty_output = columns.column(
         "Output", lambda execution: json_block(clipped(execution.output, SHOWN_CHARACTERS)) if execution.output else "–"
     )

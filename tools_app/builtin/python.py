@@ -2,9 +2,10 @@
 
 from typing import Any
 
+from tools_app import conf
 from tools_app.parameters import parameters, text
 from tools_app.sandbox import python_process
-from tools_app.types import Effect, Risk, Tool, ToolContext, ToolSpec
+from tools_app.types import Effect, Risk, Tool, ToolContext, ToolError, ToolSpec
 
 _MAX_CODE_CHARACTERS = 100_000
 _MAX_SHOWN_CHARACTERS = 20_000
@@ -17,8 +18,8 @@ class Python(Tool):
         name="python",
         description=(
             "Run Python code with the standard library and return what it prints. It has no network, no packages and "
-            "no files but those it makes, which are gone afterwards. Its limits keep accidents small; they are no "
-            "security boundary on their own, so never run code that somebody else wrote."
+            "no files but those it makes, which are gone afterwards, and starts no threads or processes. Never run "
+            "code that somebody else wrote."
         ),
         parameters=parameters(
             "code", code=text("The program. Print what you want to see.", minLength=1, maxLength=_MAX_CODE_CHARACTERS)
@@ -30,8 +31,15 @@ class Python(Tool):
 
     def run(self, arguments: dict[str, Any], context: ToolContext) -> Any:
         """Return {"exit_code": null if it was stopped, "why_stopped", "stdout", "stderr", "truncated",
-        "held_by_kernel": which of `network`, `files` and `programs` the kernel itself denies}."""
-        ran = python_process.run(arguments["code"], seconds=context.timeout_seconds * _RUNNING_SHARE)
+        "held_by_kernel": which of `network`, `files`, `programs` and `processes` the kernel denies}."""
+        seconds, unisolated = context.timeout_seconds * _RUNNING_SHARE, conf.runs_python_unisolated()
+        try:
+            ran = python_process.run(arguments["code"], seconds=seconds, unisolated=unisolated)
+        except python_process.NotIsolated as problem:
+            raise ToolError(
+                f"Python code cannot be isolated on this machine ({problem}), so it was not run. An operator can see "
+                "what is missing by `manage.py doctor`, or set KOMAND_PYTHON_TOOL=unisolated to run it all the same."
+            ) from None
         return {
             "exit_code": ran.exit_code,
             "why_stopped": ran.why,

@@ -5,6 +5,7 @@ from typing import Any
 
 from audit_app import stream
 from audit_app.event_types import EventType, NewEvent, P
+from audit_app.kernel.redact import masked_arguments
 from audit_app.kernel.shorten import shorten
 from tools_app import conf, selectors
 from tools_app import events as declared
@@ -17,7 +18,7 @@ def requested(row: ToolExecution, *, text_length: int) -> NewEvent:
     payload: declared.ToolRequested = {
         **_names(row),
         "call_index": row.call_index,
-        "arguments": _trimmed(row.arguments),
+        "arguments": _trimmed(masked_arguments(row.arguments)),
         "risk": row.risk,
         "decision": row.decision,
         "text_length": text_length,
@@ -29,7 +30,7 @@ def approval_requested(row: ToolExecution, approval: Approval) -> NewEvent:
     payload: declared.ApprovalRequested = {
         **_names(row),
         "approval_id": str(approval.id),
-        "arguments": _trimmed(row.arguments),
+        "arguments": _trimmed(masked_arguments(row.arguments)),
         "risk": row.risk,
         "reason": approval.reason,
         "expires_at": approval.expires_at.isoformat(),

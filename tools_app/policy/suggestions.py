@@ -3,6 +3,7 @@
 import re
 from dataclasses import dataclass
 
+from audit_app.kernel.redact import masked_arguments
 from tools_app.policy import patterns, targets
 from tools_app.policy.patterns import PolicyCall
 from tools_app.types import TargetKind
@@ -73,7 +74,9 @@ def _exactly(call: PolicyCall) -> str:
     texts = call.arguments.items()
     if call.arguments and all(isinstance(value, str) and value == value.strip() and value for _, value in texts):
         pattern = f"{call.spec.name}({', '.join(f'{name}={_literal(value)}' for name, value in texts)})"
-        if len(pattern) <= _LONGEST_SHOWN and pattern.isprintable() and _is_complete(pattern, call):
+        # A pattern is stored and shown: it must not contain a secret.
+        is_shown = pattern.isprintable() and masked_arguments(pattern) == pattern
+        if len(pattern) <= _LONGEST_SHOWN and is_shown and _is_complete(pattern, call):
             return pattern
     return f"{call.spec.name}({call.digest})"
 

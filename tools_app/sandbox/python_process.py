@@ -1,10 +1,9 @@
-"""Runs Python code in its own process group, with limits of time, memory, files and output.
+"""Runs Python code in a process of its own, isolated by the kernel, with limits of time, memory, files and output.
 
-Protects against accidents and casual misuse. It is not a security boundary: the kernel is shared, and where it grants
-neither namespaces nor Landlock, only Python's audit hook restricts the code.
+The kernel is shared, so a fault of the kernel opens the isolation.
 """
 
-import json
+import ast
 import math
 import os
 import selectors
@@ -17,11 +16,19 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+
+from tools_app.sandbox import child_program
 
 MAX_OUTPUT_BYTES = 64 * 1024
 
-_INSIDE = Path(__file__).with_name("child_program.py")
+# The interpreter is isolated from packages (-I -S); only our own are added, until they are imported.
+_PROGRAM = f"""
+import sys
+sys.path.insert(0, {str(Path(child_program.__file__).parents[2])!r})
+from tools_app.sandbox import child_program
+del sys.path[0]
+child_program.main(*sys.argv[1:])
+"""
 _MEMORY_BYTES = 512 * 1024 * 1024
 _FILE_BYTES = 16 * 1024 * 1024
 _FILES = 32
@@ -39,7 +46,7 @@ class Ran:
     """Result of a run.
 
     exit_code: None if it was stopped; then `why` is the reason.
-    held: which of `network`, `files` and `programs` the kernel denies; Python alone denies the others.
+    held: which of `network`, `files`, `programs` and `processes` the kernel denies, as the self-test proved.
     """
 
     stdout: str
@@ -49,48 +56,89 @@ class Ran:
     held: tuple[str, ...]
 
 
-def run(code: str, *, seconds: float) -> Ran:
-    """Run the code until it ends or exceeds a limit. Blocks; leaves no process and no file."""
-    folder = tempfile.mkdtemp(prefix="komand-python-")
-    held_read, held_write = os.pipe()
+@dataclass(frozen=True)
+class Isolation:
+    """Result of the self-test of one process.
+
+    succeeded: for each restriction the attempts that succeeded; granted: parts of the kernel, 0 for what it lacks.
+    """
+
+    succeeded: dict[str, list[str]]
+    granted: dict[str, int]
+
+    @property
+    def held(self) -> tuple[str, ...]:
+        return tuple(name for name, attempts in self.succeeded.items() if not attempts)
+
+    @property
+    def lacks(self) -> str:
+        """Return what is not held and which parts of the kernel are missing; empty if all is held."""
+        possible = [f"{name} (it can {', '.join(found)})" for name, found in self.succeeded.items() if found]
+        missing = [name for name, value in self.granted.items() if not value]
+        return f"not held: {'; '.join(possible)}; not granted: {', '.join(missing) or 'nothing'}" if possible else ""
+
+
+class NotIsolated(Exception):
+    """The kernel does not isolate the code, so it was not run. The message says what is missing."""
+
+
+def examine() -> Isolation:
+    """Return the isolation that the code of a call would have here. Blocks; raises NotIsolated if it is unknown."""
+    return _run("", 10.0, unisolated=True)[1]
+
+
+def run(code: str, *, seconds: float, unisolated: bool = False) -> Ran:
+    """Run the code until it ends or exceeds a limit. Blocks; leaves no process and no file.
+
+    unisolated: run it also where the kernel does not isolate it. Otherwise raises NotIsolated there.
+    """
+    ran, isolation = _run(code, seconds, unisolated=unisolated)
+    if isolation.lacks and not unisolated:
+        raise NotIsolated(isolation.lacks)
+    return ran
+
+
+def _run(code: str, seconds: float, *, unisolated: bool) -> tuple[Ran, Isolation]:
+    base = tempfile.mkdtemp(prefix="komand-python-")
+    report_read, report_write = os.pipe()
     try:
-        process = _start(folder, code, held_write, seconds)
+        process = _start(Path(base, "work"), code, report_write, seconds, unisolated=unisolated)
         try:
             output, why = _collect_output(process, time.monotonic() + seconds)
         finally:
             _kill(process)
-        os.set_blocking(held_read, False)
+        os.set_blocking(report_read, False)
+        report = b""
         with suppress(BlockingIOError):
-            return _ran(process.returncode, output, why, os.read(held_read, 1000))
-        return _ran(process.returncode, output, why, b"")
+            report = os.read(report_read, 4000)
+        if not report:
+            error = output["stderr"].decode(errors="replace").strip().rpartition("\n")[2]
+            raise NotIsolated(f"its process ended before the self-test: {error or why or process.returncode}")
+        isolation = Isolation(*ast.literal_eval(report.decode()))
+        return _ran(process.returncode, output, why, isolation.held), isolation
     finally:
-        os.close(held_read)
-        os.close(held_write)
-        shutil.rmtree(folder, ignore_errors=True)
+        os.close(report_read)
+        os.close(report_write)
+        shutil.rmtree(base, ignore_errors=True)
 
 
-def _start(folder: str, code: str, held_write: int, seconds: float) -> "subprocess.Popen[bytes]":
-    source = Path(folder, "code.py")
-    source.write_bytes(code.encode(errors="replace"))
-    given = {
-        "folder": os.path.realpath(folder),
-        "code": str(source),
-        "held_write": held_write,
-        "parent": os.getpid(),
-        "cpu_seconds": max(1, math.ceil(seconds)),
-        "memory_bytes": _MEMORY_BYTES,
-        "file_bytes": _FILE_BYTES,
-        "files": _FILES,
-    }
-    return subprocess.Popen(  # noqa: S603 - our own script; the code is in a file
-        [sys.executable, "-I", "-S", "-B", str(_INSIDE), json.dumps(given)],
+def _start(
+    folder: Path, code: str, report_write: int, seconds: float, *, unisolated: bool
+) -> "subprocess.Popen[bytes]":
+    folder.mkdir()
+    (folder / "code.py").write_bytes(code.encode(errors="replace"))
+    given = (os.path.realpath(folder), report_write, os.getpid(), max(1, math.ceil(seconds)))
+    limits = (_MEMORY_BYTES, _FILE_BYTES, _FILES)
+    arguments = map(str, (*given, *limits, "optional" if unisolated else "required"))
+    return subprocess.Popen(  # noqa: S603 - our own program; the code is in a file
+        [sys.executable, "-I", "-S", "-B", "-c", _PROGRAM, *arguments],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         cwd=folder,
         env={"LANG": "C.UTF-8"},
         start_new_session=True,
-        pass_fds=(held_write,),
+        pass_fds=(report_write,),
     )
 
 
@@ -133,9 +181,8 @@ def _kill(process: "subprocess.Popen[bytes]") -> None:
             pipe.close()
 
 
-def _ran(code: int, output: dict[str, bytearray], why: str, held_json: bytes) -> Ran:
-    held: dict[str, Any] = json.loads(held_json) if held_json else {}
+def _ran(code: int, output: dict[str, bytearray], why: str, held: tuple[str, ...]) -> Ran:
     if code < 0 and not why:
         why = _ENDS.get(signal.Signals(-code), f"It was ended by signal {-code}.")
     stdout, stderr = (bytes(text[:MAX_OUTPUT_BYTES]).decode(errors="replace") for text in output.values())
-    return Ran(stdout, stderr, None if why else code, why, tuple(name for name, is_held in held.items() if is_held))
+    return Ran(stdout, stderr, None if why else code, why, held)

@@ -40,7 +40,7 @@ NORMAL, FAILED, REFUSED = 1000, 1011, 4401  # close codes of sockets
 _LONGEST_FRAME = 256 * 1024
 
 
-_admit = partial(admit_bearer, from_query=True)
+_admit = partial(admit_bearer, from_query="token")
 
 
 class _StreamConsumer(EventStreamConsumer):

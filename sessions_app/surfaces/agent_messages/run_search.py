@@ -14,6 +14,7 @@ from django.utils import timezone
 from django.utils.dateparse import parse_date, parse_datetime
 
 from audit_app.kernel.errors import InvalidInput
+from sessions_app import selectors
 from sessions_app.models import Session, Turn
 from sessions_app.surfaces.agent_messages import agent_runs
 from sessions_app.surfaces.agent_messages.agent_runs import NAME, STATUSES, AgentRun
@@ -65,7 +66,7 @@ def search_runs(user: User, query: Mapping[str, str]) -> tuple[list[tuple[AgentR
 
 
 def _filtered(user: User, query: Mapping[str, str]) -> QuerySet[Session]:
-    rows = agent_runs.agent_runs().filter(owner=user, deleted_at=None, metadata__has_key=NAME)
+    rows = agent_runs.agent_runs().filter(pk__in=selectors.session_ids_of(user), metadata__has_key=NAME)
     if run_id := query.get("id", ""):
         rows = rows.filter(pk=run_id) if _is_uuid(run_id) else rows.none()
     if statuses := [name for name in query.get("status", "").split(",") if name]:

@@ -14,7 +14,6 @@ from sessions_app import services
 from sessions_app.access import access_approval
 from sessions_app.approvals import decisions
 from sessions_app.identity.principal import Principal
-from sessions_app.identity.request_admission import ReadOnlyKey
 from sessions_app.models import Session
 from sessions_app.surfaces.agent_messages import agent_runs, message_types, requests, run_files, session_writes
 from sessions_app.surfaces.agent_messages.agent_runs import AgentRun
@@ -46,11 +45,10 @@ class RunEnded(Conflict):
 def send(principal: Principal, run: AgentRun, name: str, body: Any) -> SignalResult:
     """Send a signal to a run.
 
-    Raises InvalidInput (unknown_signal, or an invalid body), ReadOnlyKey, RunEnded, and what `receive` and `decide`
+    Raises InvalidInput (unknown_signal, or an invalid body), MissingScope, RunEnded, and what `receive` and `decide`
     raise.
     """
-    if not principal.can_write:
-        raise ReadOnlyKey
+    principal.require_write()
     if name not in _SIGNALS:
         raise InvalidInput(f"There is no signal {name!r}. Available: {', '.join(_SIGNALS)}.", code="unknown_signal")
     return _SIGNALS[name](principal, run, body)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from audit_app.kernel.redact import masked
+from audit_app.kernel.redact import masked, masked_arguments
 from sessions_app.surfaces.chat import labels
 from sessions_app.surfaces.chat.approval_cards import ApprovalCard
 from sessions_app.surfaces.chat.collapse import Folded, parsed, pretty
@@ -103,7 +103,7 @@ def tool_card_of(execution: ExecutionView, approval: ApprovalCard | None = None)
         result = CallResult(execution.id)  # the approval card shows the reason
     elif execution.status.is_terminal:
         result = _result(execution.id, execution.output, execution.error)
-    arguments = masked(execution.arguments)
+    arguments = masked_arguments(execution.arguments)
     return ToolCard(execution.id, execution.step, execution.tool, arguments, state, result, execution.output, approval)
 
 
@@ -111,7 +111,7 @@ def requested_card(step: int, payload: ToolRequested) -> ToolCard:
     """Return the card for a `tool.requested` event."""
     execution_id = UUID(payload["execution_id"])
     state = _state(execution_id, ExecutionStatus.PENDING, None)
-    return ToolCard(execution_id, step, payload["tool"], masked(payload["arguments"]), state)
+    return ToolCard(execution_id, step, payload["tool"], masked_arguments(payload["arguments"]), state)
 
 
 def approved_state(state: CallState, approval: ApprovalCard) -> CallState:

@@ -21,7 +21,6 @@ from sessions_app.conversation.citations import for_people
 from sessions_app.identity import rate_limits
 from sessions_app.identity.actor_names import display_name
 from sessions_app.identity.principal import Principal
-from sessions_app.identity.request_admission import ReadOnlyKey
 from sessions_app.live_view.viewer import wait_until_ended
 from sessions_app.models import Session, Turn
 from sessions_app.services import Accepted, NewMessage
@@ -55,8 +54,8 @@ async def call(principal: Principal, name: str, arguments: dict[str, Any]) -> di
         schema.check_arguments(arguments, tool.parameters)
     except schema.ArgumentsError as problem:
         raise InvalidInput(str(problem)) from None
-    if not tool.reads and not principal.can_write:
-        raise ReadOnlyKey
+    if not tool.reads:
+        await in_db(principal.require_write)
     return await tool.run(principal, arguments)
 
 

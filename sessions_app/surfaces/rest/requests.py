@@ -19,7 +19,7 @@ from rest_framework.serializers import (
 
 from agents_app.models import Agent
 from sessions_app.conversation.session_key import SessionKey
-from sessions_app.identity.principal import SCOPES
+from sessions_app.identity.api_keys import NEVER
 from sessions_app.models import Session
 from sessions_app.surfaces.base.serializers import CamelCaseSerializer
 from sessions_app.surfaces.rest.envelope import Page
@@ -129,12 +129,18 @@ class ReceiptBody(CamelCaseSerializer):
 
 class ApiKeyBody(CamelCaseSerializer):
     name = CharField(max_length=120)
-    scopes = ListField(child=ChoiceField(choices=sorted(SCOPES)), default=list)
-    expires_in_days = IntegerField(min_value=1, max_value=3650, default=None, allow_null=True)
+    scopes = ListField(
+        child=CharField(max_length=130),
+        help_text="For example `all`, `read`, `rest`, `openai:read`, `agent:default`, `rights`. None grants nothing.",
+    )
+    expires_in_days = IntegerField(
+        min_value=1, max_value=3650, default=None, allow_null=True, help_text="By default KOMAND_API_KEY_DAYS."
+    )
+    never_expires = BooleanField(default=False)
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
-        days = attrs.pop("expires_in_days")
-        return {**attrs, "expires_at": None if days is None else timezone.now() + timedelta(days=days)}
+        days, never = attrs.pop("expires_in_days"), attrs.pop("never_expires")
+        return {**attrs, "expires_at": NEVER if never else days and timezone.now() + timedelta(days=days)}
 
 
 class CredentialBody(CamelCaseSerializer):

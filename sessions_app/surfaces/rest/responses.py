@@ -24,7 +24,6 @@ from audit_app.kernel import redact
 from audit_app.models import AuditEntry
 from sessions_app.approvals import prompt_text
 from sessions_app.identity.actor_names import display_name
-from sessions_app.identity.principal import SCOPES
 from sessions_app.models import ApiKey, Session, Turn
 from sessions_app.selectors import citations_of
 from sessions_app.surfaces.base.citations_json import CitationOut
@@ -191,7 +190,7 @@ class ApiKeyOut(ObjectSerializer):
     id = UUIDField()
     name = CharField()
     prefix = CharField()
-    scopes = ListField(child=ChoiceField(choices=sorted(SCOPES)))
+    scopes = ListField(child=CharField())
     created_at = Timestamp()
     expires_at = Timestamp(allow_null=True)
     last_used_at = Timestamp(allow_null=True)
@@ -267,7 +266,7 @@ def approval(view: ApprovalView, *, session_key: str, allowed_decisions: Collect
     return ApprovalOut.of(
         view,
         session_id=session_key or view.session_id,
-        parameters=redact.masked(view.arguments),
+        parameters=redact.masked_arguments(view.arguments),
         choices=choices,
         patterns={"allow_run": view.run_pattern, "allow_always": view.pattern},
         may_decide=bool(choices),

@@ -18,7 +18,6 @@ from sessions_app.conversation.session_key import SessionKey
 from sessions_app.identity import rate_limits
 from sessions_app.identity.actor_names import display_name
 from sessions_app.identity.principal import Principal
-from sessions_app.identity.request_admission import ReadOnlyKey
 from sessions_app.live_view.viewer import cursor_now
 from sessions_app.models import Session
 from sessions_app.services import WEB_CHAT, NewMessage
@@ -133,8 +132,7 @@ def _key_of(user: User, agent_id: str) -> SessionKey:
 
 
 def _writer(principal: Principal) -> User:
-    if not principal.can_write:
-        raise ReadOnlyKey
+    principal.require_write()
     return principal.user
 
 

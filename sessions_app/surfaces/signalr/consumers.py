@@ -36,7 +36,7 @@ _SILENT_SECONDS = 4 * PING_SECONDS  # without a ping, after which a client is co
 class _HubRequest(LiveConsumer):
     """A request of a client. Its media type is ignored: clients send none, or text/plain."""
 
-    admit = staticmethod(partial(admit_bearer, from_query=True))
+    admit = staticmethod(partial(admit_bearer, from_query="token"))
     methods: ClassVar[tuple[str, ...]] = ("POST",)
     media_types: ClassVar[tuple[str, ...]] = ()
 
@@ -202,7 +202,7 @@ async def _close_when_refused(hub: Hub, check: Callable[[], None]) -> None:
 
 
 def _principal_of(scope: Mapping[str, Any]) -> Principal:
-    principal = authenticate(scope, from_query=True)
+    principal = authenticate(scope, from_query="token")
     if principal is None or principal.kind == "session":
         raise Unauthenticated
     return principal

@@ -96,7 +96,7 @@ class Notifications(AsyncWebsocketConsumer):
         self._has_ticket = "ticket" in request.GET
         if "HTTP_AUTHORIZATION" not in request.META and (token := token_of(request)):
             request.META["HTTP_AUTHORIZATION"] = f"Bearer {token}"
-        principal = authenticate(request, from_query=True)
+        principal = authenticate(request, from_query="ticket")
         if principal is None:
             raise Unauthenticated
         return principal

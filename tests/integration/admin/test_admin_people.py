@@ -42,12 +42,12 @@ def test_staff_make_keys_for_themselves_and_for_people_but_not_for_other_staff(s
     client = staff("sessions_app.add_apikey", "sessions_app.view_apikey")
     me = User.objects.get(username="staff")
     for user, made in [(operator, 0), (people, 1), (me, 2)]:
-        client.post(f"{KEYS}add/", {"user": user.pk, "name": "k"})
+        client.post(f"{KEYS}add/", {"user": user.pk, "name": "k", "scopes": ["all"]})
         assert ApiKey.objects.count() == made, user
 
 
 def test_a_revoked_key_is_refused_from_then_on(pages, operator):
-    made = create_api_key(operator, "old")
+    made = create_api_key(operator, "old", scopes=["all"])
     pages.post(f"{KEYS}{made.row.pk}/revoke/", {"_form_submitted": "True"})
     made.row.refresh_from_db()
     assert made.row.revoked_at is not None
@@ -55,7 +55,7 @@ def test_a_revoked_key_is_refused_from_then_on(pages, operator):
 
 
 def test_several_keys_are_revoked_after_asking(pages, operator):
-    rows = [create_api_key(operator, name).row for name in "ab"]
+    rows = [create_api_key(operator, name, scopes=["all"]).row for name in "ab"]
     selected = {"action": "revoke_selected", "_selected_action": [str(row.pk) for row in rows]}
     assert "Revoke these keys?" in pages.post(KEYS, selected).content.decode()
     assert not ApiKey.objects.exclude(revoked_at=None).exists()
@@ -64,7 +64,7 @@ def test_several_keys_are_revoked_after_asking(pages, operator):
 
 
 def test_keys_are_revoked_only_by_who_may(staff, operator):
-    row = create_api_key(operator, "k").row
+    row = create_api_key(operator, "k", scopes=["all"]).row
     viewer = staff("sessions_app.view_apikey")
     assert viewer.post(f"{KEYS}{row.pk}/revoke/", {"_form_submitted": "True"}).status_code == 403
     row.refresh_from_db()

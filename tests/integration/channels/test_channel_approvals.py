@@ -15,7 +15,7 @@ from audit_app.kernel.ids import new_id
 from sessions_app.approvals import prompt_text
 from sessions_app.channels.inbound import pairing_codes
 from sessions_app.channels.outbound import retry_policy
-from sessions_app.models import Delivery, InboundMessage, Pairing
+from sessions_app.models import ChannelAccount, Delivery, InboundMessage, Pairing
 from tests.fakes.http_server import Fault
 from tests.fakes.telegram import BOT_ID, FakeTelegram, group_update, press_update, private_update
 from tests.fakes.webhook_receiver import WebhookReceiver, signed_headers
@@ -30,6 +30,13 @@ pytestmark = pytest.mark.django_db(transaction=True)
 APPROVERS = {"config": {"approvers": ["501"], "drafts": False}}
 
 
+def pair(account: ChannelAccount, sender_id: str, *, first_name: str = "Zoë", is_superuser: bool = True) -> User:
+    """Pair a sender with a new user."""
+    user = User.objects.create_user(f"user{sender_id}", first_name=first_name, is_superuser=is_superuser)
+    Pairing.objects.create(account=account, sender_id=sender_id, user=user)
+    return user
+
+
 @pytest.fixture(autouse=True)
 def _launch(monkeypatch: pytest.MonkeyPatch, rig: EngineRig) -> Iterator[None]:
     monkeypatch.setattr(Launch, "launched", [])
@@ -39,8 +46,13 @@ def _launch(monkeypatch: pytest.MonkeyPatch, rig: EngineRig) -> Iterator[None]:
 
 
 def ask(platform: FakeTelegram, **options: Any) -> Approval:
-    """Send a message that needs approval; return the request once its prompt is in the chat and stored as sent."""
-    add_telegram(platform, **{**APPROVERS, **options})
+    """Send a message that needs approval; return the request once its prompt is in the chat and stored as sent.
+
+    Listed approvers are paired with users.
+    """
+    account = add_telegram(platform, **{**APPROVERS, **options})
+    for sender_id in account.config.get("approvers", ()):
+        pair(account, sender_id)
     telegram(private_update(1, "launch it"))
     until(lambda: platform.chat(501) and all_settled())
     return asked()
@@ -63,11 +75,11 @@ def test_the_prompt_shows_the_call_and_a_button_decides_it(rig: EngineRig, platf
     until(lambda: platform.chat(501)[1:] == ["Over."] and "Allowed once by Zoë" in platform.chat(501)[0])
     assert not platform.buttons(501)
     approval.refresh_from_db()
-    assert (approval.decision, approval.decided_by) == ("allow_once", "sender:Telegram:501")
+    assert (approval.decision, approval.decided_by) == ("allow_once", f"user:{User.objects.get(first_name='Zoë').pk}")
     assert Launch.launched == ["moon"]
 
 
-def test_the_word_of_a_listed_sender_holds_for_ever(rig: EngineRig, platform: FakeTelegram) -> None:
+def test_an_approver_with_the_right_allows_a_call_for_ever(rig: EngineRig, platform: FakeTelegram) -> None:
     ask(platform)
     assert press(1, platform.buttons(501)["Always allow"], platform) == "Always allowed."
     assert Grant.objects.get().run_id is None
@@ -115,7 +127,7 @@ def test_an_expired_request_is_shown_as_expired_and_refuses(rig: EngineRig, plat
 
 
 def test_in_a_group_only_the_entitled_are_obeyed(rig: EngineRig, platform: FakeTelegram) -> None:
-    add_telegram(platform, config={"approvers": ["900"], "drafts": False})
+    pair(add_telegram(platform, config={"approvers": ["900"], "drafts": False}), "900", is_superuser=False)
     telegram(group_update(7, "/approve@komand_test_bot nothing"))  # a group where nothing waits
     telegram(group_update(8, "@komand_test_bot go", entities=[{"type": "mention", "offset": 0, "length": 16}]))
     until(lambda: platform.buttons(-100777))
@@ -131,7 +143,9 @@ def test_the_sender_is_not_offered_what_would_hold_for_everybody(
     rig: EngineRig, platform: FakeTelegram, settings
 ) -> None:
     settings.KOMAND_APPROVERS = "owners"
-    ask(platform, config={"drafts": False})
+    pair(add_telegram(platform, config={"drafts": False}), "501", is_superuser=False)
+    telegram(private_update(1, "launch it"))
+    until(lambda: platform.chat(501) and all_settled())
     assert list(platform.buttons(501)) == ["Allow once", "Allow for this run", "Deny"]
     assert "“Always” means" not in platform.chat(501)[0]
 
@@ -214,7 +228,7 @@ def test_a_request_that_is_decided_before_its_prompt_is_sent_gets_none(
 
 
 def test_a_program_gets_the_buttons_as_data_and_presses_them(rig: EngineRig, receiver: WebhookReceiver) -> None:
-    add_webhook(receiver, config={"approvers": ["u-42"]})
+    pair(add_webhook(receiver, config={"approvers": ["u-42"]}), "u-42")
     webhook("launch it", "msg-1")
     until(lambda: receiver.callbacks and all_settled())
     assert receiver.callbacks[0].body["type"] == "approval.requested"

@@ -15,6 +15,8 @@ from audit_app.models import AuditEntry
 from audit_app.services import record
 from komand import doctor, health, seed
 from tests.fakes.model_server import ModelServer
+from tools_app.sandbox import python_process
+from tools_app.sandbox.python_process import Isolation
 from tools_app.secrets import vault
 
 pytestmark = pytest.mark.django_db
@@ -117,6 +119,24 @@ def test_the_command_shows_a_remedy_below_each_problem() -> None:
 def test_retired_agents_are_not_checked() -> None:
     Agent.objects.all().delete()
     assert findings()["provider demo"].detail == "built in"
+
+
+@pytest.mark.parametrize(
+    ("allowed", "isolation", "ok", "detail"),
+    [
+        (None, Isolation({"files": []}, {"landlock": 7}), True, "off"),
+        (False, Isolation({"files": []}, {"landlock": 7}), True, "the kernel denies files (landlock 7)"),
+        (False, Isolation({"files": ["read a file"]}, {"landlock": 0}), False, "refuses to run code; not held: files"),
+        (True, Isolation({"files": ["read a file"]}, {"landlock": 0}), True, "unisolated, as KOMAND_PYTHON_TOOL says"),
+    ],
+)
+def test_the_isolation_of_the_python_tool_is_shown(
+    settings: Any, monkeypatch: pytest.MonkeyPatch, allowed: bool | None, isolation: Isolation, ok: bool, detail: str
+) -> None:
+    settings.KOMAND_PYTHON_TOOL, settings.KOMAND_PYTHON_UNISOLATED = allowed is not None, bool(allowed)
+    monkeypatch.setattr(python_process, "examine", lambda: isolation)
+    found = findings()["python tool"]
+    assert (found.ok, bool(found.mend)) == (ok, not ok) and detail in found.detail
 
 
 def test_a_broken_audit_log_is_reported_with_its_first_break(settings: Any, tmp_path: Path) -> None:

@@ -132,7 +132,7 @@ READS = [
 WRITES = [
     ("POST", "agents", {"agentId": "second", "name": "Second", "mcpServers": ["files"], "budgets": {"costPerHour": 1}}),
     ("PUT", "agents/second", {"name": "2nd"}),
-    ("POST", "api-keys", {"name": "script", "expiresInDays": 3}),
+    ("POST", "api-keys", {"name": "script", "scopes": ["all"], "expiresInDays": 3}),
     ("POST", "credentials", {"name": "weather", "value": "a-long-value"}),
     ("POST", "skills", MANIFEST),
     ("POST", "agents/second/skills/greet", {}),

@@ -189,7 +189,7 @@ async def test_the_socket_requires_a_login(session: Session) -> None:
 
 
 async def test_the_socket_refuses_api_keys(session: Session) -> None:
-    made = await in_db(create_api_key, session.owner, "test")
+    made = await in_db(create_api_key, session.owner, "test", scopes=["all"])
     async with Tab(session, authorization=f"Bearer {made.key}") as tab:
         assert await tab.receive() is None
         assert tab.close_code == consumers.NOT_LOGGED_IN

@@ -39,7 +39,7 @@ REQUESTS = [
 def caller() -> LiveCaller:
     make_agent()
     user: User = make_user("alice")
-    return LiveCaller(APPLICATION, bearer=create_api_key(user, "k").key)
+    return LiveCaller(APPLICATION, bearer=create_api_key(user, "k", scopes=["all"]).key)
 
 
 async def asked(caller: LiveCaller, path: str, body: dict[str, Any]) -> "asyncio.Task[Any]":

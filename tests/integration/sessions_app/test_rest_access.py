@@ -54,7 +54,7 @@ def alices():
     session = make_session(alice, turns=2)
     run = make_run(session)
     execution = make_execution(run)
-    key = create_api_key(alice, "script").row
+    key = create_api_key(alice, "script", scopes=["all"]).row
     file = write_artifact(Writer(session.pk), "files/a.txt", b"hello")
     credential, _ = store_credential("weather", "a-key-of-alice", owner_id=alice.pk)
     return {

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from django.contrib.auth.models import Permission
 
 from agents_app.models import Agent
 from audit_app import services as audit
@@ -116,7 +117,7 @@ def test_agents_are_listed_in_pages(alice):
 
 
 def test_a_new_api_key_is_shown_once_and_works(alice):
-    made = alice.post("api-keys", {"name": "script", "expiresInDays": 7}).data
+    made = alice.post("api-keys", {"name": "script", "scopes": ["rest"], "expiresInDays": 7}).data
     assert RestCaller(bearer=made["key"]).get("sessions").status == 200
     (listed,) = alice.get("api-keys").data
     assert "key" not in listed
@@ -125,22 +126,31 @@ def test_a_new_api_key_is_shown_once_and_works(alice):
 
 
 def test_a_revoked_api_key_is_refused_at_once(alice):
-    made = alice.post("api-keys", {"name": "script"}).data
+    made = alice.post("api-keys", {"name": "script", "scopes": ["all"]}).data
     assert alice.delete(f"api-keys/{made['id']}").status == 200
     assert RestCaller(bearer=made["key"]).get("sessions").status == 401
     assert alice.get("api-keys").data[0]["revokedAt"] is not None
 
 
-def test_a_key_cannot_create_keys_and_only_staff_grant_foreign_senders(alice, staff):
-    key = RestCaller(bearer=create_api_key(alice.user, "script").key)
-    assert key.post("api-keys", {"name": "another"}).status == 403
-    wide = {"name": "gateway", "scopes": ["senders:any"]}
+def test_a_key_cannot_create_keys_and_foreign_senders_take_a_right(alice, staff):
+    key = RestCaller(bearer=create_api_key(alice.user, "script", scopes=["all"]).key)
+    assert key.post("api-keys", {"name": "another", "scopes": ["all"]}).status == 403
+    wide = {"name": "gateway", "scopes": ["all", "senders:any"]}
     assert alice.post("api-keys", wide).status == 403
-    assert staff.post("api-keys", wide).data["scopes"] == ["senders:any"]
+    staff.user.user_permissions.add(Permission.objects.get(codename="send_as_anyone"))
+    assert staff.post("api-keys", wide).data["scopes"] == ["all", "senders:any"]
 
 
 @pytest.mark.parametrize(
-    "body", [{}, {"name": ""}, {"name": "x", "scopes": ["root"]}, {"name": "x", "expiresInDays": 0}]
+    "body",
+    [
+        {},
+        {"name": "", "scopes": ["all"]},
+        {"name": "x"},
+        {"name": "x", "scopes": []},
+        {"name": "x", "scopes": ["root"]},
+        {"name": "x", "scopes": ["all"], "expiresInDays": 0},
+    ],
 )
 def test_an_invalid_api_key_request_is_400(alice, body):
     assert alice.post("api-keys", body).status == 400

@@ -172,7 +172,7 @@ def test_a_page_session_reads_and_changes_only_with_its_csrf_token(alice):
     browser = Client(enforce_csrf_checks=True)
     browser.force_login(alice)
     assert browser.get("/api/sessions").status_code == 200
-    body = {"name": "script"}
+    body = {"name": "script", "scopes": ["read"]}
     refused = browser.post("/api/api-keys", body, content_type="application/json")
     assert refused.status_code == 403
     assert refused.json()["meta"]["code"] == "csrf_failed"

@@ -160,7 +160,7 @@ async def test_a_text_at_the_limit_is_accepted(idle):
 async def test_a_foreign_sender_needs_the_scope(idle):
     body = _message(idle, senderId="somebody")
     assert (await _post(idle, body)).status == 403
-    key = (await in_db(create_api_key, idle.owner, "gateway", scopes=["senders:any"])).key
+    key = (await in_db(create_api_key, idle.owner, "gateway", scopes=["all", "senders:any"])).key
     answer = await LiveCaller(APPLICATION, bearer=key)("POST", f"{PATH}?wait=0", body)
     assert answer.data["sessionId"] == "WebChat:default:somebody"
 

@@ -49,7 +49,7 @@ class Alice:
     def __init__(self) -> None:
         make_agent()
         self.user: User = make_user("alice")
-        made = create_api_key(self.user, "k")
+        made = create_api_key(self.user, "k", scopes=["all"])
         self.key, self.key_id = made.key, made.row.pk
         self.session: Session = services.open_session(owner=self.user, title="T")
 
@@ -68,8 +68,8 @@ async def soon(is_so: Callable[[], object]) -> None:
 
 @asynccontextmanager
 async def socket(path: str, key: str) -> AsyncIterator[WebsocketCommunicator]:
-    address = f"{path}?access_token={key}"
-    opened = WebsocketCommunicator(URLRouter(SOCKETS), address, headers=[(b"host", b"localhost")])
+    headers = [(b"host", b"localhost"), (b"authorization", f"Bearer {key}".encode())]
+    opened = WebsocketCommunicator(URLRouter(SOCKETS), path, headers=headers)
     assert (await opened.connect(timeout=20))[0]
     try:
         yield opened
@@ -184,7 +184,7 @@ def test_a_ticket_is_redeemed_once_and_its_user_checked_again() -> None:
 def test_another_user_on_the_same_connection_is_refused() -> None:
     alice, bob = make_user("alice"), make_user("bob")
     scope = {"type": "http", "path": "/", "query_string": b"", "headers": [(b"host", b"localhost")]}
-    bobs = f"Bearer {create_api_key(bob, 'k').key}"
-    check_again(scope, Principal(bob, "api_key"), authorization=bobs)
+    bobs = f"Bearer {create_api_key(bob, 'k', scopes=['all']).key}"
+    check_again(scope, Principal(bob, "api_key", frozenset({"all"})), authorization=bobs)
     with pytest.raises(Unauthenticated):
-        check_again(scope, Principal(alice, "api_key"), authorization=bobs)
+        check_again(scope, Principal(alice, "api_key", frozenset({"all"})), authorization=bobs)

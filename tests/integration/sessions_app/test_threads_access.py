@@ -59,7 +59,7 @@ def alices() -> dict[str, Any]:
         created_at=now,
         updated_at=now,
     )
-    key = create_api_key(alice, "script").row
+    key = create_api_key(alice, "script", scopes=["all"]).row
     return {"user": alice, "thread": session.pk, "run": run.pk, "feedback": opinion.pk, "key": key.pk}
 
 

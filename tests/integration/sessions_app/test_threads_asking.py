@@ -47,7 +47,7 @@ def caller() -> LiveCaller:
     agent = make_agent()
     user = make_user("alice")
     assert agent.agent_id == "default"
-    return LiveCaller(URLRouter(consumers.routes), bearer=create_api_key(user, "k").key)
+    return LiveCaller(URLRouter(consumers.routes), bearer=create_api_key(user, "k", scopes=["all"]).key)
 
 
 async def test_a_client_that_leaves_while_its_message_is_stored_stops_the_run(

@@ -105,8 +105,7 @@ def page_cookie(user: User) -> str:
 
 WAYS: dict[str, Callable[[User], tuple[str, Headers]]] = {
     "login": lambda user: ("", {"authorization": f"Bearer {access_tokens.open_login(user).access}"}),
-    "key": lambda user: ("", {"authorization": f"Bearer {create_api_key(user, 'ws').key}"}),
-    "address": lambda user: (f"access_token={access_tokens.open_login(user).access}", {}),
+    "key": lambda user: ("", {"authorization": f"Bearer {create_api_key(user, 'ws', scopes=['all']).key}"}),
     "ticket": lambda user: (f"ticket={issue_ticket(Principal(user, 'jwt'))}", {}),
     "cookie": lambda user: ("", {"cookie": f"ks_uat={access_tokens.open_login(user).access}", **OURS}),
     "page": lambda user: ("", {"cookie": page_cookie(user), **OURS}),
@@ -209,7 +208,7 @@ async def test_an_invalid_frame_gets_an_error_and_keeps_the_connection(alice: Us
 
 async def test_revoking_a_key_closes_its_connection(alice: User, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reauthentication, "CHECK_SECONDS", 0.01)
-    key = await in_db(create_api_key, alice, "ws")
+    key = await in_db(create_api_key, alice, "ws", scopes=["all"])
     async with connected(authorization=f"Bearer {key.key}") as socket:
         await socket.read()
         await in_db(revoke_api_key, alice, key.row.pk)

@@ -4,9 +4,9 @@ import pytest
 from django.test import RequestFactory
 
 from sessions_app.identity import stream_tickets
-from sessions_app.identity.api_keys import create_api_key
 from sessions_app.identity.authentication import authenticate
-from sessions_app.identity.principal import READ, Principal
+from sessions_app.identity.principal import Principal
+from sessions_app.identity.scopes import READ
 from sessions_app.identity.stream_tickets import TicketRefused, issue_ticket, redeem_ticket
 from tests.support.rest import RestCaller, make_user
 
@@ -24,9 +24,9 @@ def test_a_ticket_has_the_rights_of_its_credential():
 
 def test_a_ticket_is_used_once():
     ticket = issue_ticket(Principal(make_user("alice"), "jwt"))
-    assert authenticate(_request(f"ticket={ticket}"), from_query=True)
+    assert authenticate(_request(f"ticket={ticket}"), from_query="ticket")
     with pytest.raises(TicketRefused):
-        authenticate(_request(f"ticket={ticket}"), from_query=True)
+        authenticate(_request(f"ticket={ticket}"), from_query="ticket")
 
 
 def test_a_ticket_expires_after_a_minute_and_with_a_new_password(monkeypatch):
@@ -40,13 +40,6 @@ def test_a_ticket_expires_after_a_minute_and_with_a_new_password(monkeypatch):
     for ticket in (late, void, "st_x", f"{void}x"):
         with pytest.raises(TicketRefused):
             redeem_ticket(ticket)
-
-
-def test_credentials_in_the_query_need_the_consent_of_the_protocol():
-    key = create_api_key(make_user("alice"), "hub").key
-    assert authenticate(_request(f"access_token={key}")) is None
-    principal = authenticate(_request(f"access_token={key}"), from_query=True)
-    assert principal and principal.user.username == "alice"
 
 
 def test_tickets_are_issued_over_rest():

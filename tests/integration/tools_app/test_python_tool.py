@@ -30,7 +30,7 @@ def _nothing_is_left(tmp_path, monkeypatch):
     yield
     assert not list(folder.iterdir())
     assert not [
-        child for child in psutil.Process().children(recursive=True) if "inside.py" in " ".join(child.cmdline())
+        child for child in psutil.Process().children(recursive=True) if "child_program" in " ".join(child.cmdline())
     ]
 
 
@@ -57,7 +57,7 @@ def test_it_has_files_of_its_own_that_are_gone_afterwards():
 def test_an_error_is_returned_as_python_prints_it(code, message):
     ran = run(code)
     assert ran.exit_code in (1, 3) and message in ran.stderr
-    assert "inside.py" not in ran.stderr
+    assert "child_program" not in ran.stderr
 
 
 @pytest.mark.parametrize(
@@ -136,30 +136,11 @@ def test_bytes_are_returned_as_text():
 def test_it_knows_nothing_of_its_surroundings(monkeypatch):
     monkeypatch.setenv("KOMAND_SECRET_KEY", "hunter2")
     assert "hunter2" not in run("import os; print(dict(os.environ))").stdout
-    assert run("import os; print(os.getpid() == os.getpgrp() == os.getsid(0))").stdout == "True\n"
+    assert run("import os; print(os.getpid(), os.getppid())").stdout == "1 0\n"
 
 
-def test_it_reports_what_the_kernel_denies_and_is_of_high_risk():
-    assert set(run("pass").held) <= {"network", "files", "programs"}
+def test_it_is_of_high_risk():
     assert (Python.spec.risk, Python.spec.effect) == (Risk.HIGH, Effect.READ)
-    assert "no security boundary on their own" in " ".join(Python.spec.description.split())
-
-
-def test_the_hook_alone_holds_where_the_kernel_grants_nothing(tmp_path, monkeypatch):
-    """As on a kernel without Landlock and namespaces."""
-    weak = tmp_path / "inside.py"
-    source = python_process._INSIDE.read_text()
-    leaving = ("network(libc, keeps_user=becomes_nobody)", "files(libc, readable, folder)", "programs(libc)")
-    for name in (f"_leave_{what}" for what in leaving):
-        assert name in source
-        source = source.replace(f": {name}", ": False")
-    weak.write_text(source)
-    monkeypatch.setattr(python_process, "_INSIDE", weak)
-    assert run("print(open('a', 'w').write('x'))").stdout == "1\n"
-    for code in ("open('/etc/passwd')", "import socket; socket.socket()", "import os; os.listdir('/')"):
-        ran = run(code)
-        assert (ran.exit_code, ran.held) == (1, ())
-        assert "PermissionError" in ran.stderr
 
 
 # What no audit hook hears of.

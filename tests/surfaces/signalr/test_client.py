@@ -26,11 +26,11 @@ def modules(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def run(modules: Path, live_komand: LiveKomand) -> Run:
-    key = live_komand.api_key
+    token = live_komand.access_token()  # of short life: server-sent events carry it in the URL
     script = Path(__file__).with_name("client.cjs")
 
     def run(scenario: str, *, meanwhile: Callable[[], None] | None = None, **request: Any) -> Any:
-        whole = {"url": f"{live_komand.url}/hubs/chat", "token": key, "scenario": scenario, **request}
+        whole = {"url": f"{live_komand.url}/hubs/chat", "token": token, "scenario": scenario, **request}
         return npm.run_script(script, modules, whole, meanwhile=meanwhile)
 
     return run

@@ -44,10 +44,12 @@ def test_the_right_and_the_scope_let_send_as_any_sender():
     assert not Principal(make_user("sam", is_staff=True), "jwt").may_send_as("bob")
 
 
-def test_only_the_read_scope_forbids_writing():
-    assert _principal().can_write
-    assert _principal("senders:any").can_write
+def test_a_key_writes_only_with_a_scope_that_says_so():
+    assert _principal("all").can_write
+    assert not _principal().can_write
+    assert not _principal("senders:any").can_write
     assert not _principal("read").can_write
+    assert Principal(User(pk=9, username="bob"), "jwt").can_write
 
 
 def test_a_key_uses_rights_only_with_the_scope_rights():

@@ -7,7 +7,7 @@ from rest_framework.response import Response
 
 from audit_app.kernel.errors import Forbidden
 from sessions_app.identity import api_keys
-from sessions_app.identity.principal import SENDERS_ANY
+from sessions_app.identity.scopes import SENDERS_ANY
 from sessions_app.rights import SEND_AS_ANYONE
 from sessions_app.surfaces.rest import responses
 from sessions_app.surfaces.rest.requests import ApiKeyBody

@@ -7,7 +7,7 @@ from rest_framework.response import Response
 
 from agents_app import selectors as agents
 from sessions_app import selectors, services
-from sessions_app.access import access_run, access_session
+from sessions_app.access import access_agent, access_run, access_session
 from sessions_app.models import Session
 from sessions_app.surfaces.rest import responses
 from sessions_app.surfaces.rest.requests import BindBody, CancelBody, HistoryQuery, PageQuery, SessionPolicyBody
@@ -45,7 +45,8 @@ class SessionHistory(RestView):
 class SessionBind(RestView):
     def post(self, request: Request, session_id: str) -> Response:
         session = access_session(self.principal.user, session_id)
-        return ok(responses.SessionOut.of(services.bind_session(session, self.body(BindBody)["agent_id"])))
+        agent = access_agent(self.principal.user, self.body(BindBody)["agent_id"])
+        return ok(responses.SessionOut.of(services.bind_session(session, agent.agent_id)))
 
 
 class SessionPolicy(RestView):

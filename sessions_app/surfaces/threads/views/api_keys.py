@@ -34,9 +34,11 @@ class ApiKeyList(_ApiKeyView):
         return Response([responses.ThreadApiKeyOut.of(key) for key in self.keys()])
 
     def post(self, request: Request) -> Response:
-        """Create a key. Only this response contains the key itself."""
+        """Create a key for this surface, as the protocol has no scopes. Only this response contains the key itself."""
         fields = self.body(ApiKeyBody)
-        created = api_keys.create_api_key(self.principal.user, fields["name"], expires_at=fields["expires_at"])
+        created = api_keys.create_api_key(
+            self.principal.user, fields["name"], scopes=[self.principal.surface], expires_at=fields["expires_at"]
+        )
         return Response(responses.ThreadNewApiKeyOut.of(created.row, key=created.key), status=201)
 
 

@@ -4,7 +4,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from agents_app import selectors as agents
-from sessions_app import services
+from sessions_app import selectors, services
 from sessions_app.identity import rate_limits
 from sessions_app.models import Session
 from sessions_app.services import WEB_CHAT
@@ -21,7 +21,7 @@ class ThreadList(ThreadsView):
         query = self.query(ThreadQuery)
         fields, user = query.validated_data, self.principal.user
         bounds = {name.replace("updated_at", "last_active_at"): bound for name, bound in query.between().items()}
-        rows = Session.objects.filter(owner=user, deleted_at=None, channel=WEB_CHAT, **bounds)
+        rows = selectors.sessions_of(user).filter(channel=WEB_CHAT, **bounds)
         if fields["parent_path_part_id"] not in (None, user_uuid(user.pk)):
             rows = rows.none()  # there is no other folder
         if fields["title_like"]:
