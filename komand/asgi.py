@@ -1,5 +1,6 @@
 """The ASGI application: consumers first, then everything else through Django. Works under any ASGI server."""
 
+import itertools
 import os
 from typing import Any, cast
 
@@ -18,6 +19,7 @@ from sessions_app.channels.inbound import webhook  # noqa: E402
 from sessions_app.surfaces.base.surface import most_specific_first  # noqa: E402
 
 _KEEP_SLASH = ("/admin/", "/static/")
+NO_SUCH_PATH = 4404  # WebSocket close code
 
 
 def without_trailing_slash(path: str) -> str:
@@ -36,13 +38,20 @@ def is_websocket(route: Any) -> bool:
     return issubclass(route.callback.consumer_class, AsyncWebsocketConsumer)
 
 
+async def close_unknown_path(scope: Any, receive: Any, send: Any) -> None:
+    """Close a WebSocket of a path that no surface has. Accepted first: only then does a browser see the code."""
+    await receive()
+    await send({"type": "websocket.accept"})
+    await send({"type": "websocket.close", "code": NO_SUCH_PATH})
+
+
 class Application:
     """The ASGI callable: routes by protocol and starts this process's background loops at the first connection."""
 
     def __init__(self) -> None:
         live = routes()
-        websocket = [route for route in live if is_websocket(route)]
-        http = [*(route for route in live if not is_websocket(route)), re_path("", cast(Any, django_application))]
+        websocket = [*filter(is_websocket, live), re_path("", cast(Any, close_unknown_path))]
+        http = [*itertools.filterfalse(is_websocket, live), re_path("", cast(Any, django_application))]
         self._router = ProtocolTypeRouter(
             {
                 "http": URLRouter(http),

@@ -22,6 +22,7 @@ from daphne.ws_protocol import WebSocketFactory, WebSocketProtocol
 from django.conf import settings
 from twisted.internet import defer, reactor, tcp
 from twisted.logger import globalLogBeginner
+from twisted.web.http import HTTPChannel
 
 from audit_app import liveness
 from komand import asgi, background, sd_notify
@@ -37,6 +38,7 @@ HELD_BYTES = 128 * 1024
 # The kernel's buffer for a client that does not read; by default it would grow to several megabytes each.
 SEND_BUFFER_BYTES = 256 * 1024
 STALL_SECONDS = 10.0
+IDLE_SECONDS = 60  # a connection between two requests
 _SHORTEST_POLL_SECONDS, _LONGEST_POLL_SECONDS = 0.002, 0.1
 _STOP_SECONDS = 1.5
 _REQUEST_SECONDS = 0.7
@@ -141,7 +143,33 @@ class CappedRequest(WebRequest):  # type: ignore[misc] # untyped
             self.transport.loseConnection()
 
 
+class TimedChannel(HTTPChannel):  # type: ignore[misc] # untyped
+    """A connection whose requests must arrive in time. Twisted's own limit begins anew with each byte, so that a client
+    which sends one a minute would keep its connection for ever."""
+
+    _is_idle = False  # between two requests
+
+    def connectionMade(self) -> None:  # noqa: N802 - Twisted's name
+        super().connectionMade()
+        self.setTimeout(settings.KOMAND_HEADER_SECONDS)
+
+    def resetTimeout(self) -> None:  # noqa: N802 - Twisted's name; called for each piece of data
+        if self._is_idle:
+            self._is_idle = False
+            self.setTimeout(settings.KOMAND_HEADER_SECONDS)
+
+    def allHeadersReceived(self) -> None:  # noqa: N802 - Twisted's name
+        self.setTimeout(settings.KOMAND_BODY_SECONDS)
+        super().allHeadersReceived()
+
+    def requestDone(self, request: Any) -> None:  # noqa: N802 - Twisted's name
+        self._is_idle, self._savedTimeOut = True, IDLE_SECONDS
+        super().requestDone(request)
+
+
 class CappedFactory(HTTPFactory):  # type: ignore[misc] # untyped
+    protocol = TimedChannel
+
     def buildProtocol(self, addr: Any) -> Any:  # noqa: N802 - Twisted's name
         protocol = super().buildProtocol(addr)
         protocol.requestFactory = CappedRequest

@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import Any
 
 import yaml
+from django.conf import settings
 from django.urls.converters import SlugConverter, UUIDConverter
 
 from komand import __version__
@@ -36,7 +37,7 @@ _LOGIN = "The login of the pages. Requests that change something also need the h
 _TICKET = "A ticket of /api/auth/ticket: valid for one connection within a minute."
 _SCHEMES = {
     "bearer": {"type": "http", "scheme": "bearer", "description": _JWT},
-    "cookie": _key("cookie", "komand_session", _LOGIN),
+    "cookie": _key("cookie", settings.SESSION_COOKIE_NAME, _LOGIN),
     "thread_cookie": _key("cookie", "ks_uat", "The login of /v1/auth/pw/signin."),
     "access_token": _key("query", "access_token", "A JWT or a token of /token/issue, where no header can be sent."),
     "ticket": _key("query", "ticket", _TICKET),

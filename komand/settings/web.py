@@ -103,9 +103,11 @@ if KOMAND_TRUSTED_PROXIES:
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
 KOMAND_CORS_ORIGINS = env.listing("KOMAND_CORS_ORIGINS")
 
-SESSION_COOKIE_NAME = "komand_session"
+# `__Host-`: a browser accepts the cookie from this host over TLS only, so that no sibling domain can plant one.
+_cookie_prefix = "__Host-" if _is_https else ""
+SESSION_COOKIE_NAME = f"{_cookie_prefix}komand_session"
 SESSION_COOKIE_SECURE = _is_https
-CSRF_COOKIE_NAME = "komand_csrf"
+CSRF_COOKIE_NAME = f"{_cookie_prefix}komand_csrf"
 CSRF_COOKIE_SECURE = _is_https
 SECURE_HSTS_SECONDS = env.integer("KOMAND_HSTS_SECONDS", 0)
 SECURE_REFERRER_POLICY = "same-origin"
@@ -179,5 +181,8 @@ KOMAND_API_KEY_DAYS = env.integer("KOMAND_API_KEY_DAYS", 90, least=0)
 KOMAND_API_LIMIT, KOMAND_API_WINDOW_SECONDS = env.rate("KOMAND_RATE_API", "100/60")
 KOMAND_CHAT_LIMIT, KOMAND_CHAT_WINDOW_SECONDS = env.rate("KOMAND_RATE_CHAT", "30/60")
 KOMAND_LOGIN_LIMIT, KOMAND_LOGIN_WINDOW_SECONDS = env.rate("KOMAND_RATE_LOGIN", "20/60")
+# How long a client may take for the headers of a request, and for its body.
+KOMAND_HEADER_SECONDS = env.integer("KOMAND_HEADER_SECONDS", 10, least=1)
+KOMAND_BODY_SECONDS = env.integer("KOMAND_BODY_SECONDS", 300, least=1)
 KOMAND_MAX_BODY_BYTES = env.integer("KOMAND_MAX_BODY_BYTES", 1_000_000, least=1000)
 DATA_UPLOAD_MAX_MEMORY_SIZE = KOMAND_MAX_BODY_BYTES

@@ -2,83 +2,26 @@
 
 import json
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from komand.server import most_bytes, too_large
 from tests.integration.komand.flood_app import LARGE_PIECES, PIECE
-from tests.support.live_server import ROOT, clean_environment, wait_for
+from tests.support.live_server import wait_for
+from tests.support.web_server import STALL_SECONDS, UPGRADE, Serving, request, start
 
 pytestmark = pytest.mark.one_database
-
-STALL_SECONDS = 1.0
-
-
-@dataclass
-class Serving:
-    port: int
-    process: "subprocess.Popen[bytes]"
-
-    def connect(self, *, receive_buffer: int = 0) -> socket.socket:
-        client = socket.socket()
-        if receive_buffer:
-            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
-        client.settimeout(60)
-        client.connect(("127.0.0.1", self.port))
-        return client
-
-    @property
-    def memory(self) -> int:
-        return int(psutil.Process(self.process.pid).memory_info().rss)
 
 
 @pytest.fixture(scope="module")
 def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     with start(tmp_path_factory.mktemp("web")) as serving:
         yield serving
-
-
-@contextmanager
-def start(folder: Path) -> Iterator[Serving]:
-    """Start komand.server with an application that answers every request with 40 MB, by HTTP or WebSocket."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "tests.integration.komand.flood_app", str(listener.fileno()), str(STALL_SECONDS)],
-            cwd=ROOT,
-            env=clean_environment(KOMAND_DATA_DIR=str(folder)),
-            pass_fds=[listener.fileno()],
-        )
-        serving = Serving(listener.getsockname()[1], process)
-        try:
-            with serving.connect() as client:
-                client.settimeout(90)  # until the server has started
-                client.sendall(b"GET /ping HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-                assert b"200" in client.recv(100)
-            yield serving
-        finally:
-            process.terminate()
-            process.wait(30)
-
-
-def request(path: str, *headers: str) -> bytes:
-    return "\r\n".join([f"GET {path} HTTP/1.1", "Host: x", *headers, "", ""]).encode()
-
-
-UPGRADE = (
-    "Upgrade: websocket",
-    "Connection: Upgrade",
-    "Sec-WebSocket-Version: 13",
-    "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==",
-)
 
 
 @pytest.mark.parametrize("headers", [(), UPGRADE], ids=["http", "websocket"])
