@@ -20,7 +20,7 @@ from sessions_app.channels.attachments import records as attachments
 from sessions_app.conversation import run_options
 from sessions_app.conversation.inbound_record import InboundRecord
 from sessions_app.conversation.new_message import Accepted, NewMessage, ReceiveOptions, ValidatedMessage, validated
-from sessions_app.conversation.sessions import event_about, find_or_open, lock_seen
+from sessions_app.conversation.sessions import check_sender, event_about, find_or_open, lock_seen
 from sessions_app.identity import scopes
 from sessions_app.models import Session, Turn
 from tools_app import selectors as tools
@@ -51,12 +51,14 @@ def receive(
     Owns its transaction: the session, the user turn, the run, the channel's record and the events are stored in one,
     or nothing is. Earlier runs are interrupted after it. Raises InvalidInput (text_required, text_too_long,
     session_id_too_long, channel_mismatch), NotFound (another owner's session, unknown agent), Forbidden
-    (channel_not_allowed), RunBusy, QueueFull, IdempotencyMismatch, and IntegrityError for a channel's message that
-    arrived before and got no run.
+    (channel_not_allowed, foreign_sender), RunBusy, QueueFull, IdempotencyMismatch, and IntegrityError for a channel's
+    message that arrived before and got no run.
     """
     valid = validated(message, owner, session, idempotency_key, options)
     if prior := _find_prior(valid):
         return _repeated(prior, options)
+    if session is None:
+        check_sender(message.key, owner)
     try:
         with transaction.atomic():
             accepted, policy = _accept(valid, session, agent_id)

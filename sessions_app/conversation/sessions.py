@@ -11,10 +11,13 @@ from django.utils import timezone
 from agents_app import selectors as agents
 from agents_app.models import Agent
 from agents_app.types import Message
+from audit_app import services as audit
 from audit_app.event_types import EventType, NewEvent, P
-from audit_app.kernel.errors import NotFound
+from audit_app.kernel.errors import Forbidden, NotFound
 from sessions_app import events, hot_queries
+from sessions_app.channels.outbound.outbox import STORED_CHANNELS
 from sessions_app.conversation.session_key import SessionKey
+from sessions_app.identity.actor_names import is_any_user, is_named
 from sessions_app.models import Session, Turn
 
 _LONGEST_NAME = 200  # the column's; a user's first and last name may be longer together
@@ -23,9 +26,13 @@ _LONGEST_NAME = 200  # the column's; a user's first and last name may be longer 
 def find_or_open(key: SessionKey, owner: User | None, name: str, agent_id: str) -> tuple[Session, list[NewEvent]]:
     """Return the session of that key, created if there is none, and the events of its creation.
 
+    A session whose sender id names a user belongs to that user: one that another user opened under it is set aside.
     name: the sender's display name. Raises NotFound for another owner's session and for an unknown agent.
     """
     session = hot_queries.FIND_SESSION_BY_KEY.first(key=str(key))
+    if session and owner and session.owner_id != owner.pk and _is_usurped(session, owner):
+        set_aside(session)
+        session = None
     if session is None:
         try:
             with transaction.atomic():
@@ -35,6 +42,35 @@ def find_or_open(key: SessionKey, owner: User | None, name: str, agent_id: str) 
     if owner is not None and session.owner_id != owner.pk:
         raise NotFound("There is no such session.")
     return session, []
+
+
+def check_sender(key: SessionKey, owner: User | None) -> None:
+    """Raise Forbidden (foreign_sender), audited, if the sender id names a user other than the owner.
+
+    Whatever the owner may otherwise send as others: that user's sessions are under this sender id. At most one query.
+    """
+    if owner is None or key.channel not in STORED_CHANNELS or is_named(owner, key.sender_id):
+        return
+    if is_any_user(key.sender_id):
+        audit.record("SenderRefused", actor=f"user:{owner.pk}", details={"sender_id": key.sender_id})
+        raise Forbidden(
+            f"The sender {key.sender_id!r} is a user of this installation, whose sessions are that user's alone. Send "
+            "as another sender, or with a credential of that user.",
+            code="foreign_sender",
+        )
+
+
+def _is_usurped(session: Session, owner: User) -> bool:
+    if session.channel not in STORED_CHANNELS or not is_named(owner, session.sender_id):
+        return False
+    return session.owner is None or not is_named(session.owner, session.sender_id)
+
+
+def set_aside(session: Session) -> None:
+    """Free the key of a session, which keeps its turns and its owner: the next message opens a new one. Audited."""
+    aside = SessionKey(session.channel, session.account_id, session.sender_id, f"before-{session.id}")
+    Session.objects.filter(pk=session.pk, key=session.key).update(key=str(aside))
+    audit.record("SessionSetAside", session_id=session.pk, session_key=session.key, agent_id=session.agent.agent_id)
 
 
 def open_new(

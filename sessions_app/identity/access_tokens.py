@@ -23,7 +23,7 @@ from audit_app import services as audit
 from audit_app.kernel.ids import new_id
 from sessions_app.identity import signed_claims
 from sessions_app.identity.actor_names import display_name
-from sessions_app.identity.principal import Unauthenticated
+from sessions_app.identity.principal import Principal, Unauthenticated
 from sessions_app.models import RefreshToken
 
 _CLOCK_SKEW_SECONDS = 10
@@ -81,8 +81,8 @@ def close_login_of(access_token: str) -> None:
     _revoke_family(UUID(_claims(access_token)["sid"]))
 
 
-def get_user(access_token: str) -> User:
-    """Return the user of a valid access token.
+def authenticate_token(access_token: str) -> Principal:
+    """Return the principal of a valid access token.
 
     Raises TokenRefused if the token is expired, forged or for another audience, its login was closed, or the user was
     deactivated or has changed the password.
@@ -91,20 +91,12 @@ def get_user(access_token: str) -> User:
     user = signed_claims.find_user(claims)
     if user is None or is_closed(UUID(claims["sid"])):
         raise TokenRefused
-    return user
+    return Principal(user, "jwt", credential=f"login:{UUID(claims['sid'])}")
 
 
 def is_closed(login: UUID) -> bool:
     """Return whether the login was closed or revoked."""
     return RefreshToken.objects.filter(family=login, revoked_at__isnull=False).exists()
-
-
-def find_login(access_token: str) -> UUID | None:
-    """Return the login of a valid access token, None if the token is invalid."""
-    try:
-        return UUID(_claims(access_token)["sid"])
-    except TokenRefused:
-        return None
 
 
 def _claims(access_token: str) -> dict[str, Any]:

@@ -4,13 +4,34 @@ from collections.abc import Iterable, Mapping
 from uuid import UUID
 
 from django.contrib.auth.models import User
+from django.db.models import Q
 
 from sessions_app.models import InboundMessage, Pairing
+
+_LONGEST_ID = 18  # digits that fit into the column of every database
 
 
 def display_name(user: User) -> str:
     """Return the full name of a user, or the user name if there is none."""
     return user.get_full_name() or user.get_username()
+
+
+def is_named(user: User, sender_id: str) -> bool:
+    """Return whether the sender id of a message names this user by id, user name or e-mail address.
+
+    An id of digits only is compared with user ids alone, so that a user name cannot impersonate another user.
+    """
+    if sender_id.isdigit():
+        return sender_id == str(user.pk)
+    return sender_id != "" and sender_id.lower() in (user.username.lower(), user.email.lower())
+
+
+def is_any_user(sender_id: str) -> bool:
+    """Return whether the sender id names a user. One query."""
+    if sender_id.isdigit():
+        return sender_id.isascii() and len(sender_id) <= _LONGEST_ID and User.objects.filter(pk=sender_id).exists()
+    named = Q(username__iexact=sender_id) | Q(email__iexact=sender_id)
+    return sender_id != "" and User.objects.filter(named).exists()
 
 
 def names_of(actors: Iterable[str], session_id: UUID | None = None) -> Mapping[str, str]:

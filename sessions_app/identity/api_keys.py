@@ -88,16 +88,7 @@ def authenticate_key(key: str) -> Principal:
     if row.last_used_at is None or row.last_used_at < now - _LAST_USED_STEP:
         with transaction.atomic():
             ApiKey.objects.filter(pk=row.pk, last_used_at=row.last_used_at).update(last_used_at=now)
-    return Principal(row.user, "api_key", frozenset(row.scopes))
-
-
-def get_key_id(key: str) -> UUID:
-    """Return the id of a key that was just authenticated. Raises ApiKeyRefused."""
-    prefix = key.removeprefix(MARK)[:_PREFIX_LENGTH]
-    row_id = ApiKey.objects.filter(prefix=prefix).values_list("pk", flat=True).first()
-    if row_id is None:
-        raise ApiKeyRefused
-    return row_id
+    return Principal(row.user, "api_key", frozenset(row.scopes), credential=f"key:{row.pk}")
 
 
 def is_valid_key(key_id: UUID) -> bool:

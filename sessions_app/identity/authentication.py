@@ -113,7 +113,7 @@ def _bearer(request: HttpRequest, credential: str) -> Principal:
             return stream_tickets.redeem_ticket(credential)
         if session_tokens.is_session_token(credential):
             return session_tokens.authenticate_token(credential)
-        return Principal(access_tokens.get_user(credential), "jwt")
+        return access_tokens.authenticate_token(credential)
     except Unauthenticated:
         address = client_ip.network_of(client_ip.of_request(request))
         rate_limits.take(rate_limits.login_limit(), f"address:{address}")

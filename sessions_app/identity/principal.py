@@ -8,6 +8,7 @@ from django.contrib.auth.models import User
 from audit_app import rights
 from audit_app.kernel.errors import AppError
 from sessions_app.identity import scopes as key_scopes
+from sessions_app.identity.actor_names import is_named
 from sessions_app.identity.scopes import RIGHTS, SENDERS_ANY
 from sessions_app.rights import SEND_AS_ANYONE
 
@@ -24,6 +25,8 @@ class Principal:
 
     scopes: of an API key; empty for a JWT and for a browser session, which are limited by their user alone.
     surface: at which the credential was presented; empty for paths of none.
+    credential: `key:<id>` or `login:<id>`, with which it ends; that of a ticket begins with `ticket:`; empty for a
+        browser session.
     The scopes limit `user` as well: without RIGHTS it holds no right, and with scopes of agents it may use only those.
     Code that has only the user decides the same.
     """
@@ -32,6 +35,7 @@ class Principal:
     kind: Literal["jwt", "api_key", "session"]
     scopes: frozenset[str] = frozenset()
     surface: str = ""
+    credential: str = ""
 
     def __post_init__(self) -> None:
         if self.kind != "api_key":
@@ -67,13 +71,8 @@ class Principal:
         rights.require(self.user, right)
 
     def is_self(self, sender_id: str) -> bool:
-        """Return whether the sender id names this user by id, user name or e-mail address.
-
-        An id of digits only is compared with user ids alone, so that a user name cannot impersonate another user.
-        """
-        if sender_id.isdigit():
-            return sender_id == str(self.user.pk)
-        return sender_id != "" and sender_id.lower() in (self.user.username.lower(), self.user.email.lower())
+        """Return whether the sender id names this user; see `actor_names.is_named`."""
+        return is_named(self.user, sender_id)
 
     def may_send_as(self, sender_id: str) -> bool:
         return self.is_self(sender_id) or SENDERS_ANY in self.scopes or self.holds(SEND_AS_ANYONE)

@@ -5,7 +5,7 @@ changing the password voids it.
 """
 
 from datetime import timedelta
-from typing import Any
+from typing import Any, Literal
 from uuid import UUID
 
 import jwt
@@ -13,7 +13,7 @@ from django.conf import settings
 from django.utils import timezone
 
 from audit_app.kernel.errors import InvalidInput
-from sessions_app.identity import access_tokens, api_keys, signed_claims
+from sessions_app.identity import access_tokens, api_keys, signed_claims, stream_tickets
 from sessions_app.identity.principal import Principal, Unauthenticated
 
 _AUDIENCE = "komand:session"
@@ -25,22 +25,17 @@ class SessionTokenRefused(Unauthenticated):
     code = "token_refused"
 
 
-def issue_session_token(principal: Principal, credential: str, claims: dict[str, Any]) -> str:
-    """Return a session token for a credential that was just authenticated.
+def issue_session_token(principal: Principal, claims: dict[str, Any]) -> str:
+    """Return a session token that ends with the principal's credential.
 
     claims: further claims for the client. Raises InvalidInput (not_exchangeable) unless the credential is an API key, a
     token of a login or another session token.
     """
-    if is_session_token(credential):
-        of = str(_peek(credential)["of"])  # renewed: bound to the same key or login
-    elif principal.kind == "api_key":
-        of = f"key:{api_keys.get_key_id(credential)}"
-    elif principal.kind == "jwt" and (login := access_tokens.find_login(credential)):
-        of = f"login:{login}"
-    else:
+    if not principal.credential.startswith(("key:", "login:")):
         message = "Only an API key or the access token of a login can be exchanged for a session token."
         raise InvalidInput(message, code="not_exchangeable")
-    claims = {**claims, "scopes": sorted(principal.scopes), "of": of, "iat": timezone.now()}
+    own = {"scopes": sorted(principal.scopes), "of": principal.credential, "iat": timezone.now()}
+    claims = {**claims, **own}
     return signed_claims.encode(principal.user, _AUDIENCE, timedelta(minutes=settings.KOMAND_JWT_MINUTES), claims)
 
 
@@ -56,11 +51,19 @@ def authenticate_token(credential: str) -> Principal:
     except jwt.InvalidTokenError:
         raise SessionTokenRefused from None
     user = signed_claims.find_user(claims)
-    kind, _, name = str(claims["of"]).partition(":")
-    is_valid = api_keys.is_valid_key(UUID(name)) if kind == "key" else not access_tokens.is_closed(UUID(name))
-    if user is None or not is_valid:
+    credential = str(claims["of"])
+    if user is None or not is_valid_credential(credential):
         raise SessionTokenRefused
-    return Principal(user, "api_key" if kind == "key" else "jwt", frozenset(claims["scopes"]))
+    kind: Literal["api_key", "jwt"] = "api_key" if credential.startswith("key:") else "jwt"
+    return Principal(user, kind, frozenset(claims["scopes"]), credential=credential)
+
+
+def is_valid_credential(credential: str) -> bool:
+    """Return whether a `Principal.credential` is still valid. An empty one is valid as long as its user."""
+    kind, _, name = credential.removeprefix(stream_tickets.CREDENTIAL).partition(":")
+    if kind == "key":
+        return api_keys.is_valid_key(UUID(name))
+    return kind != "login" or not access_tokens.is_closed(UUID(name))
 
 
 def _peek(credential: str) -> dict[str, Any]:

@@ -5,13 +5,14 @@ URLs are logged by proxies and browsers, so a ticket is valid for one minute and
 
 import logging
 from datetime import timedelta
-from typing import Literal, cast
+from typing import Literal
 
 import jwt
 from django.conf import settings
 from redis.exceptions import RedisError
 
 from audit_app.kernel import valkey
+from audit_app.kernel.errors import InvalidInput
 from sessions_app.identity import signed_claims
 from sessions_app.identity.principal import Principal, Unauthenticated
 
@@ -19,6 +20,7 @@ logger = logging.getLogger(__name__)
 
 SECONDS = 60
 MARK = "st_"
+CREDENTIAL = "ticket:"  # before the credential for which the ticket was issued
 _AUDIENCE = "komand:stream"
 
 
@@ -29,8 +31,10 @@ class TicketRefused(Unauthenticated):
 
 
 def issue_ticket(principal: Principal) -> str:
-    """Return a ticket with the rights of the principal."""
-    claims = {"kind": principal.kind, "scopes": sorted(principal.scopes)}
+    """Return a ticket with the rights of the principal. Raises InvalidInput (not_exchangeable) for that of a ticket."""
+    if principal.credential.startswith(CREDENTIAL):
+        raise InvalidInput("A ticket cannot be exchanged for another.", code="not_exchangeable")
+    claims = {"kind": principal.kind, "scopes": sorted(principal.scopes), "of": principal.credential}
     return MARK + signed_claims.encode(principal.user, _AUDIENCE, timedelta(seconds=SECONDS), claims)
 
 
@@ -46,9 +50,9 @@ def redeem_ticket(ticket: str) -> Principal:
     user = signed_claims.find_user(claims)
     if user is None or not _is_first_use(claims["jti"]):
         raise TicketRefused
-    kind = cast(Literal["jwt", "api_key", "session"], claims["kind"])
     # A foreign page cannot know a ticket: no CSRF or Origin check is needed.
-    return Principal(user, "jwt" if kind == "session" else kind, frozenset(claims["scopes"]))
+    bearer_kind: Literal["jwt", "api_key"] = "api_key" if claims["kind"] == "api_key" else "jwt"
+    return Principal(user, bearer_kind, frozenset(claims["scopes"]), credential=f"{CREDENTIAL}{claims.get('of', '')}")
 
 
 def _is_first_use(ticket_id: str) -> bool:

@@ -5,10 +5,10 @@ from collections.abc import Callable
 from django.db import IntegrityError, transaction
 
 from agents_app import selectors as agents
-from audit_app import services as audit
 from sessions_app.channels.outbound.outbox import Destination, plan_notice
 from sessions_app.conversation.inbound_record import InboundRecord
 from sessions_app.conversation.session_key import SessionKey
+from sessions_app.conversation.sessions import set_aside
 from sessions_app.models import Session
 from sessions_app.services import cancel_session_runs
 
@@ -76,11 +76,8 @@ def handle_command(arrival: InboundRecord, destination: Destination, key: Sessio
 
 def _set_aside(session: Session | None) -> None:
     """Free the sender's key: the next message opens a new session."""
-    if session is None:
-        return
-    aside = SessionKey(session.channel, session.account_id, session.sender_id, f"before-{session.id}")
-    Session.objects.filter(pk=session.pk, key=session.key).update(key=str(aside))
-    audit.record("SessionSetAside", session_id=session.pk, session_key=session.key, agent_id=session.agent.agent_id)
+    if session is not None:
+        set_aside(session)
 
 
 def _status(session: Session | None) -> str:

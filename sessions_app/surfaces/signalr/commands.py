@@ -51,7 +51,7 @@ def send_message(principal: Principal, agent_id: Any, content: Any, idempotency_
     idempotency_key = _text(idempotency_key, "idempotencyKey") if idempotency_key else ""
     access_agent(user, agent_id)
     key = _key_of(user, agent_id)
-    existing = Session.objects.select_related("agent").filter(key=str(key), deleted_at=None).first()
+    existing = Session.objects.select_related("agent").filter(key=str(key), owner=user, deleted_at=None).first()
     cursor = cursor_now(existing.id) if existing else ""
     place, name = (key.channel, key.account_id, key.sender_id), display_name(user)
     inbound = NewMessage(*place, name, content, thread_id=key.thread_id)
@@ -125,7 +125,8 @@ def message_of(
 def _key_of(user: User, agent_id: str) -> SessionKey:
     """Return the key of the caller's web chat if it is with that agent or has not begun, else one for that agent."""
     current = SessionKey(WEB_CHAT, "default", str(user.pk))
-    agent = Session.objects.filter(key=str(current), deleted_at=None).values_list("agent__agent_id", flat=True).first()
+    own = Session.objects.filter(key=str(current), owner=user, deleted_at=None)
+    agent = own.values_list("agent__agent_id", flat=True).first()
     if agent in (None, agent_id):
         return current
     return SessionKey(WEB_CHAT, "default", str(user.pk), f"agent-{agent_id}")

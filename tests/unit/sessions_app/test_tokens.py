@@ -29,7 +29,7 @@ def _forged(settings, alice: User, *, key: str = "", algorithm: str = "HS256", *
 
 
 def test_access_token_names_its_user(alice):
-    assert access_tokens.get_user(access_tokens.open_login(alice).access) == alice
+    assert access_tokens.authenticate_token(access_tokens.open_login(alice).access).user == alice
 
 
 def test_access_token_carries_the_promised_claims(alice, settings):
@@ -45,7 +45,7 @@ def test_access_token_carries_the_promised_claims(alice, settings):
 def test_expired_access_token_is_refused_by_name(alice, settings):
     settings.KOMAND_JWT_MINUTES = -1
     with pytest.raises(TokenRefused) as refusal:
-        access_tokens.get_user(access_tokens.open_login(alice).access)
+        access_tokens.authenticate_token(access_tokens.open_login(alice).access)
     assert refusal.value.code == "token_expired"
 
 
@@ -55,21 +55,21 @@ def test_expired_access_token_is_refused_by_name(alice, settings):
     ids=lambda changes: next(iter(changes)),
 )
 def test_forged_access_token_is_refused(alice, settings, changes):
-    assert access_tokens.get_user(_forged(settings, alice)) == alice
+    assert access_tokens.authenticate_token(_forged(settings, alice)).user == alice
     with pytest.raises(TokenRefused):
-        access_tokens.get_user(_forged(settings, alice, **changes))
+        access_tokens.authenticate_token(_forged(settings, alice, **changes))
 
 
 def test_unsigned_access_token_is_refused(alice):
     claims = _claims(access_tokens.open_login(alice).access)
     with pytest.raises(TokenRefused):
-        access_tokens.get_user(jwt.encode(claims, None, algorithm="none"))
+        access_tokens.authenticate_token(jwt.encode(claims, None, algorithm="none"))
 
 
 @pytest.mark.parametrize("text", ["", "x", "a.b.c", "rt_", "rt_" + "0" * 75, "é" * 40])
 def test_garbage_is_refused(text):
     with pytest.raises(TokenRefused):
-        access_tokens.get_user(text)
+        access_tokens.authenticate_token(text)
     with pytest.raises(TokenRefused):
         access_tokens.rotate(text)
     access_tokens.close_login(text)
@@ -79,7 +79,7 @@ def test_deactivated_user_is_refused(alice):
     pair = access_tokens.open_login(alice)
     User.objects.filter(pk=alice.pk).update(is_active=False)
     with pytest.raises(TokenRefused):
-        access_tokens.get_user(pair.access)
+        access_tokens.authenticate_token(pair.access)
     with pytest.raises(TokenRefused):
         access_tokens.rotate(pair.refresh)
 
@@ -89,7 +89,7 @@ def test_new_password_ends_every_login(alice):
     alice.set_password("another-secret")
     alice.save()
     with pytest.raises(TokenRefused):
-        access_tokens.get_user(pair.access)
+        access_tokens.authenticate_token(pair.access)
     with pytest.raises(TokenRefused):
         access_tokens.rotate(pair.refresh)
 
@@ -99,7 +99,9 @@ def test_refresh_gives_a_new_pair_and_keeps_the_old_access_token(alice):
     second = access_tokens.rotate(first.refresh)
     assert second.refresh.startswith("rt_")
     assert second.refresh != first.refresh
-    assert access_tokens.get_user(second.access) == access_tokens.get_user(first.access) == alice
+    assert (
+        access_tokens.authenticate_token(second.access) == access_tokens.authenticate_token(first.access).user == alice
+    )
 
 
 def test_refresh_token_used_twice_ends_the_whole_login(alice):
@@ -110,7 +112,7 @@ def test_refresh_token_used_twice_ends_the_whole_login(alice):
     with pytest.raises(TokenRefused):
         access_tokens.rotate(second.refresh)
     with pytest.raises(TokenRefused):
-        access_tokens.get_user(second.access)
+        access_tokens.authenticate_token(second.access)
     assert AuditEntry.objects.filter(action="RefreshTokenReused", actor=f"user:{alice.pk}").count() == 1
 
 
@@ -119,7 +121,7 @@ def test_reuse_leaves_other_logins_alone(alice):
     access_tokens.rotate(phone.refresh)
     with pytest.raises(TokenRefused):
         access_tokens.rotate(phone.refresh)
-    assert access_tokens.get_user(access_tokens.rotate(laptop.refresh).access) == alice
+    assert access_tokens.authenticate_token(access_tokens.rotate(laptop.refresh).access).user == alice
 
 
 def test_expired_refresh_token_is_refused_and_forgotten_at_the_next_login(alice, settings):
@@ -140,7 +142,7 @@ def test_logout_ends_access_and_refresh_at_once(alice, by):
     else:
         access_tokens.close_login(pair.refresh)
     with pytest.raises(TokenRefused):
-        access_tokens.get_user(pair.access)
+        access_tokens.authenticate_token(pair.access)
     with pytest.raises(TokenRefused):
         access_tokens.rotate(pair.refresh)
 

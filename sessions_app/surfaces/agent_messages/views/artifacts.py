@@ -26,6 +26,22 @@ _CONTENT = {"content": "string", "generation": "string"}
 _SANDBOX = "sandbox; default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 
 
+class _SigningView(AgentsView):
+    def signed_for_download(self, run: AgentRun, path: str, disposition: str, filename: str) -> dict[str, Any]:
+        return self._signed(FileAccess("get", run.id, path, disposition, filename[:200]))
+
+    def signed_for_upload(self, run: AgentRun, path: str) -> dict[str, Any]:
+        try:
+            path = artifact_paths.checked(path)
+        except artifact_paths.BadPathError as error:
+            raise InvalidInput(str(error), code="bad_path") from None
+        return self._signed(FileAccess("put", run.id, path))
+
+    def _signed(self, access: FileAccess) -> dict[str, Any]:
+        url = signed_urls.sign(self.request.build_absolute_uri("/")[:-1], access, self.principal)
+        return {"url": url, "path": artifact_names.storage_path(access.session_id, access.path)}
+
+
 class ArtifactList(AgentsView):
     def get(self, request: Request, run_id: str) -> Response:
         run, visibility = self.agent_run(run_id), self.query_values().get("visibility", "user")
@@ -36,7 +52,7 @@ class ArtifactList(AgentsView):
         return Response([file.path for file in artifacts.list_artifacts(run.session.id)])
 
 
-class ArtifactDetail(AgentsView):
+class ArtifactDetail(_SigningView):
     """GET: the bytes, or with `?url=1` a signed URL to read them. PUT: a signed URL to write them."""
 
     def get(self, request: Request, run_id: str, path: str) -> HttpResponse:
@@ -45,12 +61,12 @@ class ArtifactDetail(AgentsView):
         disposition, filename = _disposition(query.get("disposition")), query.get("filename", "")
         if query.get("url", "") in ("1", "true"):
             view = artifacts.find_artifact(run.session.id, path)
-            return Response(signed_for_download(request, run, view.path, disposition, filename))
+            return Response(self.signed_for_download(run, view.path, disposition, filename))
         return send_file(*artifacts.read_artifact(run.session.id, path), disposition, filename)
 
     def put(self, request: Request, run_id: str, path: str) -> Response:
         run = self.agent_run(run_id)
-        return Response(signed_for_upload(request, run, artifact_names.own_path(run.id, path)))
+        return Response(self.signed_for_upload(run, artifact_names.own_path(run.id, path)))
 
 
 class ArtifactContent(AgentsView):
@@ -82,11 +98,11 @@ class Blob(AgentsView):
     is_public = True
 
     def get(self, request: Request, token: str, name: str = "") -> HttpResponse:
-        access, session = _access(token, "get")
+        access, session = _access(request, token, "get")
         return send_file(*artifacts.read_artifact(session.id, access.path), access.disposition, access.filename)
 
     def put(self, request: Request, token: str, name: str = "") -> Response:
-        access, session = _access(token, "put")
+        access, session = _access(request, token, "put")
         most, _ = conf.artifact_limits()
         data = request._request.read(most + 1)
         if len(data) > most:
@@ -96,7 +112,7 @@ class Blob(AgentsView):
         return Response({"path": artifact_names.storage_path(session.id, view.path), "size": view.size_bytes})
 
 
-class FileUrl(AgentsView):
+class FileUrl(_SigningView):
     """`download-url` and `upload-url`: signed URLs of files, by their storage path."""
 
     def post(self, request: Request, use: str) -> Response:
@@ -108,10 +124,10 @@ class FileUrl(AgentsView):
         run = self.agent_run(run_id)
         if use == "upload-url":
             media_type = body.get("mime_type") or "application/octet-stream"
-            return Response({**signed_for_upload(request, run, path), "id": named, "mime_type": media_type})
+            return Response({**self.signed_for_upload(run, path), "id": named, "mime_type": media_type})
         disposition = _disposition(body.get("disposition"))
         view = artifacts.find_artifact(run.session.id, path)
-        shown = signed_for_download(request, run, view.path, disposition, str(body.get("name") or ""))
+        shown = self.signed_for_download(run, view.path, disposition, str(body.get("name") or ""))
         return Response({**shown, "id": named, "mime_type": view.media_type})
 
 
@@ -126,23 +142,6 @@ class FileList(AgentsView):
         return Response({"files": [path for path in files if path.startswith(prefix)]})
 
 
-def signed_for_download(request: Request, run: AgentRun, path: str, disposition: str, filename: str) -> dict[str, Any]:
-    return _signed(request, FileAccess("get", run.id, path, run.session.owner_id or 0, disposition, filename[:200]))
-
-
-def signed_for_upload(request: Request, run: AgentRun, path: str) -> dict[str, Any]:
-    try:
-        path = artifact_paths.checked(path)
-    except artifact_paths.BadPathError as error:
-        raise InvalidInput(str(error), code="bad_path") from None
-    return _signed(request, FileAccess("put", run.id, path, run.session.owner_id or 0))
-
-
-def _signed(request: Request, access: FileAccess) -> dict[str, Any]:
-    url = signed_urls.sign(request.build_absolute_uri("/")[:-1], access)
-    return {"url": url, "path": artifact_names.storage_path(access.session_id, access.path)}
-
-
 def send_file(view: ArtifactView, data: bytes, disposition: str, filename: str) -> HttpResponse:
     response = HttpResponse(data, content_type=view.media_type)
     name = "".join(filter(str.isprintable, filename)) or view.path.rpartition("/")[2]
@@ -152,11 +151,10 @@ def send_file(view: ArtifactView, data: bytes, disposition: str, filename: str) 
     return response
 
 
-def _access(token: str, use: str) -> tuple[FileAccess, Session]:
+def _access(request: Request, token: str, use: str) -> tuple[FileAccess, Session]:
     """Return the access of a signed URL and its session. Raises UrlRefused."""
-    access = signed_urls.read(token)
-    sessions = Session.objects.filter(owner_id=access.owner_id, owner__is_active=True, deleted_at=None)
-    session = sessions.filter(pk=UUID(access.session_id)).first()
+    access, user = signed_urls.read(token, request._request)
+    session = Session.objects.filter(pk=UUID(access.session_id), owner=user, deleted_at=None).first()
     if access.use != use or session is None:
         raise signed_urls.UrlRefused
     return access, session

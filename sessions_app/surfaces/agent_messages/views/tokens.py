@@ -18,9 +18,8 @@ class TokenIssue(AgentsView):
 
     def post(self, request: Request) -> Response:
         principal = admit_bearer(request._request, rate_limits.api_limit())
-        credential = request.META.get("HTTP_AUTHORIZATION", "").partition(" ")[2].strip()
         claims = _claims(principal, request.build_absolute_uri("/")[:-1])
-        return Response({"token": session_tokens.issue_session_token(principal, credential, claims)})
+        return Response({"token": session_tokens.issue_session_token(principal, claims)})
 
 
 def _claims(principal: Principal, base_url: str) -> dict[str, Any]:
