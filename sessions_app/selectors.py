@@ -54,22 +54,28 @@ def find_owner_id(session_id: UUID) -> int | None:
 
 
 def list_turns(
-    session: Session, *, limit: int = 50, offset: int = 0, before: tuple[int, int] | None = None
+    session: Session, *, limit: int = 50, offset: int = 0, before: tuple[int, int] | None = None, failed: bool = True
 ) -> tuple[Turn, ...]:
     """Return the newest `limit` turns, the oldest first.
 
-    offset: the number of newest turns to skip. before: only turns before this (ordinal, part).
+    offset: the number of newest turns to skip. before: only turns before this (ordinal, part). failed: with the turns
+    of failed runs that have no text.
     """
-    rows = Turn.objects.filter(session=session)
+    rows = _turns_of(session, failed)
     if before is not None:
         ordinal, part = before
         rows = rows.filter(Q(ordinal__lt=ordinal) | Q(ordinal=ordinal, part__lt=part))
     return tuple(reversed(rows.order_by("-ordinal", "-part")[offset : offset + limit]))
 
 
-def count_turns(session: Session) -> int:
-    """Return the number of turns in the session."""
-    return Turn.objects.filter(session=session).count()
+def count_turns(session: Session, *, failed: bool = True) -> int:
+    """Return the number of turns in the session. failed: as for `list_turns`."""
+    return _turns_of(session, failed).count()
+
+
+def _turns_of(session: Session, failed: bool) -> QuerySet[Turn]:
+    rows = Turn.objects.filter(session=session)
+    return rows if failed else rows.exclude(state="error", content="")
 
 
 def citations_of(turn: Turn) -> tuple[Citation, ...]:

@@ -171,7 +171,9 @@ KOMAND_HUB_PATHS = [path.strip("/") for path in env.listing("KOMAND_HUB_PATHS", 
 KOMAND_OPENAI_WAIT_SECONDS = env.integer("KOMAND_OPENAI_WAIT_SECONDS", 600, least=1)
 # How long /v1/agent/ask and /v1/agent/extract may work on their answer.
 KOMAND_ASK_SECONDS = env.integer("KOMAND_ASK_SECONDS", 300, least=1)
+# How long POST /api/webchat/message waits for an answer by default, and at most when the request says how long.
 KOMAND_WAIT_SECONDS = env.integer("KOMAND_WAIT_SECONDS", 30, least=1)
+KOMAND_LONGEST_WAIT_SECONDS = env.integer("KOMAND_LONGEST_WAIT_SECONDS", 300, least=1)
 KOMAND_JWT_KEY = env.secret_file("jwt.key", "KOMAND_JWT_KEY")
 KOMAND_JWT_ISSUER = env.text("KOMAND_JWT_ISSUER", "komand.ai")
 KOMAND_JWT_AUDIENCE = env.text("KOMAND_JWT_AUDIENCE", "komand.ai")

@@ -75,7 +75,7 @@ SURFACES = {
     "openai": Sample(
         post=("/v1/chat/completions", {"model": "default", "messages": [{"role": "user", "content": "x"}]}),
         wrong_method=("PUT", "/v1/chat/completions"),
-        missing="/v1/models/nothing/nothing",
+        missing="/v1/nothing",
         keys={"error.message", "error.type", "error.param", "error.code"},
         reader=readers.ResponseClient,
     ),
@@ -97,7 +97,7 @@ SURFACES = {
     "threads": Sample(
         post=("/v1/threads", {}),
         wrong_method=("PUT", "/v1/threads"),
-        missing="/v1/nothing",
+        missing="/v1/users/nothing",
         keys={"detail", "code", "request_id"},
         stream="/v1/threads/{}/stream",
         reader=readers.ThreadClient,

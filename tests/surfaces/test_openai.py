@@ -141,8 +141,46 @@ def test_a_background_response_can_be_cancelled(client: OpenAI) -> None:
     response = client.responses.create(model="default", input="[[tokens=400 rate=20]]", background=True)
     assert response.status == "queued"
     cancelled = client.responses.cancel(response.id)
-    assert cancelled.id == response.id
-    wait_for(lambda: client.responses.retrieve(response.id).status == "cancelled", what="the end")
+    assert (cancelled.id, cancelled.status) == (response.id, "cancelled")
+    assert client.responses.cancel(response.id).status == "cancelled", "cancelling again changes nothing"
+    assert client.responses.retrieve(response.id).status == "cancelled"
+
+
+def test_a_response_has_the_fields_of_the_reference_with_the_values_that_apply(client: OpenAI) -> None:
+    labels = {"safety_identifier": "person-1", "prompt_cache_key": "cache-1", "user": "u-1"}
+    response = client.responses.create(model="default", input="[[tokens=2]]", top_p=0.5, **labels)  # type: ignore[call-overload]
+    whole = response.to_dict()
+    assert {name: whole[name] for name in labels} == labels
+    assert whole["completed_at"] >= whole["created_at"]
+    assert (whole["temperature"], whole["top_p"], whole["top_logprobs"]) == (1.0, 1.0, 0), "top_p is not passed on"
+    assert (whole["presence_penalty"], whole["frequency_penalty"], whole["service_tier"]) == (0.0, 0.0, "default")
+    assert whole["max_tool_calls"] is None
+    assert client.responses.retrieve(response.id).to_dict() == whole
+    with pytest.raises(openai.BadRequestError, match="safety_identifier must be a string"):
+        client.responses.create(model="default", input="hi", safety_identifier="x" * 600)
+
+
+def test_items_of_earlier_responses_may_be_referred_to(client: OpenAI, model_server: ModelServer) -> None:
+    """The AI SDK's provider sends references from its second request on."""
+    first = client.responses.create(model="default", input='[[text="The first answer"]]')
+    user = client.responses.input_items.list(first.id).data[0]
+    references = [{"type": "item_reference", "id": item.id} for item in (user, *first.output)]
+    client.responses.create(model="default", input=[*references, {"role": "user", "content": "and the second turn"}])  # type: ignore[list-item]
+    sent = next(call.body["messages"] for call in model_server.requests if "and the second turn" in str(call.body))
+    assert [(message["role"], message["content"]) for message in sent if message["role"] != "system"] == [
+        ("user", '[[text="The first answer"]]'),
+        ("assistant", "The first answer"),
+        ("user", "and the second turn"),
+    ]
+    for unknown in ("msg_" + "0" * 32, "msg_" + "0" * 34, "msg_x", "", "mcp_" + "0" * 32):
+        with pytest.raises((openai.NotFoundError, openai.BadRequestError)):
+            client.responses.create(model="default", input=[{"type": "item_reference", "id": unknown}])  # type: ignore[list-item]
+
+
+def test_an_unknown_address_is_refused_in_the_shape_of_this_protocol(client: OpenAI) -> None:
+    with pytest.raises(openai.NotFoundError) as refused:
+        client.embeddings.create(model="default", input="hi")
+    assert refused.value.body["type"] == "invalid_request_error"  # type: ignore[index]
 
 
 def test_a_client_that_leaves_a_stream_stops_the_run(client: OpenAI) -> None:

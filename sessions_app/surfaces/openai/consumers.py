@@ -22,6 +22,7 @@ from sessions_app.access import access_session
 from sessions_app.conversation.citations import full_text
 from sessions_app.identity import rate_limits
 from sessions_app.live_view.cursor import SessionEvent
+from sessions_app.live_view.viewer import wait_until_ended
 from sessions_app.surfaces.base.bodies import parse_json
 from sessions_app.surfaces.base.http_errors import HttpError
 from sessions_app.surfaces.base.intake_limit import store_message
@@ -31,12 +32,15 @@ from sessions_app.surfaces.openai import errors, responses, sdk_retries
 from sessions_app.surfaces.openai.annotations import CitedByStep
 from sessions_app.surfaces.openai.chat_messages import invalid_param
 from sessions_app.surfaces.openai.commands import AcceptedRequest, accept, accept_retry, run_of
+from sessions_app.surfaces.openai.item_references import resolve_references
 from sessions_app.surfaces.openai.projection_completions import Completion
 from sessions_app.surfaces.openai.projection_responses import ResponseEvents
 from sessions_app.surfaces.openai.requests import ParsedRequest, read_completion, read_response
 from sessions_app.surfaces.openai.responses import ResponseContext, as_json
 from tools_app.events import INPUT_REQUESTED
 
+# A run's owner ends it within a second; a process that hangs must not keep the client waiting.
+_CANCEL_SECONDS = 5
 # SDKs retry after a 409 and any 5xx, which would start a second run with all its side effects.
 _NO_RETRY = {"X-Should-Retry": "false"}
 
@@ -176,7 +180,8 @@ class Responses(_Endpoint):
     methods = ("POST",)
 
     async def respond(self, body: bytes) -> None:
-        await self.serve(read_response(parse_json(body)), body)
+        parsed = read_response(await in_db(resolve_references, self.principal.user, parse_json(body)))
+        await self.serve(parsed, body)
 
     async def answer(self, parsed: ParsedRequest, request: AcceptedRequest) -> None:
         context = ResponseContext(request.accepted.run_id, parsed.model, request.created, parsed.options)
@@ -219,6 +224,24 @@ class StoredResponse(_Endpoint):
         if not (given.isdecimal() and given.isascii() and len(given) < 18):
             raise invalid_param("starting_after must be a sequence number.", "starting_after")
         return int(given)
+
+
+class CancelledResponse(_Endpoint):
+    """POST /v1/responses/<id>/cancel: stops the run and answers with its end. Idempotent."""
+
+    methods = ("POST",)
+
+    def limit(self) -> rate_limits.Limit:
+        return rate_limits.api_limit()
+
+    async def respond(self, body: bytes) -> None:
+        run_id = await in_db(run_of, self.principal.user, str(self.scope["url_route"]["kwargs"]["response_id"]))
+        await in_db(runs.cancel_run, run_id, reason="Cancelled by the client.")
+        context, transcript, cited = await in_db(load, run_id)
+        if await wait_until_ended(transcript.run.conversation_id, run_id, _CANCEL_SECONDS):
+            transcript, cited = await in_db(_read, run_id)
+        whole = responses.of_transcript(context, transcript, cited)
+        await self.send_json(200, whole if transcript.run.status.is_terminal else {**whole, "status": "cancelled"})
 
 
 async def _stream_response(
@@ -272,4 +295,5 @@ routes = [
     path("v1/chat/completions", ChatCompletions.as_asgi()),
     path("v1/responses", Responses.as_asgi()),
     path("v1/responses/<str:response_id>", StoredResponse.as_asgi()),
+    path("v1/responses/<str:response_id>/cancel", CancelledResponse.as_asgi()),
 ]

@@ -30,7 +30,7 @@ from sessions_app.surfaces.base.openapi.schemas import (
     ref,
 )
 from sessions_app.surfaces.openai.chat_messages import MOST_MESSAGES
-from sessions_app.surfaces.openai.requests import LONGEST_TEXT
+from sessions_app.surfaces.openai.requests import LABELS, LONGEST_LABEL, LONGEST_TEXT
 
 _ABOUT = "Chat Completions and Responses: agents are the models. See docs/openai.md."
 _MAYBE_TEXT = nullable(TEXT)
@@ -79,6 +79,7 @@ RESPONSE_BODY = _body(
         "temperature": _TEMPERATURE,
         "max_output_tokens": _MOST_TOKENS,
         "metadata": _METADATA,
+        **dict.fromkeys(LABELS, nullable({"type": "string", "maxLength": LONGEST_LABEL})),
     },
     ["model", "input"],
 )
@@ -102,12 +103,15 @@ COMPONENTS: dict[str, Schema] = {
     ),
     "Response": record(
         {
-            **dict.fromkeys(("id", "model", "tool_choice", "truncation"), TEXT),
-            **dict.fromkeys(("instructions", "previous_response_id"), _MAYBE_TEXT),
+            **dict.fromkeys(("id", "model", "service_tier", "tool_choice", "truncation"), TEXT),
+            **dict.fromkeys(("instructions", "previous_response_id", *LABELS), _MAYBE_TEXT),
             **dict.fromkeys(("background", "parallel_tool_calls", "store"), BOOLEAN),
             **dict.fromkeys(("output", "tools"), list_of(OBJECT)),
             **dict.fromkeys(("reasoning", "text"), OBJECT),
-            **dict.fromkeys(("top_p", "user"), NULL),
+            **dict.fromkeys(("frequency_penalty", "presence_penalty", "temperature", "top_p"), NUMBER),
+            "top_logprobs": INTEGER,
+            "completed_at": nullable(SECONDS),
+            "max_tool_calls": NULL,
             "object": just("response"),
             "created_at": SECONDS,
             "status": one_of(["queued", "in_progress", "completed", "incomplete", "failed", "cancelled"]),
@@ -115,7 +119,6 @@ COMPONENTS: dict[str, Schema] = {
             "incomplete_details": nullable(record({"reason": TEXT})),
             "max_output_tokens": nullable(INTEGER),
             "metadata": map_of(TEXT),
-            "temperature": nullable(NUMBER),
             "usage": nullable(OBJECT),
         }
     ),

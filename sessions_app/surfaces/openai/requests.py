@@ -13,7 +13,8 @@ from sessions_app.surfaces.openai.chat_messages import invalid_param, join_texts
 
 LONGEST_TEXT = 200_000
 NAME = "openai"  # the key of this surface's data in sessions and runs
-_MOST_LABELS, _LONGEST_LABEL = 16, 512
+LABELS = ("safety_identifier", "prompt_cache_key", "user")
+_MOST_LABELS, LONGEST_LABEL = 16, 512
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ def read_response(body: Any) -> ParsedRequest:
         output_schema=_schema(text.get("format") if isinstance(text, Mapping) else None, "text.format"),
         temperature=_temperature(body),
         max_output_tokens=_max_tokens(body, "max_output_tokens"),
-        note={NAME: {"background": background, "previous": previous, "metadata": metadata}},
+        note={NAME: {"background": background, "previous": previous, "metadata": metadata, **_labels(body)}},
     )
     return ParsedRequest(
         model=_model(body),
@@ -129,10 +130,19 @@ def _refuse_tools(body: Mapping[str, Any], *names: str) -> None:
 def _metadata(body: Mapping[str, Any]) -> dict[str, str]:
     metadata = body.get("metadata") or {}
     fits = isinstance(metadata, Mapping) and len(metadata) <= _MOST_LABELS
-    if not fits or not all(isinstance(value, str) and len(value) <= _LONGEST_LABEL for value in metadata.values()):
-        message = f"metadata must have at most {_MOST_LABELS} strings of at most {_LONGEST_LABEL} characters."
+    if not fits or not all(isinstance(value, str) and len(value) <= LONGEST_LABEL for value in metadata.values()):
+        message = f"metadata must have at most {_MOST_LABELS} strings of at most {LONGEST_LABEL} characters."
         raise invalid_param(message, "metadata")
     return dict(metadata)
+
+
+def _labels(body: Mapping[str, Any]) -> dict[str, str]:
+    """Return the texts by which a client labels its request; the response repeats them."""
+    given = {name: body[name] for name in LABELS if body.get(name) is not None}
+    for name, label in given.items():
+        if not isinstance(label, str) or len(label) > LONGEST_LABEL:
+            raise invalid_param(f"{name} must be a string of at most {LONGEST_LABEL} characters.", name)
+    return given
 
 
 def _temperature(body: Mapping[str, Any]) -> float | None:

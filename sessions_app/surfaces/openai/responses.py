@@ -11,12 +11,20 @@ from uuid import UUID
 
 from agents_app.types import RunOptions, RunStatus, RunTranscript, Usage
 from sessions_app.surfaces.openai.annotations import CitedByStep, annotations_of
-from sessions_app.surfaces.openai.requests import NAME
+from sessions_app.surfaces.openai.requests import LABELS, NAME
 from tools_app.types import ExecutionStatus, ExecutionView
 
 _STATUS = {status: status.value for status in RunStatus}
 _STATUS |= {RunStatus.RUNNING: "in_progress", RunStatus.WAITING: "in_progress", RunStatus.TIMED_OUT: "failed"}
 SERVER_LABEL = "komand"
+# Settings that requests may name and that are not passed to the model: the values that apply.
+_NOT_SET_HERE = {
+    "top_p": 1.0,
+    "presence_penalty": 0.0,
+    "frequency_penalty": 0.0,
+    "top_logprobs": 0,
+    "service_tier": "default",
+}
 NOTHING: CitedByStep = MappingProxyType({})
 
 
@@ -51,7 +59,7 @@ def response(context: ResponseContext, status: str, output: list[dict[str, Any]]
         "created_at": context.created,
         "status": status,
         "background": bool(note.get("background")),
-        **dict.fromkeys(("error", "incomplete_details")),
+        **dict.fromkeys(("completed_at", "error", "incomplete_details", "max_tool_calls", "usage")),
         "instructions": options.instructions or None,
         "max_output_tokens": options.max_output_tokens,
         "metadata": note.get("metadata") or {},
@@ -61,14 +69,13 @@ def response(context: ResponseContext, status: str, output: list[dict[str, Any]]
         "previous_response_id": note.get("previous") or None,
         "reasoning": {"effort": None, "summary": None},
         "store": True,
-        "temperature": options.temperature,
+        "temperature": 1.0 if options.temperature is None else options.temperature,
         "text": {"format": text_format},
         "tool_choice": "auto",
         "tools": [],
-        "top_p": None,
         "truncation": "disabled",
-        "usage": None,
-        "user": None,
+        **_NOT_SET_HERE,
+        **{name: note.get(name) for name in LABELS},
         **changes,
     }
 
@@ -85,6 +92,8 @@ def of_transcript(context: ResponseContext, transcript: RunTranscript, cited: Ci
         changes["error"] = {"code": "server_error", "message": run.error_message or "The run failed."}
     if run.status.is_terminal:
         changes["usage"] = usage_of(run.usage)
+    if run.status is RunStatus.COMPLETED and run.ended_at:
+        changes["completed_at"] = int(run.ended_at.timestamp())
     return response(context, status, output_of(transcript, cited), **changes)
 
 

@@ -5,7 +5,7 @@ from sessions_app.surfaces.openai.errors import error_body
 
 SURFACE = Surface(
     name="openai",
-    prefixes=("/v1/chat", "/v1/responses", "/v1/models"),
+    prefixes=("/v1/",),
     error_body=error_body,
     urlconf="sessions_app.surfaces.openai.urls",
     consumers="sessions_app.surfaces.openai.consumers",

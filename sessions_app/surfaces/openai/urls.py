@@ -1,7 +1,8 @@
-"""Routes of views, beside those of consumers.py. The Threads API has other names under /v1."""
+"""Routes of views, beside those of consumers.py. The Threads API has other names under /v1; the rest is unknown."""
 
-from django.urls import path
+from django.urls import path, re_path
 
+from sessions_app.surfaces.base.views import UnknownRoute
 from sessions_app.surfaces.openai import views
 
 app_name = "openai"
@@ -9,6 +10,6 @@ app_name = "openai"
 urlpatterns = [
     path("v1/models", views.ModelList.as_view(), name="model-list"),
     path("v1/models/<str:model>", views.ModelDetail.as_view(), name="model-detail"),
-    path("v1/responses/<str:response_id>/cancel", views.ResponseCancel.as_view(), name="response-cancel"),
     path("v1/responses/<str:response_id>/input_items", views.ResponseInput.as_view(), name="response-input"),
+    re_path("^v1/", UnknownRoute.as_view(), name="unknown"),
 ]

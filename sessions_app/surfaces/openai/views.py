@@ -6,14 +6,11 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from agents_app import selectors as agents
-from agents_app import services as runs
 from agents_app.models import Agent
 from sessions_app.access import access_agent
 from sessions_app.models import Turn
 from sessions_app.surfaces.base.views import PlainView
-from sessions_app.surfaces.openai import responses
 from sessions_app.surfaces.openai.commands import run_of
-from sessions_app.surfaces.openai.consumers import load
 
 
 class ModelList(PlainView):
@@ -24,15 +21,6 @@ class ModelList(PlainView):
 class ModelDetail(PlainView):
     def get(self, request: Request, model: str) -> Response:
         return Response(_model(access_agent(self.principal.user, model)))
-
-
-class ResponseCancel(PlainView):
-    """`POST …/cancel`: stops the run; idempotent."""
-
-    def post(self, request: Request, response_id: str) -> Response:
-        run_id = run_of(self.principal.user, response_id)
-        runs.cancel_run(run_id, reason="Cancelled by the client.")
-        return Response(responses.of_transcript(*load(run_id)))
 
 
 class ResponseInput(PlainView):

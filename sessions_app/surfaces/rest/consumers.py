@@ -68,12 +68,12 @@ class WebChatMessage(LiveConsumer):
         await self.send_json(504, envelope.failure(message, meta))
 
     def _wait_seconds(self) -> int:
-        """Return the seconds to wait, at most KOMAND_WAIT_SECONDS. Raises InvalidInput (invalid_wait)."""
-        most: int = settings.KOMAND_WAIT_SECONDS
+        """Return the seconds to wait: as requested, else KOMAND_WAIT_SECONDS. Raises InvalidInput (invalid_wait)."""
+        most: int = max(settings.KOMAND_WAIT_SECONDS, settings.KOMAND_LONGEST_WAIT_SECONDS)
         wanted = self.request.GET.get("wait", "")
         preferences = {item.strip().lower() for item in self.request.headers.get("Prefer", "").split(",")}
         if not wanted:
-            return 0 if "respond-async" in preferences else most
+            return 0 if "respond-async" in preferences else int(settings.KOMAND_WAIT_SECONDS)
         if not (wanted.isdecimal() and wanted.isascii()) or int(wanted[:9]) > most:
             raise InvalidInput(f"`wait` must be a number of seconds from 0 to {most}.", code="invalid_wait")
         return int(wanted)

@@ -66,7 +66,11 @@ _AUTH = {
     "DELETE /api/api-keys/{key_id}": Operation("Revoke an API key", NULL),
 }
 
-_WAIT = Parameter("wait", "Seconds to wait; 0 returns at once.", {"type": "integer", "minimum": 0, "maximum": 30})
+_WAIT = Parameter(
+    "wait",
+    "Seconds to wait, at most KOMAND_LONGEST_WAIT_SECONDS; 0 returns at once.",
+    {"type": "integer", "minimum": 0},
+)
 _PREFER = Parameter("Prefer", "`respond-async` returns at once.", TEXT, where="header")
 _ACCEPTED = Answer("The message is stored; the run continues.", _envelope(res.AcceptedOut, record({"runId": UUID})))
 _CANCELLED = record({"cancelled": INTEGER})

@@ -218,6 +218,7 @@ class HistoryQuery(PageQuery):
     max_turns = IntegerField(
         min_value=1, max_value=1000, default=None, allow_null=True, help_text="Return the newest N on one page."
     )
+    failed = BooleanField(default=False, help_text="Return the turns of failed runs that have no text, too.")
 
     @property
     def wanted(self) -> Page:

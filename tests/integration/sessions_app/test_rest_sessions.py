@@ -88,7 +88,9 @@ def test_history_shows_tool_turns_and_errors(api, alice):
     Turn.objects.create(
         **common, part=1, role="assistant", state="error", error_code="model_error", error_message="It failed."
     )
-    tool, answer = api.get(f"sessions/{session.key}/history").data
+    [tool] = api.get(f"sessions/{session.key}/history").data
+    assert api.get(f"sessions/{session.key}/history").meta["total"] == 1
+    tool, answer = api.get(f"sessions/{session.key}/history?failed=true").data
     assert (tool["role"], tool["content"], tool["toolCallIds"]) == ("tool", "391", ["e1"])
     assert (answer["state"], answer["error"], answer["errorCode"]) == ("error", "It failed.", "model_error")
     assert (answer["toolCallIds"], answer["runId"]) == (None, str(run.pk))

@@ -91,6 +91,14 @@ async def test_after_the_wait_the_run_continues(idle, settings):
     assert late.content == "Hello there."
 
 
+async def test_a_request_may_wait_longer_than_by_default(idle, settings):
+    settings.KOMAND_WAIT_SECONDS = 1
+    request = asyncio.create_task(_post(idle, _message(idle), f"{PATH}?wait=300"))
+    await _seen(Run.objects.first)
+    await asyncio.to_thread(idle.start)
+    assert (await request).data["text"] == "Hello there."
+
+
 async def test_a_shutdown_is_a_504_and_the_run_continues(idle, monkeypatch):
     waits = asyncio.Event()
 
@@ -118,7 +126,7 @@ async def test_without_waiting_the_run_id_is_returned_at_once(idle, path, header
     assert answer.data == {"sessionId": f"WebChat:default:{idle.owner.pk}", "runId": str(run.pk)}
 
 
-@pytest.mark.parametrize("wait", ["-1", "x", "31", "9" * 30, "1.5", "٣"])
+@pytest.mark.parametrize("wait", ["-1", "x", "301", "9" * 30, "1.5", "٣"])
 async def test_an_invalid_wait_is_400(idle, wait):
     assert (await _post(idle, _message(idle), f"{PATH}?wait={wait}")).status == 400
 

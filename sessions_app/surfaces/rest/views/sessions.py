@@ -33,13 +33,18 @@ class SessionDetail(RestView):
 
 
 class SessionHistory(RestView):
-    """The turns, the oldest first. Page 1 has the newest, page 2 those before; `maxTurns` returns the newest N."""
+    """The turns, the oldest first. Page 1 has the newest, page 2 those before; `maxTurns` returns the newest N.
+
+    A run that failed before its first word has no turn here unless `failed` is set; its own resource has the error.
+    """
 
     def get(self, request: Request, session_id: str) -> Response:
         session = access_session(self.principal.user, session_id)
-        page = self.query(HistoryQuery).wanted
-        turns = selectors.list_turns(session, limit=page.size, offset=page.offset)
-        return ok([responses.TurnOut.of(turn) for turn in turns], page.meta(selectors.count_turns(session)))
+        query = self.query(HistoryQuery)
+        page, failed = query.wanted, query.validated_data["failed"]
+        turns = selectors.list_turns(session, limit=page.size, offset=page.offset, failed=failed)
+        count = selectors.count_turns(session, failed=failed)
+        return ok([responses.TurnOut.of(turn) for turn in turns], page.meta(count))
 
 
 class SessionBind(RestView):

@@ -1,0 +1,63 @@
+"""References of a Responses request to items of earlier responses, replaced by the items themselves.
+
+Clients that rely on stored responses, such as the AI SDK, send `{"type": "item_reference", "id"}` from their second
+request on. API reference, Responses, "Item reference".
+"""
+
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID
+
+from django.contrib.auth.models import User
+
+from agents_app import selectors as agents
+from audit_app.kernel.errors import NotFound
+from sessions_app.access import access_run, access_session
+from sessions_app.models import Turn
+
+_MOST = 200
+_HEX = 32
+# Items that a conversation repeats by itself: tools run on our side.
+_REPEATED = ("mcp_", "rs_")
+
+
+def resolve_references(user: User, body: Any) -> Any:
+    """Return the body of a request with the items that its input refers to. Synchronous; reads only.
+
+    A body without references is returned as it is. Raises NotFound (item_not_found) for an unknown item and for one of
+    another user.
+    """
+    items = body.get("input") if isinstance(body, Mapping) else None
+    if not isinstance(items, list) or not any(map(_is_reference, items[:_MOST])):
+        return body
+    resolved = [item if not _is_reference(item) else _find(user, str(item.get("id"))) for item in items]
+    return {**body, "input": [item for item in resolved if item is not None]}
+
+
+def _is_reference(item: Any) -> bool:
+    return isinstance(item, Mapping) and item.get("type") == "item_reference"
+
+
+def _find(user: User, item_id: str) -> dict[str, Any] | None:
+    if item_id.startswith(_REPEATED):
+        return None
+    try:
+        return _message(user, item_id.removeprefix("msg_"))
+    except (NotFound, ValueError):
+        raise NotFound(f"Item with id {item_id!r} not found.", code="item_not_found", param="input") from None
+
+
+def _message(user: User, name: str) -> dict[str, Any]:
+    """Return the message of a name: that of a user turn, or that of a run and its step (`responses.message_id`)."""
+    owner, step = UUID(hex=name[:_HEX]), name[_HEX:]
+    if step:
+        run = access_run(user, owner)
+        text = agents.find_step_text(run.id, int(step))
+        if text is None:
+            raise NotFound
+        return {"type": "message", "role": "assistant", "content": text}
+    turn = Turn.objects.filter(pk=owner, role="user").first()
+    if turn is None:
+        raise NotFound
+    access_session(user, turn.session_id)
+    return {"type": "message", "role": "user", "content": turn.content}
