@@ -9,13 +9,16 @@ from collections.abc import Callable
 from typing import Any
 
 from django.conf import settings
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.response import HttpResponseBase
 from django.middleware.common import CommonMiddleware
+from django.utils.http import urlencode
 from whitenoise.middleware import WhiteNoiseMiddleware
 
+from audit_app.fresh_login import FreshLoginRequired
 from audit_app.kernel import context
 from sessions_app.surfaces.base.cors import cors_headers
+from sessions_app.surfaces.base.pages import CONFIRM_URL, page_of_referer
 from sessions_app.surfaces.base.request_ids import request_id_from
 from sessions_app.surfaces.base.surface import surface_at
 
@@ -71,6 +74,22 @@ class CrossOrigin:
         for name, value in cors_headers(origin, settings.KOMAND_CORS_ORIGINS, preflight=is_preflight).items():
             response.headers[name] = value
         return response
+
+
+class FreshLogin:
+    """Redirects to the confirmation of the login from pages of the admin that take a fresh one."""
+
+    def __init__(self, get_response: GetResponse) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        return self.get_response(request)
+
+    def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
+        if not isinstance(error, FreshLoginRequired):
+            return None
+        back = request.get_full_path() if request.method == "GET" else page_of_referer(request)
+        return HttpResponseRedirect(f"{CONFIRM_URL}?{urlencode({'next': back})}")
 
 
 class AdminPolicy:

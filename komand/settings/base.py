@@ -97,6 +97,8 @@ KOMAND_APPROVAL_MINUTES = env.integer("KOMAND_APPROVAL_MINUTES", 15, least=1)
 KOMAND_APPROVERS = env.choice("KOMAND_APPROVERS", "operators", ("operators", "owners"))
 # Messages a day of one sender to a channel account that is open to everyone.
 KOMAND_OPEN_MESSAGES_PER_DAY = env.integer("KOMAND_OPEN_MESSAGES_PER_DAY", 50, least=0)
+# A login that is older has to be repeated for what is most dangerous; 0: never.
+KOMAND_FRESH_LOGIN_MINUTES = env.integer("KOMAND_FRESH_LOGIN_MINUTES", 10)
 KOMAND_DRAIN_SECONDS = env.integer("KOMAND_DRAIN_SECONDS", 25)
 KOMAND_RUN_SLOTS = env.integer("KOMAND_RUN_SLOTS", 200, least=1)
 # Tools of agents that do not choose their own: `inherit` (all), `none`, or names.

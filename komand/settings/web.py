@@ -46,6 +46,7 @@ MIDDLEWARE = [
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
     "axes.middleware.AxesMiddleware",
+    "komand.middleware.FreshLogin",
 ]
 TEMPLATES = [
     {
@@ -139,6 +140,8 @@ AUTH_PASSWORD_VALIDATORS = [
 LOGIN_URL = "/login"
 LOGIN_REDIRECT_URL = "/"
 LOGOUT_REDIRECT_URL = "/login"
+# TOTP: whether staff may, or must, have it. `off` asks nobody.
+KOMAND_STAFF_SECOND_FACTOR = env.choice("KOMAND_STAFF_SECOND_FACTOR", "optional", ("off", "optional", "required"))
 # Ten wrong passwords from one address lock it for five minutes. Not by user name: anyone could lock out anyone.
 AXES_FAILURE_LIMIT = 10
 AXES_COOLOFF_TIME = timedelta(minutes=5)
@@ -158,6 +161,7 @@ REST_FRAMEWORK = {
 
 # The addresses of the SignalR hub.
 KOMAND_SURFACES = [
+    "sessions_app.surfaces.account.surface.SURFACE",
     "sessions_app.surfaces.agent_messages.surface.SURFACE",
     "sessions_app.surfaces.chat.surface.SURFACE",
     "sessions_app.surfaces.mcp.surface.SURFACE",

@@ -45,11 +45,14 @@ class TokenRefused(Unauthenticated):
     code = "token_refused"
 
 
-def open_login(user: User) -> TokenPair:
-    """Create a family for a user whose password was just checked. Deletes the user's expired refresh tokens."""
+def open_login(user: User, *, authenticated_at: datetime | None = None) -> TokenPair:
+    """Create a family for a user whose password was just checked. Deletes the user's expired refresh tokens.
+
+    authenticated_at: when the user proved who they are, if that was before.
+    """
     with transaction.atomic():
         RefreshToken.objects.filter(user=user, expires_at__lt=timezone.now()).delete()
-        return _next_pair(user, family=new_id())
+        return _next_pair(user, new_id(), authenticated_at or timezone.now())
 
 
 def rotate(refresh_token: str) -> TokenPair:
@@ -62,7 +65,7 @@ def rotate(refresh_token: str) -> TokenPair:
     with transaction.atomic():
         fresh = RefreshToken.objects.filter(pk=row.pk, used_at=None, revoked_at=None, expires_at__gt=now)
         if fresh.update(used_at=now):
-            return _next_pair(row.user, row.family)
+            return _next_pair(row.user, row.family, row.authenticated_at)
     row.refresh_from_db()
     if row.used_at is not None and row.revoked_at is None:
         _revoke_family(row.family)
@@ -91,7 +94,8 @@ def authenticate_token(access_token: str) -> Principal:
     user = signed_claims.find_user(claims)
     if user is None or is_closed(UUID(claims["sid"])):
         raise TokenRefused
-    return Principal(user, "jwt", credential=f"login:{UUID(claims['sid'])}")
+    authenticated_at = signed_claims.read_auth_time(claims)
+    return Principal(user, "jwt", credential=f"login:{UUID(claims['sid'])}", authenticated_at=authenticated_at)
 
 
 def is_closed(login: UUID) -> bool:
@@ -109,21 +113,24 @@ def _claims(access_token: str) -> dict[str, Any]:
         raise TokenRefused from None
 
 
-def _next_pair(user: User, family: UUID) -> TokenPair:
+def _next_pair(user: User, family: UUID, authenticated_at: datetime | None) -> TokenPair:
     now = timezone.now()
     secret = secrets.token_urlsafe(32)
     expires_at = now + timedelta(days=settings.KOMAND_REFRESH_DAYS)
-    row = RefreshToken.objects.create(family=family, user=user, digest=_digest(secret, user), expires_at=expires_at)
-    return TokenPair(_access_token(user, family, now), f"{_PREFIX}{row.pk.hex}{secret}")
+    row = RefreshToken.objects.create(
+        family=family, user=user, digest=_digest(secret, user), authenticated_at=authenticated_at, expires_at=expires_at
+    )
+    return TokenPair(_access_token(row, user, now), f"{_PREFIX}{row.pk.hex}{secret}")
 
 
-def _access_token(user: User, family: UUID, now: datetime) -> str:
+def _access_token(row: RefreshToken, user: User, now: datetime) -> str:
     claims = {
         "email": user.email,
         "name": display_name(user),
-        "sid": str(family),
+        "sid": str(row.family),
         "iss": settings.KOMAND_JWT_ISSUER,
         "iat": now,
+        **signed_claims.auth_time(row.authenticated_at),
     }
     lifetime = timedelta(minutes=settings.KOMAND_JWT_MINUTES)
     return signed_claims.encode(user, settings.KOMAND_JWT_AUDIENCE, lifetime, claims)

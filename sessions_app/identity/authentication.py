@@ -18,6 +18,7 @@ from django.core.handlers.asgi import ASGIRequest
 from django.http import HttpRequest, HttpResponse
 from django.middleware.csrf import CsrfViewMiddleware
 
+from audit_app import fresh_login
 from audit_app.kernel.errors import Forbidden
 from sessions_app.identity import (
     access_tokens,
@@ -59,7 +60,9 @@ def authenticate(source: HttpRequest | Mapping[str, Any], *, from_query: QueryCr
             found.require_surface()
         return found
     user = _session_user(request)
-    return Principal(user, "session") if user is not None else None
+    if user is None:
+        return None
+    return Principal(user, "session", authenticated_at=fresh_login.time_of_session(request.session))
 
 
 def _query_credential(request: HttpRequest, accepted: QueryCredential) -> str:

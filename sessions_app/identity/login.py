@@ -1,4 +1,4 @@
-"""Login with an e-mail address or user name and a password, with a lockout after too many failures."""
+"""Login with an e-mail address or user name, a password and perhaps a second factor, with a lockout after failures."""
 
 from copy import copy
 
@@ -10,7 +10,7 @@ from django.http import HttpRequest
 
 from audit_app import services as audit
 from audit_app.kernel.errors import RateLimited
-from sessions_app.identity import client_ip, rate_limits
+from sessions_app.identity import client_ip, rate_limits, second_factor
 from sessions_app.identity.principal import Unauthenticated
 
 _PERMANENT_LOCKOUT_SECONDS = 3600  # sent to the client if only an operator can unlock
@@ -28,8 +28,25 @@ class LockedOut(RateLimited):
     code = "locked_out"
 
 
-def log_in(request: HttpRequest, identifier: str, password: str) -> User:
+def log_in(request: HttpRequest, identifier: str, password: str, code: str = "") -> User:
     """Return the active user with that e-mail address or user name. Audited; the caller sends `user_logged_in`.
+
+    code: of the second factor, if the user has one. Raises what `check_password` and `second_factor.check` raise.
+    """
+    user = check_password(request, identifier, password)
+    second_factor.check(user, code)
+    record_login(request, user)
+    return user
+
+
+def record_login(request: HttpRequest, user: User, **details: str) -> None:
+    """Audit a login that is complete."""
+    address = client_ip.network_of(client_ip.of_request(request))
+    audit.record("LoggedIn", details={"user": user.username, "address": address, **details}, actor=f"user:{user.pk}")
+
+
+def check_password(request: HttpRequest, identifier: str, password: str) -> User:
+    """Return the active user with that e-mail address or user name and password, who may need a second factor, too.
 
     Raises LoginRefused, with the same text after the same work for an unknown name and a wrong password; LockedOut or
     RateLimited after too many attempts.
@@ -41,7 +58,6 @@ def log_in(request: HttpRequest, identifier: str, password: str) -> User:
     username = names[0] if len(names) == 1 else identifier
     user = authenticate(request, username=username, password=password)
     if isinstance(user, User):
-        audit.record("LoggedIn", details={"user": user.username, "address": address}, actor=f"user:{user.pk}")
         return user
     if getattr(request, "axes_locked_out", False):
         request.axes_locked_out = False  # type: ignore[attr-defined]  # this code responds, not the middleware of axes

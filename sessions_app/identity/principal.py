@@ -1,11 +1,12 @@
 """The authenticated identity of a request and the scopes of its credential. Plain data."""
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Literal
 
 from django.contrib.auth.models import User
 
-from audit_app import rights
+from audit_app import fresh_login, rights
 from audit_app.kernel.errors import AppError
 from sessions_app.identity import scopes as key_scopes
 from sessions_app.identity.actor_names import is_named
@@ -29,6 +30,7 @@ class Principal:
         browser session.
     The scopes limit `user` as well: without RIGHTS it holds no right, and with scopes of agents it may use only those.
     Code that has only the user decides the same.
+    authenticated_at: when the user last proved who they are; None if that is unknown, as for API keys.
     """
 
     user: User
@@ -36,6 +38,7 @@ class Principal:
     scopes: frozenset[str] = frozenset()
     surface: str = ""
     credential: str = ""
+    authenticated_at: datetime | None = None
 
     def __post_init__(self) -> None:
         if self.kind != "api_key":
@@ -69,6 +72,16 @@ class Principal:
     def require(self, right: rights.Right) -> None:
         """Raise MissingRight, audited, unless the principal holds the right. Call it outside of a transaction."""
         rights.require(self.user, right)
+
+    @property
+    def has_fresh_login(self) -> bool:
+        """Return whether actions that take a fresh login are open. API keys do without: their scopes limit them."""
+        return self.kind == "api_key" or fresh_login.is_fresh(self.authenticated_at)
+
+    def require_fresh_login(self, action: str) -> None:
+        """Raise FreshLoginRequired unless the login is fresh, see `fresh_login.require`. The refusal is audited."""
+        if not self.has_fresh_login:
+            fresh_login.refuse(action, self.actor)
 
     def is_self(self, sender_id: str) -> bool:
         """Return whether the sender id names this user; see `actor_names.is_named`."""

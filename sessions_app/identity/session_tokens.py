@@ -35,7 +35,7 @@ def issue_session_token(principal: Principal, claims: dict[str, Any]) -> str:
         message = "Only an API key or the access token of a login can be exchanged for a session token."
         raise InvalidInput(message, code="not_exchangeable")
     own = {"scopes": sorted(principal.scopes), "of": principal.credential, "iat": timezone.now()}
-    claims = {**claims, **own}
+    claims = {**claims, **own, **signed_claims.auth_time(principal.authenticated_at)}
     return signed_claims.encode(principal.user, _AUDIENCE, timedelta(minutes=settings.KOMAND_JWT_MINUTES), claims)
 
 
@@ -55,7 +55,8 @@ def authenticate_token(credential: str) -> Principal:
     if user is None or not is_valid_credential(credential):
         raise SessionTokenRefused
     kind: Literal["api_key", "jwt"] = "api_key" if credential.startswith("key:") else "jwt"
-    return Principal(user, kind, frozenset(claims["scopes"]), credential=credential)
+    given: Any = {"credential": credential, "authenticated_at": signed_claims.read_auth_time(claims)}
+    return Principal(user, kind, frozenset(claims["scopes"]), **given)
 
 
 def is_valid_credential(credential: str) -> bool:

@@ -3,7 +3,7 @@
 import hmac
 import secrets
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import jwt
@@ -34,6 +34,16 @@ def find_user(claims: Mapping[str, Any]) -> User | None:
     """Return the user of verified claims, None if it was deactivated or has changed the password since."""
     user = User.objects.filter(pk=claims["sub"], is_active=True).first()
     return user if user and hmac.compare_digest(_credential_stamp(user), claims["cred"]) else None
+
+
+def auth_time(authenticated_at: datetime | None) -> dict[str, int]:
+    """Return the claim of the time of the login, by the name that OpenID Connect gives it; empty if it is unknown."""
+    return {"auth_time": int(authenticated_at.timestamp())} if authenticated_at else {}
+
+
+def read_auth_time(claims: Mapping[str, Any]) -> datetime | None:
+    """Return the time of the login of verified claims; None if they have none."""
+    return datetime.fromtimestamp(claims["auth_time"], UTC) if "auth_time" in claims else None
 
 
 def _credential_stamp(user: User) -> str:

@@ -34,7 +34,8 @@ def issue_ticket(principal: Principal) -> str:
     """Return a ticket with the rights of the principal. Raises InvalidInput (not_exchangeable) for that of a ticket."""
     if principal.credential.startswith(CREDENTIAL):
         raise InvalidInput("A ticket cannot be exchanged for another.", code="not_exchangeable")
-    claims = {"kind": principal.kind, "scopes": sorted(principal.scopes), "of": principal.credential}
+    own = {"kind": principal.kind, "scopes": sorted(principal.scopes), "of": principal.credential}
+    claims = {**own, **signed_claims.auth_time(principal.authenticated_at)}
     return MARK + signed_claims.encode(principal.user, _AUDIENCE, timedelta(seconds=SECONDS), claims)
 
 
@@ -52,7 +53,10 @@ def redeem_ticket(ticket: str) -> Principal:
         raise TicketRefused
     # A foreign page cannot know a ticket: no CSRF or Origin check is needed.
     bearer_kind: Literal["jwt", "api_key"] = "api_key" if claims["kind"] == "api_key" else "jwt"
-    return Principal(user, bearer_kind, frozenset(claims["scopes"]), credential=f"{CREDENTIAL}{claims.get('of', '')}")
+    credential, authenticated_at = f"{CREDENTIAL}{claims.get('of', '')}", signed_claims.read_auth_time(claims)
+    return Principal(
+        user, bearer_kind, frozenset(claims["scopes"]), credential=credential, authenticated_at=authenticated_at
+    )
 
 
 def _is_first_use(ticket_id: str) -> bool:

@@ -10,7 +10,7 @@ from sessions_app.models.channels import (
     Pairing,
     SenderDay,
 )
-from sessions_app.models.identity import ApiKey, RefreshToken
+from sessions_app.models.identity import ApiKey, RecoveryCode, RefreshToken, SecondFactor
 from sessions_app.models.sessions import Session, Turn
 from sessions_app.models.threads import Feedback, MessageExtras
 
@@ -25,7 +25,9 @@ __all__ = [
     "InboundMessage",
     "MessageExtras",
     "Pairing",
+    "RecoveryCode",
     "RefreshToken",
+    "SecondFactor",
     "SenderDay",
     "Session",
     "Turn",

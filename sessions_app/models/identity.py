@@ -42,6 +42,7 @@ class RefreshToken(models.Model):
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
     digest = models.CharField(max_length=64, unique=True)
     created_at = models.DateTimeField(auto_now_add=True)
+    authenticated_at = models.DateTimeField(null=True, help_text="When the user last proved who they are.")
     expires_at = models.DateTimeField()
     used_at = models.DateTimeField(null=True)
     revoked_at = models.DateTimeField(null=True)
@@ -55,3 +56,38 @@ class RefreshToken(models.Model):
 
     def __str__(self) -> str:
         return f"refresh token of {self.user_id}"
+
+
+class SecondFactor(models.Model):
+    """The authenticator app of a user (TOTP). The secret is encrypted by the vault.
+
+    last_step: time step of the last code that was used, because a code is good for one login.
+    failures, failed_at: wrong codes since the last right one.
+    """
+
+    user = models.OneToOneField(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    secret_sealed = models.TextField(editable=False)
+    created_at = models.DateTimeField(auto_now_add=True)
+    confirmed_at = models.DateTimeField(null=True, help_text="Empty until a first code was entered.")
+    last_step = models.BigIntegerField(default=0)
+    failures = models.PositiveIntegerField(default=0)
+    failed_at = models.DateTimeField(null=True)
+
+    class Meta:
+        db_table = "komand_second_factor"
+
+    def __str__(self) -> str:
+        return f"second factor of {self.user_id}"
+
+
+class RecoveryCode(models.Model):
+    """A code that replaces the authenticator app once. Only a digest is stored; a used code is deleted."""
+
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    digest = models.CharField(max_length=64, unique=True, editable=False)
+
+    class Meta:
+        db_table = "komand_recovery_code"
+
+    def __str__(self) -> str:
+        return f"recovery code of {self.user_id}"

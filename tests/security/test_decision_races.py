@@ -31,7 +31,7 @@ def rig(transactional_db: None, valkey: object, monkeypatch: pytest.MonkeyPatch)
 def decide(approval: Approval, actor: User, decision: str = "allow_once") -> str:
     """Decide. Return `decided`, or the code of the refusal."""
     try:
-        decisions.decide(approval.pk, decision=decision, actor=f"user:{actor.pk}")
+        decisions.decide(approval.pk, decision=decision, actor=f"user:{actor.pk}", has_fresh_login=True)
     except AppError as error:
         return error.code
     return "decided"

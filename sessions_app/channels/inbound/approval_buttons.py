@@ -69,7 +69,7 @@ def _decide(
     is_alone = destination.target.chat.type == "direct"
     sender_id = arrival.row.sender_id
     actor = require_decider(destination.account, sender_id, session, is_alone=is_alone, decision=decision)
-    act = partial(decisions.decide, approval.id, decision=decision, actor=actor, note=note)
+    act = partial(decisions.decide, approval.id, decision=decision, actor=actor, has_fresh_login=True, note=note)
     record(arrival, f"approval_{decision}", destination, reply, session=session, act=act)
 
 

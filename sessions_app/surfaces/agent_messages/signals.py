@@ -125,8 +125,10 @@ def _decide(principal: Principal, session: Session, approval: ApprovalView, sent
     response = {"decision": choice, "approval_key": approval_key(approval.tool, request_id)}
     more = {"tool_approval_response": response}
     question = message_types.question(text, ack=sent.ack, metadata=sent.metadata, request_id=request_id, more=more)
+    decider: Any = {"actor": principal.actor, "has_fresh_login": principal.has_fresh_login}
+    decisions.check_login(approval, decision=decision.value, **decider)
     with transaction.atomic():
-        decisions.decide(approval.id, decision=decision.value, actor=principal.actor, note=note)
+        decisions.decide(approval.id, decision=decision.value, note=note, **decider)
         session_writes.post_message(session, question)
     return SignalResult(_DECIDED)
 

@@ -8,6 +8,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_POST
 from django_htmx.http import HttpResponseClientRedirect
 
+from audit_app import fresh_login
 from audit_app.kernel.errors import InvalidInput
 from audit_app.kernel.ids import new_id
 from sessions_app import services
@@ -16,8 +17,8 @@ from sessions_app.approvals import decisions
 from sessions_app.identity import rate_limits
 from sessions_app.identity.actor_names import display_name
 from sessions_app.models import Session
+from sessions_app.surfaces.base.pages import PageRequest, page
 from sessions_app.surfaces.chat import queries
-from sessions_app.surfaces.chat.decorators import PageRequest, page
 from sessions_app.surfaces.chat.fragments import approval_html
 from sessions_app.surfaces.chat.sidebar import entry_of
 
@@ -81,7 +82,9 @@ def decide(request: PageRequest, approval_id: UUID) -> HttpResponse:
     """Decide a request for approval, and return its card."""
     given = {name: request.POST.get(name, "") for name in ("decision", "note")}
     approval = access_approval(request.user, approval_id, decision=given["decision"] or "unknown")
-    decided = decisions.decide(approval.id, actor=f"user:{request.user.pk}", **given)
+    has_fresh_login = fresh_login.is_fresh(fresh_login.time_of_session(request.session))
+    actor = f"user:{request.user.pk}"
+    decided = decisions.decide(approval.id, actor=actor, has_fresh_login=has_fresh_login, **given)
     if not request.htmx:
         return HttpResponseRedirect(f"/chat/{decided.session_id}")
     return HttpResponse(approval_html(queries.read_approval(decided.id, allowed_decisions=decided.choices)))

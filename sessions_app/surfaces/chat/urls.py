@@ -2,12 +2,10 @@
 
 from django.urls import URLPattern, path
 
-from sessions_app.surfaces.chat import commands, login_views, views
+from sessions_app.surfaces.chat import commands, views
 
 urlpatterns: list[URLPattern] = [
     path("", views.home, name="home"),
-    path("login", login_views.login, name="login"),
-    path("logout", login_views.logout, name="logout"),
     path("chat/new", views.new_chat, name="chat-new"),
     path("chat/start", commands.start, name="chat-start"),
     path("chat/sessions", views.sessions, name="chat-sessions"),

@@ -18,8 +18,8 @@ from sessions_app.identity.actor_names import display_name
 from sessions_app.live_view.viewer import cursor_now
 from sessions_app.models import Session
 from sessions_app.services import LONGEST_TEXT, WEB_CHAT
+from sessions_app.surfaces.base.pages import PageRequest, page
 from sessions_app.surfaces.chat import queries
-from sessions_app.surfaces.chat.decorators import PageRequest, page
 from sessions_app.surfaces.chat.session_files import read_files
 from sessions_app.surfaces.chat.sidebar import read_days, title_of
 from tools_app.storage import artifacts

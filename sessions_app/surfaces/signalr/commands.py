@@ -84,7 +84,13 @@ def decide(principal: Principal, approval_id: Any, decision: Any, note: Any = ""
     """Decide an approval request. Raises NotFound, Forbidden, AlreadyDecided, ApprovalExpired."""
     decision = _text(decision, "decision")
     approval = access_approval(_writer(principal), _text(approval_id, "approvalId"), decision=decision)
-    decided = decisions.decide(approval.id, decision=decision, actor=principal.actor, note=str(note or ""))
+    decided = decisions.decide(
+        approval.id,
+        decision=decision,
+        actor=principal.actor,
+        has_fresh_login=principal.has_fresh_login,
+        note=str(note or ""),
+    )
     return {"approvalId": str(decided.id), "status": decided.status.value, "decision": decided.decision}
 
 

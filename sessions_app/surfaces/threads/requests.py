@@ -119,6 +119,7 @@ class SignInBody(serializers.Serializer[Any]):
     username = serializers.CharField(required=False, max_length=254)
     email = serializers.CharField(required=False, max_length=254)
     password = serializers.CharField(trim_whitespace=False, max_length=1024)
+    code = serializers.CharField(default="", allow_blank=True, max_length=40)
     tenant_id = _optional(serializers.UUIDField)
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:

@@ -36,6 +36,7 @@ TESTED = {
     "openai": "here",
     "signalr": "here",
     "rest": "test_rest_access",
+    "account": "test_account_pages",
     "chat": "test_chat_pages, test_chat_live",
     "mcp": "test_mcp_surface",
     "threads": "test_threads",

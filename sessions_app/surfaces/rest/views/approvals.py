@@ -52,5 +52,6 @@ class ApprovalDecide(ApprovalsView):
     def post(self, request: Request, approval_id: str) -> Response:
         fields = self.body(DecideBody)
         approval = access_approval(self.principal.user, approval_id, decision=fields["decision"])
-        decided = decisions.decide(approval.id, actor=self.principal.actor, **fields)
+        actor, has_fresh_login = self.principal.actor, self.principal.has_fresh_login
+        decided = decisions.decide(approval.id, actor=actor, has_fresh_login=has_fresh_login, **fields)
         return ok(*self.shown([decided]))

@@ -14,7 +14,7 @@ class Login(RestView):
 
     def post(self, request: Request) -> Response:
         fields = self.body(LoginBody)
-        user = login.log_in(request._request, fields["email"], fields["password"])
+        user = login.log_in(request._request, fields["email"], fields["password"], fields["code"])
         login.announce(request._request, user)
         return ok(responses.LoginOut.of(access_tokens.open_login(user), user=user))
 

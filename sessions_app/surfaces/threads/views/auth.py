@@ -1,6 +1,7 @@
 """Sign-in and sign-out with the cookie of this protocol, the current user, and the health check."""
 
 from contextlib import suppress
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -10,6 +11,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from audit_app.kernel.errors import Forbidden
+from audit_app.kernel.ids import FIRST_MOMENT
 from sessions_app.identity import access_tokens, login
 from sessions_app.identity.principal import Unauthenticated
 from sessions_app.surfaces.threads import admission, responses
@@ -25,7 +27,7 @@ class SignIn(ThreadsView):
         fields: dict[str, Any] = self.body(SignInBody)
         _check_tenant(fields["tenant_id"])
         identifier = fields.get("username") or fields["email"]
-        user = login.log_in(request._request, identifier, fields["password"])
+        user = login.log_in(request._request, identifier, fields["password"], fields["code"])
         login.announce(request._request, user)
         return _signed_in(user)
 
@@ -51,7 +53,7 @@ class Refresh(ThreadsView):
         if self.principal.kind == "api_key":
             raise Forbidden("An API key cannot get a cookie. Sign in with a password instead.")
         _check_tenant(request.query_params.get("tenant_id"))
-        return _signed_in(self.principal.user)
+        return _signed_in(self.principal.user, self.principal.authenticated_at or FIRST_MOMENT)
 
 
 class Me(ThreadsView):
@@ -66,9 +68,9 @@ class Health(ThreadsView):
         return Response({"status": "healthy", "database_ts": timezone.now().isoformat()})
 
 
-def _signed_in(user: User) -> Response:
+def _signed_in(user: User, authenticated_at: datetime | None = None) -> Response:
     response = Response(responses.user(user))
-    admission.set_cookie(response, access_tokens.open_login(user).access)
+    admission.set_cookie(response, access_tokens.open_login(user, authenticated_at=authenticated_at).access)
     return response
 
 

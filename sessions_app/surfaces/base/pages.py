@@ -1,9 +1,9 @@
-"""The decorator of the page's views: requires a login and renders errors."""
+"""The decorator of the views of pages: requires a login and renders errors."""
 
 from collections.abc import Callable
 from functools import wraps
 from typing import Concatenate, ParamSpec, cast
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
@@ -11,11 +11,14 @@ from django.shortcuts import render
 from django_htmx.http import HttpResponseClientRedirect
 from django_htmx.middleware import HtmxDetails
 
+from audit_app.fresh_login import FreshLoginRequired
 from audit_app.kernel import context
 from audit_app.kernel.errors import AppError
 from sessions_app.surfaces.base.http_errors import http_error_of
 
 P = ParamSpec("P")
+
+CONFIRM_URL = "/login/confirm"
 
 
 class PageRequest(HttpRequest):
@@ -45,7 +48,9 @@ def page(
 
 
 def refused(request: PageRequest, error: AppError) -> HttpResponse:
-    """Return the response for an error: a note for htmx, otherwise a page."""
+    """Return the response for an error: a note for htmx, otherwise a page. A missing fresh login: the page for it."""
+    if isinstance(error, FreshLoginRequired):
+        return _to_page(request, CONFIRM_URL)
     failure = http_error_of(error)
     template, shown = "chat/_note.html" if request.htmx else "error.html", {"failure": failure}
     response = render(request, template, {**shown, "request_id": context.request_id.get()}, status=failure.status)
@@ -56,6 +61,20 @@ def refused(request: PageRequest, error: AppError) -> HttpResponse:
 
 def _to_login(request: PageRequest) -> HttpResponse:
     """Redirect to the login, and from there back to the page (of htmx: the page that it was on)."""
-    wanted = (request.htmx.current_url_abs_path or "/") if request.htmx else request.get_full_path()
-    target = "/login?" + urlencode({"next": wanted}) if wanted != "/" else "/login"
+    return _to_page(request, "/login")
+
+
+def _to_page(request: PageRequest, page_url: str) -> HttpResponse:
+    if request.htmx:
+        wanted = request.htmx.current_url_abs_path or "/"
+    else:  # what a POST was sent to cannot be shown: back to the page with the form
+        wanted = request.get_full_path() if request.method == "GET" else page_of_referer(request)
+    target = page_url + "?" + urlencode({"next": wanted}) if wanted != "/" else page_url
     return HttpResponseClientRedirect(target) if request.htmx else HttpResponseRedirect(target)
+
+
+def page_of_referer(request: HttpRequest) -> str:
+    """Return the path of the page of this host from which a request came, `/` if it is unknown."""
+    came_from = urlsplit(request.headers.get("Referer", ""))
+    path = came_from.path + (f"?{came_from.query}" if came_from.query else "")
+    return path if came_from.netloc == request.get_host() and path else "/"

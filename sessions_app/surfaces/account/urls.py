@@ -1,0 +1,17 @@
+"""The routes of the login and of the account pages."""
+
+from django.urls import URLPattern, path
+
+from sessions_app.surfaces.account import account_views, login_views
+
+urlpatterns: list[URLPattern] = [
+    path("login", login_views.login, name="login"),
+    path("login/code", login_views.code, name="login-code"),
+    path("login/enrol", login_views.enrol, name="login-enrol"),
+    path("login/confirm", login_views.confirm, name="login-confirm"),
+    path("logout", login_views.logout, name="logout"),
+    path("account", account_views.account, name="account"),
+    path("account/second-factor", account_views.add_second_factor, name="account-second-factor"),
+    path("account/second-factor/remove", account_views.remove_second_factor, name="account-second-factor-remove"),
+    path("account/recovery-codes", account_views.renew_recovery_codes, name="account-recovery-codes"),
+]
