@@ -88,7 +88,9 @@ def ask(person: User, session: Session) -> tuple[Accepted, ApprovalView]:
 
 
 def approve(person: User, approval: ApprovalView) -> None:
-    decisions.decide(approval.id, decision="allow_once", actor=f"user:{person.pk}", has_fresh_login=True, note="Shown by demo_trust.")
+    decisions.decide(
+        approval.id, decision="allow_once", actor=f"user:{person.pk}", has_fresh_login=True, note="Shown by demo_trust."
+    )
 
 
 def wait_for_end(run_id: UUID, seconds: float) -> RunTranscript:

@@ -25,6 +25,7 @@ class ApiKeyList(RestView):
             raise Forbidden("An API key cannot create another. Log in with a password.", code="key_makes_key")
         if SENDERS_ANY in fields["scopes"]:
             self.require(SEND_AS_ANYONE)
+        self.principal.require_fresh_login("create an API key")
         made = api_keys.create_api_key(self.principal.user, **fields)
         return ok(responses.NewApiKeyOut.of(made.row, key=made.key))
 

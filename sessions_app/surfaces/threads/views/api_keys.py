@@ -36,6 +36,7 @@ class ApiKeyList(_ApiKeyView):
     def post(self, request: Request) -> Response:
         """Create a key for this surface, as the protocol has no scopes. Only this response contains the key itself."""
         fields = self.body(ApiKeyBody)
+        self.principal.require_fresh_login("create an API key")
         created = api_keys.create_api_key(
             self.principal.user, fields["name"], scopes=[self.principal.surface], expires_at=fields["expires_at"]
         )
