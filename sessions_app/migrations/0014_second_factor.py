@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('sessions_app', '0012_open_accounts'),
+        ('sessions_app', '0013_api_key_scopes'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
