@@ -118,9 +118,9 @@ def test_the_refreshed_cookie_of_threads_is_no_fresher_than_the_login(alice: Use
 def test_api_keys_are_created_after_a_fresh_login_only(alice: User) -> None:
     """Refuse an old token a key, which would outlive every fresh login."""
     old = access_tokens.open_login(alice, authenticated_at=OLD).access
-    refused = RestCaller(bearer=old).post("api-keys", {"name": "mine"})
+    refused = RestCaller(bearer=old).post("api-keys", {"name": "mine", "scopes": ["rest"]})
     assert (refused.status, refused.meta["code"]) == (403, "fresh_login_required")
-    assert RestCaller(alice).post("api-keys", {"name": "mine"}).status == 200
+    assert RestCaller(alice).post("api-keys", {"name": "mine", "scopes": ["rest"]}).status == 200
     threads = Client().post(
         "/v1/api-keys", {"name": "mine"}, content_type="application/json", headers={"Authorization": f"Bearer {old}"}
     )
