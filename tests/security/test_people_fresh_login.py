@@ -184,4 +184,6 @@ class TestHighRisk:
         approval = approval_of(operator)
         with pytest.raises(fresh_login.FreshLoginRequired):
             commands.decide(Principal(operator, "jwt", authenticated_at=OLD), str(approval.pk), "allow_once")
-        assert commands.decide(Principal(operator, "api_key"), str(approval.pk), "allow_once")["decision"]
+        assert commands.decide(
+            Principal(operator, "api_key", frozenset({"all", "rights"})), str(approval.pk), "allow_once"
+        )["decision"]
