@@ -1,5 +1,7 @@
 """Agents, model providers, runs and their steps."""
 
+from django.conf import settings
+from django.contrib.auth.models import Group
 from django.core.validators import MinValueValidator
 from django.db import models
 from django.db.models import Q
@@ -93,7 +95,26 @@ class Agent(models.Model):
     max_tries = models.PositiveIntegerField(default=2)
     retry_first_seconds = models.FloatField(default=2.0)
     retry_max_seconds = models.FloatField(default=30.0)
-    owner_id = models.BigIntegerField(null=True, blank=True, help_text="User who created it.")
+    owner_id = models.BigIntegerField(
+        null=True, blank=True, help_text="User who created it. Empty: it belongs to the installation."
+    )
+    is_shared_with_everyone = models.BooleanField(
+        "shared with everyone", default=False, db_default=False, help_text="Every user may send it messages."
+    )
+    shared_users = models.ManyToManyField(
+        settings.AUTH_USER_MODEL,
+        blank=True,
+        related_name="+",
+        db_table="komand_agent_user",
+        help_text="Users who may send it messages, besides its owner.",
+    )
+    shared_groups = models.ManyToManyField(
+        Group,
+        blank=True,
+        related_name="+",
+        db_table="komand_agent_group",
+        help_text="Groups whose users may send it messages.",
+    )
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
     retired_at = models.DateTimeField(null=True, blank=True)

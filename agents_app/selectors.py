@@ -14,12 +14,12 @@ from tools_app.types import ToolCall
 def get_agent(agent_id: str) -> Agent:
     """Return the agent with this public id, with its provider. Raises NotFound for an unknown or retired agent."""
     agent = Agent.objects.select_related("provider").filter(agent_id=agent_id, retired_at=None).first()
-    return found(agent, f"There is no agent {agent_id!r}.", code="unknown_agent")
+    return found(agent, no_agent(agent_id), code="unknown_agent")
 
 
-def list_agents(*, limit: int = 200, offset: int = 0) -> tuple[Agent, ...]:
-    rows = Agent.objects.select_related("provider").filter(retired_at=None)
-    return tuple(rows.order_by("agent_id")[offset : offset + limit])
+def no_agent(agent_id: str) -> str:
+    """Return the error message for an unknown agent."""
+    return f"There is no agent {agent_id!r}."
 
 
 def get_run(run_id: UUID) -> RunView:

@@ -11,7 +11,7 @@ from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from agents_app import conversation_port, events, hot_queries, skills
+from agents_app import agent_access, conversation_port, events, hot_queries, skills
 from agents_app.models import IS_OPEN, OPEN, Agent, ModelProvider, Run
 from agents_app.runs.emergency_stop import resume_agents as resume_agents
 from agents_app.runs.emergency_stop import stop_agents as stop_agents
@@ -194,11 +194,12 @@ def create_agent(*, agent_id: str, name: str, provider: str = "", owner_id: int 
     """Create an agent. Owns its transaction.
 
     provider: public name of the provider; empty for the default agent's.
-    fields: columns of Agent. The skills in `enabled_skill_ids` use the owner's credentials.
+    fields: columns of Agent, and `sharing`. The skills in `enabled_skill_ids` use the owner's credentials.
 
-    Raises InvalidInput (unknown_provider, unknown_skill), Conflict (agent_exists; a retired agent keeps its id).
+    Raises InvalidInput (unknown_provider, unknown_skill, unknown_user, unknown_group), Conflict (agent_exists; a
+    retired agent keeps its id).
     """
-    wanted = fields.pop("enabled_skill_ids", [])
+    wanted, shared = fields.pop("enabled_skill_ids", []), fields.pop("sharing", None)
     source = _provider(provider) if provider else ModelProvider.objects.get(agents__agent_id=DEFAULT_AGENT)
     agent = Agent(agent_id=agent_id, name=name, provider=source, owner_id=owner_id, **fields)
     try:
@@ -206,19 +207,21 @@ def create_agent(*, agent_id: str, name: str, provider: str = "", owner_id: int 
             agent.save(force_insert=True)
             audit.record("AgentCreated", agent_id=agent_id, details={"name": name, "provider": source.name})
             skills.set_skills(agent, wanted, owner_id=owner_id)
+            if shared is not None:
+                agent_access.share_agent(agent, shared)
     except IntegrityError:
         raise Conflict(f"There is an agent {agent_id!r} already.", code="agent_exists") from None
     return agent
 
 
 def update_agent(agent: Agent, *, provider: str = "", skills_of: int | None = None, **fields: Any) -> Agent:
-    """Change columns of an agent. Open runs use them from their next claim. Owns its transaction.
+    """Change columns and `sharing` of an agent. Open runs use them from their next claim. Owns its transaction.
 
     skills_of: the user whose credentials newly installed skills use; None for the installation's.
 
-    Raises InvalidInput (unknown_provider, unknown_skill).
+    Raises InvalidInput (unknown_provider, unknown_skill, unknown_user, unknown_group).
     """
-    wanted = fields.pop("enabled_skill_ids", None)
+    wanted, shared = fields.pop("enabled_skill_ids", None), fields.pop("sharing", None)
     if provider:
         fields["provider"] = _provider(provider)
     for name, value in fields.items():
@@ -228,6 +231,8 @@ def update_agent(agent: Agent, *, provider: str = "", skills_of: int | None = No
         audit.record("AgentUpdated", agent_id=agent.agent_id, details={"fields": sorted(fields)})
         if wanted is not None:
             skills.set_skills(agent, wanted, owner_id=skills_of)
+        if shared is not None:
+            agent_access.share_agent(agent, shared)
     return agent
 
 

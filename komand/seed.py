@@ -42,6 +42,7 @@ def seed() -> Seeded:
                 "name": "Assistant",
                 "provider": provider,
                 "description": "Answers everyone who has no other agent.",
+                "is_shared_with_everyone": True,
             },
         )
         return Seeded(password, agent)

@@ -9,7 +9,9 @@ from uuid import UUID
 
 from django.contrib.auth.models import AnonymousUser, User
 
+from agents_app import agent_access
 from agents_app import selectors as agents
+from agents_app.agent_access import HiddenAgent
 from agents_app.models import Agent
 from agents_app.types import RunView
 from audit_app.kernel.errors import NotFound
@@ -81,15 +83,21 @@ def access_approval(user: User | AnonymousUser, approval_id: str | UUID, *, deci
     return approval
 
 
-def access_agent(user: User | AnonymousUser, agent_id: str, *, needs: Right | None = None) -> Agent:
-    """Return an agent by its public id. Every logged-in user may use every agent.
+def access_agent(
+    user: User | AnonymousUser, agent_id: str, *, or_visible: bool = False, needs: Right | None = None
+) -> Agent:
+    """Return an agent by its public id, if the user may use it.
 
-    needs: the right that users other than its owner need for what they want to do with it.
-    Raises NotFound (unknown_agent), MissingScope and MissingRight.
+    or_visible: or may see its configuration.
+    needs: the right that users other than its owner need for what they want to do with it; its holders find it.
+    Raises NotFound (unknown_agent; audited if there is one), MissingScope and MissingRight.
     """
-    if not user.is_authenticated:
-        raise NotFound(f"There is no agent {agent_id!r}.", code="unknown_agent")
-    agent = agents.get_agent(agent_id)
+    is_found = or_visible or needs is not None
+    try:
+        agent = agent_access.get_usable_agent(user, agent_id, or_visible=is_found, or_held=needs)
+    except HiddenAgent as refusal:
+        agent_access.record_refusal(user, refusal)
+        raise
     scopes.require_agent(user, agent)
     if needs is not None and agent.owner_id != user.pk:
         require(user, needs)

@@ -11,9 +11,11 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.utils import timezone
 
+from agents_app import agent_access
 from agents_app import selectors as agents
 from agents_app import services as runs
-from agents_app.models import Run
+from agents_app.agent_access import AgentNotShared
+from agents_app.models import Agent, Run
 from audit_app import services as audit
 from audit_app.kernel.errors import InvalidInput, NotFound
 from audit_app.kernel.ids import new_id
@@ -61,22 +63,18 @@ def open_session(
     thread_id: the last part of the session's public id; empty: a new one.
     metadata: data of the surface that opens the session, under the surface's name.
 
-    Raises NotFound if there is no such agent, IntegrityError if the thread id is taken.
+    Raises NotFound if there is no such agent for the owner, IntegrityError if the thread id is taken.
     """
     key = SessionKey(channel, "default", str(owner.pk), thread_id or str(new_id()))
+    agent = agent_access.get_usable_agent(owner, agent_id)
     with transaction.atomic():
-        agent = agents.get_agent(agent_id)
         session, created = open_new(key, owner, display_name(owner), agent, title, metadata=metadata)
         audit.emit(created)
     return session
 
 
-def bind_session(session: Session, agent_id: str) -> Session:
-    """Route all later messages of the session to another agent. Idempotent. Return the session as it is stored now.
-
-    Raises NotFound if there is no such agent.
-    """
-    agent = agents.get_agent(agent_id)
+def bind_session(session: Session, agent: Agent) -> Session:
+    """Route all later messages of the session to another agent. Idempotent. Return the session as it is stored now."""
     with transaction.atomic():
         session = lock(session.id)
         if session.agent_id != agent.pk:
@@ -145,8 +143,16 @@ def retry_run(session: Session, run_id: UUID, *, actor: str) -> UUID:
     """Retry the message of a failed or cancelled run with a new run. Return its id, the same while that run is open.
 
     actor: who retries it, for the audit log.
-    Raises NotFound if the run is not in this session, Conflict (not_retryable) if it is open or completed.
+    Raises NotFound if the run is not in this session, Conflict (not_retryable) if it is open or completed, Forbidden
+    (agent_not_shared, audited) if the session's owner may no longer use the run's agent.
     """
-    if not Run.objects.filter(pk=run_id, conversation_id=session.id).exists():
+    run = Run.objects.select_related("agent").filter(pk=run_id, conversation_id=session.id).first()
+    if run is None:
         raise NotFound("There is no such run in this session.")
+    if session.owner:
+        try:
+            agent_access.check_still_shared(session.owner, run.agent)
+        except AgentNotShared as refusal:
+            agent_access.record_refusal(session.owner, refusal)
+            raise
     return runs.retry_run(run_id, actor=actor)

@@ -60,8 +60,10 @@ class AgentAdmin(AuditedAdmin):
     actions_detail: Any = ("try_it", "dry_run", "show_runs", "stop", "resume", "retire", "restore")
     conditional_fields = {"chosen_tools": "all_tools == false", "mcp_servers": "mcp_servers_mode == 'list'"}
     warn_unsaved_form = True
+    autocomplete_fields = ("shared_users", "shared_groups")
     fieldsets = (
         (None, {"fields": (("name", "agent_id"), "description", ("provider", "model_id"))}),
+        _tab("Sharing", "is_shared_with_everyone", "shared_users", "shared_groups"),
         _tab("Behaviour", "system_prompt", "max_context_tokens", "allowed_channels", "busy_policy"),
         _tab("Tools", "autonomy", "all_tools", "chosen_tools", "mcp_servers_mode", "mcp_servers", "enabled_skill_ids"),
         _tab(

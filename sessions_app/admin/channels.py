@@ -10,6 +10,8 @@ from django.http import HttpRequest, HttpResponse
 from unfold.decorators import display
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
+from agents_app.agent_access import usable_agents
+from agents_app.models import Agent
 from audit_app import services as audit
 from audit_app.admin_base import columns, links
 from audit_app.admin_base.base import AuditedAdmin, acting, get_or_404
@@ -59,6 +61,10 @@ class ChannelAccountForm(forms.ModelForm):  # type: ignore[type-arg]  # not subs
         super().__init__(*args, **kwargs)
         if "channel" in self.fields:
             self.fields["channel"].choices = [(name, name) for name in channels.names()]  # type: ignore[attr-defined]
+        if "agent" in self.fields:
+            # Whoever configures the account gives its senders the agent: only one that they may use themselves.
+            usable = usable_agents(self.user) | Agent.objects.filter(pk=self.instance.agent_id)
+            self.fields["agent"].queryset = usable.order_by("name")  # type: ignore[attr-defined]
         if self.instance.pk:
             self.initial["allowed_senders"] = ", ".join(self.instance.allowed_senders)
             tools = self.instance.tools

@@ -1,4 +1,4 @@
-"""Permissions to see and decide requests for approval, on pages and in channels, and to configure agents.
+"""Permissions to see and decide requests for approval, on pages and in channels.
 
 Users see the requests of their own sessions; `KOMAND_APPROVERS=owners` lets them decide those too. Everything else
 takes a right: to see the requests of others, to decide any, and to decide with "always", which allows calls in advance.
@@ -10,8 +10,6 @@ from django.conf import settings
 from django.contrib.auth.models import AnonymousUser, User
 from django.db.models import Q
 
-from agents_app.models import Agent
-from agents_app.rights import CHANGE_AGENTS
 from audit_app import services as audit
 from audit_app.kernel.errors import Forbidden
 from audit_app.rights import Right, holders, holds, require
@@ -110,11 +108,6 @@ def require_decider(
     if user is not None:
         require(user, needed)
     raise _not_entitled(needed, f"sender:{account.channel}:{sender_id}")
-
-
-def may_change(user: User | AnonymousUser, agent: Agent) -> bool:
-    """Return whether the user may configure the agent: its owner and holders of the right may."""
-    return _owns(user, agent.owner_id) or holds(user, CHANGE_AGENTS)
 
 
 def _not_entitled(right: Right, actor: str) -> Forbidden:

@@ -7,8 +7,10 @@ from django.db import IntegrityError, transaction
 from django.db.models import Max
 from django.utils import timezone
 
+from agents_app import agent_access
 from agents_app import selectors as agents
 from agents_app import services as runs
+from agents_app.agent_access import AgentNotShared, HiddenAgent
 from agents_app.errors import IdempotencyMismatch, QueueFull, RunBusy
 from agents_app.models import Run
 from audit_app import services as audit
@@ -51,8 +53,8 @@ def receive(
     Owns its transaction: the session, the user turn, the run, the channel's record and the events are stored in one,
     or nothing is. Earlier runs are interrupted after it. Raises InvalidInput (text_required, text_too_long,
     session_id_too_long, channel_mismatch), NotFound (another owner's session, unknown agent), Forbidden
-    (channel_not_allowed, foreign_sender), RunBusy, QueueFull, IdempotencyMismatch, and IntegrityError for a channel's
-    message that arrived before and got no run.
+    (channel_not_allowed, foreign_sender, agent_not_shared), RunBusy, QueueFull, IdempotencyMismatch, and IntegrityError
+    for a channel's message that arrived before and got no run.
     """
     valid = validated(message, owner, session, idempotency_key, options)
     if prior := _find_prior(valid):
@@ -68,6 +70,10 @@ def receive(
         # The same key arrived twice at once: the first has been stored by now, and may be what keeps the session busy.
         if prior := _find_prior(valid) or _find_earlier(valid.arrival):
             return _repeated(prior, options)
+        raise
+    except (HiddenAgent, AgentNotShared) as refusal:
+        if owner:
+            agent_access.record_refusal(owner, refusal)
         raise
     _interrupt_earlier(accepted, policy)
     return accepted
@@ -94,6 +100,8 @@ def _accept(message: ValidatedMessage, session: Session | None, agent_id: str) -
         arrival.claim_keys()
     if session is None:
         session, created = find_or_open(message.inbound.key, message.owner, message.inbound.sender_name, agent_id)
+    if message.owner and not created:
+        agent_access.check_still_shared(message.owner, session.agent)
     _check_channel(session, message.inbound.channel)
     if message.owner:
         scopes.require_agent(message.owner, session.agent)

@@ -6,8 +6,8 @@ from typing import Any
 
 from django.contrib.auth.models import User
 
+from agents_app.agent_access import may_change
 from agents_app.types import RunOptions
-from sessions_app.approvals import permissions
 from sessions_app.channels import open_access
 from sessions_app.models import ChannelAccount, Session
 
@@ -18,7 +18,7 @@ def granted(options: RunOptions, owner: User | None, session: Session) -> RunOpt
     owner: the user the message acts for. The agent must have each tool that the message lists, unless the owner may
     change the agent: they could give it the tool anyway.
     """
-    may_widen = options.chooses_tools and owner is not None and permissions.may_change(owner, session.agent)
+    may_widen = options.chooses_tools and owner is not None and may_change(owner, session.agent)
     return replace(options, may_widen=may_widen)
 
 

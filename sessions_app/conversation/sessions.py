@@ -8,6 +8,7 @@ from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
+from agents_app import agent_access
 from agents_app import selectors as agents
 from agents_app.models import Agent
 from agents_app.types import Message
@@ -27,7 +28,9 @@ def find_or_open(key: SessionKey, owner: User | None, name: str, agent_id: str) 
     """Return the session of that key, created if there is none, and the events of its creation.
 
     A session whose sender id names a user belongs to that user: one that another user opened under it is set aside.
-    name: the sender's display name. Raises NotFound for another owner's session and for an unknown agent.
+    owner: the user the session is for; None for a channel's sender, whom the account's configuration gives its agent.
+    name: the sender's display name.
+    Raises NotFound for another owner's session, and for an agent that the owner may not use.
     """
     session = hot_queries.FIND_SESSION_BY_KEY.first(key=str(key))
     if session and owner and session.owner_id != owner.pk and _is_usurped(session, owner):
@@ -36,7 +39,8 @@ def find_or_open(key: SessionKey, owner: User | None, name: str, agent_id: str) 
     if session is None:
         try:
             with transaction.atomic():
-                return open_new(key, owner, name, agents.get_agent(agent_id))
+                agent = agent_access.get_usable_agent(owner, agent_id) if owner else agents.get_agent(agent_id)
+                return open_new(key, owner, name, agent)
         except IntegrityError:
             session = Session.objects.get(key=str(key))
     if owner is not None and session.owner_id != owner.pk:

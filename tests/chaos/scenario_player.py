@@ -30,10 +30,8 @@ class Play:
         self._count = 0
         self.tools = deeds(gateway, self.ledger)
         provider, _ = ModelProvider.objects.get_or_create(name="scripted", defaults={"kind": "scripted"})
-        Agent.objects.update_or_create(
-            agent_id="default",
-            defaults={"name": "A", "provider": provider, "model_id": "play", "retry_first_seconds": 0.0},
-        )
+        wanted = {"name": "A", "provider": provider, "model_id": "play", "retry_first_seconds": 0.0}
+        Agent.objects.update_or_create(agent_id="default", defaults={**wanted, "is_shared_with_everyone": True})
 
     def run(self, *cuts: int) -> UUID:
         """Play it to its end with these cuts. Return the session's id."""

@@ -63,7 +63,8 @@ class EngineRig:
     def agent(self, *replies: Reply, **fields: Any) -> Script:
         """Let the default agent answer with these replies. Return the script, which records its requests."""
         provider, _ = ModelProvider.objects.get_or_create(name="scripted", defaults={"kind": "scripted"})
-        defaults = {"name": "Assistant", "provider": provider, "model_id": "script", "retry_first_seconds": 0.05}
+        defaults: dict[str, Any] = {"name": "Assistant", "provider": provider, "model_id": "script"}
+        defaults |= {"retry_first_seconds": 0.05, "is_shared_with_everyone": True}
         Agent.objects.update_or_create(agent_id="default", defaults={**defaults, **fields})
         return ScriptedProvider.play("script", *replies)
 

@@ -148,9 +148,10 @@ def make_user(name: str, **fields: Any) -> User:
 
 
 def make_agent(agent_id: str = "default", **fields: Any) -> Agent:
+    """Return an agent that is shared with everyone, unless the fields differ."""
     provider, _ = ModelProvider.objects.get_or_create(name="demo", defaults={"kind": "demo"})
     agent, _ = Agent.objects.get_or_create(
-        agent_id=agent_id, defaults={"name": agent_id, "provider": provider, **fields}
+        agent_id=agent_id, defaults={"name": agent_id, "provider": provider, "is_shared_with_everyone": True, **fields}
     )
     return agent
 

@@ -69,7 +69,8 @@ def prepare(person: User) -> Session:
             agent = runs.get_agent(AGENT)
         except NotFound:
             _restore_retired()
-            agent = _find() or services.create_agent(agent_id=AGENT, name="Trust demo", provider=provider.name)
+            given = {"agent_id": AGENT, "name": "Trust demo", "provider": provider.name}
+            agent = _find() or services.create_agent(**given, is_shared_with_everyone=True)
         services.update_agent(agent, provider=provider.name, autonomy="supervised", model_id=_script())
         skills.install_skill(agent, _SKILL["skillId"], owner_id=person.pk)  # type: ignore[arg-type]
         return open_session(owner=person, agent_id=AGENT, title="Trust demo")

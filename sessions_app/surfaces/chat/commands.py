@@ -12,7 +12,7 @@ from audit_app import fresh_login
 from audit_app.kernel.errors import InvalidInput
 from audit_app.kernel.ids import new_id
 from sessions_app import services
-from sessions_app.access import access_approval, access_run, access_session
+from sessions_app.access import access_agent, access_approval, access_run, access_session
 from sessions_app.approvals import decisions
 from sessions_app.identity import rate_limits
 from sessions_app.identity.actor_names import display_name
@@ -123,7 +123,7 @@ def delete(request: PageRequest, session_id: UUID) -> HttpResponse:
 def bind(request: PageRequest, session_id: UUID) -> HttpResponse:
     """Set the agent that answers from now on."""
     session = access_session(request.user, session_id)
-    services.bind_session(session, request.POST.get("agent", ""))
+    services.bind_session(session, access_agent(request.user, request.POST.get("agent", "")))
     return _done(request, session)
 
 

@@ -7,7 +7,7 @@ from django.http import HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
-from agents_app import selectors as agents
+from agents_app.agent_access import list_usable_agents
 from agents_app.models import Agent
 from audit_app.kernel.errors import InvalidInput
 from audit_app.kernel.ids import new_id
@@ -101,7 +101,7 @@ def sessions(request: PageRequest) -> HttpResponse:
 def _chat(request: PageRequest, context: Mapping[str, object], current: Session | None) -> HttpResponse:
     shared = {
         "days": read_days(request, current=current.id if current else None),
-        "agents": _agents(current.agent if current else None),
+        "agents": _agents(request, current.agent if current else None),
         "longest_text": LONGEST_TEXT,
         "user_name": display_name(request.user),
         "message_key": new_id(),  # for a message sent before the scripts are loaded
@@ -109,9 +109,10 @@ def _chat(request: PageRequest, context: Mapping[str, object], current: Session 
     return render(request, "chat/chat.html", {**context, **shared})
 
 
-def _agents(bound: Agent | None) -> list[Agent]:
-    """Return the agents that can be chosen, and the current one."""
-    serving = [agent for agent in agents.list_agents() if WEB_CHAT in (agent.allowed_channels or [WEB_CHAT])]
+def _agents(request: PageRequest, bound: Agent | None) -> list[Agent]:
+    """Return the agents that the user can choose, and the current one."""
+    usable = list_usable_agents(request.user)
+    serving = [agent for agent in usable if WEB_CHAT in (agent.allowed_channels or [WEB_CHAT])]
     if bound is not None and bound.pk not in {agent.pk for agent in serving}:
         serving.append(bound)
     return serving

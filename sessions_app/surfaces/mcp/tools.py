@@ -11,6 +11,7 @@ from uuid import UUID
 from django.conf import settings
 
 from agents_app import selectors as agents
+from agents_app.agent_access import list_usable_agents
 from agents_app.types import RunTranscript
 from audit_app.kernel.database import in_db
 from audit_app.kernel.errors import InvalidInput
@@ -60,7 +61,7 @@ async def call(principal: Principal, name: str, arguments: dict[str, Any]) -> di
 
 
 async def _list_agents(principal: Principal, arguments: dict[str, Any]) -> dict[str, Any]:
-    rows = await in_db(agents.list_agents)
+    rows = await in_db(list_usable_agents, principal.user)
     return {"agents": [{"agent": row.agent_id, "name": row.name, "description": row.description or ""} for row in rows]}
 
 

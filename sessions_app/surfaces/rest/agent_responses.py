@@ -1,7 +1,7 @@
 """The objects of agents, their skills and MCP servers, and the emergency stop, as in `responses`."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from rest_framework.serializers import (
     BooleanField,
@@ -35,10 +35,26 @@ class GrantOut(ObjectSerializer):
     created_at = Timestamp()
 
 
+class AgentSummaryOut(ObjectSerializer):
+    """An agent as users see it who may use it, but neither change nor see its configuration."""
+
+    agent_id = CharField()
+    name = CharField()
+    description = CharField(allow_null=True)
+
+
+class SharingOut(ObjectSerializer):
+    everyone = BooleanField()
+    users = ListField(child=CharField(), help_text="User names.")
+    groups = ListField(child=CharField())
+
+
 class AgentOut(AgentBody, ObjectSerializer):
     """Of a row with its provider."""
 
     model_provider = CharField(source="provider.name")
+    sharing = SharingOut()  # type: ignore[assignment]
+    optional: ClassVar[tuple[str, ...]] = ("sharing",)
     owner_id = CharField(allow_null=True)
     created_at = Timestamp()
     updated_at = Timestamp()
@@ -46,6 +62,7 @@ class AgentOut(AgentBody, ObjectSerializer):
 
 class AgentInFullOut(AgentOut):
     grants = ListField(child=GrantOut())
+    optional = ()
 
 
 class StoppedAgentOut(ObjectSerializer):

@@ -43,13 +43,18 @@ def _envelope(data: Schema | type[ObjectSerializer], meta: Schema | None = None)
     return record({"success": just(True), "data": answer_schema(data), "error": NULL, "meta": meta})
 
 
-def _list_of(item: type[ObjectSerializer]) -> Schema:
+def _list_of(item: type[ObjectSerializer] | Schema) -> Schema:
     return list_of(answer_schema(item))
 
 
-def _page_of(summary: str, item: type[ObjectSerializer], query: Any = req.PageQuery, **more: Any) -> Operation:
+def _page_of(summary: str, item: type[ObjectSerializer] | Schema, query: Any = req.PageQuery, **more: Any) -> Operation:
     page = Answer("One page; `meta` counts the items.", _envelope(_list_of(item), ref("Page")))
     return Operation(summary, None, query=query, answers={200: page}, **more)
+
+
+def _seen(agent: type[ObjectSerializer]) -> Schema:
+    """Return the schema of an agent, of which users who may only use it see a summary."""
+    return {"anyOf": [answer_schema(agent), answer_schema(agents.AgentSummaryOut)]}
 
 
 _PUBLIC: dict[str, Any] = {"access": "open", "errors": [401]}
@@ -124,9 +129,9 @@ _TOOLS = {
 }
 
 _AGENTS = {
-    "GET /api/agents": _page_of("List agents", agents.AgentOut),
+    "GET /api/agents": _page_of("List agents that you may use or see", _seen(agents.AgentOut)),
     "POST /api/agents": Operation("Create an agent", agents.AgentInFullOut, body=req.AgentBody, errors=[404, 409]),
-    "GET /api/agents/{agent_id}": Operation("Read an agent", agents.AgentInFullOut),
+    "GET /api/agents/{agent_id}": Operation("Read an agent", _seen(agents.AgentInFullOut)),
     "PUT /api/agents/{agent_id}": Operation(
         "Change an agent", agents.AgentInFullOut, body=req.AgentBody, partial=True, errors=[409]
     ),

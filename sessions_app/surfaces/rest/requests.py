@@ -17,6 +17,7 @@ from rest_framework.serializers import (
     ValidationError,
 )
 
+from agents_app.agent_access import Sharing
 from agents_app.models import Agent
 from sessions_app.conversation.session_key import SessionKey
 from sessions_app.identity.api_keys import NEVER
@@ -84,6 +85,18 @@ class SessionPolicyBody(CamelCaseSerializer):
     denied_tools = call_rules()
 
 
+class SharingBody(CamelCaseSerializer):
+    """The users, besides the owner, who may use an agent. Replaces the stored sharing as a whole."""
+
+    everyone = BooleanField(required=False)
+    users = ListField(required=False, child=CharField(max_length=150), max_length=500, help_text="User names.")
+    groups = ListField(required=False, child=CharField(max_length=150), max_length=100)
+
+    def validate(self, attrs: dict[str, Any]) -> Any:
+        users, groups = (tuple(attrs.get(name, ())) for name in ("users", "groups"))
+        return Sharing(attrs.get("everyone", False), users, groups)
+
+
 def _check_tools_exist(names: list[str]) -> None:
     if unknown := [name for name in names if catalogue.find_tool(name, "") is None]:
         raise ValidationError(f"There is no tool {unknown[0]!r}. Known: {', '.join(tools.names())}.")
@@ -124,6 +137,7 @@ class AgentBody(CamelCaseSerializer):
     mcp_servers = McpServersField(required=False, source="*")
     budgets = BudgetsBody(required=False)
     model_provider = CharField(required=False, source="provider", max_length=60)
+    sharing = SharingBody(required=False)
 
 
 class ReceiptBody(CamelCaseSerializer):

@@ -55,7 +55,8 @@ def staff(db) -> Callable[..., Client]:
 @pytest.fixture
 def agent(db) -> Agent:
     provider = ModelProvider.objects.create(name="demo", kind="demo")
-    return Agent.objects.create(agent_id="default", name="Assistant", provider=provider)
+    wanted = {"agent_id": "default", "name": "Assistant", "provider": provider}
+    return Agent.objects.create(**wanted, is_shared_with_everyone=True)
 
 
 @pytest.fixture

@@ -67,7 +67,8 @@ def test_an_agent_is_made_and_belongs_to_who_made_it(pages, operator, agent):
 
 def test_every_column_of_an_agent_can_be_set():
     by_itself = {"id", "created_at", "updated_at", "retired_at", "owner_id", "enabled_tools", "budgets"}
-    columns = {field.name for field in Agent._meta.concrete_fields} - by_itself
+    fields = [*Agent._meta.concrete_fields, *Agent._meta.many_to_many]
+    columns = {field.name for field in fields} - by_itself
     of_form = {"all_tools", "chosen_tools", "actions_per_hour", "cost_per_hour"}
     assert columns == set(flatten_fieldsets(AgentAdmin.fieldsets)) - of_form
 

@@ -128,7 +128,7 @@ def test_a_call_that_was_planned_a_moment_before_is_not_begun(rig: EngineRig) ->
 
 def test_one_agent_can_be_stopped_alone(rig: EngineRig) -> None:
     rig.agent(Reply(("Hi.",)))
-    other = runs.create_agent(agent_id="other", name="Other", model_id="script")
+    other = runs.create_agent(agent_id="other", name="Other", model_id="script", is_shared_with_everyone=True)
     runs.stop_agents("other")
     with pytest.raises(Stopped):
         rig.send(agent_id=other.agent_id)

@@ -48,7 +48,8 @@ def session(monkeypatch: pytest.MonkeyPatch, valkey: object) -> Session:
     """A session with a message that waits for its run."""
     monkeypatch.setattr(nudges, "send", lambda *_, **__: None)
     provider = ModelProvider.objects.create(name="scripted", kind="scripted")
-    Agent.objects.update_or_create(agent_id="default", defaults={"name": "Assistant", "provider": provider})
+    wanted = {"name": "Assistant", "provider": provider, "is_shared_with_everyone": True}
+    Agent.objects.update_or_create(agent_id="default", defaults=wanted)
     owner = User.objects.create_user("alice")
     opened = open_session(owner=owner, title="A session")
     receive(NewMessage("WebChat", "default", str(owner.pk), "", "hello"), owner=owner, session=opened)

@@ -84,8 +84,9 @@ def test_an_update_changes_only_the_fields_sent(alice):
     assert alice.put("agents/sales-bot", {"agentId": "other"}).status == 400
 
 
-def test_all_users_read_but_only_owner_and_staff_change(alice, bob, staff):
-    alice.post("agents", SALES)
+def test_all_who_use_it_read_its_summary_but_only_owner_and_staff_change(alice, bob, staff):
+    alice.post("agents", {**SALES, "sharing": {"everyone": True}})
+    assert bob.get("agents/sales-bot").data == {"agentId": "sales-bot", "name": "Sales", "description": None}
     assert bob.get("agents/sales-bot").status == 200
     assert bob.put("agents/sales-bot", {"name": "Mine"}).status == 403
     assert bob.delete("agents/sales-bot").status == 403

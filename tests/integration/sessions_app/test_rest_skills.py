@@ -105,7 +105,7 @@ def test_a_skill_is_installed_only_with_its_required_permissions(operator):
 def test_only_users_who_may_change_the_agent_install_skills(operator, alice):
     operator.post("skills", MANIFEST)
     assert alice.post("agents/default/skills/crm-lookup", {}).status == 403
-    assert alice.get("agents/default/skills").status == 200
+    assert alice.get("agents/default/skills").status == 403
     alice.post("agents", {"agentId": "mine", "name": "Mine"})
     assert alice.post("agents/mine/skills/crm-lookup", {}).status == 200
     assert alice.post("agents/mine/skills/none", {}).status == 404

@@ -1,12 +1,15 @@
 """Agents: users read them; creating one, changing that of another user and granting it autonomy take rights."""
 
+from functools import partial
 from typing import Any
 from uuid import UUID
 
+from django.contrib.auth.models import User
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from agents_app import selectors, services
+from agents_app import services
+from agents_app.agent_access import get_sharing, list_usable_agents, may_view
 from agents_app.autonomy import needed_rights
 from agents_app.models import Agent
 from agents_app.rights import CHANGE_AGENTS, CREATE_AGENTS, DELETE_AGENTS
@@ -29,7 +32,8 @@ class _AgentView(RestView):
 
 class AgentList(_AgentView):
     def get(self, request: Request) -> Response:
-        return self.page_of(selectors.list_agents(), agent_responses.AgentOut.of)
+        user = self.principal.user
+        return self.page_of(list_usable_agents(user, or_visible=True), partial(_listed, user))
 
     def post(self, request: Request) -> Response:
         self.require(CREATE_AGENTS)
@@ -42,7 +46,9 @@ class AgentDetail(_AgentView):
     """One agent, with its standing grants."""
 
     def get(self, request: Request, agent_id: str) -> Response:
-        return ok(_in_full(access_agent(self.principal.user, agent_id)))
+        agent = access_agent(self.principal.user, agent_id, or_visible=True)
+        is_visible = may_view(self.principal.user, agent)
+        return ok(_in_full(agent) if is_visible else agent_responses.AgentSummaryOut.of(agent))
 
     def put(self, request: Request, agent_id: str) -> Response:
         agent = access_agent(self.principal.user, agent_id, needs=CHANGE_AGENTS)
@@ -66,5 +72,11 @@ class AgentGrant(RestView):
         return ok(None)
 
 
+def _listed(user: User, agent: Agent) -> dict[str, Any]:
+    shown = agent_responses.AgentOut if may_view(user, agent) else agent_responses.AgentSummaryOut
+    return shown.of(agent)
+
+
 def _in_full(agent: Agent) -> dict[str, Any]:
-    return agent_responses.AgentInFullOut.of(agent, grants=grants.list_grants(agent.agent_id))
+    granted = grants.list_grants(agent.agent_id)
+    return agent_responses.AgentInFullOut.of(agent, grants=granted, sharing=get_sharing(agent))

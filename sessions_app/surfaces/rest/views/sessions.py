@@ -51,7 +51,7 @@ class SessionBind(RestView):
     def post(self, request: Request, session_id: str) -> Response:
         session = access_session(self.principal.user, session_id)
         agent = access_agent(self.principal.user, self.body(BindBody)["agent_id"])
-        return ok(responses.SessionOut.of(services.bind_session(session, agent.agent_id)))
+        return ok(responses.SessionOut.of(services.bind_session(session, agent)))
 
 
 class SessionPolicy(RestView):

@@ -4,9 +4,12 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from agents_app import skills
-from agents_app.rights import CHANGE_AGENTS
+from agents_app.agent_access import may_view
+from agents_app.models import Agent
+from agents_app.rights import CHANGE_AGENTS, VIEW_AGENTS
 from audit_app.kernel.errors import InvalidInput
 from sessions_app.access import access_agent
+from sessions_app.identity.principal import Principal
 from sessions_app.surfaces.rest import agent_responses
 from sessions_app.surfaces.rest.requests import GrantBody, InstallBody, SkillQuery, VersionQuery
 from sessions_app.surfaces.rest.views.base import RestView, ok
@@ -45,7 +48,7 @@ class SkillDetail(RestView):
 
 class AgentSkillList(RestView):
     def get(self, request: Request, agent_id: str) -> Response:
-        agent = access_agent(self.principal.user, agent_id)
+        agent = _visible_agent(self.principal, agent_id)
         return ok([agent_responses.SkillInstallOut.of(row) for row in registry.list_installs(agent.agent_id)])
 
 
@@ -53,7 +56,7 @@ class AgentSkill(RestView):
     """A skill of an agent. It uses the credentials of the user who installed it."""
 
     def get(self, request: Request, agent_id: str, skill_id: str) -> Response:
-        agent = access_agent(self.principal.user, agent_id)
+        agent = _visible_agent(self.principal, agent_id)
         return ok(agent_responses.SkillInstallOut.of(registry.get_install(agent.agent_id, skill_id)))
 
     def post(self, request: Request, agent_id: str, skill_id: str) -> Response:
@@ -71,6 +74,14 @@ class AgentSkill(RestView):
     def delete(self, request: Request, agent_id: str, skill_id: str) -> Response:
         skills.uninstall_skill(access_agent(self.principal.user, agent_id, needs=CHANGE_AGENTS), skill_id)
         return ok(None)
+
+
+def _visible_agent(principal: Principal, agent_id: str) -> Agent:
+    """Return an agent whose configuration the caller may see. Raises NotFound, MissingRight."""
+    agent = access_agent(principal.user, agent_id, or_visible=True)
+    if not may_view(principal.user, agent):
+        principal.require(VIEW_AGENTS)
+    return agent
 
 
 def _publish(view: RestView, request: Request, skill_id: str = "") -> Response:
