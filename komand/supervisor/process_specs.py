@@ -32,13 +32,13 @@ async def _is_reported_ready(child: Child) -> bool:
 
 def valkey(options: Options, binary: Path, socket: Path) -> Spec:
     async def is_ready(child: Child) -> bool:
-        return await embedded.answers(socket)
+        return await embedded.answers(options.data_dir, socket)
 
     async def adopt() -> int | None:
         return await embedded.find_running(options.data_dir, socket)
 
     async def shows_life() -> bool:
-        return await embedded.answers(socket)
+        return await embedded.answers(options.data_dir, socket)
 
     def mend(lines: Iterable[str]) -> str:
         return embedded.set_aside_unreadable(options.data_dir, lines)

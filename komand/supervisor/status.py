@@ -47,14 +47,14 @@ def _life(pid: int | None) -> str:
     return "hung" if status in (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP) else "ok"
 
 
-async def _health(note: state.Note, process: state.ProcessNote) -> str:
+async def _health(data_dir: Path, note: state.Note, process: state.ProcessNote) -> str:
     if process.state != "ready":
         return {"failed": "down", "stopped": "down"}.get(process.state, process.state)
     life = _life(process.pid)
     if life != "ok":
         return life
     if process.name == "valkey":
-        return "ok" if await embedded.answers(Path(note.socket)) else "hung"
+        return "ok" if await embedded.answers(data_dir, Path(note.socket)) else "hung"
     if process.name == "web":
         answer = await probes.http_status(note.host, note.port, "/health/ready", 3)
         return {200: "ok", 0: "hung"}.get(answer, f"answers {answer}")
@@ -85,7 +85,7 @@ async def collect(data_dir: Path) -> tuple[state.Note | None, list[Part]]:
     health = _life(note.pid) if note.is_up else "starting"
     parts = [Part("supervisor", note.pid, health, _memory(note.pid), 0, int(now - note.started_at))]
     for process in note.processes:
-        health = await _health(note, process)
+        health = await _health(data_dir, note, process)
         uptime = int(now - process.since)
         part = Part(process.name, process.pid, health, _memory(process.pid), process.restarts, uptime)
         parts += [part, *_children_of(part)]

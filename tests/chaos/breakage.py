@@ -92,7 +92,7 @@ class Breakage:
         seconds = choose.uniform(0.0, 8.0)
         acts: list[tuple[int, str, Act]] = [
             (2, "kill valkey", lambda: self._host.strike("valkey")),
-            (2, "flush valkey", self._flush),
+            (2, "flush valkey", self._host.empty_valkey),
         ]
         if self._postgres is None:
             return [*acts, (2, f"hold the database for {seconds:.0f} s", lambda: self._hold_database(seconds))]
@@ -116,10 +116,6 @@ class Breakage:
     def _drop(viewers: list[Watching]) -> None:
         for viewer in viewers:
             viewer.drop()
-
-    def _flush(self) -> None:
-        with self._host.valkey() as client:
-            client.flushall()
 
     def _stop(self, kind: str, index: int, seconds: float) -> None:
         pid = self._host.strike(kind, signal.SIGSTOP, index)

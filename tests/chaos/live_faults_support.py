@@ -15,6 +15,7 @@ import psutil
 import psycopg
 import redis
 
+from komand.settings import env
 from tests.chaos.clients import AGAIN_SECONDS, Browser, Program, Watching
 from tests.fakes.model_server import ModelServer
 from tests.support.live_server import LiveKomand, start_komand, wait_for
@@ -126,9 +127,18 @@ class Installation:
 
     @contextmanager
     def valkey(self) -> Iterator["redis.Redis"]:
-        folder = self.komand.data_dir / "valkey"
-        with redis.Redis(unix_socket_path=(folder / "socket").read_text().strip(), decode_responses=True) as client:
+        """Yield a client of the embedded Valkey with Komand's password."""
+        place = (self.komand.data_dir / "valkey" / "socket").read_text().strip()
+        password = env.stored_secret(self.komand.data_dir, env.VALKEY_SECRET)
+        with redis.Redis(
+            unix_socket_path=place, username=env.VALKEY_USER, password=password, decode_responses=True
+        ) as client:
             yield client
+
+    def empty_valkey(self) -> None:
+        """Delete every key, because FLUSHALL is not among the commands of Komand's user."""
+        with self.valkey() as client:
+            client.delete(*client.scan_iter(count=1000), "none")
 
     def entries(self, run_id: UUID) -> list[tuple[int, dict[str, Any]]]:
         """Return the entries of the run's live stream as (fence, entry)."""
