@@ -14,7 +14,8 @@ django_application = get_asgi_application()
 
 # Only after Django is set up: these modules name models.
 from audit_app import liveness  # noqa: E402
-from komand import background, sd_notify, websocket_origins  # noqa: E402
+from audit_app.kernel.database import in_db  # noqa: E402
+from komand import background, schema_check, sd_notify, websocket_origins  # noqa: E402
 from sessions_app.channels.inbound import webhook  # noqa: E402
 from sessions_app.surfaces.base.surface import most_specific_first  # noqa: E402
 
@@ -71,6 +72,9 @@ class Application:
         while True:
             message = await receive()
             if message["type"] == "lifespan.startup":
+                if problem := await in_db(schema_check.find_problem):
+                    await send({"type": "lifespan.startup.failed", "message": problem})
+                    return
                 sd_notify.notify_ready()
                 sd_notify.show_life(liveness.is_stuck)
             else:

@@ -14,7 +14,7 @@ from django.conf import settings
 
 from audit_app import liveness
 from audit_app.kernel import context, shutdown
-from komand import sd_notify
+from komand import schema_check, sd_notify
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "komand.settings.worker")
 os.environ.setdefault("CELERY_SKIP_CHECKS", "1")  # `manage.py prepare` has run them
@@ -42,6 +42,11 @@ def _bind_request(task: Any, **_: Any) -> None:
     """Bind the id of the request that caused a task, so that its log lines and events carry it."""
     headers = task.request.headers or {}
     context.request_id.set(headers.get("request_id") or "")
+
+
+@signals.worker_init.connect
+def _check_schema(**_: Any) -> None:
+    schema_check.require()
 
 
 @signals.worker_ready.connect

@@ -12,6 +12,7 @@ from pathlib import Path
 # The names that Komand gives to what it keeps. Other entries of the folder may belong to somebody else's program.
 _KEPT = (
     "komand.sqlite3*",
+    "audit.head",
     "supervisor.*",
     "secrets",
     "valkey",

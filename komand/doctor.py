@@ -26,7 +26,7 @@ from audit_app import liveness
 from audit_app.chain import verification
 from audit_app.kernel.errors import AppError
 from audit_app.models import AuditEntry
-from komand import data_folder, health
+from komand import data_folder, health, schema_check
 from komand.settings import env
 from sessions_app.channels import open_access
 from tools_app.sandbox import python_process
@@ -117,7 +117,7 @@ def _database() -> Iterator[Finding]:
         yield Finding("database", False, f"{kind}: {str(error).strip()}", where)
         return
     detail = f"{kind}, {pending} migrations not applied" if pending else f"{kind}, up to date"
-    yield Finding("database", not pending, detail, "python manage.py migrate" if pending else "")
+    yield Finding("database", not pending, detail, schema_check.COMMAND if pending else "")
 
 
 def _broker() -> Iterator[Finding]:

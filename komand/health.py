@@ -13,6 +13,7 @@ from django.views.decorators.http import require_safe
 from redis.exceptions import RedisError
 
 from audit_app.kernel import valkey
+from komand import schema_check
 
 logger = logging.getLogger(__name__)
 
@@ -32,7 +33,7 @@ _PARTS: dict[str, Callable[[], None]] = {"database": ping_database, "valkey": pi
 
 
 def check_parts() -> dict[str, str]:
-    """Return `ok` or `unreachable` for each part that this process needs."""
+    """Return `ok`, `unreachable` or what to do for each part that this process needs."""
     found = {}
     for name, ping in _PARTS.items():
         try:
@@ -41,18 +42,26 @@ def check_parts() -> dict[str, str]:
         except (DatabaseError, RedisError, OSError) as error:
             logger.warning("%s is unreachable: %s", name, error)
             found[name] = "unreachable"
+    if found["database"] == "ok" and (missing := schema_check.count_missing()):
+        found["schema"] = schema_check.describe(missing)
     return found
 
 
 def _answer(status: str, checks: dict[str, str], code: int) -> JsonResponse:
     success = code == 200
-    error = None if success else "Not ready: " + ", ".join(name for name, state in checks.items() if state != "ok")
+    error = (
+        None if success else "Not ready: " + ", ".join(_problem(*check) for check in checks.items() if check[1] != "ok")
+    )
     data = {"status": status, "checks": checks} if checks else {"status": status}
     return JsonResponse(
         {"success": success, "data": data, "error": error, "meta": None},
         status=code,
         headers={"Cache-Control": "no-store"},
     )
+
+
+def _problem(name: str, state: str) -> str:
+    return name if state == "unreachable" else f"{name}: {state}"
 
 
 @require_safe

@@ -109,6 +109,8 @@ class Verifier:
         chunk = list(seals[:_SEALS_AT_ONCE])
         for seal in chunk:
             self._verify_seal(seal)
+            if self._place.last - place.last >= _ENTRIES_AT_ONCE:
+                break
         if len(self.report.faults) > before and self._was_cut_after(place):
             del self.report.faults[before:]
             self.report.broken = before
