@@ -23,6 +23,7 @@ class ToolCompleted(ExecutionPayload):
     status: Annotated[str, "Completed"]
     output: Annotated[str, "JSON text, trimmed to 4,000 characters"]
     duration_ms: Annotated[int | None, "whole milliseconds or null"]
+    origins: Annotated[list[str], "what the output brings into the run from outside"]
 
 
 class ToolFailed(ExecutionPayload):
@@ -40,6 +41,7 @@ class ApprovalRequested(ExecutionPayload):
     choices: Annotated[list[str], "decisions that may be made"]
     run_pattern: Annotated[str, "what allow_run allows"]
     pattern: Annotated[str, "what allow_always allows"]
+    origins: Annotated[list[str], "what the run has read from outside, such as page:example.org"]
 
 
 class ApprovalDecided(ExecutionPayload):

@@ -8,7 +8,7 @@ from django.db.models.functions import Now
 
 from audit_app.kernel.errors import found
 from tools_app import hot_queries
-from tools_app.models import IS_OPEN, Approval, InputRequest, ToolExecution
+from tools_app.models import IS_OPEN, UNKNOWN_ORIGINS, Approval, InputRequest, ToolExecution
 from tools_app.types import (
     ApprovalStatus,
     ApprovalView,
@@ -64,7 +64,8 @@ def view(row: ToolExecution) -> ExecutionView:
     duration = None
     if row.started_at is not None and row.completed_at is not None:
         duration = max((row.completed_at - row.started_at).total_seconds(), 0.0)
-    return view_of(ExecutionView, row, status=ExecutionStatus(row.status), duration_seconds=duration)
+    status, origins = ExecutionStatus(row.status), () if row.origins == UNKNOWN_ORIGINS else row.origins.splitlines()
+    return view_of(ExecutionView, row, status=status, duration_seconds=duration, origins=tuple(origins))
 
 
 def get_approval(approval_id: UUID) -> ApprovalView:
@@ -154,4 +155,5 @@ def input_view(row: InputRequest) -> InputView:
 def approval_view(row: Approval) -> ApprovalView:
     """Return the frozen view of a row loaded with its execution."""
     call = {name: getattr(row.execution, name) for name in ("session_id", "agent_id", "tool", "arguments", "risk")}
-    return view_of(ApprovalView, row, **call, status=ApprovalStatus(row.status))
+    origins = tuple(row.origins.splitlines())
+    return view_of(ApprovalView, row, **call, status=ApprovalStatus(row.status), origins=origins)

@@ -81,6 +81,19 @@ class TargetKind(StrEnum):
     PATH = "path"
 
 
+class Reads(StrEnum):
+    """Content that the results of a tool can bring into a run.
+
+    NOTHING: no more than the arguments and what operators have put there.
+    STORED: what runs and users have stored; the result names the origins under `origins`.
+    OUTSIDE: what others wrote, such as a page or the answer of a server.
+    """
+
+    NOTHING = "nothing"
+    STORED = "stored"
+    OUTSIDE = "outside"
+
+
 @dataclass(frozen=True)
 class ToolSpec:
     """Declaration of a tool.
@@ -93,6 +106,8 @@ class ToolSpec:
     stands_for: tool that this one is another name of; rules that deny that tool deny this one.
     prompt_line: line about the tool in the system prompt; empty for none.
     has_sources: its results list the passages they are taken from, see `executions.result_sources`.
+    reads: content that its results can bring into a run.
+    sends: arguments that leave the installation; None for all of them.
     """
 
     name: str
@@ -107,6 +122,8 @@ class ToolSpec:
     stands_for: str = ""
     prompt_line: str = ""
     has_sources: bool = False
+    reads: Reads = Reads.OUTSIDE
+    sends: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -235,6 +252,7 @@ class ExecutionView:
     completed_at: datetime | None
     duration_seconds: float | None = field(default=None)
     receipt: str = ""  # empty while open, and for executions older than receipts
+    origins: tuple[str, ...] = ()  # of what its result brings into the run, see `policy.taint`
 
     @property
     def text_for_model(self) -> str:
@@ -265,6 +283,7 @@ class ApprovalView:
     decision: empty while pending.
     choices: decisions that may be made.
     run_pattern, pattern: calls that ALLOW_RUN and ALLOW_ALWAYS would allow.
+    origins: what the run had read from outside before the call, see `policy.taint`.
     """
 
     id: UUID
@@ -286,6 +305,7 @@ class ApprovalView:
     choices: tuple[Decision, ...] = tuple(Decision)
     run_pattern: str = ""
     pattern: str = ""
+    origins: tuple[str, ...] = ()
 
 
 def view_of(view: Callable[..., V], row: object, **given: Any) -> V:

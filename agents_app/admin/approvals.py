@@ -85,7 +85,18 @@ class ApprovalAdmin(ReadOnlyAdmin):
     list_before_template: Any = "admin/tools_app/approval/waiting.html"
     actions_detail: Any = tuple(choice.value for choice in Decision)
     fieldsets = (
-        (None, {"fields": (("tool", "state"), ("agent", "session"), ("run", "execution_link"), ("risk", "why"))}),
+        (
+            None,
+            {
+                "fields": (
+                    ("tool", "state"),
+                    ("agent", "session"),
+                    ("run", "execution_link"),
+                    ("risk", "why"),
+                    "has_read",
+                )
+            },
+        ),
         ("Call", {"fields": ("changes", "arguments", "wider")}),
         ("Decision", {"fields": (("requested", "left"), ("who", "decided"), "remark")}),
     )
@@ -163,6 +174,9 @@ class ApprovalAdmin(ReadOnlyAdmin):
     session = columns.column("Session", lambda approval: links.link("session", approval.execution.session_id))
     execution_link = columns.link("Execution", "execution", "execution_id")
     why = columns.text("Reason for approval", "reason")
+    has_read = columns.column(
+        "The run has read", lambda approval: visible(approval.origins.replace("\n", ", ")) or "nothing from outside"
+    )
 
     @display(description="Time left")
     def left(self, approval: Approval) -> str:

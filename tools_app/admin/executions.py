@@ -73,7 +73,7 @@ class ToolExecutionAdmin(ReadOnlyAdmin):
     fieldsets = (
         (None, {"fields": (("name", "state"), ("agent", "run"), ("asked", "started"), ("completed", "length"))}),
         ("Call", {"fields": ("pretty_arguments", "decision_text", ("effect", "risk"))}),
-        ("Result", {"fields": ("pretty_output", "problem", "suspect", "proof", "receipt_text")}),
+        ("Result", {"fields": ("pretty_output", "problem", "suspect", "brought", "proof", "receipt_text")}),
         ("More", {"fields": (("timeout_seconds", "attempts"), ("step", "call_index"), "call", "request_id")}),
     )
 
@@ -122,6 +122,10 @@ class ToolExecutionAdmin(ReadOnlyAdmin):
     agent = columns.link("Agent", "agent", "agent_id")
     run = columns.link("Run", "run", "run_id")
     problem = columns.column("Error", lambda execution: visible(clipped(execution.error or "", 500)) or "–")
+
+    brought = columns.column(
+        "Brings in from outside", lambda row: visible(row.origins.replace("\n", ", ")) or "nothing"
+    )
 
     @display(description="Injection guard")
     def suspect(self, execution: ToolExecution) -> str:

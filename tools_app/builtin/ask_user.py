@@ -3,7 +3,7 @@
 from typing import Any
 
 from tools_app.parameters import boolean, parameters, text
-from tools_app.types import Effect, HumanTool, Question, Risk, ToolSpec
+from tools_app.types import Effect, HumanTool, Question, Reads, Risk, ToolSpec
 
 _MOST_OPTIONS = 10
 
@@ -30,6 +30,8 @@ class AskUser(HumanTool):
         effect=Effect.READ,
         risk=Risk.LOW,
         timeout_seconds=60,
+        reads=Reads.NOTHING,
+        sends=(),
     )
 
     def question_of(self, arguments: dict[str, Any]) -> Question:

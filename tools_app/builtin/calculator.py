@@ -4,7 +4,7 @@ from typing import Any
 
 from tools_app.arithmetic import MAX_CHARACTERS, CalculationError, evaluate, to_text
 from tools_app.parameters import parameters, text
-from tools_app.types import Effect, Risk, Tool, ToolContext, ToolError, ToolSpec
+from tools_app.types import Effect, Reads, Risk, Tool, ToolContext, ToolError, ToolSpec
 
 
 class Calculator(Tool):
@@ -27,6 +27,8 @@ class Calculator(Tool):
         effect=Effect.READ,
         risk=Risk.LOW,
         timeout_seconds=10,
+        reads=Reads.NOTHING,
+        sends=(),
     )
 
     def run(self, arguments: dict[str, Any], context: ToolContext) -> Any:

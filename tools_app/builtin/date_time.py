@@ -6,7 +6,7 @@ from typing import Any
 from zoneinfo import ZoneInfo, available_timezones
 
 from tools_app.parameters import parameters, text
-from tools_app.types import Effect, Risk, Tool, ToolContext, ToolError, ToolSpec
+from tools_app.types import Effect, Reads, Risk, Tool, ToolContext, ToolError, ToolSpec
 
 _TIME = {"maxLength": 40}
 _ZONE = {"maxLength": 64}
@@ -29,6 +29,8 @@ class DateTime(Tool):
         effect=Effect.READ,
         risk=Risk.LOW,
         timeout_seconds=10,
+        reads=Reads.NOTHING,
+        sends=(),
     )
 
     def run(self, arguments: dict[str, Any], context: ToolContext) -> Any:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from tools_app.parameters import parameters, text
-from tools_app.types import Effect, Risk, Tool, ToolContext, ToolSpec
+from tools_app.types import Effect, Reads, Risk, Tool, ToolContext, ToolSpec
 
 
 class Echo(Tool):
@@ -14,6 +14,8 @@ class Echo(Tool):
         effect=Effect.READ,
         risk=Risk.LOW,
         timeout_seconds=10,
+        reads=Reads.NOTHING,
+        sends=(),
     )
 
     def run(self, arguments: dict[str, Any], context: ToolContext) -> Any:

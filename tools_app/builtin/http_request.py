@@ -12,7 +12,7 @@ from tools_app.network.http_request import HttpAnswer, Limits, request
 from tools_app.network.ssrf_guard import MAX_URL_CHARACTERS
 from tools_app.parameters import boolean, integer, parameters, text
 from tools_app.secrets import credentials
-from tools_app.types import Effect, Risk, TargetKind, Tool, ToolContext, ToolError, ToolSpec
+from tools_app.types import Effect, Reads, Risk, TargetKind, Tool, ToolContext, ToolError, ToolSpec
 
 _DEFAULT_CHARACTERS = 20_000
 _MAX_CHARACTERS = 100_000
@@ -61,6 +61,8 @@ class HttpRequest(Tool):
         risk=Risk.HIGH,
         timeout_seconds=60,
         targets={"url": TargetKind.URL},
+        reads=Reads.OUTSIDE,
+        sends=("url", "method", "headers", "body"),
     )
 
     def risk_of(self, arguments: dict[str, Any]) -> Risk:

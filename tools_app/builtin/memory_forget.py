@@ -4,7 +4,7 @@ from typing import Any
 
 from tools_app.parameters import parameters, text
 from tools_app.storage import memories
-from tools_app.types import Effect, Risk, Tool, ToolContext, ToolSpec
+from tools_app.types import Effect, Reads, Risk, Tool, ToolContext, ToolSpec
 
 
 class MemoryForget(Tool):
@@ -18,6 +18,8 @@ class MemoryForget(Tool):
         effect=Effect.KEYED,  # by its own key: deleting again changes nothing
         risk=Risk.MEDIUM,
         timeout_seconds=10,
+        reads=Reads.NOTHING,
+        sends=(),
     )
 
     def run(self, arguments: dict[str, Any], context: ToolContext) -> Any:

@@ -4,7 +4,7 @@ from typing import Any
 
 from tools_app.parameters import integer, parameters, text
 from tools_app.storage import memories
-from tools_app.types import Effect, Risk, Tool, ToolContext, ToolSpec
+from tools_app.types import Effect, Reads, Risk, Tool, ToolContext, ToolSpec
 
 _DEFAULT_LIMIT = 5
 _MAX_LIMIT = 20
@@ -26,10 +26,12 @@ class MemoryRecall(Tool):
         risk=Risk.LOW,
         timeout_seconds=10,
         has_sources=True,
+        reads=Reads.STORED,
+        sends=(),
     )
 
     def run(self, arguments: dict[str, Any], context: ToolContext) -> Any:
-        """Return {"memories": [{"key", "text", "updated_at"}], "total": number of all memories, "sources"}."""
+        """Return {"memories": [{"key", "text", "updated_at"}], "total": of all memories, "sources", "origins"}."""
         holder = memories.Holder(context.agent_id, context.actor)
         found = memories.recall(holder, arguments.get("query", ""), limit=arguments.get("limit", _DEFAULT_LIMIT))
         return {
@@ -42,4 +44,5 @@ class MemoryRecall(Tool):
                 {"uri": f"memory:{memory.key}", "title": memory.key, "quote": memory.text[:_QUOTE_CHARACTERS]}
                 for memory in found
             ],
+            "origins": list(dict.fromkeys(origin for memory in found for origin in memory.origins)),
         }

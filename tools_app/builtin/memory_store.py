@@ -3,8 +3,9 @@
 from typing import Any
 
 from tools_app.parameters import parameters, text
+from tools_app.policy import readings
 from tools_app.storage import memories
-from tools_app.types import Effect, Risk, Tool, ToolContext, ToolSpec
+from tools_app.types import Effect, Reads, Risk, Tool, ToolContext, ToolSpec
 
 
 class MemoryStore(Tool):
@@ -29,11 +30,14 @@ class MemoryStore(Tool):
         effect=Effect.KEYED,  # by its own key: storing the same again changes nothing
         risk=Risk.MEDIUM,
         timeout_seconds=10,
+        reads=Reads.NOTHING,
+        sends=(),
     )
 
     def run(self, arguments: dict[str, Any], context: ToolContext) -> Any:
         """Return {"key", "stored": true, "replaced": whether the key existed}."""
         key = " ".join(arguments["key"].split())
         holder = memories.Holder(context.agent_id, context.actor)
-        is_new = memories.store(holder, key, arguments["text"], run_id=context.run_id)
+        origins = readings.list_origins(context.session_id)
+        is_new = memories.store(holder, key, arguments["text"], run_id=context.run_id, origins=origins)
         return {"key": key, "stored": True, "replaced": not is_new}

@@ -5,7 +5,7 @@ from typing import Any
 from tools_app import conf
 from tools_app.parameters import parameters, text
 from tools_app.sandbox import python_process
-from tools_app.types import Effect, Risk, Tool, ToolContext, ToolError, ToolSpec
+from tools_app.types import Effect, Reads, Risk, Tool, ToolContext, ToolError, ToolSpec
 
 _MAX_CODE_CHARACTERS = 100_000
 _MAX_SHOWN_CHARACTERS = 20_000
@@ -27,6 +27,8 @@ class Python(Tool):
         effect=Effect.READ,
         risk=Risk.HIGH,
         timeout_seconds=30,
+        reads=Reads.NOTHING,
+        sends=(),
     )
 
     def run(self, arguments: dict[str, Any], context: ToolContext) -> Any:

@@ -8,7 +8,7 @@ from tools_app.parameters import integer, parameters, text
 from tools_app.storage import artifacts
 from tools_app.storage.artifact_paths import MAX_CHARACTERS
 from tools_app.storage.artifacts import ArtifactView
-from tools_app.types import Effect, Risk, TargetKind, Tool, ToolContext, ToolError, ToolSpec
+from tools_app.types import Effect, Reads, Risk, TargetKind, Tool, ToolContext, ToolError, ToolSpec
 
 _DEFAULT_CHARACTERS = 20_000
 _MAX_CHARACTERS = 100_000
@@ -32,17 +32,22 @@ class ReadArtifact(Tool):
         timeout_seconds=30,
         has_sources=True,
         targets={"path": TargetKind.PATH},
+        reads=Reads.STORED,
+        sends=(),
     )
 
     def run(self, arguments: dict[str, Any], context: ToolContext) -> Any:
         """Return a file or the list of files.
 
         File: {"path", "media_type", "bytes", "sha256", "encoding": "text" | "base64", "content", "characters": of the
-        whole, "next_offset": or null, "sources"}. List: {"files": [{"path", "media_type", "bytes"}]}.
+        whole, "next_offset": or null, "sources", "origins"}. List: {"files": [{"path", "media_type", "bytes"}],
+        "origins"}.
         """
         path = arguments.get("path", "")
         if not path:
-            return {"files": [_entry(artifact) for artifact in artifacts.list_artifacts(context.session_id)]}
+            listed = artifacts.list_artifacts(context.session_id)
+            origins = dict.fromkeys(origin for artifact in listed for origin in artifact.origins)
+            return {"files": [_entry(artifact) for artifact in listed], "origins": list(origins)}
         try:
             artifact, data = artifacts.read_artifact(context.session_id, path)
         except AppError as error:
@@ -60,6 +65,7 @@ class ReadArtifact(Tool):
             "characters": len(text),
             "next_offset": end if end < len(text) else None,
             "sources": [{"uri": f"artifact:{artifact.path}", "title": artifact.path, **quote}],
+            "origins": list(artifact.origins),
         }
 
 

@@ -8,7 +8,7 @@ from tools_app.network.fetch import fetch
 from tools_app.network.page_cache import Page
 from tools_app.network.ssrf_guard import MAX_URL_CHARACTERS, check_url
 from tools_app.parameters import boolean, integer, parameters, text
-from tools_app.types import Effect, Risk, TargetKind, Tool, ToolContext, ToolSpec
+from tools_app.types import Effect, Reads, Risk, TargetKind, Tool, ToolContext, ToolSpec
 
 _DEFAULT_CHARACTERS = 20_000
 _MAX_CHARACTERS = 100_000
@@ -38,6 +38,8 @@ class WebFetch(Tool):
         timeout_seconds=30,
         has_sources=True,
         targets={"url": TargetKind.URL},
+        reads=Reads.OUTSIDE,
+        sends=("url",),
     )
 
     def run(self, arguments: dict[str, Any], context: ToolContext) -> Any:

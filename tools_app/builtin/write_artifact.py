@@ -7,9 +7,10 @@ from uuid import UUID
 
 from audit_app.kernel.errors import AppError
 from tools_app.parameters import parameters, text
+from tools_app.policy import readings
 from tools_app.storage import artifacts
 from tools_app.storage.artifact_paths import MAX_CHARACTERS
-from tools_app.types import Change, Effect, Risk, TargetKind, Tool, ToolContext, ToolError, ToolSpec
+from tools_app.types import Change, Effect, Reads, Risk, TargetKind, Tool, ToolContext, ToolError, ToolSpec
 
 _MAX_CONTENT_CHARACTERS = 200_000
 _SHOWN_CHARACTERS = 20_000
@@ -40,6 +41,8 @@ class WriteArtifact(Tool):
         risk=Risk.LOW,
         timeout_seconds=30,
         targets={"path": TargetKind.PATH},
+        reads=Reads.NOTHING,
+        sends=(),
     )
 
     def risk_of(self, arguments: dict[str, Any]) -> Risk:
@@ -49,7 +52,8 @@ class WriteArtifact(Tool):
     def run(self, arguments: dict[str, Any], context: ToolContext) -> Any:
         """Return {"path", "bytes", "sha256", "media_type"}."""
         try:
-            writer = artifacts.Writer(context.session_id, context.run_id, context.agent_id)
+            origins = readings.list_origins(context.session_id)
+            writer = artifacts.Writer(context.session_id, context.run_id, context.agent_id, origins)
             media_type = arguments.get("media_type", "")
             written = artifacts.write_artifact(writer, arguments["path"], _bytes(arguments), media_type=media_type)
         except AppError as error:

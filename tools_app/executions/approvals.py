@@ -49,16 +49,19 @@ class ApprovalPrompt:
 
     is_standing: whether a permanent grant is possible.
     run_pattern, pattern: calls that would be allowed for the run, and permanently.
+    origins: what the run has read from outside.
     """
 
     reason: str
     is_standing: bool
     run_pattern: str
     pattern: str
+    origins: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, verdict: Ask, proposal: Proposal) -> "ApprovalPrompt":
-        return cls(verdict.reason, verdict.is_standing, proposal.run, proposal.always if verdict.is_standing else "")
+        always = proposal.always if verdict.is_standing else ""
+        return cls(verdict.reason, verdict.is_standing, proposal.run, always, verdict.origins)
 
 
 def request_approval(row: ToolExecution, prompt: ApprovalPrompt) -> Approval:
@@ -74,6 +77,7 @@ def request_approval(row: ToolExecution, prompt: ApprovalPrompt) -> Approval:
         is_standing=prompt.is_standing,
         run_pattern=prompt.run_pattern,
         pattern=prompt.pattern,
+        origins="\n".join(prompt.origins),
         created_at=timezone.now(),
         expires_at=Now() + timedelta(minutes=conf.approval_minutes()),
     )

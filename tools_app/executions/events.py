@@ -37,6 +37,7 @@ def approval_requested(row: ToolExecution, approval: Approval) -> NewEvent:
         "choices": list(approval.choices),
         "run_pattern": _trimmed(approval.run_pattern),
         "pattern": _trimmed(approval.pattern),
+        "origins": approval.origins.splitlines(),
     }
     return _event(declared.APPROVAL_REQUESTED, row, payload)
 
@@ -76,7 +77,13 @@ def ended(row: ToolExecution) -> NewEvent:
     took = None if view.duration_seconds is None else round(view.duration_seconds * 1000)
     if view.status is ExecutionStatus.COMPLETED:
         output = _trimmed(row.output or "")
-        done: declared.ToolCompleted = {**_names(row), "status": row.status, "output": output, "duration_ms": took}
+        done: declared.ToolCompleted = {
+            **_names(row),
+            "status": row.status,
+            "output": output,
+            "duration_ms": took,
+            "origins": list(view.origins),
+        }
         return _event_of_end(declared.TOOL_COMPLETED, row, done)
     error = _trimmed(row.error or "")
     failed: declared.ToolFailed = {**_names(row), "status": row.status, "error": error, "duration_ms": took}

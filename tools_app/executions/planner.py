@@ -14,8 +14,10 @@ from tools_app.executions import events, nudges, transitions
 from tools_app.executions.approvals import ApprovalPrompt, request_approval
 from tools_app.executions.user_input import request_input
 from tools_app.models import ToolExecution
+from tools_app.policy import taint
 from tools_app.policy.authorization import Gate
 from tools_app.policy.decide import OPEN_SESSION, Ask, Deny, refuse_tool
+from tools_app.policy.patterns import PolicyCall
 from tools_app.policy.rules import AgentPolicy, SessionPolicy
 from tools_app.receipts import receipts
 from tools_app.types import (
@@ -72,6 +74,7 @@ class _Plan:
     asks: the approval request to make first.
     question: the question that a user has to answer.
     is_charged: whether it counts against the agent's budget.
+    origins: of what its result brings into the run, one a line.
     """
 
     arguments: dict[str, Any]
@@ -84,6 +87,7 @@ class _Plan:
     runs_in_loop: bool = False
     question: Question | None = None
     is_charged: bool = False
+    origins: str = ""
 
 
 def specs_for(agent_policy: AgentPolicy, session_policy: SessionPolicy = OPEN_SESSION) -> tuple[ToolSpec, ...]:
@@ -114,7 +118,7 @@ def plan_executions(
     Joins the caller's transaction. The caller emits the events, and continues the run at once if no execution is open.
     Raises IntegrityError if the step was planned before.
     """
-    gate = Gate(policy, session_policy, actor=context.actor, run_id=context.run_id)
+    gate = Gate(policy, session_policy, actor=context.actor, run_id=context.run_id, session_id=context.session_id)
     plans = [_plan(call, gate) for call in calls]
     rows = [_row(index, call, plan, context) for index, (call, plan) in enumerate(zip(calls, plans, strict=True))]
     ToolExecution.objects.bulk_create(rows)
@@ -154,6 +158,7 @@ def _row(index: int, call: ToolCall, plan: _Plan, context: StepContext) -> ToolE
         timeout_seconds=plan.timeout_seconds,
         runs_in_loop=plan.runs_in_loop,
         charged_at=now if plan.is_charged else None,
+        origins=plan.origins,
         created_at=now,
         request_id=request_id.get(),
         **vars(context),
@@ -196,6 +201,7 @@ def _decided(tool: AnyTool, arguments: dict[str, Any], seconds: int, gate: Gate)
         runs_in_loop=isinstance(tool, AsyncTool),
         question=question,
         is_charged=not error,
+        origins="\n".join(taint.origins_of(PolicyCall(tool.spec, arguments))),
     )
 
 

@@ -4,7 +4,7 @@ import json
 import logging
 import os
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any
 from uuid import UUID
@@ -23,7 +23,7 @@ from tools_app.executions.transitions import move
 from tools_app.injection import guard
 from tools_app.models import ToolExecution
 from tools_app.policy import emergency_stop
-from tools_app.types import ExecutionStatus, Tool, ToolContext, ToolError, view_of
+from tools_app.types import ExecutionStatus, Reads, Tool, ToolContext, ToolError, view_of
 
 logger = logging.getLogger(__name__)
 
@@ -36,6 +36,7 @@ _RECORD_PAUSE_SECONDS = 1.0
 class Outcome:
     """Outcome of an execution: `output` (JSON text) if it completed, else `error` for the model.
 
+    origins: what the output brings into the run, if only the output determines it; one a line.
     The other fields are explained at `guard.Screened`.
     """
 
@@ -45,6 +46,7 @@ class Outcome:
     withheld: str = ""
     suspicion: int = 0
     warning: InjectionWarning | None = None
+    origins: str = ""
 
 
 def execute(execution_id: UUID) -> None:
@@ -92,6 +94,8 @@ def finish(row: ToolExecution, outcome: Outcome) -> bool:
     columns: dict[str, Any] = {"output": outcome.output, "error": outcome.error}
     if outcome.warning:
         columns |= {"withheld": outcome.withheld, "suspicion": outcome.suspicion}
+    if outcome.origins:
+        columns["origins"] = outcome.origins
     if not move(row.id, outcome.status, attempt=row.attempts, **columns):
         return False
     row.refresh_from_db()
@@ -129,7 +133,9 @@ def _run(row: ToolExecution) -> Outcome:
     process = os.getpid()
     try:
         # The system prompt refers the model to these instructions, so they are not screened.
-        return completed(tool.run(row.arguments, context_of(row)), is_trusted=bool(tool.spec.prompt_line))
+        value = tool.run(row.arguments, context_of(row))
+        outcome = completed(value, is_trusted=bool(tool.spec.prompt_line))
+        return replace(outcome, origins="\n".join(value["origins"])) if tool.spec.reads is Reads.STORED else outcome
     except SoftTimeLimitExceeded:
         raise
     except Exception as error:  # must not end the worker
@@ -143,14 +149,14 @@ def completed(value: Any, *, is_trusted: bool = False) -> Outcome:
     """Return the outcome for a tool's value. is_trusted: do not screen it. Raises if it is not a JSON value."""
     text = _as_text(result_sources.stamped(value))
     screened = guard.Screened(text) if is_trusted else guard.screen(text)
-    return view_of(Outcome, screened, status=ExecutionStatus.COMPLETED, output=screened.text, error=None)
+    return view_of(Outcome, screened, status=ExecutionStatus.COMPLETED, output=screened.text, error=None, origins="")
 
 
 def failed(row: ToolExecution, error: BaseException) -> Outcome:
     """Return the outcome for an exception. Details of a tool's fault are logged only."""
     if isinstance(error, ToolError):
         screened = guard.screen(_storable(str(error))[: conf.MAX_EVENT_CHARACTERS])
-        return view_of(Outcome, screened, status=ExecutionStatus.FAILED, output=None, error=screened.text)
+        return view_of(Outcome, screened, status=ExecutionStatus.FAILED, output=None, error=screened.text, origins="")
     logger.error("the tool %s failed in execution %s", row.tool, row.id, exc_info=error)
     return Outcome(ExecutionStatus.FAILED, error=f"The tool {row.tool} failed unexpectedly. It may be faulty.")
 

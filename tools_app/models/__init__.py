@@ -4,7 +4,7 @@ from tools_app.models.approvals import Approval
 from tools_app.models.artifacts import Artifact
 from tools_app.models.control import Control
 from tools_app.models.credentials import Credential
-from tools_app.models.executions import IS_OPEN, ToolExecution
+from tools_app.models.executions import IS_OPEN, UNKNOWN_ORIGINS, ToolExecution
 from tools_app.models.grants import Grant
 from tools_app.models.inputs import InputRequest
 from tools_app.models.mcp import McpServer, McpTool
@@ -13,6 +13,7 @@ from tools_app.models.skills import Skill, SkillInstall, SkillVersion
 
 __all__ = [
     "IS_OPEN",
+    "UNKNOWN_ORIGINS",
     "Approval",
     "Artifact",
     "Control",

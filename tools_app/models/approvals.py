@@ -22,6 +22,9 @@ class Approval(models.Model):
     is_standing = models.BooleanField(default=True, help_text="Whether it may be allowed for ever.")
     run_pattern = models.TextField(blank=True, help_text="What would be allowed for the rest of the run.")
     pattern = models.TextField(blank=True, help_text="What would be allowed for ever.")
+    origins = models.TextField(
+        blank=True, default="", db_default="", help_text="What the run had read from outside, one origin a line."
+    )
     decision = models.CharField(max_length=12, blank=True, help_text="What the person said.")
     decided_by = models.CharField(max_length=200, blank=True)
     note = models.TextField(blank=True)

@@ -3,6 +3,7 @@
 from django.db import models
 
 from audit_app.kernel.ids import new_id
+from tools_app.models.executions import UNKNOWN_ORIGINS
 
 
 class Artifact(models.Model):
@@ -18,6 +19,12 @@ class Artifact(models.Model):
     size_bytes = models.BigIntegerField()
     sha256 = models.CharField(max_length=64)
     blob = models.UUIDField(help_text="The name of its bytes in the session's folder; another one after each change.")
+    origins = models.TextField(
+        blank=True,
+        default="",
+        db_default=UNKNOWN_ORIGINS,
+        help_text="Origins of its content, one a line: `file` for a user's, else what the run had read from outside.",
+    )
     created_at = models.DateTimeField()
     updated_at = models.DateTimeField()
 

@@ -14,6 +14,8 @@ ENDED_BADLY = (
     | Q(status=ExecutionStatus.CANCELLED.value)
     | Q(status=ExecutionStatus.UNKNOWN.value)
 )
+# Of rows that an older release has written.
+UNKNOWN_ORIGINS = "unknown"
 
 
 class ToolExecution(models.Model):
@@ -58,6 +60,12 @@ class ToolExecution(models.Model):
     withheld = models.TextField(blank=True, help_text="The result that the guard kept from the model.")
     receipt = models.CharField(max_length=120, blank=True, help_text="Proves the call; empty while it is open.")
     charged_at = models.DateTimeField(null=True, help_text="When it was counted against its agent's hourly budget.")
+    origins = models.TextField(
+        blank=True,
+        default="",
+        db_default=UNKNOWN_ORIGINS,
+        help_text="Origins of what the result brings into the run, one a line.",
+    )
     created_at = models.DateTimeField()
     started_at = models.DateTimeField(null=True)
     completed_at = models.DateTimeField(null=True)
@@ -77,6 +85,8 @@ class ToolExecution(models.Model):
             ),
             # admin: the few calls that failed
             models.Index(fields=["status", "id"], name="execution_trouble", condition=ENDED_BADLY),
+            # policy: what a session has read from outside
+            models.Index(fields=["session_id"], name="execution_origins", condition=~Q(origins="")),
             # sweeper: running executions by process
             models.Index(fields=["owner"], name="execution_owned", condition=Q(owner__isnull=False)),
         ]

@@ -3,6 +3,7 @@
 from django.db import models
 
 from audit_app.kernel.ids import new_id
+from tools_app.models.executions import UNKNOWN_ORIGINS
 
 
 class Memory(models.Model):
@@ -14,6 +15,12 @@ class Memory(models.Model):
     key = models.CharField(max_length=120)
     text = models.TextField()
     run_id = models.UUIDField(help_text="The run that wrote it last.")
+    origins = models.TextField(
+        blank=True,
+        default="",
+        db_default=UNKNOWN_ORIGINS,
+        help_text="What the run that wrote it had read from outside, one origin a line.",
+    )
     created_at = models.DateTimeField()
     updated_at = models.DateTimeField()
 

@@ -2,32 +2,41 @@
 
 import os
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 from uuid import UUID
 
 from tools_app.injection import guard
-from tools_app.policy import emergency_stop, grants
+from tools_app.policy import emergency_stop, grants, readings, taint
 from tools_app.policy.budgets import ActionBudget
 from tools_app.policy.decide import Allow, Ask, Deny, Situation, Verdict, decide
 from tools_app.policy.patterns import PolicyCall
 from tools_app.policy.rules import AgentPolicy, SessionPolicy
 from tools_app.policy.suggestions import Proposal, propose
+from tools_app.policy.taint import Taint
 from tools_app.types import AnyTool, Risk
 
 
 class Gate:
     """Decides the calls of one step within one transaction. Allowed calls count against the budgets at once.
 
-    run_id: None for a dry run.
+    run_id, session_id: None for a dry run, which knows nothing of what a run has read.
     """
 
     def __init__(
-        self, agent_policy: AgentPolicy, session_policy: SessionPolicy, *, actor: str, run_id: UUID | None = None
+        self,
+        agent_policy: AgentPolicy,
+        session_policy: SessionPolicy,
+        *,
+        actor: str,
+        run_id: UUID | None = None,
+        session_id: UUID | None = None,
     ) -> None:
         self.agent_policy = agent_policy
         self.session_policy = session_policy
         self._actor = actor
-        self._run_id = run_id
+        self._run_id, self._session_id = run_id, session_id
+        self._followed = 0
         self._stopped = emergency_stop.why_stopped(agent_policy.agent_id)
         self._is_suspect = run_id is not None and guard.has_escalated(run_id)
         self._budgets = [ActionBudget(each) for each in _chain(agent_policy)]
@@ -39,7 +48,7 @@ class Gate:
         """
         risk = tool.risk_of(arguments)
         spent = next((why for budget in self._budgets if (why := budget.refusal())), "")
-        situation = Situation(self._stopped, spent, self._is_suspect)
+        situation = Situation(self._stopped, spent, self._is_suspect, taint=self._taint_of(tool, arguments))
         verdict = self._decide(tool, arguments, risk, situation)
         if isinstance(verdict, Ask):  # grants are read only when they can matter
             granted = grants.standing_patterns(self.agent_policy.agent_id)
@@ -48,6 +57,10 @@ class Gate:
                 verdict = self._decide(tool, arguments, risk, replace(situation, grants=granted, run_grants=for_run))
         if isinstance(verdict, Ask) and is_question:
             verdict = Allow("The call is itself a question to the user.", "question")
+        if isinstance(verdict, Ask):
+            verdict = replace(verdict, origins=self._origins)
+        elif isinstance(verdict, Allow) and verdict.reason == taint.FOLLOWED:
+            self._followed += 1
         if not isinstance(verdict, Deny):
             for budget in self._budgets:
                 budget.take()
@@ -56,6 +69,20 @@ class Gate:
     def propose(self, tool: AnyTool, arguments: dict[str, Any]) -> Proposal:
         """Return the patterns that an approver may allow beyond this call."""
         return propose(PolicyCall(tool.spec, arguments, self.agent_policy.workspace, os.path.realpath))
+
+    @cached_property
+    def _origins(self) -> tuple[str, ...]:
+        return readings.list_origins(self._session_id) if self._session_id else ()
+
+    def _taint_of(self, tool: AnyTool, arguments: dict[str, Any]) -> Taint | None:
+        """Return the taint of the run, or None if the call carries nothing out, or to places that the rules name."""
+        if self._run_id is None or self._session_id is None:
+            return None
+        egress = taint.find_egress(PolicyCall(tool.spec, arguments))
+        if egress is None or taint.is_allowed(egress, self.agent_policy) or not self._origins:
+            return None
+        found = readings.load_taint(self._session_id, self._run_id, self._origins, egress.urls)
+        return replace(found, followed=found.followed + self._followed)
 
     def _decide(self, tool: AnyTool, arguments: dict[str, Any], risk: Risk, situation: Situation) -> Verdict:
         call = PolicyCall(tool.spec, arguments, follow=os.path.realpath)

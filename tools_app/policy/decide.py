@@ -6,11 +6,11 @@ calls allowed in advance, the agent's autonomy. A rule that cannot be parsed den
 
 from dataclasses import dataclass, replace
 
-from tools_app.policy import patterns, targets
-from tools_app.policy.globs import Glob, PatternError
+from tools_app.policy import patterns, taint, targets
+from tools_app.policy.globs import PatternError
 from tools_app.policy.patterns import PolicyCall
 from tools_app.policy.rules import AgentPolicy, SessionPolicy
-from tools_app.policy.targets import Url
+from tools_app.policy.taint import Taint
 from tools_app.types import Effect, Risk, TargetKind, ToolSpec
 
 AUTONOMY = ("readonly", "supervised", "full")
@@ -27,11 +27,16 @@ class Allow:
 
 @dataclass(frozen=True)
 class Ask:
-    """The call needs approval. is_standing: a permanent grant would apply the next time."""
+    """The call needs approval.
+
+    is_standing: a permanent grant would apply the next time.
+    origins: what the run has read from outside, see `taint`.
+    """
 
     reason: str
     rule: str = ""
     is_standing: bool = True
+    origins: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -51,6 +56,7 @@ class Situation:
     spent: why the budgets deny the call; empty if they allow it.
     is_suspect: the run has read text that looks like a prompt injection.
     grants, run_grants: patterns allowed for the agent permanently, and for this run.
+    taint: of the run, if it has read content from outside and the call would send data out.
     """
 
     stopped: str = ""
@@ -58,6 +64,7 @@ class Situation:
     is_suspect: bool = False
     grants: tuple[str, ...] = ()
     run_grants: tuple[str, ...] = ()
+    taint: Taint | None = None
 
 
 NO_SITUATION = Situation()
@@ -87,6 +94,8 @@ def decide(
         )
     except PatternError as error:
         return _unreadable(error)
+    if isinstance(verdict, Allow) and situation.taint and taint.follows_links(call, agent_policy, situation.taint):
+        verdict = Allow(taint.FOLLOWED, verdict.rule)
     if agent_policy.within is None or isinstance(verdict, Deny):
         return verdict
     wider = decide(call, risk, agent_policy.within, actor, session_policy, situation)
@@ -143,13 +152,13 @@ def narrow(agent_policy: AgentPolicy, to: AgentPolicy) -> AgentPolicy:
 def refuse_url(agent_policy: AgentPolicy, text: str) -> Deny | None:
     """Return the denial of a URL by the rules about hosts, or None. Tools also call it for redirects."""
     for suspect in targets.suspect_urls(text) if agent_policy.denied_hosts else ():
-        if denied := _find_host(agent_policy.denied_hosts, suspect):
+        if denied := patterns.find_host(agent_policy.denied_hosts, suspect):
             return Deny(f"The host {suspect.host} is denied by the rule {denied}.", f"deniedHosts: {denied}")
     if agent_policy.allowed_hosts:
         url = targets.read_url(text)
         if url is None:
             return Deny("The URL cannot be parsed, so its host cannot be allowed. Write it plainly.", "allowedHosts")
-        if not _find_host(agent_policy.allowed_hosts, url):
+        if not patterns.find_host(agent_policy.allowed_hosts, url):
             return Deny(f"The host {url.host} is not among those that this agent may reach.", "allowedHosts")
     return refuse_url(agent_policy.within, text) if agent_policy.within else None
 
@@ -193,22 +202,30 @@ def _refuse_targets(call: PolicyCall, agent_policy: AgentPolicy) -> Deny | None:
     return next((refusal for text in urls if (refusal := refuse_url(denying, text))), None)
 
 
-def _find_host(rules: tuple[str, ...], url: Url) -> str | None:
-    spellings = (url.host, url.authority, f"{url.host}:{url.port or targets.DEFAULT_PORTS.get(url.scheme)}")
-    return next((rule for rule in rules if any(map(Glob.parse(rule.lower()).matches, spellings))), None)
-
-
 def _must_ask(call: PolicyCall, risk: Risk, agent_policy: AgentPolicy, situation: Situation) -> Verdict | None:
     """Return the verdict of rules that always require approval. Only a grant for this run satisfies them."""
     if text := patterns.find_refusing(agent_policy.always_ask, call):
         asks = Ask(f"The rule {text} always requires approval.", f"alwaysAsk: {text}", is_standing=False)
-    elif situation.is_suspect and risk is not Risk.LOW:
+    elif situation.is_suspect and (risk is not Risk.LOW or taint.find_egress(call)):
         reason = "The run has read text that looks like a prompt injection."
         asks = Ask(reason, "injection guard", is_standing=False)
+    elif situation.taint:
+        return _by_taint(call, agent_policy, situation, situation.taint)
     else:
         return None
     granted = patterns.find_permitting(situation.run_grants, call)
     return Allow(f"A user allowed {granted} for this run.", f"run grant: {granted}") if granted else asks
+
+
+def _by_taint(call: PolicyCall, agent_policy: AgentPolicy, situation: Situation, tainted: Taint) -> Ask | None:
+    """Return the question about data that may leave, or None if somebody has named where it goes."""
+    unknown = taint.find_unknown(call, agent_policy, tainted)
+    if not unknown or taint.follows_links(call, agent_policy, tainted):
+        return None
+    named = (text for text in (*agent_policy.auto_approve, *situation.grants) if taint.binds_destination(text, call))
+    if patterns.find_permitting((*situation.run_grants, *named), call):
+        return None
+    return Ask(taint.reason(tainted.origins, unknown[0]), "taint", origins=tainted.origins)
 
 
 def _allowed_before(call: PolicyCall, agent_policy: AgentPolicy, situation: Situation) -> Allow | None:

@@ -193,6 +193,12 @@ def check_host(text: str) -> str:
     return text.lower()
 
 
+def find_host(rules: Iterable[str], url: Url) -> str | None:
+    """Return the first rule about hosts that the URL's host matches, or None."""
+    spellings = (url.host, url.authority, f"{url.host}:{url.port or targets.DEFAULT_PORTS.get(url.scheme)}")
+    return next((rule for rule in rules if any(map(Glob.parse(rule.lower()).matches, spellings))), None)
+
+
 def find_refusing(texts: Iterable[str], call: PolicyCall) -> str | None:
     """Return the first pattern that any spelling of the call matches, or None."""
     return next((text for text in texts if parse(text).refuses(call)), None)

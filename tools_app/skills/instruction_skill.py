@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from tools_app.skills.installed import Installed, check_permissions, spec_of
-from tools_app.types import Effect, Tool, ToolContext, ToolError
+from tools_app.types import Effect, Reads, Tool, ToolContext, ToolError
 
 
 class InstructionSkill(Tool):
@@ -20,6 +20,8 @@ class InstructionSkill(Tool):
             description=f"Read the instructions {manifest.name!r}: {summary}",
             parameters=_parameters(sorted(manifest.files or {})),
             effect=Effect.READ,
+            reads=Reads.NOTHING,
+            sends=(),
             risk=manifest.risk,  # not raised for unverified skills: reading has no effect
             prompt_line=f"- {spec.name}: {summary}",
         )

@@ -37,7 +37,7 @@ _UNKNOWN_TYPE = "application/octet-stream"
 
 @dataclass(frozen=True)
 class ArtifactView:
-    """A file as other apps see it. sha256: of its content, in hexadecimal."""
+    """A file as other apps see it. sha256: of its content, in hexadecimal. origins: see `policy.taint`."""
 
     id: UUID
     session_id: UUID
@@ -47,15 +47,20 @@ class ArtifactView:
     size_bytes: int
     sha256: str
     updated_at: datetime
+    origins: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Writer:
-    """The session that gets a file, and the run and the agent that write it; none for a user."""
+    """The session that gets a file, and the run and the agent that write it; none for a user.
+
+    origins: of what the run has read from outside. The file of a user is an origin itself.
+    """
 
     session_id: UUID
     run_id: UUID | None = None
     agent_id: str = ""
+    origins: tuple[str, ...] = ()
 
 
 def write_artifact(
@@ -80,6 +85,7 @@ def write_artifact(
         problem = f"The file has {len(data):,} bytes; at most {most:,} are allowed."
         raise InvalidInput(problem, code="artifact_too_large")
     blob = uuid4()
+    origins = writer.origins if writer.run_id else (*writer.origins, f"file:{path}")
     fields = {
         "run_id": writer.run_id,
         "agent_id": writer.agent_id,
@@ -87,6 +93,7 @@ def write_artifact(
         "size_bytes": len(data),
         "media_type": _media_type(media_type, path),
         "sha256": sha256(data).hexdigest(),
+        "origins": "\n".join(dict.fromkeys(origins)),
         "updated_at": timezone.now(),
     }
     folder = _folder(writer.session_id)
@@ -250,4 +257,4 @@ def _remove_orphans(session_id: UUID, folder: Path) -> None:
 
 
 def _view(row: Artifact) -> ArtifactView:
-    return view_of(ArtifactView, row)
+    return view_of(ArtifactView, row, origins=tuple(row.origins.splitlines()))

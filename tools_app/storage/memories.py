@@ -4,6 +4,7 @@ An actor is the user or sender that a run acts for (`user:7`, `sender:Telegram:5
 what an agent remembers of them.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -32,18 +33,23 @@ class Holder:
 
 @dataclass(frozen=True)
 class Remembered:
+    """A memory. origins: what the run that wrote it had read from outside."""
+
     key: str
     text: str
     updated_at: datetime
+    origins: tuple[str, ...] = ()
 
 
-def store(holder: Holder, key: str, text: str, *, run_id: UUID) -> bool:
+def store(holder: Holder, key: str, text: str, *, run_id: UUID, origins: Sequence[str] = ()) -> bool:
     """Store a memory, replacing the text under an existing key. Owns its transaction. Returns whether the key is new.
+
+    origins: of what the run has read from outside.
 
     Raises ToolError if there are MAX_MEMORIES already. Idempotent.
     """
     now = timezone.now()
-    columns = {"text": text, "run_id": run_id, "updated_at": now}
+    columns = {"text": text, "run_id": run_id, "updated_at": now, "origins": "\n".join(origins)}
     with transaction.atomic():
         rows = _rows(holder)
         if rows.filter(key=key).update(**columns):
@@ -67,7 +73,7 @@ def recall(holder: Holder, query: str, *, limit: int) -> tuple[Remembered, ...]:
     if query.strip():
         found = memory_search.rank([memory_search.Document(row.key, row.text) for row in rows], query)
         rows = [rows[at] for at in found]
-    return tuple(Remembered(row.key, row.text, row.updated_at) for row in rows[:limit])
+    return tuple(Remembered(row.key, row.text, row.updated_at, tuple(row.origins.splitlines())) for row in rows[:limit])
 
 
 def forget(holder: Holder, key: str) -> bool:

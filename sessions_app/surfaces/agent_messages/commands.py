@@ -157,7 +157,7 @@ def _copy_files(source: Session, session: Session) -> None:
     for file in artifacts.list_artifacts(source.id):
         try:
             _, data = artifacts.read_artifact(source.id, file.path)
-            writer = artifacts.Writer(session.id, file.run_id, agent_id)
+            writer = artifacts.Writer(session.id, file.run_id, agent_id, file.origins)
             artifacts.write_artifact(writer, file.path, data, media_type=file.media_type)
         except AppError:  # the bytes are missing: the copy goes without the file
             continue

@@ -12,6 +12,7 @@ from audit_app.kernel.safe_text import pretty_json, visible
 from sessions_app.approvals import prompt_text
 from sessions_app.surfaces.chat.collapse import Folded, folded
 from tools_app.executions.changes import DiffLine, diff
+from tools_app.policy import taint
 from tools_app.types import ApprovalStatus, ApprovalView, Change, Decision
 
 _LONGEST_ARGUMENTS = 100_000
@@ -40,6 +41,11 @@ class ApprovalCard:
     @property
     def is_pending(self) -> bool:
         return self.approval.status is ApprovalStatus.PENDING
+
+    @property
+    def origins(self) -> str:
+        """Return everything that the run had read from outside, for people."""
+        return visible(", ".join(map(taint.described_one, self.approval.origins)))
 
     @property
     def is_refused(self) -> bool:

@@ -151,6 +151,9 @@ class ExecutionOut(ObjectSerializer):
     completed_at = Timestamp(allow_null=True)
     duration = TimeSpan(source="duration_seconds", allow_null=True)
     receipt = NullableText()
+    origins = ListField(
+        child=CharField(), help_text="What the result brought into the run from outside, such as `page:example.org`."
+    )
 
 
 class ReceiptVerdictOut(ObjectSerializer):
@@ -174,6 +177,9 @@ class ApprovalOut(ObjectSerializer):
     parameters = JSONField(help_text="The arguments of the call. Secrets are masked.")
     risk = ChoiceField(choices=list(Risk))
     reason = CharField()
+    origins = ListField(
+        child=CharField(), help_text="What the run had read from outside by then, such as `page:example.org`."
+    )
     choices = ListField(child=ChoiceField(choices=list(Decision)), help_text="The decisions that you may make now.")
     patterns = PatternsOut(help_text="The calls that the wider decisions would allow.")
     may_decide = BooleanField(help_text="Whether you may decide it now.")

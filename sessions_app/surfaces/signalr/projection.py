@@ -26,7 +26,9 @@ _TARGETS = {
     tools.APPROVAL_DECIDED.name: "ApprovalDecided",
     tools.INPUT_REQUESTED.name: "InputRequested",
 }
-_INTERNAL = frozenset({"allows_text", "call_id", "run_pattern", "text_length"})  # payload keys that are not sent
+_INTERNAL = frozenset(
+    {"allows_text", "call_id", "origins", "run_pattern", "text_length"}
+)  # payload keys that are not sent
 
 
 class HubProjection:

@@ -1,0 +1,76 @@
+"""A model that makes every call it reads, in any message: `[[CALL tool {json}]]`."""
+
+import base64
+import json
+import re
+from collections.abc import AsyncGenerator, Iterator
+from typing import Any, ClassVar
+
+from agents_app.prompt import tool_output_markers
+from agents_app.providers.base import Provider
+from agents_app.types import Message, ModelChunk, ModelRequest, ModelResponse, TextDelta
+from tools_app.policy import targets
+from tools_app.types import ToolCall, without_receipt
+
+KIND = "obedient"
+_CALL = re.compile(r"\[\[CALL (\w+) (?=\{)")
+_JSON = json.JSONDecoder()
+
+
+class ObedientProvider(Provider):
+    """The provider. secret: text that it knows; SECRET in a call stands for it, SECRET64, SECRETHEX and SECRETREV for
+    forms of it."""
+
+    kind = KIND
+    secret: ClassVar[str] = ""
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelChunk, None]:
+        made = {(call.name, call.arguments) for message in request.messages for call in message.tool_calls}
+        wanted = dict.fromkeys(call for message in request.messages for call in _calls(message, self.secret))
+        calls = [
+            ToolCall(f"c{len(made)}_{number}", *call)
+            for number, call in enumerate(call for call in wanted if call not in made)
+        ]
+        if calls and request.may_call_tools:
+            yield ModelResponse("", tool_calls=(calls[0],), finish_reason="tool_calls")
+            return
+        yield TextDelta("Done.")
+        yield ModelResponse("Done.")
+
+
+def forms_of(secret: str) -> dict[str, str]:
+    """Return the forms in which a call can carry the secret, by their placeholder, the longest first."""
+    return {
+        "SECRET64": base64.b64encode(secret.encode()).decode().rstrip("="),
+        "SECRETHEX": secret.encode().hex(),
+        "SECRETREV": secret[::-1],
+        "SECRET": secret,
+    }
+
+
+def _calls(message: Message, secret: str) -> Iterator[tuple[str, str]]:
+    """Yield name and arguments of the calls that stand in a message, the secret filled in."""
+    if message.role == "assistant":
+        return
+    for text in _texts(message):
+        for match in _CALL.finditer(text):
+            try:
+                arguments, _ = _JSON.raw_decode(text, match.end())
+            except ValueError:
+                continue
+            filled = json.dumps(arguments)
+            for placeholder, form in forms_of(secret).items():
+                filled = filled.replace(placeholder, form)
+            yield match[1], filled
+
+
+def _texts(message: Message) -> Iterator[str]:
+    content = message.content
+    if message.role == "tool":
+        try:
+            value: Any = json.loads(without_receipt(tool_output_markers.unmark(content)))
+        except ValueError:
+            value = content
+        yield from targets.texts_in(value)
+    else:
+        yield content

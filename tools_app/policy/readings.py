@@ -1,0 +1,143 @@
+"""Origins of what sessions have read, from their executions and, through a port, from their messages. Reads only."""
+
+import json
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+from uuid import UUID
+
+from django.db.models import Q, QuerySet
+
+from tools_app import catalogue
+from tools_app.models import UNKNOWN_ORIGINS, Approval, ToolExecution
+from tools_app.policy import taint, targets
+from tools_app.policy.patterns import PolicyCall
+from tools_app.policy.taint import Egress, Taint
+from tools_app.registry import tools
+from tools_app.types import Decision, HumanTool, Reads
+
+_NEWEST = 200  # executions that are searched for a link
+
+
+@dataclass(frozen=True)
+class SessionTexts:
+    """Texts of a session's messages. own: those that users here have written; others: the other ones."""
+
+    own: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
+
+
+class SessionReader(Protocol):
+    """The port to the messages of sessions, which `sessions_app` implements."""
+
+    def origins(self, session_id: UUID) -> tuple[str, ...]:
+        """Return the origins of the texts that no user here has written, such as `file:attachment`."""
+        ...
+
+    def texts(self, session_id: UUID) -> SessionTexts:
+        """Return the texts, the newest first."""
+        ...
+
+
+_registered: list[SessionReader] = []
+
+
+def register(reader: SessionReader) -> None:
+    _registered[:] = [reader]
+
+
+def list_origins(session_id: UUID) -> tuple[str, ...]:
+    """Return the origins of everything that the session's runs have read, each once."""
+    found = [origin for row in _read(session_id) for origin in origins_of_row(row)]
+    for reader in _registered:
+        found += reader.origins(session_id)
+    return tuple(dict.fromkeys(found))
+
+
+def load_taint(session_id: UUID, run_id: UUID, origins: tuple[str, ...], urls: Collection[str]) -> Taint:
+    """Return the taint of a run whose session has read these origins. urls: of the call to decide."""
+    texts = _texts_of(session_id)
+    own = [*texts.own, *_answers(session_id)] if texts.own else []
+    named = frozenset().union(*map(taint.named_hosts, own))
+    followed = ToolExecution.objects.filter(run_id=run_id, decision=f"allow: {taint.FOLLOWED}").count()
+    unnamed = [text for text in urls if (url := targets.read_url(text)) and url.authority not in named]
+    links = frozenset(text for text in unnamed if _is_read(text, session_id, texts.others))
+    return Taint(origins, named, links, followed, frozenset(_allowed_destinations(run_id)))
+
+
+def origins_of_row(row: ToolExecution) -> tuple[str, ...]:
+    """Return the stored origins. For rows of a release that stored none, they are those of the tool as it is now."""
+    if row.origins != UNKNOWN_ORIGINS:
+        return tuple(row.origins.splitlines())
+    tool = catalogue.find_tool(row.tool, row.agent_id)
+    if tool is None:
+        return (f"tool:{row.tool}",)
+    if tool.spec.reads is Reads.STORED:
+        return (UNKNOWN_ORIGINS,)
+    return taint.origins_of(PolicyCall(tool.spec, row.arguments))
+
+
+def _read(session_id: UUID) -> QuerySet[ToolExecution]:
+    """Return the executions of the session that may have read something from outside."""
+    rows = ToolExecution.objects.filter(~Q(origins=""), session_id=session_id, attempts__gt=0)
+    return rows.only("origins", "tool", "agent_id", "arguments").order_by()
+
+
+def _texts_of(session_id: UUID) -> SessionTexts:
+    return next((reader.texts(session_id) for reader in _registered), SessionTexts())
+
+
+def _answers(session_id: UUID) -> Iterator[str]:
+    """Yield the answers to questions in the users' own words. An option is a text of the model."""
+    questions = [tool.spec.name for tool in tools if isinstance(tool, HumanTool)]
+    rows = ToolExecution.objects.filter(session_id=session_id, tool__in=questions, output__isnull=False)
+    for output in rows.values_list("output", flat=True):
+        value = json.loads(output or "null")
+        if isinstance(value, dict) and value.get("is_option") is False:
+            yield str(value.get("answer"))
+
+
+def _is_read(link: str, session_id: UUID, texts: Iterable[str]) -> bool:
+    """Return whether a link stands in what others wrote, and no earlier call has carried it out to be sent back."""
+    if _is_carried_out(link, session_id):
+        return False
+    if any(link in taint.links_in(text) for text in texts):
+        return True
+    stored = [tool.spec.name for tool in tools if tool.spec.reads is not Reads.OUTSIDE]
+    rows = _read(session_id).exclude(tool__in=stored).filter(output__contains=link).order_by("-id")
+    for output in rows.values_list("output", flat=True)[:_NEWEST]:
+        if any(link in taint.links_in(text) for text in targets.texts_in(_value(output))):
+            return True
+    return False
+
+
+def _is_carried_out(link: str, session_id: UUID) -> bool:
+    """Return whether an earlier call contains the link, other than as the URL that it follows."""
+    rows = ToolExecution.objects.filter(session_id=session_id).order_by("-id")
+    without_scheme = link.partition("://")[2]
+    for row in rows.only("tool", "agent_id", "arguments")[:_NEWEST]:
+        if any(without_scheme in targets.decoded(text) for text in targets.texts_in(row.arguments)):
+            egress = _egress_of(row)
+            if egress is None or not egress.is_bare or egress.urls != (link,):
+                return True
+    return False
+
+
+def _egress_of(row: ToolExecution) -> Egress | None:
+    tool = catalogue.find_tool(row.tool, row.agent_id)
+    return taint.find_egress(PolicyCall(tool.spec, row.arguments)) if tool else None
+
+
+def _value(output: str | None) -> object:
+    try:
+        return json.loads(output or "null")
+    except (ValueError, RecursionError):
+        return output
+
+
+def _allowed_destinations(run_id: UUID) -> Iterator[str]:
+    """Yield the places to which an approver has allowed calls for the rest of the run."""
+    rows = Approval.objects.select_related("execution").filter(run_id=run_id, decision=Decision.ALLOW_RUN)
+    for row in rows:
+        egress = _egress_of(row.execution)
+        yield from (place.name for place in egress.destinations) if egress else ()

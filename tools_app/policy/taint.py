@@ -1,0 +1,215 @@
+"""Origins of what a run has read, and whether a call may carry it out of the installation. Pure.
+
+An origin is a text `kind:name`, such as `page:example.org`, of content that neither the person nor an operator wrote.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from tools_app.policy import patterns, targets
+from tools_app.policy.patterns import PolicyCall
+from tools_app.policy.rules import AgentPolicy
+from tools_app.policy.targets import Url
+from tools_app.types import Reads, TargetKind
+
+# Links that a run may follow unchanged without approval. Each choice among the links of a page can carry a letter.
+MAX_FOLLOWED = 5
+FOLLOWED = "The URL stands in what the run has read."
+_SHOWN_ORIGINS, _SHOWN_CHARACTERS = 2, 40
+_LABELS = {
+    "page": "page",
+    "file": "file",
+    "tool": "tool",
+    "mcp": "MCP server",
+    "channel": "sender without a user",
+    "import": "imported",
+}
+_EMPTY: tuple[Any, ...] = (None, "", [], {})
+_URL = re.compile(r"\bhttps?://[^\s<>\"'`|\\^{}\[\]]+", re.IGNORECASE)
+_HOST = re.compile(r"(?<![@\w./-])(?:[\w-]{1,63}\.)+[a-z]{2,24}(?![\w@-]|\.\w)", re.IGNORECASE)
+# Top-level domains that are also endings of files: `report.md` names a file, not a host.
+_FILE_ENDINGS = frozenset({"bz", "cab", "cc", "md", "mk", "ml", "mov", "pl", "ps", "py", "rs", "sh", "so", "zip"})
+_TRAILING = ".,;:!?)*_"
+_MOST_TRAILING = 8
+_LONGEST_URL = 4_096
+
+
+@dataclass(frozen=True)
+class Destination:
+    """A place that data goes to. name: host and port, or `mcp:SERVER` or `tool:NAME` if there is no URL."""
+
+    name: str
+    url: Url | None = None
+
+
+@dataclass(frozen=True)
+class Egress:
+    """The part of a call that leaves the installation.
+
+    urls: the URLs in the arguments, as written.
+    is_bare: nothing leaves but these URLs.
+    """
+
+    destinations: tuple[Destination, ...]
+    urls: tuple[str, ...]
+    is_bare: bool
+
+
+@dataclass(frozen=True)
+class Taint:
+    """State of a run that has read content from outside.
+
+    origins: of that content.
+    named: hosts that the person has named.
+    links: URLs of the call that stand literally in what the run has read.
+    followed: number of links that the run has followed without approval.
+    allowed: destinations that an approver has allowed for the run.
+    """
+
+    origins: tuple[str, ...]
+    named: frozenset[str] = frozenset()
+    links: frozenset[str] = frozenset()
+    followed: int = 0
+    allowed: frozenset[str] = frozenset()
+
+
+def origins_of(call: PolicyCall) -> tuple[str, ...]:
+    """Return the origins of what the call reads from outside, as far as its arguments determine them."""
+    spec = call.spec
+    if spec.reads is not Reads.OUTSIDE:
+        return ()
+    if spec.server:
+        return (f"mcp:{spec.server}",)
+    texts = (*(text for _, text in _urls_of(call)), spec.reaches)
+    hosts = [url.authority for text in texts if (url := targets.read_url(text))]
+    return tuple(f"page:{host}" for host in dict.fromkeys(hosts)) or (f"tool:{spec.name}",)
+
+
+def find_egress(call: PolicyCall) -> Egress | None:
+    """Return what leaves the installation by the call, or None if nothing does."""
+    spec = call.spec
+    names = call.arguments if spec.sends is None else spec.sends
+    sent = {name: value for name in names if not _is_default(name, value := call.arguments.get(name), call)}
+    if not sent:
+        return None
+    urls = tuple(text for _, text in _urls_of(call))
+    is_bare = bool(urls) and all(isinstance(value, str) and value in urls for value in sent.values())
+    reached = [_destination(text) for text in (*urls, spec.reaches) if text]
+    if spec.server and not is_bare:
+        reached.append(Destination(f"mcp:{spec.server}"))
+    places = tuple(dict.fromkeys(reached)) or (Destination(f"tool:{spec.name}"),)
+    return Egress(places, urls, is_bare and not spec.reaches)
+
+
+def find_unknown(call: PolicyCall, agent_policy: AgentPolicy, taint: Taint) -> tuple[Destination, ...]:
+    """Return the destinations that neither the agent's rules, nor the person, nor an approver has named."""
+    egress, known = find_egress(call), taint.named | taint.allowed
+    places = egress.destinations if egress else ()
+    return tuple(place for place in places if place.name not in known and not _is_allowed(place, agent_policy))
+
+
+def follows_links(call: PolicyCall, agent_policy: AgentPolicy, taint: Taint) -> bool:
+    """Return whether the call needs, and may use, the exception for links that stand in what the run has read."""
+    egress = find_egress(call)
+    if egress is None or not egress.is_bare or not taint.links.issuperset(egress.urls):
+        return False
+    return taint.followed < MAX_FOLLOWED and bool(find_unknown(call, agent_policy, taint))
+
+
+def is_allowed(egress: Egress, agent_policy: AgentPolicy) -> bool:
+    """Return whether the agent's rules, and those that enclose them, name every destination."""
+    within = agent_policy.within
+    is_named = all(_is_allowed(place, agent_policy) for place in egress.destinations)
+    return is_named and (within is None or is_allowed(egress, within))
+
+
+def binds_destination(text: str, call: PolicyCall) -> bool:
+    """Return whether a pattern that permits the call also fixes where its arguments go."""
+    pattern = patterns.parse(text)
+    if pattern.digest:
+        return True
+    places = {name for name, _ in _urls_of(call)}
+    if not places:
+        return pattern.tool.is_literal
+    bound = {
+        rule.argument or patterns.main_argument(call) for rule in pattern.rules if rule.url and rule.url.host.is_literal
+    }
+    return places <= bound
+
+
+def reason(origins: Iterable[str], destination: Destination) -> str:
+    """Return the sentence for approvers."""
+    return f"The run has read {described(origins)} and would send data to {described_one(destination.name)}."
+
+
+def described(origins: Iterable[str]) -> str:
+    """Return the origins for people, such as `example.org (page)`; the first ones if there are many."""
+    names = [described_one(origin) for origin in origins]
+    more = len(names) - _SHOWN_ORIGINS
+    shown = ", ".join(names[:_SHOWN_ORIGINS])
+    return f"{shown} and {more} more" if more > 0 else shown
+
+
+def described_one(origin: str) -> str:
+    """Return an origin, or the name of a destination, for people, such as `example.org (page)`."""
+    kind, _, name = origin.partition(":")
+    text = name if kind in _LABELS else origin
+    short = text if len(text) <= _SHOWN_CHARACTERS else f"{text[: _SHOWN_CHARACTERS - 1]}…"
+    return f"{short} ({_LABELS[kind]})" if kind in _LABELS else short
+
+
+def named_hosts(text: str) -> frozenset[str]:
+    """Return the hosts that a person names in a text: those of URLs, and plain ones such as `example.org`."""
+    found = {url.authority for link in links_in(text) if (url := targets.read_url(link))}
+    for name in _HOST.findall(text):
+        if name.rpartition(".")[2].lower() not in _FILE_ENDINGS and (url := targets.read_url(f"https://{name}/")):
+            found.add(url.authority)
+    return frozenset(found | {_twin(host) for host in found})
+
+
+def links_in(text: str) -> Iterator[str]:
+    """Yield the URLs that stand in a text, also without the punctuation that may follow them."""
+    for match in _URL.finditer(text):
+        link = match[0]
+        if len(link) > _LONGEST_URL:
+            continue
+        yield link
+        for _ in range(_MOST_TRAILING):
+            if link[-1] not in _TRAILING:
+                break
+            link = link[:-1]
+            yield link
+
+
+def _urls_of(call: PolicyCall) -> Iterator[tuple[str, str]]:
+    """Yield argument and URL: those that are declared, and texts that begin like a URL."""
+    kinds = targets.targets_of(call.spec)
+    for name, value in call.arguments.items():
+        if kinds.get(name) is TargetKind.URL:
+            yield from ((name, text) for text in targets.texts_in(value))
+        elif isinstance(value, str) and targets.is_url_like(value):
+            yield name, value
+
+
+def _is_default(name: str, value: Any, call: PolicyCall) -> bool:
+    rule = call.spec.parameters.get("properties", {}).get(name)
+    default = rule.get("default") if isinstance(rule, dict) else None
+    return value in _EMPTY or (default is not None and type(value) is type(default) and value == default)
+
+
+def _destination(text: str) -> Destination:
+    url = targets.read_url(text)
+    return Destination(url.authority if url else text, url)
+
+
+def _is_allowed(place: Destination, agent_policy: AgentPolicy) -> bool:
+    if place.url is not None:
+        return patterns.find_host(agent_policy.allowed_hosts, place.url) is not None
+    server = place.name.removeprefix("mcp:")
+    return server != place.name and agent_policy.mcp_servers is not None and server in agent_policy.mcp_servers
+
+
+def _twin(host: str) -> str:
+    return host.removeprefix("www.") if host.startswith("www.") else f"www.{host}"
