@@ -1,4 +1,4 @@
-"""What leaves by a call, where a run may send data after it has read something from outside, and what people name."""
+"""Egress of calls, destinations that a tainted run may send data to, and hosts that people name."""
 
 import pytest
 
