@@ -1,5 +1,6 @@
 """`python`: runs Python code. Available only with KOMAND_PYTHON_TOOL; docs/security.md describes its limits."""
 
+from dataclasses import replace
 from typing import Any
 
 from tools_app import conf
@@ -30,6 +31,10 @@ class Python(Tool):
         reads=Reads.NOTHING,
         sends=(),
     )
+
+    def __init__(self) -> None:
+        if conf.runs_python_unisolated():  # its code may reach the network
+            self.spec = replace(self.spec, reads=Reads.OUTSIDE, sends=None)
 
     def run(self, arguments: dict[str, Any], context: ToolContext) -> Any:
         """Return {"exit_code": null if it was stopped, "why_stopped", "stdout", "stderr", "truncated",

@@ -4,6 +4,7 @@ import pytest
 
 from tools_app.builtin.calculator import Calculator
 from tools_app.builtin.http_request import HttpRequest
+from tools_app.builtin.python import Python
 from tools_app.builtin.web_fetch import WebFetch
 from tools_app.policy import taint
 from tools_app.policy.decide import Allow, Ask, Situation, decide
@@ -106,6 +107,14 @@ def test_links_that_the_run_has_read_may_be_followed_a_few_times():
     assert isinstance(verdict(state=Taint(READ.origins, links=links, followed=taint.MAX_FOLLOWED)), Ask)
     with_body = EVIL | {"body": "x"}
     assert isinstance(verdict(REQUEST, with_body, Taint(READ.origins, links=links), risk=Risk.LOW), Ask)
+
+
+def test_python_code_may_reach_the_network_where_it_is_not_isolated(settings):
+    call = {"code": "print(1)"}
+    assert taint.find_egress(PolicyCall(Python().spec, call)) is None
+    settings.KOMAND_PYTHON_UNISOLATED = True
+    spec = Python().spec
+    assert taint.find_egress(PolicyCall(spec, call)) and taint.origins_of(PolicyCall(spec, call)) == ("tool:python",)
 
 
 def test_an_escalated_run_asks_for_egress_of_low_risk():
