@@ -58,6 +58,8 @@ class RunOptions:
     instructions: text that is appended to the system prompt
     output_schema: JSON Schema of the answer
     temperature, max_output_tokens: for the model
+    model: instead of the agent's; the caller has checked that the sender may choose it
+    max_tool_rounds: at most the agent's
     note: JSON that a surface stores with the run, under the surface's name
     tools, mcp_servers: those that the run may use
     may_widen: the sender may configure the agent, so `tools` and `mcp_servers` can add to the agent's, not only
@@ -69,6 +71,8 @@ class RunOptions:
     output_schema: dict[str, Any] | None = None
     temperature: float | None = None
     max_output_tokens: int | None = None
+    model: str = ""
+    max_tool_rounds: int | None = None
     note: dict[str, Any] | None = None
     tools: Scope = INHERIT
     mcp_servers: Scope = INHERIT

@@ -10,6 +10,7 @@ from django.conf import settings
 
 from agents_app.prompt import history, system_prompt, tool_output_markers
 from agents_app.providers.base import Provider, ProviderError
+from agents_app.runs import run_policy
 from agents_app.runs.lease import Claim
 from agents_app.runs.live_text import LiveText
 from agents_app.types import Message, ModelRequest, ModelResponse, ReasoningDelta, RunOptions, Snapshot, TextDelta
@@ -38,7 +39,7 @@ def build_request(claim: Claim, snapshot: Snapshot, *, may_call_tools: bool) -> 
         system = replace(system, content=f"{system.content}\n\n{options.instructions}")
     messages = history.repair([system, *claim.history, *own_messages(snapshot)])
     return ModelRequest(
-        model=agent.model_id or claim.provider.default_model,
+        model=run_policy.model_of(claim.run),
         messages=tool_output_markers.mark(history.fit(messages, budget_tokens=limits.context_tokens), sign),
         tools=claim.tools,
         may_call_tools=may_call_tools,

@@ -12,10 +12,15 @@ from tools_app.policy.scope import INHERIT, Scope, ScopeMode
 NO_OPTIONS = RunOptions()
 
 
+def model_of(run: Run) -> str:
+    """Return the model of the run: that of its message, of the agent, or of the provider."""
+    return RunOptions.from_dict(run.options).model or run.agent.model_id or run.agent.provider.default_model
+
+
 def limits_of(run: Run) -> Limits:
-    agent = run.agent
+    agent, rounds = run.agent, RunOptions.from_dict(run.options).max_tool_rounds
     return Limits(
-        tool_rounds=agent.max_tool_rounds,
+        tool_rounds=agent.max_tool_rounds if rounds is None else min(rounds, agent.max_tool_rounds),
         active_seconds=agent.max_active_seconds,
         call_seconds=agent.max_call_seconds,
         idle_seconds=agent.max_idle_seconds,

@@ -20,7 +20,7 @@ from agents_app.providers.base import ProviderError
 from agents_app.runs import cost_budget, hooks, transitions
 from agents_app.runs.lease import Claim
 from agents_app.runs.next_step import CANCELLED, Act, End, Think, WaitForTools, next_step
-from agents_app.runs.run_policy import policy_of, session_policy_of
+from agents_app.runs.run_policy import model_of, policy_of, session_policy_of
 from agents_app.runs.transitions import ADVANCE, QUEUE, event_of
 from agents_app.types import ModelResponse, RunStatus, Snapshot, StepView, WaitingOn
 from audit_app import services as audit
@@ -60,7 +60,7 @@ def record_and_decide(
             reasoning=response.reasoning,
             tool_calls=[asdict(call) for call in response.tool_calls],
             finish_reason=response.finish_reason,
-            model=claim.run.agent.model_id or claim.provider.default_model,
+            model=model_of(claim.run),
             input_tokens=usage.input_tokens,
             output_tokens=usage.output_tokens,
             started_at=spent.started_at,

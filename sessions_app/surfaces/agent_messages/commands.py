@@ -19,7 +19,14 @@ from sessions_app import services
 from sessions_app.access import access_agent
 from sessions_app.identity.principal import Principal
 from sessions_app.models import Session, Turn
-from sessions_app.surfaces.agent_messages import agent_runs, message_types, queries, requests, session_writes
+from sessions_app.surfaces.agent_messages import (
+    agent_runs,
+    message_types,
+    queries,
+    requests,
+    run_settings,
+    session_writes,
+)
 from sessions_app.surfaces.agent_messages.agent_runs import NAME, AgentRun
 from sessions_app.surfaces.agent_messages.session_writes import UserMessage
 from tools_app.storage import artifacts
@@ -37,6 +44,7 @@ def start(principal: Principal, body: Any, idempotency_key: str = "") -> AgentRu
     """
     request = requests.read_start(body)
     agent = _agent_of(principal.user, request.interaction)
+    run_settings.check(principal.user, agent, request.shown)
     thread_id = hashlib.sha256(idempotency_key.encode()).hexdigest()[:32] if idempotency_key else ""
     digest = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
     if thread_id and (found := _find(principal.user, thread_id, digest)):

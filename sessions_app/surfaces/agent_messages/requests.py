@@ -26,19 +26,25 @@ _SHOWN = {
     **dict.fromkeys(("tool_approval_mode", "collection_id", "visibility", "source_type", "type", "topic"), "string"),
     **dict.fromkeys((*_TOOL_LISTS, "tags", "categories"), "array"),
     **dict.fromkeys(("generate_topic", "generate_lessons"), "boolean"),
+    "max_iterations": "number",
 }
 _OTHERS = {
     **dict.fromkeys(("interaction", "title", "search_scope", "started_by", "schedule_id"), "string"),
     **dict.fromkeys(("interactive", "debug_mode"), "boolean"),
-    **dict.fromkeys(("checkpoint_tokens", "max_iterations"), "number"),
+    "checkpoint_tokens": "number",
     **dict.fromkeys(("checkpoint", "content_type"), "object"),
     **dict.fromkeys(("user_channels", "notify_endpoints", "initial_tool_calls"), "array"),
 }
+NO_CHECKPOINTS = "This server does not compact a conversation on request."
 _UNSUPPORTED = {
     "notify_endpoints": "This server sends no notifications about agent runs. Watch the run's stream, or poll it.",
     "initial_tool_calls": "Only the agent calls tools, under its policy.",
     "schedule_id": "This server does not start agent runs on a schedule.",
     "content_type": "This server has no content types.",
+    "checkpoint": NO_CHECKPOINTS,
+    "checkpoint_tokens": NO_CHECKPOINTS,
+    "search_scope": "This server has no search over documents.",
+    "initial_skills": "Skills are enabled with the agent, for all its runs.",
 }
 _MODES = ("ask", "auto_review", "full_control")
 _VISIBILITIES = ("private", "project")
@@ -204,16 +210,35 @@ def read_since(text: str) -> float:
 
 
 def options_of(request: Mapping[str, Any]) -> RunOptions:
-    """Return the model options of a start request, which hold for every turn of the run. Raises InvalidInput."""
-    options = (request.get("config") or {}).get("model_options")
+    """Return the options of a start request, which hold for every turn of the run. Raises InvalidInput.
+
+    `run_settings.check` checks whether the caller may choose the model.
+    """
+    config = request.get("config") or {}
+    options, model = config.get("model_options"), config.get("model") or ""
     options = options if isinstance(options, dict) else {}
+    for name in ("effort", "fast_mode"):
+        if config.get(name):
+            raise InvalidInput(f"`config.{name}` is not supported.", code="unsupported_option", param="config")
+    if not isinstance(model, str) or len(model) > _LONGEST_LINE:
+        message = f"`config.model` must be a string of at most {_LONGEST_LINE} characters."
+        raise InvalidInput(message, code="invalid_value", param="config")
+    rounds = request.get("max_iterations")
+    if rounds is not None and (not isinstance(rounds, int) or rounds < 1):
+        message = "`max_iterations` must be an integer of at least 1."
+        raise InvalidInput(message, code="invalid_value", param="max_iterations")
     temperature, most = options.get("temperature"), options.get("max_tokens")
     is_number = isinstance(temperature, int | float) and not isinstance(temperature, bool)
     if temperature is not None and not (is_number and 0 <= temperature <= 2):
         raise InvalidInput("`config.model_options.temperature` must be a number from 0 to 2.", param="config")
     if most is not None and (isinstance(most, bool) or not isinstance(most, int) or most < 1):
         raise InvalidInput("`config.model_options.max_tokens` must be an integer of at least 1.", param="config")
-    return RunOptions(temperature=None if temperature is None else float(temperature), max_output_tokens=most)
+    return RunOptions(
+        temperature=None if temperature is None else float(temperature),
+        max_output_tokens=most,
+        model=model,
+        max_tool_rounds=rounds,
+    )
 
 
 def _check_choice(body: Mapping[str, Any], name: str, allowed: tuple[str, ...]) -> None:

@@ -15,7 +15,14 @@ from sessions_app.access import access_approval
 from sessions_app.approvals import decisions
 from sessions_app.identity.principal import Principal
 from sessions_app.models import Session
-from sessions_app.surfaces.agent_messages import agent_runs, message_types, requests, run_files, session_writes
+from sessions_app.surfaces.agent_messages import (
+    agent_runs,
+    message_types,
+    requests,
+    run_files,
+    run_settings,
+    session_writes,
+)
 from sessions_app.surfaces.agent_messages.agent_runs import AgentRun
 from sessions_app.surfaces.agent_messages.input_requests import DECISIONS, WITH_FEEDBACK, approval_key
 from sessions_app.surfaces.agent_messages.projection import COMPLETE, TERMINATE
@@ -24,6 +31,7 @@ from sessions_app.surfaces.agent_messages.session_writes import UserMessage
 from tools_app import selectors as tools
 from tools_app.types import ApprovalStatus, ApprovalView
 
+_FROM_NEXT_TURN = "The change applies from the next turn on."
 _DECIDED = "The decision was stored."
 _STOP = {"message": "string", "client_message_id": "string", "metadata": "object", "auth_token": "string"}
 
@@ -152,17 +160,37 @@ def _file(
     return SignalResult(work(principal, run.session, body))
 
 
-def _ignore(why: str, principal: Principal, run: AgentRun, body: Any) -> SignalResult:
-    requests.as_object(body)
-    return SignalResult(why, "ignored")
-
-
 def _disable_servers(principal: Principal, run: AgentRun, body: Any) -> SignalResult:
     """Withdraw the tools of these MCP servers from the agent, from the next turn on."""
     changes = requests.checked(body, {"disabled_mcp_collections": "array"})
     if changes:
         agent_runs.update_metadata(run.session, request={**run.request, **changes})
-    return SignalResult("The change applies from the next turn on.")
+    return SignalResult(_FROM_NEXT_TURN)
+
+
+def _change_model(principal: Principal, run: AgentRun, body: Any) -> SignalResult:
+    """Use another model from the next turn on; null is the agent's own."""
+    given = requests.as_object(body)
+    changes = {**given, **requests.checked(body, {"model": "string", "effort": "string"})}
+    return _change(principal, run, {"config": {**(run.request.get("config") or {}), **changes}})
+
+
+def _change_approval_mode(principal: Principal, run: AgentRun, body: Any) -> SignalResult:
+    mode = requests.checked(body, {"mode": "string"}).get("mode", "")
+    return _change(principal, run, {"tool_approval_mode": mode})
+
+
+def _change(principal: Principal, run: AgentRun, changes: dict[str, Any]) -> SignalResult:
+    """Store settings of the run, if the caller may choose them. Raises what `run_settings.check` raises."""
+    request = {**run.request, **changes}
+    requests.options_of(request)
+    run_settings.check(principal.user, run.session.agent, request)
+    agent_runs.update_metadata(run.session, request=request)
+    return SignalResult(_FROM_NEXT_TURN)
+
+
+def _refuse(why: str, principal: Principal, run: AgentRun, body: Any) -> SignalResult:
+    raise InvalidInput(why, code="unsupported_option")
 
 
 _SIGNALS: dict[str, Callable[[Principal, AgentRun, Any], SignalResult]] = {
@@ -172,7 +200,7 @@ _SIGNALS: dict[str, Callable[[Principal, AgentRun, Any], SignalResult]] = {
     "FileRemoved": partial(_file, run_files.file_removed),
     "FileBatchClosed": partial(_file, run_files.batch_closed),
     "McpConfigChanged": _disable_servers,
-    "ModelConfigChanged": partial(_ignore, "The model is configured with the agent."),
-    "ToolApprovalModeChanged": partial(_ignore, "Approval rules are configured with the agent."),
-    "TriggerCheckpoint": partial(_ignore, "The agent compacts its context by itself."),
+    "ModelConfigChanged": _change_model,
+    "ToolApprovalModeChanged": _change_approval_mode,
+    "TriggerCheckpoint": partial(_refuse, requests.NO_CHECKPOINTS),
 }

@@ -69,6 +69,11 @@ class UserMessageBody(StrictBody):
     fast_mode = _optional(serializers.BooleanField)
     output_language = _optional(serializers.ChoiceField, choices=LANGUAGES)
 
+    def validate_fast_mode(self, wanted: bool | None) -> bool | None:
+        if wanted:
+            raise serializers.ValidationError("This server has no fast mode.")
+        return wanted
+
 
 class ContentBody(StrictBody):
     text = serializers.CharField(allow_blank=True, trim_whitespace=False, max_length=LONGEST_TEXT)

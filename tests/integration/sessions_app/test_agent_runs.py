@@ -8,7 +8,9 @@ from uuid import uuid4
 import jwt
 import pytest
 
-from agents_app.types import RunStatus
+from agents_app.models import Agent, Run
+from agents_app.runs.run_policy import limits_of, model_of
+from agents_app.types import RunOptions, RunStatus
 from sessions_app.identity.api_keys import create_api_key, revoke_api_key
 from sessions_app.models import Session, Turn
 from sessions_app.surfaces.agent_messages import signed_urls, urls
@@ -313,7 +315,39 @@ def test_a_text_is_changed_only_with_its_generation(caller: AgentCaller) -> None
     assert caller("PUT", f"agents/{run}/artifact-content/files/b.md", {"content": "x", "generation": "y"}).status == 404
 
 
-@pytest.mark.parametrize("signal", ["ModelConfigChanged", "ToolApprovalModeChanged", "TriggerCheckpoint"])
-def test_a_signal_without_effect_is_answered_with_ignored(caller: AgentCaller, alice: Any, signal: str) -> None:
-    answer = caller("POST", f"agents/{make_session(alice).id}/signal/{signal}", {"model": "x"})
-    assert answer.data["status"] == "ignored" and answer.data["message"]
+def test_a_model_is_chosen_by_who_may_change_the_agent(caller: AgentCaller, alice: Any) -> None:
+    body = {"interaction": "default", "interactive": True, "config": {"model": "big"}}
+    refused = caller("POST", "agents", body)
+    assert (refused.status, refused.data["code"]) == (403, "model_not_allowed")
+    run = caller("POST", "agents", {"interaction": "default", "interactive": True}).data["id"]
+    assert caller("POST", f"agents/{run}/signal/ModelConfigChanged", {"model": "big"}).status == 403
+    Agent.objects.update(owner_id=alice.pk)
+    assert caller("POST", f"agents/{run}/signal/ModelConfigChanged", {"model": "big"}).status == 200
+    caller("POST", f"agents/{run}/signal/UserInput", {"message": "go"})
+    assert RunOptions.from_dict(Run.objects.get().options).model == "big"
+    assert model_of(Run.objects.get()) == "big"
+    caller("POST", f"agents/{run}/signal/ModelConfigChanged", {"model": None})
+    caller("POST", f"agents/{run}/signal/UserInput", {"message": "again"})
+    assert RunOptions.from_dict(Run.objects.order_by("ordinal")[1].options).model == ""
+
+
+@pytest.mark.parametrize(
+    ("signal", "body"),
+    [
+        ("TriggerCheckpoint", {"reason": "full"}),
+        ("ToolApprovalModeChanged", {"mode": "full_control"}),
+        ("ModelConfigChanged", {"effort": "high"}),
+    ],
+)
+def test_a_signal_that_changes_nothing_is_refused(caller: AgentCaller, signal: str, body: dict[str, str]) -> None:
+    run = caller("POST", "agents", {"interaction": "default", "interactive": True}).data["id"]
+    refused = caller("POST", f"agents/{run}/signal/{signal}", body)
+    assert (refused.status, refused.data["code"]) == (400, "unsupported_option")
+
+
+def test_the_mode_of_approvals_that_the_agent_has_is_taken(caller: AgentCaller) -> None:
+    body = {"interaction": "default", "interactive": True, "tool_approval_mode": "ask", "max_iterations": 1}
+    run = caller("POST", "agents", body).data["id"]
+    assert caller("POST", f"agents/{run}/signal/ToolApprovalModeChanged", {"mode": "ask"}).status == 200
+    caller("POST", f"agents/{run}/signal/UserInput", {"message": "go"})
+    assert limits_of(Run.objects.get()).tool_rounds == 1

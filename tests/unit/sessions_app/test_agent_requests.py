@@ -35,6 +35,12 @@ def test_a_start_repeats_fields_of_its_request() -> None:
     assert requests.options_of(wanted.shown).temperature == 1.0
 
 
+def test_a_start_chooses_model_and_rounds() -> None:
+    wanted = requests.read_start({**START, "max_iterations": 3, "config": {"model": "big"}})
+    options = requests.options_of(wanted.shown)
+    assert (options.model, options.max_tool_rounds) == ("big", 3)
+
+
 @pytest.mark.parametrize(
     ("change", "code"),
     [
@@ -50,6 +56,15 @@ def test_a_start_repeats_fields_of_its_request() -> None:
         ({"tool_approval_mode": "yolo"}, "invalid_value"),
         ({"config": {"model_options": {"temperature": 3}}}, "invalid_input"),
         ({"title": "\ud800"}, "invalid_text"),
+        ({"max_iterations": 0}, "invalid_value"),
+        ({"max_iterations": 1.5}, "invalid_value"),
+        ({"config": {"model": 7}}, "invalid_value"),
+        ({"config": {"effort": "high"}}, "unsupported_option"),
+        ({"config": {"fast_mode": True}}, "unsupported_option"),
+        ({"checkpoint": {"max_tokens": 1}}, "unsupported_option"),
+        ({"checkpoint_tokens": 100}, "unsupported_option"),
+        ({"search_scope": "all"}, "unsupported_option"),
+        ({"initial_skills": ["x"]}, "unsupported_option"),
     ],
 )
 def test_unsupported_requests_are_refused(change: dict[str, Any], code: str) -> None:

@@ -34,7 +34,7 @@ def test_a_private_message():
     ("text", "extra", "cleaned", "addressed"),
     [
         ("hello all", {}, "hello all", False),
-        ("👍 @komand_test_bot hi", entity("mention", 3, 16), "👍  hi", True),
+        ("👍 @komand_test_bot hi", entity("mention", 3, 16), "👍 hi", True),
         ("@Komand_Test_Bot hi", entity("mention", 0, 16), "hi", True),
         ("@komand_test_botty hi", entity("mention", 0, 18), "@komand_test_botty hi", False),
         ("Komand hi", entity("text_mention", 0, 6, user=US), "hi", True),

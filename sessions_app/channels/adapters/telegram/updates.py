@@ -23,6 +23,7 @@ from sessions_app.channels.messages import (
 
 Json = Mapping[str, Any]
 
+_SPACE = " ".encode("utf-16-le")
 _CHAT_TYPES = {"private": "direct", "group": "group", "supergroup": "group", "channel": "channel"}
 # Fields of service messages.
 _SERVICE = (
@@ -195,7 +196,9 @@ def _read_text(message: Json, bot: Bot) -> tuple[str, bool, bool]:
     if not removed:
         return text, False, for_other_bot
     for start, end in sorted(removed, reverse=True):
-        units = units[: 2 * start] + units[2 * end :]
+        before, after = units[: 2 * start], units[2 * end :]
+        # A name between two spaces takes one of them along.
+        units = before + after.removeprefix(_SPACE if before.endswith(_SPACE) else b"")
     return units.decode("utf-16-le", "replace").strip(), True, for_other_bot
 
 
