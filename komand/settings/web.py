@@ -143,10 +143,11 @@ LOGOUT_REDIRECT_URL = "/login"
 # TOTP: whether staff may, or must, have it. `off` asks nobody.
 KOMAND_STAFF_SECOND_FACTOR = env.choice("KOMAND_STAFF_SECOND_FACTOR", "optional", ("off", "optional", "required"))
 # Ten wrong passwords from one address lock it for five minutes. Not by user name: anyone could lock out anyone.
+# Failures with one name, and from one network, are delayed by `sessions_app.identity.login_throttle`.
 AXES_FAILURE_LIMIT = 10
 AXES_COOLOFF_TIME = timedelta(minutes=5)
 AXES_LOCKOUT_PARAMETERS = ["ip_address"]
-AXES_CLIENT_IP_CALLABLE = "sessions_app.identity.client_ip.of_request"
+AXES_CLIENT_IP_CALLABLE = "sessions_app.identity.client_ip.counted_of_request"
 AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False
 AXES_ALLOWED_CORS_ORIGINS = ""
 AXES_ENABLE_ADMIN = False
@@ -187,6 +188,7 @@ KOMAND_API_KEY_DAYS = env.integer("KOMAND_API_KEY_DAYS", 90, least=0)
 KOMAND_API_LIMIT, KOMAND_API_WINDOW_SECONDS = env.rate("KOMAND_RATE_API", "100/60")
 KOMAND_CHAT_LIMIT, KOMAND_CHAT_WINDOW_SECONDS = env.rate("KOMAND_RATE_CHAT", "30/60")
 KOMAND_LOGIN_LIMIT, KOMAND_LOGIN_WINDOW_SECONDS = env.rate("KOMAND_RATE_LOGIN", "20/60")
+KOMAND_NETWORK_LIMIT, KOMAND_NETWORK_WINDOW_SECONDS = env.rate("KOMAND_RATE_LOGIN_NETWORK", "50/300")
 # How long a client may take for the headers of a request, and for its body.
 KOMAND_HEADER_SECONDS = env.integer("KOMAND_HEADER_SECONDS", 10, least=1)
 KOMAND_BODY_SECONDS = env.integer("KOMAND_BODY_SECONDS", 300, least=1)

@@ -29,6 +29,23 @@ def network_of(address: str) -> str:
     return str(parsed.ipv4_mapped or ip_network((parsed, 64), strict=False))
 
 
+def counted(address: str) -> str:
+    """Return the address that stands for `network_of`: of an IPv6 client, the first of its /64 network."""
+    return network_of(address).partition("/")[0]
+
+
+def counted_of_request(request: HttpRequest) -> str:
+    """Return the address by which the lockout counts failed logins."""
+    return counted(of_request(request))
+
+
+def neighbourhood_of(address: str) -> str:
+    """Return the network that one attacker may have: the /24 of an IPv4 address, the /48 of an IPv6 one."""
+    parsed = ip_address(address)
+    parsed = (parsed.ipv4_mapped or parsed) if isinstance(parsed, IPv6Address) else parsed
+    return str(ip_network((parsed, 48 if isinstance(parsed, IPv6Address) else 24), strict=False))
+
+
 def _is_trusted(address: str) -> bool:
     if not _is_address(address):
         return address in settings.KOMAND_TRUSTED_PROXIES

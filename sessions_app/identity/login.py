@@ -1,4 +1,4 @@
-"""Login with an e-mail address or user name, a password and perhaps a second factor, with a lockout after failures."""
+"""Login with a name, a password and perhaps a second factor, throttled by address, name and network."""
 
 from copy import copy
 
@@ -10,7 +10,7 @@ from django.http import HttpRequest
 
 from audit_app import services as audit
 from audit_app.kernel.errors import RateLimited
-from sessions_app.identity import client_ip, rate_limits, second_factor
+from sessions_app.identity import client_ip, login_throttle, rate_limits, second_factor
 from sessions_app.identity.principal import Unauthenticated
 
 _PERMANENT_LOCKOUT_SECONDS = 3600  # sent to the client if only an operator can unlock
@@ -48,16 +48,20 @@ def record_login(request: HttpRequest, user: User, **details: str) -> None:
 def check_password(request: HttpRequest, identifier: str, password: str) -> User:
     """Return the active user with that e-mail address or user name and password, who may need a second factor, too.
 
-    Raises LoginRefused, with the same text after the same work for an unknown name and a wrong password; LockedOut or
-    RateLimited after too many attempts.
+    Raises LoginRefused, with the same text after the same work for an unknown name and a wrong password; LockedOut,
+    LoginDelayed or RateLimited after too many attempts.
     """
-    address = client_ip.network_of(client_ip.of_request(request))
+    client = client_ip.of_request(request)
+    address = client_ip.network_of(client)
     rate_limits.take(rate_limits.login_limit(), f"address:{address}")
     # An e-mail address stands for the user name if exactly one user has it.
     names = list(User.objects.filter(email__iexact=identifier).values_list("username", flat=True)[:2])
     username = names[0] if len(names) == 1 else identifier
+    is_counted = login_throttle.admit(username, client)
     user = authenticate(request, username=username, password=password)
     if isinstance(user, User):
+        if is_counted:
+            login_throttle.forgive(username, client)
         return user
     if getattr(request, "axes_locked_out", False):
         request.axes_locked_out = False  # type: ignore[attr-defined]  # this code responds, not the middleware of axes

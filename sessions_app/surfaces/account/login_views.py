@@ -16,6 +16,7 @@ from audit_app import fresh_login
 from audit_app.kernel.errors import AppError, RateLimited
 from sessions_app.identity import second_factor
 from sessions_app.identity.login import LockedOut, LoginRefused, check_password, record_login
+from sessions_app.identity.login_throttle import LoginDelayed
 from sessions_app.surfaces.account import pending_login
 from sessions_app.surfaces.base.http_errors import http_error_of
 from sessions_app.surfaces.base.pages import PageRequest, page
@@ -41,7 +42,7 @@ def login(request: HttpRequest) -> HttpResponse:
     except LoginRefused as error:
         return _login_form(request, target, error.message, 401)
     except RateLimited as error:
-        many = "Too many failed logins" if isinstance(error, LockedOut) else "Too many attempts"
+        many = "Too many failed logins" if isinstance(error, LockedOut | LoginDelayed) else "Too many attempts"
         return _wait(_login_form(request, target, f"{many} from your address. {_try_again(error)}", 429), error)
     if second_factor.must_enrol(user) or second_factor.is_asked(user):
         pending_login.store(request.session, user)

@@ -42,8 +42,8 @@ def test_an_empty_form_names_the_missing_fields(browser: Client) -> None:
 
 def test_too_many_failures_lock_out_for_a_while(browser: Client, settings) -> None:
     settings.KOMAND_LOGIN_LIMIT = 0
-    for _ in range(settings.AXES_FAILURE_LIMIT):
-        response = _log_in(browser, "wrong")
+    for number in range(settings.AXES_FAILURE_LIMIT):
+        response = _log_in(browser, "wrong", f"user-{number}")
     assert response.status_code == 429
     assert b"Too many failed logins from your address. Try again in 5 min" in response.content
     assert int(response.headers["Retry-After"]) == 300
