@@ -43,7 +43,8 @@ def login(request: HttpRequest) -> HttpResponse:
         return _login_form(request, target, error.message, 401)
     except RateLimited as error:
         many = "Too many failed logins" if isinstance(error, LockedOut | LoginDelayed) else "Too many attempts"
-        return _wait(_login_form(request, target, f"{many} from your address. {_try_again(error)}", 429), error)
+        place = "" if isinstance(error, LoginDelayed) else " from your address"
+        return _wait(_login_form(request, target, f"{many}{place}. {_try_again(error)}", 429), error)
     if second_factor.must_enrol(user) or second_factor.is_asked(user):
         pending_login.store(request.session, user)
         return HttpResponseRedirect(_with_next("/login/code", target))

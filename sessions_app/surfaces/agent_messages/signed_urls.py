@@ -57,7 +57,7 @@ def sign(base_url: str, access: FileAccess, principal: Principal) -> str:
 def read(token: str, request: HttpRequest) -> tuple[FileAccess, User]:
     """Return the access of a token and its user, for the first reader and for no other. Raises UrlRefused.
 
-    While Valkey is unavailable, other readers are not told apart.
+    While Valkey is unavailable, a URL can be used by several readers.
     """
     try:
         claims = signed_claims.decode(token, _AUDIENCE, "jti", "file", "of")
