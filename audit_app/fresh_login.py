@@ -15,6 +15,12 @@ from django.http import HttpRequest
 from audit_app.kernel.errors import Forbidden
 from audit_app.services import record
 
+# Actions that several apps ask for: what completes "To …, log in again".
+ALLOW_HIGH_RISK = "allow a call of high risk"
+GRANT_AUTONOMY = "let an agent act without approval"
+SEE_CREDENTIALS = "see credentials"
+CREATE_API_KEY = "create an API key"
+
 _SESSION_KEY = "authenticated_at"
 
 

@@ -18,6 +18,7 @@ from agents_app.admin.control import ReasonForm, resume, stop
 from agents_app.admin.forms import AgentForm
 from agents_app.models import Agent
 from agents_app.rights import DELETE_AGENTS
+from audit_app import fresh_login
 from audit_app.admin_base import columns, links
 from audit_app.admin_base.base import AuditedAdmin, acting, get_or_404
 from audit_app.admin_base.dialogs import back_to
@@ -98,6 +99,7 @@ class AgentAdmin(AuditedAdmin):
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
         form: Any = super().get_form(request, obj, change, **kwargs)
         form.user = request.user  # the class is made for this request
+        form.has_fresh_login = fresh_login.is_fresh(fresh_login.time_of_session(request.session))
         return form
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:

@@ -16,12 +16,14 @@ from unfold.widgets import UnfoldAdminTextInputWidget
 
 from agents_app import services
 from agents_app.admin.pending_approvals import changes_of, read_waiting, time_left
+from audit_app import fresh_login
 from audit_app.admin_base import columns, links
 from audit_app.admin_base.base import ReadOnlyAdmin, acting
 from audit_app.admin_base.dialogs import back_to
 from audit_app.admin_base.filters import KeyDateFilter
 from audit_app.admin_base.html import json_block
 from audit_app.admin_base.theme import Dialog, act
+from audit_app.fresh_login import ALLOW_HIGH_RISK
 from audit_app.kernel.errors import AppError
 from audit_app.kernel.redact import masked, masked_arguments
 from audit_app.kernel.safe_text import summary, visible
@@ -29,7 +31,7 @@ from audit_app.rights import holds
 from tools_app import selectors
 from tools_app.models import Approval
 from tools_app.rights import ALLOW_ALWAYS, DECIDE_APPROVALS
-from tools_app.types import ApprovalStatus, Decision
+from tools_app.types import ApprovalStatus, Decision, Risk
 
 PAGE = "admin:tools_app_approval_change"
 TONES = {"pending": "warning", "approved": "success", "denied": "danger", "expired": "danger", "cancelled": "info"}
@@ -63,6 +65,8 @@ def _button(
     @act(dialog.submit, path=path, icon=icon, permissions=[permission], variant=variant, dialog=dialog)
     def decide(page: Any, request: HttpRequest, form: DecisionForm, object_id: str) -> HttpResponse:
         actor, note = f"user:{request.user.pk}", form.cleaned_data["note"]
+        if decision is not Decision.DENY and selectors.get_approval(UUID(object_id)).risk == Risk.HIGH:
+            fresh_login.require(request, ALLOW_HIGH_RISK)
         try:
             with acting(request):
                 services.decide_approval(UUID(object_id), decision=decision, actor=actor, note=note)

@@ -4,6 +4,7 @@ from typing import Any
 
 from django import forms
 from django.contrib.auth.models import AnonymousUser, User
+from django.utils.safestring import mark_safe
 from unfold.widgets import (
     UnfoldAdminCheckboxSelectMultipleWidget,
     UnfoldAdminDecimalFieldWidget,
@@ -19,6 +20,8 @@ from agents_app.admin.rules import hosts_field, patterns_field
 from agents_app.autonomy import needed_rights
 from agents_app.models import Agent
 from agents_app.providers import registry as providers
+from audit_app import services as audit
+from audit_app.fresh_login import GRANT_AUTONOMY
 from audit_app.rights import MissingRight, require
 from tools_app.registry import tools
 from tools_app.secrets import credentials
@@ -43,10 +46,11 @@ class NamesField(forms.CharField):
 class AgentForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptable when run
     """The form of an agent. Its tools are all registered ones, including later ones, or chosen by name.
 
-    user: the operator.
+    user: the operator; has_fresh_login: as for `fresh_login.require`.
     """
 
     user: User | AnonymousUser = AnonymousUser()
+    has_fresh_login = False
     all_tools = forms.BooleanField(
         required=False,
         widget=UnfoldBooleanSwitchWidget,
@@ -111,7 +115,13 @@ class AgentForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptable
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or self.cleaned_data
         stored = {"autonomy": self.initial.get("autonomy", ""), "approved": self.initial.get("auto_approve") or ()}
-        for right in needed_rights(cleaned, **stored):
+        needed = needed_rights(cleaned, **stored)
+        if needed and not self.has_fresh_login:
+            audit.record("FreshLoginRequired", actor=f"user:{self.user.pk}", details={"action": GRANT_AUTONOMY})
+            link = '<a href="/login/confirm" target="_blank" class="underline">confirm your login</a>'
+            text = f"To {GRANT_AUTONOMY}, {link} in another tab, then save again."
+            self.add_error(None, mark_safe(text))  # noqa: S308 - constants
+        for right in needed:
             try:
                 require(self.user, right)
             except MissingRight as refusal:

@@ -9,7 +9,7 @@ from django.db.models import Model, QuerySet
 from django.http import Http404, HttpRequest
 from unfold.admin import ModelAdmin
 
-from audit_app import services
+from audit_app import fresh_login, services
 from audit_app.kernel import context
 from audit_app.pagination import UncountedChangeList
 
@@ -104,6 +104,28 @@ def get_or_404(page: ModelAdmin, request: HttpRequest, object_id: str) -> Any:
 def acting(request: HttpRequest) -> AbstractContextManager[None]:
     """Bind the operator as the actor of the block."""
     return context.bind(actor=f"user:{request.user.pk}")
+
+
+class FreshLoginAdmin(ModelAdmin):
+    """Pages that take a fresh login. fresh_login_action: completes "To …, log in again"."""
+
+    fresh_login_action = ""
+
+    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> Any:
+        self._require_fresh_login(request)
+        return super().changelist_view(request, extra_context)
+
+    def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+        self._require_fresh_login(request)
+        return super().changeform_view(request, *args, **kwargs)
+
+    def delete_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+        self._require_fresh_login(request)
+        return super().delete_view(request, *args, **kwargs)
+
+    def _require_fresh_login(self, request: HttpRequest) -> None:
+        if self.has_view_or_change_permission(request):  # others get the usual refusal
+            fresh_login.require(request, self.fresh_login_action)
 
 
 class AuditedAdmin(ModelAdmin):

@@ -22,11 +22,13 @@ from unfold.widgets import (
 )
 
 from agents_app.models import Agent
+from audit_app import fresh_login
 from audit_app.admin_base import columns
 from audit_app.admin_base.base import acting, get_or_404
 from audit_app.admin_base.dialogs import MOST_SELECTED, back_to, confirmation, confirmed
 from audit_app.admin_base.filters import ActiveFilter
 from audit_app.admin_base.theme import Dialog, act, bulk_act
+from audit_app.fresh_login import CREATE_API_KEY
 from audit_app.kernel.errors import AppError
 from audit_app.kernel.safe_text import visible
 from audit_app.rights import holds, require
@@ -113,6 +115,11 @@ class ApiKeyAdmin(ModelAdmin):
     actions = ("revoke_selected",)
     actions_detail: Any = ("revoke",)
     fields = ("user", "name", "scopes", "agents", "expires_at", "never_expires")
+
+    def add_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+        if self.has_add_permission(request):  # others get the usual refusal
+            fresh_login.require(request, CREATE_API_KEY)
+        return super().add_view(request, *args, **kwargs)
 
     def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return False

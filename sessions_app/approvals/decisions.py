@@ -48,7 +48,7 @@ def check_login(approval: ApprovalView, *, decision: str, actor: str, has_fresh_
     """
     is_risky = approval.risk == Risk.HIGH and decision != Decision.DENY and approval.status is ApprovalStatus.PENDING
     if is_risky and not has_fresh_login:
-        fresh_login.refuse("allow a call of high risk", actor)
+        fresh_login.refuse(fresh_login.ALLOW_HIGH_RISK, actor)
 
 
 def outcome_of(approval_id: UUID) -> str:

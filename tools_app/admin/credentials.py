@@ -6,11 +6,11 @@ from django import forms
 from django.contrib import admin
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
-from unfold.admin import ModelAdmin
 from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
 from audit_app.admin_base import columns
-from audit_app.admin_base.base import acting
+from audit_app.admin_base.base import FreshLoginAdmin, acting
+from audit_app.fresh_login import SEE_CREDENTIALS
 from audit_app.kernel.errors import AppError
 from audit_app.kernel.safe_text import visible
 from tools_app.models import Credential
@@ -47,8 +47,9 @@ _TIMES = ("created_at", "updated_at", "last_used_at")
 
 
 @admin.register(Credential)
-class CredentialAdmin(ModelAdmin):
+class CredentialAdmin(FreshLoginAdmin):
     form = CredentialForm
+    fresh_login_action = SEE_CREDENTIALS
     list_display = ("title", "whose", *_TIMES)
     list_select_related = ("owner",)
     search_fields = ("name",)

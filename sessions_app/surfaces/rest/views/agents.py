@@ -13,6 +13,7 @@ from agents_app.agent_access import get_sharing, list_usable_agents, may_view
 from agents_app.autonomy import needed_rights
 from agents_app.models import Agent
 from agents_app.rights import CHANGE_AGENTS, CREATE_AGENTS, DELETE_AGENTS
+from audit_app.fresh_login import GRANT_AUTONOMY
 from audit_app.kernel.errors import InvalidInput
 from sessions_app.access import access_agent
 from sessions_app.surfaces.rest import agent_responses
@@ -24,10 +25,13 @@ from tools_app.rights import REVOKE_GRANTS
 
 class _AgentView(RestView):
     def require_autonomy(self, fields: dict[str, Any], agent: Agent | None = None) -> None:
-        """Raise MissingRight if the fields let the agent, None for a new one, act without approval."""
+        """Raise MissingRight or FreshLoginRequired if the fields let an agent (None: a new one) act without approval."""
         stored = {"autonomy": agent.autonomy, "approved": agent.auto_approve} if agent else {}
-        for right in needed_rights(fields, **stored):
+        needed = needed_rights(fields, **stored)
+        for right in needed:
             self.require(right)
+        if needed:
+            self.principal.require_fresh_login(GRANT_AUTONOMY)
 
 
 class AgentList(_AgentView):

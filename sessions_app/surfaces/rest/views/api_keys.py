@@ -5,6 +5,7 @@ from uuid import UUID
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from audit_app.fresh_login import CREATE_API_KEY
 from audit_app.kernel.errors import Forbidden
 from sessions_app.identity import api_keys
 from sessions_app.identity.scopes import SENDERS_ANY
@@ -25,7 +26,7 @@ class ApiKeyList(RestView):
             raise Forbidden("An API key cannot create another. Log in with a password.", code="key_makes_key")
         if SENDERS_ANY in fields["scopes"]:
             self.require(SEND_AS_ANYONE)
-        self.principal.require_fresh_login("create an API key")
+        self.principal.require_fresh_login(CREATE_API_KEY)
         made = api_keys.create_api_key(self.principal.user, **fields)
         return ok(responses.NewApiKeyOut.of(made.row, key=made.key))
 

@@ -5,6 +5,7 @@ from uuid import UUID
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from audit_app.fresh_login import CREATE_API_KEY
 from audit_app.kernel.errors import Forbidden, NotFound
 from sessions_app.identity import api_keys
 from sessions_app.models import ApiKey
@@ -36,7 +37,7 @@ class ApiKeyList(_ApiKeyView):
     def post(self, request: Request) -> Response:
         """Create a key for this surface, as the protocol has no scopes. Only this response contains the key itself."""
         fields = self.body(ApiKeyBody)
-        self.principal.require_fresh_login("create an API key")
+        self.principal.require_fresh_login(CREATE_API_KEY)
         created = api_keys.create_api_key(
             self.principal.user, fields["name"], scopes=[self.principal.surface], expires_at=fields["expires_at"]
         )
