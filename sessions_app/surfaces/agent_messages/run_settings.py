@@ -5,9 +5,9 @@ from typing import Any
 
 from django.contrib.auth.models import User
 
+from agents_app.agent_access import may_change
 from agents_app.models import Agent
 from audit_app.kernel.errors import Forbidden, InvalidInput
-from sessions_app.approvals import permissions
 
 _AUTONOMY = {"ask": "supervised", "full_control": "full"}
 
@@ -19,7 +19,7 @@ def check(user: User, agent: Agent, request: Mapping[str, Any]) -> None:
     and InvalidInput (unsupported_option) for another mode of approvals than the agent's autonomy.
     """
     model = (request.get("config") or {}).get("model")
-    if model and model != (agent.model_id or agent.provider.default_model) and not permissions.may_change(user, agent):
+    if model and model != (agent.model_id or agent.provider.default_model) and not may_change(user, agent):
         message = "Only its owner, or a user who may change agents, may give this agent another model."
         raise Forbidden(message, code="model_not_allowed")
     mode = request.get("tool_approval_mode")
