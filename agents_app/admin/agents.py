@@ -122,7 +122,7 @@ class AgentAdmin(AuditedAdmin):
         names = {f"agents_app_agent_{name}" for name in hidden}
         return [button for button in super().get_actions_detail(request, object_id) if button.action_name not in names]
 
-    @button("Try it", path="try", icon="chat", variant=ActionVariant.PRIMARY)
+    @button("Try it", path="try", icon="chat", permissions=["view"], variant=ActionVariant.PRIMARY)
     def try_it(self, request: HttpRequest, object_id: str) -> HttpResponse:
         return HttpResponseRedirect(try_url(get_or_404(self, request, object_id)))
 
@@ -163,7 +163,7 @@ class AgentAdmin(AuditedAdmin):
         resume(request, form, get_or_404(self, request, object_id).agent_id)
         return back_to(request, PAGE, object_id)
 
-    @button("Runs", path="runs", icon="play_circle")
+    @button("Runs", path="runs", icon="play_circle", permissions=["view"])
     def show_runs(self, request: HttpRequest, object_id: str) -> HttpResponse:
         query = urlencode({"agent__id__exact": get_or_404(self, request, object_id).pk})
         return HttpResponseRedirect(f"{reverse('admin:agents_app_run_changelist')}?{query}")

@@ -101,7 +101,7 @@ class ToolExecutionAdmin(ReadOnlyAdmin):
             messages.info(request, "The execution had already ended.")
         return back_to(request, PAGE, object_id)
 
-    @button("Check the receipt", path="check-receipt", icon="verified_user")
+    @button("Check the receipt", path="check-receipt", icon="verified_user", permissions=["view"])
     def check_receipt(self, request: HttpRequest, object_id: str) -> HttpResponse:
         execution = self.get_object(request, object_id)
         if execution is None:
