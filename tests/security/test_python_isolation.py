@@ -17,6 +17,7 @@ from typing import Any
 import psutil
 import pytest
 
+from tests.support.live_server import ROOT
 from tools_app.builtin.python import Python
 from tools_app.sandbox import python_process
 from tools_app.types import ToolError
@@ -307,6 +308,22 @@ def test_code_is_not_run_where_the_kernel_does_not_isolate_it(
     assert not victims.was_reached()
     assert f"not granted: {', '.join(lacking)}" in str(raised.value)
     assert not set(python_process.examine().held) & set(not_held)
+
+
+def test_a_kernel_without_the_features_refuses_in_words_and_runs_when_the_operator_says_so() -> None:
+    code = """
+from tools_app.sandbox import python_process
+try:
+    python_process.run("print(1)", seconds=20)
+except python_process.NotIsolated as problem:
+    print(problem)
+print(python_process.run("print('ran')", seconds=20, unisolated=True))
+"""
+    command = [sys.executable, "-m", "tests.support.weaker_kernel", "-c", code]
+    refusal, ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert refusal.startswith("not held: network (it can make an internet socket); files (")
+    assert refusal.endswith("not granted: seccomp, landlock, namespaces")
+    assert "stdout='ran\\n'" in ran and "held=()" in ran
 
 
 def test_the_tool_says_why_it_refuses_and_what_an_operator_can_do(kernel_without: Any, settings: Any) -> None:

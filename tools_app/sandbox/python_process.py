@@ -72,8 +72,8 @@ class Isolation:
 
     @property
     def lacks(self) -> str:
-        """Return what is not held and which parts of the kernel are missing; empty if all is held."""
-        possible = [f"{name} (it can {', '.join(found)})" for name, found in self.succeeded.items() if found]
+        """Return what is not held, with a proof, and which parts of the kernel are missing; empty if all is held."""
+        possible = [f"{name} (it can {found[0]})" for name, found in self.succeeded.items() if found]
         missing = [name for name, value in self.granted.items() if not value]
         return f"not held: {'; '.join(possible)}; not granted: {', '.join(missing) or 'nothing'}" if possible else ""
 
