@@ -1,0 +1,101 @@
+"""Migrations beside running processes: each in one transaction, under a short lock timeout, and tried again.
+
+Django records a migration that creates indexes or foreign keys after its transaction: a kill in between leaves a schema
+that cannot be migrated any more. And an ALTER TABLE that waits for a lock blocks everybody who comes after it.
+"""
+
+import logging
+import random
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from django.db import OperationalError, transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.migrations import Migration
+from django.db.migrations.executor import MigrationExecutor
+from django.db.migrations.state import ProjectState
+
+logger = logging.getLogger(__name__)
+
+# How long a statement waits for a table; others wait behind it for as long. Shorter than PostgreSQL's deadlock_timeout.
+LOCK_MILLISECONDS = 500
+PATIENCE_SECONDS = 300.0
+_SHORTEST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.3, 1.5
+_BUSY = {"55P03", "40P01"}  # lock_not_available, deadlock_detected
+_ADVISORY_LOCK = 7_026_318_401  # of all processes that migrate this database
+
+
+class PatientExecutor(MigrationExecutor):
+    """Applies and reverts each migration in one transaction with its record, and tries again while tables are busy.
+
+    Each migration is there as a whole or not at all, whenever the process is killed, so that the next start goes on.
+    """
+
+    def apply_migration(
+        self, state: ProjectState, migration: Migration, fake: bool = False, fake_initial: bool = False
+    ) -> ProjectState:
+        def attempt() -> ProjectState:  # applying changes the state: each try has its own
+            return super(PatientExecutor, self).apply_migration(state.clone(), migration, fake, fake_initial)
+
+        return self._try_until_free(migration, attempt)
+
+    def unapply_migration(self, state: ProjectState, migration: Migration, fake: bool = False) -> ProjectState:
+        def attempt() -> ProjectState:
+            return super(PatientExecutor, self).unapply_migration(state, migration, fake)
+
+        return self._try_until_free(migration, attempt)
+
+    def _try_until_free(self, migration: Migration, attempt: Callable[[], ProjectState]) -> ProjectState:
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while True:
+            try:
+                with self._in_one_transaction(migration):
+                    return attempt()
+            except OperationalError as error:
+                if getattr(error.__cause__, "sqlstate", "") not in _BUSY:
+                    raise
+                if time.monotonic() > deadline:
+                    problem = f"{migration} waited {PATIENCE_SECONDS:.0f} s for tables that others lock"
+                    raise OperationalError(
+                        f"{problem}; run it again, the migrations before it stay: {error}"
+                    ) from error
+                logger.warning("%s waits for tables that others use", migration)
+                time.sleep(random.uniform(_SHORTEST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS))  # noqa: S311 - a pause
+
+    @contextmanager
+    def _in_one_transaction(self, migration: Migration) -> Iterator[None]:
+        connection = self.connection
+        if not migration.atomic:
+            yield
+        elif connection.vendor == "sqlite":
+            connection.disable_constraint_checking()  # has no effect inside a transaction
+            try:
+                with transaction.atomic(using=connection.alias):
+                    yield
+            finally:
+                connection.enable_constraint_checking()
+        else:
+            with transaction.atomic(using=connection.alias):
+                with connection.cursor() as cursor:
+                    cursor.execute(f"SET LOCAL lock_timeout = {LOCK_MILLISECONDS}")
+                yield
+
+
+@contextmanager
+def only_migrator(connection: BaseDatabaseWrapper) -> Iterator[None]:
+    """Wait until no other process migrates this database. SQLite has one writer at a time anyway."""
+    if connection.vendor != "postgresql":
+        yield
+        return
+    _advisory(connection, "pg_advisory_lock")
+    try:
+        yield
+    finally:
+        _advisory(connection, "pg_advisory_unlock")
+
+
+def _advisory(connection: Any, function: str) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT {function}(%s)", [_ADVISORY_LOCK])
