@@ -33,7 +33,7 @@ def test_newer_migrations_are_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("behind")
 def test_a_process_does_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(schema_check.connection, "close", lambda: None)
+    monkeypatch.setattr("komand.schema_check.connection.close", lambda: None)
     with pytest.raises(SystemExit, match=COMMAND):
         schema_check.require()
 
