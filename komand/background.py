@@ -10,6 +10,7 @@ from contextlib import suppress
 from agents_app.runs import reaper
 from audit_app import follow, liveness
 from audit_app.kernel.database import in_db
+from audit_app.kernel.outage import outages
 
 logger = logging.getLogger(__name__)
 
@@ -41,6 +42,6 @@ async def _run() -> None:
         try:
             await in_db(liveness.start, "web")
             await reaper.loop()
-        except Exception:
-            logger.exception("a background loop failed and is restarted")
+        except Exception as error:
+            outages.failed(logger, error, "a background loop failed and is restarted")
         await asyncio.sleep(_RESTART_SECONDS)

@@ -3,19 +3,25 @@
 No login, no secrets in the answers, short time limits.
 """
 
+import errno
 import logging
+import os
+import shutil
 from collections.abc import Callable
 
+from django.conf import settings
 from django.db import connection
 from django.db.utils import Error as DatabaseError
 from django.http import HttpRequest, JsonResponse
 from django.views.decorators.http import require_safe
-from redis.exceptions import RedisError
+from redis.exceptions import RedisError, ResponseError
 
 from audit_app.kernel import valkey
 from komand import schema_check
 
 logger = logging.getLogger(__name__)
+
+_LEAST_FREE_BYTES = 1_000_000
 
 
 def ping_database() -> None:
@@ -29,7 +35,13 @@ def ping_valkey() -> None:
     valkey.sync_client().ping()
 
 
-_PARTS: dict[str, Callable[[], None]] = {"database": ping_database, "valkey": ping_valkey}
+def check_storage() -> None:
+    """Raise OSError if the data folder has no space left."""
+    if shutil.disk_usage(settings.DATA_DIR).free < _LEAST_FREE_BYTES:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+_PARTS: dict[str, Callable[[], None]] = {"database": ping_database, "storage": check_storage, "valkey": ping_valkey}
 
 
 def check_parts() -> dict[str, str]:
@@ -40,11 +52,19 @@ def check_parts() -> dict[str, str]:
             ping()
             found[name] = "ok"
         except (DatabaseError, RedisError, OSError) as error:
-            logger.warning("%s is unreachable: %s", name, error)
-            found[name] = "unreachable"
+            found[name] = _state_of(error)
+            logger.warning("%s is %s: %s", name, found[name], error)
     if found["database"] == "ok" and (missing := schema_check.count_missing()):
         found["schema"] = schema_check.describe(missing)
     return found
+
+
+def _state_of(error: Exception) -> str:
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+        return "full; make room on the disk of the data folder"
+    if isinstance(error, ResponseError) and "MISCONF" in str(error):  # it answers, and cannot write its file
+        return "read-only; make room on its disk"
+    return "unreachable"
 
 
 def _answer(status: str, checks: dict[str, str], code: int) -> JsonResponse:
@@ -72,7 +92,8 @@ def live(request: HttpRequest) -> JsonResponse:
 
 @require_safe
 def ready(request: HttpRequest) -> JsonResponse:
-    """Readiness: database and Valkey answer. If it fails (503), route no requests here, but do not restart."""
+    """Readiness: database and Valkey answer, and there is space. If it fails (503), route no requests here, but do not
+    restart."""
     checks = check_parts()
     works = all(state == "ok" for state in checks.values())
     return _answer("ok" if works else "degraded", checks, 200 if works else 503)

@@ -25,7 +25,7 @@ from twisted.logger import globalLogBeginner
 from twisted.web.http import HTTPChannel
 
 from audit_app import liveness
-from komand import asgi, background, schema_check, sd_notify
+from komand import asgi, background, schema_check, sd_notify, server_log
 from sessions_app.surfaces.base.bodies import BodyTooLarge
 from sessions_app.surfaces.base.http_errors import http_error_of
 from sessions_app.surfaces.base.surface import surface_at
@@ -194,7 +194,7 @@ class WebServer(Server):  # type: ignore[misc] # untyped
             maxMessagePayloadSize=self.websocket_max_message_size,
             maxFramePayloadSize=self.websocket_max_frame_size,
         )
-        globalLogBeginner.beginLoggingTo([lambda _: None], redirectStandardIO=False, discardBuffer=True)
+        globalLogBeginner.beginLoggingTo([server_log.Observer()], redirectStandardIO=False, discardBuffer=True)
         asyncio.set_event_loop(reactor._asyncioEventloop)
         reactor.callLater(1, self.application_checker)
         reactor.callLater(2, self.timeout_checker)

@@ -137,17 +137,19 @@ def release(run: Run, owner: UUID, *, active_seconds: float) -> bool:
     return _free(run, owner, active_seconds=F("active_seconds") + active_seconds)
 
 
-def recover_crashed(run: Run) -> bool:
+def recover_crashed(run: Run) -> RunStatus | None:
     """Free the run of a dead process and count the crash. The run fails at the limit of crashes.
 
-    run: as read, with the dead owner and its fence. Return False if the row has changed. Owns its transaction.
+    run: as read, with the dead owner and its fence. Return the status that the run has now, None if the row has
+    changed. Owns its transaction.
     """
     if run.crashes + 1 < Limits.crashes:
-        return _free(run, run.owner, crashes=F("crashes") + 1)
+        return RunStatus.RUNNING if _free(run, run.owner, crashes=F("crashes") + 1) else None
     message = f"The worker died {Limits.crashes} times over this message. An operator should look at the run."
     with transaction.atomic():
         outcome = End(RunStatus.FAILED, "crashed", message)
-        return end(run, outcome, held_by=run.owner, crashes=F("crashes") + 1)
+        ended = end(run, outcome, held_by=run.owner, crashes=F("crashes") + 1)
+    return RunStatus.FAILED if ended else None
 
 
 def _free(run: Run, owner: UUID | None, **changes: Any) -> bool:

@@ -18,9 +18,11 @@ from django.db.models.functions import Now
 from agents_app import conversation_port, hot_queries, selectors
 from agents_app.models import IS_OPEN, Run
 from agents_app.runs import emergency_stop, hooks, lease, transitions
+from agents_app.types import Limits, RunStatus
 from audit_app import services as audit
 from audit_app.kernel import nudges
 from audit_app.kernel.database import in_db, is_away
+from audit_app.kernel.outage import outages
 from audit_app.liveness import Observer
 from tools_app import services as tools
 
@@ -78,7 +80,10 @@ class Reaper:
         held = list(Run.objects.select_related("agent").filter(IS_OPEN, owner__isnull=False).order_by())
         dead = self._observer.dead({run.owner for run in held if run.owner})
         for run in held:
-            if run.owner in dead and lease.recover_crashed(run):
+            status = lease.recover_crashed(run) if run.owner in dead else None
+            if status == RunStatus.FAILED:
+                logger.error("run %s failed: its worker died for the %d. time", run.id, Limits.crashes)
+            elif status:
                 logger.warning("the worker %s of run %s died; the run was released", run.owner, run.id)
 
     def _sweep_tools(self) -> None:
@@ -134,6 +139,7 @@ async def loop(nudge: Nudge = _nudge_by_broker) -> None:
     while True:
         try:
             await in_db(reaper.sweep)
-        except Exception:
-            logger.exception("a sweep failed; retrying in a second")
+            outages.worked()
+        except Exception as error:
+            outages.failed(logger, error, "a sweep failed; retrying in a second")
         await asyncio.sleep(1)

@@ -17,6 +17,7 @@ from audit_app import liveness
 from audit_app.kernel import shutdown
 from audit_app.kernel.database import in_db
 from audit_app.kernel.errors import AppError
+from audit_app.kernel.outage import outages
 from tools_app.executions import loop_runner
 
 logger = logging.getLogger(__name__)
@@ -86,8 +87,8 @@ async def _repeat(noun: str, check: Callable[[], Awaitable[None]]) -> None:
     while True:
         try:
             await check()
-        except Exception:
-            logger.exception("checking the %s failed; retrying in %s s", noun, _CHECK_SECONDS)
+        except Exception as error:
+            outages.failed(logger, error, f"checking the {noun} failed; retrying in {_CHECK_SECONDS} s")
         await asyncio.sleep(_CHECK_SECONDS)
 
 

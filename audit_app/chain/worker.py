@@ -12,6 +12,7 @@ from audit_app.hot_queries import SEALED_AT_ONCE
 from audit_app.kernel import single_holder
 from audit_app.kernel.database import in_db
 from audit_app.kernel.ids import new_id
+from audit_app.kernel.outage import outages
 from audit_app.models import AuditSeal
 
 logger = logging.getLogger(__name__)
@@ -31,9 +32,9 @@ async def run() -> None:
                 continue
             await in_db(schedule.step)
             await sender.step()
-        except Exception:
-            logger.exception("the background work of the audit log failed; retrying in %d s", pause)
+        except Exception as error:
             pause = _PAUSE_AFTER_FAILURE_SECONDS
+            outages.failed(logger, error, f"the background work of the audit log failed; retrying in {pause:.0f} s")
         await asyncio.sleep(pause)
 
 

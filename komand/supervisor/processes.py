@@ -12,14 +12,17 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
+from komand.supervisor import process_times
 from komand.supervisor.console import Screen
 
 PARENT_DEATH = Path(__file__).with_name("parent_death.py")
 
 _FIRST_SECONDS, _LONGEST_SECONDS, _HEALTHY_SECONDS = 0.2, 5.0, 10.0
 _QUICK_DEATHS = 3
-# A process whose watchdog messages stop for so long is stopped or hangs: it is killed and restarted.
+# A process whose watchdog messages stop for so long is stopped or hangs: it is killed and restarted. The time in which
+# it waits for a processor does not count, up to a limit.
 SILENT_SECONDS = 5.0
+_STARVED_SECONDS = 60.0
 _LOOK_SECONDS = 1.0
 _POLL_SECONDS = 0.05
 _LINE_BYTES = 1 << 20
@@ -187,7 +190,8 @@ class Child:
     async def _watch(self, pid: int, ending: Awaitable[int]) -> str:
         self._set(State.STARTING, pid)
         watching = [
-            asyncio.create_task(task) for task in (self._get_ready(pid), self._kill_when_silent(), self._ask_for_life())
+            asyncio.create_task(task)
+            for task in (self._get_ready(pid), self._kill_when_silent(pid), self._ask_for_life())
         ]
         try:
             code = await ending
@@ -209,15 +213,17 @@ class Child:
                 self.beat_at = time.monotonic()
             await asyncio.sleep(_LOOK_SECONDS)
 
-    async def _kill_when_silent(self) -> None:
-        looked_at = time.monotonic()
+    async def _kill_when_silent(self, pid: int) -> None:
+        looked_at, waited, beat_at = time.monotonic(), process_times.waited_seconds(pid), self.beat_at
+        starved = 0.0  # seconds since the last message
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
-            now = time.monotonic()
+            now, before, waited = time.monotonic(), waited, process_times.waited_seconds(pid)
             if self.beat_at is not None and now - looked_at > 2 * _LOOK_SECONDS:
                 self.beat_at = now  # this process was stopped and received nothing
-            looked_at = now
-            if self.beat_at is not None and now - self.beat_at > SILENT_SECONDS:
+            starved = 0.0 if self.beat_at != beat_at else min(starved + waited - before, _STARVED_SECONDS)
+            looked_at, beat_at = now, self.beat_at
+            if self.beat_at is not None and now - self.beat_at > SILENT_SECONDS + starved:
                 self.screen.line(self.spec.name, f"sent no watchdog message for {SILENT_SECONDS:.0f} s and is killed")
                 self.kill()
                 return

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from audit_app.kernel.nudges import WorkerNudge
+from audit_app.kernel.outage import outages
 
 logger = logging.getLogger(__name__)
 
@@ -34,8 +35,8 @@ class Poller:
             while True:
                 try:
                     await work()
-                except Exception:
-                    logger.exception("cannot look for work of %s; retrying", nudge.task_name)
+                except Exception as error:
+                    outages.failed(logger, error, f"cannot look for work of {nudge.task_name}; retrying")
                 with suppress(TimeoutError):
                     async with asyncio.timeout(_POLL_SECONDS):
                         await self._nudged.wait()

@@ -1,9 +1,11 @@
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from django.db.utils import OperationalError
 from django.test import Client
 from redis.exceptions import ConnectionError as ValkeyGone
+from redis.exceptions import ResponseError
 
 from komand import health
 
@@ -43,6 +45,18 @@ def test_a_missing_part_means_not_ready_but_alive(
     assert str(error) not in ready.content.decode()
     assert client.get("/health/live").status_code == 200
     assert client.get("/health").json()["data"]["status"] == "degraded"
+
+
+def test_a_full_disk_is_blamed_and_not_valkey(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Valkey answers with an error while it cannot write its file."""
+    refusal = ResponseError("MISCONF Errors writing to the AOF file: No space left on device")
+    monkeypatch.setitem(health._PARTS, "valkey", fail_with(refusal))
+    monkeypatch.setattr(health.shutil, "disk_usage", lambda folder: SimpleNamespace(free=4096))
+    ready = client.get("/health/ready")
+    assert ready.status_code == 503
+    assert ready.json()["error"] == (
+        "Not ready: storage: full; make room on the disk of the data folder, valkey: read-only; make room on its disk"
+    )
 
 
 def test_only_reading_is_allowed(client: Client) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from komand.supervisor import processes
+from komand.supervisor import process_times, processes
 from komand.supervisor.console import Screen
 from komand.supervisor.probes import LifeMessages
 from komand.supervisor.processes import Child, Spec
@@ -86,6 +86,24 @@ async def test_a_supervisor_that_was_stopped_itself_restarts_nothing(child: Chil
     child.beat_at = clock.now
     clock.now += 0.5
     assert not await ended(child, 0.1)
+
+
+@pytest.mark.parametrize(("longest", "is_killed"), [(60.0, False), (0.1, True)])
+async def test_waiting_for_a_processor_is_not_silence_up_to_a_limit(
+    child: Child, clock: Clock, monkeypatch: pytest.MonkeyPatch, longest: float, is_killed: bool
+) -> None:
+    monkeypatch.setattr(processes, "_STARVED_SECONDS", longest)
+    monkeypatch.setattr(process_times, "waited_seconds", lambda pid: clock.now)
+    child.beat_at = clock.now
+    until = clock.now + 1.0
+    while clock.now < until and not child.restarts:
+        await asyncio.sleep(LOOK_SECONDS)
+    assert bool(child.restarts) == is_killed
+
+
+def test_the_time_without_a_processor_is_read_of_living_processes_alone() -> None:
+    assert process_times.waited_seconds(os.getpid()) >= 0
+    assert process_times.waited_seconds(2**22 + 1) == 0
 
 
 async def test_watchdog_messages_come_by_the_notify_socket(tmp_path: Path) -> None:
