@@ -17,6 +17,7 @@ from whitenoise.middleware import WhiteNoiseMiddleware
 
 from audit_app.fresh_login import FreshLoginRequired
 from audit_app.kernel import context
+from sessions_app.identity import logins
 from sessions_app.surfaces.base.cors import cors_headers
 from sessions_app.surfaces.base.pages import CONFIRM_URL, page_of_referer
 from sessions_app.surfaces.base.request_ids import request_id_from
@@ -56,6 +57,7 @@ class Actor:
         if settings.SESSION_COOKIE_NAME not in request.COOKIES or not request.user.is_authenticated:
             return self.get_response(request)
         context.actor.set(f"user:{request.user.pk}")  # RequestContext restores it, after its line in the access log
+        logins.touch(request)
         return self.get_response(request)
 
 

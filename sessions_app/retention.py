@@ -10,12 +10,13 @@ from django.utils import timezone
 from audit_app import retention
 from audit_app.kernel.ids import first_id_at
 from audit_app.retention import Expired, days_ago
-from sessions_app.models import Delivery, InboundKey, InboundMessage, Pairing, RefreshToken, SenderDay, Turn
+from sessions_app.models import Delivery, InboundKey, InboundMessage, Login, Pairing, RefreshToken, SenderDay, Turn
 
 RAW_DAYS = 7
 KEY_DAYS = 30  # longer than any platform or client repeats a message
 ROW_DAYS = 90
 TOKEN_DAYS = 7  # the access tokens of its login refer to it until they have expired too
+LOGIN_DAYS = 90
 DRAFT_MINUTES = 10
 SENDER_DAYS = 7
 
@@ -70,6 +71,10 @@ def _refresh_tokens() -> QuerySet[RefreshToken]:
     return RefreshToken.objects.filter(expires_at__lt=days_ago(TOKEN_DAYS)).order_by("expires_at")
 
 
+def _logins() -> QuerySet[Login]:
+    return Login.objects.filter(last_seen_at__lt=days_ago(LOGIN_DAYS)).order_by("last_seen_at")
+
+
 def _pairing_codes() -> QuerySet[Pairing]:
     return Pairing.objects.filter(sender_id="", expires_at__lt=days_ago(1)).order_by("pk")
 
@@ -86,6 +91,7 @@ for rule in (
     Expired("unfinished previews", f"{DRAFT_MINUTES} minutes after the run's end", _drafts),
     Expired("idempotency keys", f"{KEY_DAYS} days", _idempotency_keys, empty=("idempotency_key",)),
     Expired("refresh tokens", f"{TOKEN_DAYS} days after they expired", _refresh_tokens),
+    Expired("devices of logins", f"{LOGIN_DAYS} days after their last use", _logins),
     Expired("messages per sender and day", f"{SENDER_DAYS} days", _sender_days),
     Expired("unused pairing codes", "a day after they expired", _pairing_codes),
 ):

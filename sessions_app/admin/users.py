@@ -2,14 +2,19 @@
 
 from typing import Any
 
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.contrib.auth.admin import GroupAdmin as DjangoGroupAdmin
 from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
 from django.contrib.auth.models import Group, User
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from unfold.enums import ActionVariant
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
-from audit_app.admin_base.base import AuditedAdmin
+from audit_app.admin_base.base import AuditedAdmin, acting, get_or_404
+from audit_app.admin_base.dialogs import back_to
+from audit_app.admin_base.theme import Dialog, act
+from audit_app.kernel.safe_text import visible
+from sessions_app.identity import logins
 
 # An operator who could set these could grant themselves any permission.
 _RIGHTS = ("is_staff", "is_superuser", "groups", "user_permissions")
@@ -26,6 +31,29 @@ class UserAdmin(AuditedAdmin, DjangoUserAdmin):  # type: ignore[misc, type-arg] 
     change_password_form = AdminPasswordChangeForm
     list_display = ("username", "email", "is_active", "is_staff", "is_superuser", "last_login")
     list_filter_submit = True
+    actions_detail: Any = ("sign_out",)
+
+    def has_sign_out_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
+        return self.has_change_permission(request, User.objects.filter(pk=object_id).first() if object_id else None)
+
+    @act(
+        "Sign out everywhere",
+        path="sign-out",
+        icon="logout",
+        permissions=["sign_out"],
+        variant=ActionVariant.DANGER,
+        dialog=Dialog(
+            "Sign this user out everywhere?",
+            "All browsers and programs have to log in again. API keys stay valid.",
+            "Sign out everywhere",
+        ),
+    )
+    def sign_out(self, request: HttpRequest, form: Any, object_id: str) -> HttpResponse:
+        user = get_or_404(self, request, object_id)
+        with acting(request):
+            ended = logins.sign_out_everywhere(user)
+        messages.success(request, f"{visible(user.get_username())} is signed out. Ended sessions and tokens: {ended}.")
+        return back_to(request, "admin:auth_user_change", object_id)
 
     def get_readonly_fields(self, request: HttpRequest, obj: User | None = None) -> tuple[str, ...]:
         always = ("last_login", "date_joined")

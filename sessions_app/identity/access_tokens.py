@@ -17,14 +17,15 @@ import jwt
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import transaction
+from django.http import HttpRequest
 from django.utils import timezone
 
 from audit_app import services as audit
 from audit_app.kernel.ids import new_id
-from sessions_app.identity import signed_claims
+from sessions_app.identity import logins, signed_claims
 from sessions_app.identity.actor_names import display_name
 from sessions_app.identity.principal import Principal, Unauthenticated
-from sessions_app.models import RefreshToken
+from sessions_app.models import Login, RefreshToken
 
 _CLOCK_SKEW_SECONDS = 10
 _PREFIX = "rt_"
@@ -45,14 +46,19 @@ class TokenRefused(Unauthenticated):
     code = "token_refused"
 
 
-def open_login(user: User, *, authenticated_at: datetime | None = None) -> TokenPair:
+def open_login(
+    user: User, *, authenticated_at: datetime | None = None, request: HttpRequest | None = None
+) -> TokenPair:
     """Create a family for a user whose password was just checked. Deletes the user's expired refresh tokens.
 
-    authenticated_at: when the user proved who they are, if that was before.
+    authenticated_at: when the user proved who they are, if that was before. request: of the login, to list it.
     """
+    family = new_id()
     with transaction.atomic():
         RefreshToken.objects.filter(user=user, expires_at__lt=timezone.now()).delete()
-        return _next_pair(user, new_id(), authenticated_at or timezone.now())
+        if request is not None:
+            logins.record(family, user, request)
+        return _next_pair(user, family, authenticated_at or timezone.now())
 
 
 def rotate(refresh_token: str) -> TokenPair:
@@ -65,6 +71,7 @@ def rotate(refresh_token: str) -> TokenPair:
     with transaction.atomic():
         fresh = RefreshToken.objects.filter(pk=row.pk, used_at=None, revoked_at=None, expires_at__gt=now)
         if fresh.update(used_at=now):
+            Login.objects.filter(pk=row.family).update(last_seen_at=now)
             return _next_pair(row.user, row.family, row.authenticated_at)
     row.refresh_from_db()
     if row.used_at is not None and row.revoked_at is None:

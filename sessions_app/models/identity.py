@@ -1,4 +1,4 @@
-"""API keys of programs and refresh tokens of logins."""
+"""API keys of programs, logins and their refresh tokens."""
 
 from django.conf import settings
 from django.db import models
@@ -32,6 +32,25 @@ class ApiKey(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} (sk-user-{self.prefix}…)"
+
+
+class Login(models.Model):
+    """A login of a browser, with its session, or of a program, whose id is the family of its refresh tokens."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    session_key = models.CharField(max_length=40, null=True, unique=True, editable=False)  # noqa: DJ001 - null is unique
+    user_agent = models.CharField(max_length=200, blank=True)
+    address = models.GenericIPAddressField()
+    created_at = models.DateTimeField(auto_now_add=True)
+    last_seen_at = models.DateTimeField()
+
+    class Meta:
+        db_table = "komand_login"
+        indexes = [models.Index(fields=["last_seen_at"], name="login_last_seen")]  # retention: unused logins
+
+    def __str__(self) -> str:
+        return f"login of {self.user_id}"
 
 
 class RefreshToken(models.Model):

@@ -16,7 +16,7 @@ class Login(RestView):
         fields = self.body(LoginBody)
         user = login.log_in(request._request, fields["email"], fields["password"], fields["code"])
         login.announce(request._request, user)
-        return ok(responses.LoginOut.of(access_tokens.open_login(user), user=user))
+        return ok(responses.LoginOut.of(access_tokens.open_login(user, request=request._request), user=user))
 
 
 class Refresh(RestView):

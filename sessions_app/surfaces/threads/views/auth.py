@@ -6,6 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib.auth.models import User
+from django.http import HttpRequest
 from django.utils import timezone
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -29,7 +30,7 @@ class SignIn(ThreadsView):
         identifier = fields.get("username") or fields["email"]
         user = login.log_in(request._request, identifier, fields["password"], fields["code"])
         login.announce(request._request, user)
-        return _signed_in(user)
+        return _signed_in(user, request=request._request)
 
 
 class SignOut(ThreadsView):
@@ -68,9 +69,10 @@ class Health(ThreadsView):
         return Response({"status": "healthy", "database_ts": timezone.now().isoformat()})
 
 
-def _signed_in(user: User, authenticated_at: datetime | None = None) -> Response:
+def _signed_in(user: User, authenticated_at: datetime | None = None, *, request: HttpRequest | None = None) -> Response:
     response = Response(responses.user(user))
-    admission.set_cookie(response, access_tokens.open_login(user, authenticated_at=authenticated_at).access)
+    tokens = access_tokens.open_login(user, authenticated_at=authenticated_at, request=request)
+    admission.set_cookie(response, tokens.access)
     return response
 
 
