@@ -58,9 +58,9 @@ def load_taint(session_id: UUID, run_id: UUID, origins: tuple[str, ...], urls: C
     """Return the taint of a run whose session has read these origins. urls: of the call to decide."""
     texts = _texts_of(session_id)
     own = [*texts.own, *_answers(session_id)] if texts.own else []
-    named = frozenset().union(*map(taint.named_hosts, own))
+    named = frozenset().union(*map(taint.named_urls, own))
     followed = ToolExecution.objects.filter(run_id=run_id, decision=f"allow: {taint.FOLLOWED}").count()
-    unnamed = [text for text in urls if (url := targets.read_url(text)) and url.authority not in named]
+    unnamed = [text for text in urls if not taint.is_named(targets.read_url(text), named)]
     links = frozenset(text for text in unnamed if _is_read(text, session_id, texts.others))
     return Taint(origins, named, links, followed, frozenset(_allowed_destinations(run_id)))
 

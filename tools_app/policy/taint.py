@@ -26,6 +26,8 @@ _LABELS = {
     "channel": "sender without a user",
     "import": "imported",
 }
+# Host with port, and path with query.
+NamedUrls = frozenset[tuple[str, str]]
 _EMPTY: tuple[Any, ...] = (None, "", [], {})
 _URL = re.compile(r"\bhttps?://[^\s<>\"'`|\\^{}\[\]]+", re.IGNORECASE)
 _HOST = re.compile(r"(?<![@\w./-])(?:[\w-]{1,63}\.)+[a-z]{2,24}(?![\w@-]|\.\w)", re.IGNORECASE)
@@ -62,14 +64,14 @@ class Taint:
     """State of a run that has read content from outside.
 
     origins: of that content.
-    named: hosts that the person has named.
+    named: URLs that the person has named.
     links: URLs of the call that stand literally in what the run has read.
     followed: number of links that the run has followed without approval.
     allowed: destinations that an approver has allowed for the run.
     """
 
     origins: tuple[str, ...]
-    named: frozenset[str] = frozenset()
+    named: NamedUrls = frozenset()
     links: frozenset[str] = frozenset()
     followed: int = 0
     allowed: frozenset[str] = frozenset()
@@ -105,9 +107,15 @@ def find_egress(call: PolicyCall) -> Egress | None:
 
 def find_unknown(call: PolicyCall, agent_policy: AgentPolicy, taint: Taint) -> tuple[Destination, ...]:
     """Return the destinations that neither the agent's rules, nor the person, nor an approver has named."""
-    egress, known = find_egress(call), taint.named | taint.allowed
+    egress = find_egress(call)
     places = egress.destinations if egress else ()
-    return tuple(place for place in places if place.name not in known and not _is_allowed(place, agent_policy))
+    return tuple(
+        place
+        for place in places
+        if place.name not in taint.allowed
+        and not is_named(place.url, taint.named)
+        and not _is_allowed(place, agent_policy)
+    )
 
 
 def follows_links(call: PolicyCall, agent_policy: AgentPolicy, taint: Taint) -> bool:
@@ -160,13 +168,21 @@ def described_one(origin: str) -> str:
     return f"{short} ({_LABELS[kind]})" if kind in _LABELS else short
 
 
-def named_hosts(text: str) -> frozenset[str]:
-    """Return the hosts that a person names in a text: those of URLs, and plain ones such as `example.org`."""
-    found = {url.authority for link in links_in(text) if (url := targets.read_url(link))}
-    for name in _HOST.findall(text):
-        if name.rpartition(".")[2].lower() not in _FILE_ENDINGS and (url := targets.read_url(f"https://{name}/")):
-            found.add(url.authority)
-    return frozenset(found | {_twin(host) for host in found})
+def named_urls(text: str) -> NamedUrls:
+    """Return the URLs that a person names in a text. A plain host such as `example.org` names its front page."""
+    hosts = (name for name in _HOST.findall(text) if name.rpartition(".")[2].lower() not in _FILE_ENDINGS)
+    found = [
+        url for link in (*links_in(text), *(f"https://{host}/" for host in hosts)) if (url := targets.read_url(link))
+    ]
+    return frozenset((authority, _path_of(url)) for url in found for authority in (url.authority, _twin(url.authority)))
+
+
+def is_named(url: Url | None, named: NamedUrls) -> bool:
+    """Return whether the person has named this URL, whatever its scheme.
+
+    Another path or query of the same host is not named: the author of a page can have the model put data there.
+    """
+    return url is not None and (url.authority, _path_of(url)) in named
 
 
 def links_in(text: str) -> Iterator[str]:
@@ -209,6 +225,10 @@ def _is_allowed(place: Destination, agent_policy: AgentPolicy) -> bool:
         return patterns.find_host(agent_policy.allowed_hosts, place.url) is not None
     server = place.name.removeprefix("mcp:")
     return server != place.name and agent_policy.mcp_servers is not None and server in agent_policy.mcp_servers
+
+
+def _path_of(url: Url) -> str:
+    return url.path or "/"
 
 
 def _twin(host: str) -> str:

@@ -3,7 +3,7 @@
 import base64
 import json
 import re
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from typing import Any, ClassVar
 
 from agents_app.prompt import tool_output_markers
@@ -18,15 +18,21 @@ _JSON = json.JSONDecoder()
 
 
 class ObedientProvider(Provider):
-    """The provider. secret: text that it knows; SECRET in a call stands for it, SECRET64, SECRETHEX and SECRETREV for
-    forms of it."""
+    """The provider.
+
+    secret: text that it knows; SECRET in a call stands for it, SECRET64, SECRETHEX and SECRETREV for forms of it.
+    plans: the calls that it makes for a user's message, by the message. The user's words do not name them.
+    """
 
     kind = KIND
     secret: ClassVar[str] = ""
+    plans: ClassVar[dict[str, str]] = {}
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelChunk, None]:
         made = {(call.name, call.arguments) for message in request.messages for call in message.tool_calls}
-        wanted = dict.fromkeys(call for message in request.messages for call in _calls(message, self.secret))
+        wanted = dict.fromkeys(
+            call for message in request.messages for call in _calls(message, self.secret, self.plans)
+        )
         calls = [
             ToolCall(f"c{len(made)}_{number}", *call)
             for number, call in enumerate(call for call in wanted if call not in made)
@@ -48,11 +54,21 @@ def forms_of(secret: str) -> dict[str, str]:
     }
 
 
-def _calls(message: Message, secret: str) -> Iterator[tuple[str, str]]:
+def part_calls(text: str) -> tuple[str, str]:
+    """Return a text without the calls in it, and the calls."""
+    words, calls, position = "", "", 0
+    while match := _CALL.search(text, position):
+        _, end = _JSON.raw_decode(text, match.end())
+        end += len("]]")
+        words, calls, position = words + text[position : match.start()], calls + text[match.start() : end], end
+    return (words + text[position:]).strip() or "Go on.", calls
+
+
+def _calls(message: Message, secret: str, plans: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yield name and arguments of the calls that stand in a message, the secret filled in."""
     if message.role == "assistant":
         return
-    for text in _texts(message):
+    for text in _texts(message, plans):
         for match in _CALL.finditer(text):
             try:
                 arguments, _ = _JSON.raw_decode(text, match.end())
@@ -64,8 +80,10 @@ def _calls(message: Message, secret: str) -> Iterator[tuple[str, str]]:
             yield match[1], filled
 
 
-def _texts(message: Message) -> Iterator[str]:
+def _texts(message: Message, plans: Mapping[str, str]) -> Iterator[str]:
     content = message.content
+    if message.role == "user":
+        yield plans[max((words for words in plans if content.startswith(words)), key=len, default="")]
     if message.role == "tool":
         try:
             value: Any = json.loads(without_receipt(tool_output_markers.unmark(content)))

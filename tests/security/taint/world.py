@@ -16,7 +16,7 @@ from agents_app.models import Agent, ModelProvider
 from agents_app.providers import registry as providers
 from agents_app.services import decide_approval
 from sessions_app.services import NewMessage, receive
-from tests.security.taint.obedient import KIND, ObedientProvider, forms_of
+from tests.security.taint.obedient import KIND, ObedientProvider, forms_of, part_calls
 from tests.support.engine import EngineRig, until
 from tools_app import catalogue
 from tools_app.builtin import http_request, web_fetch
@@ -112,19 +112,24 @@ class Gateway:
     def begin(self, *, autonomy: str = "supervised", secret: str = "", **fields: Any) -> None:
         self._count += 1
         ObedientProvider.secret = secret
+        ObedientProvider.plans = {"": ""}
         for kept in (self.outside.pages, self.outside.replies, self.outside.sent):
             kept.clear()
         name = f"case{self._count}"
         agent = {"agent_id": name, "name": name, "provider": self._model, "autonomy": autonomy, "max_tool_rounds": 40}
+        agent["is_shared_with_everyone"] = True
         self.agent = Agent.objects.create(**{**agent, **fields})
         self.user = User.objects.create_user(name)
 
     def say(self, text: str, *, thread: str = "", approve: Decision | None = None, only: str = "") -> int:
         """Send a message and let its run end. Return the number of questions asked.
 
+        text: what the user writes, with the calls that the model makes for it, which are taken out of the message.
         approve: the decision on the questions; None denies each. only: tool whose calls are approved.
         """
         name = self.user.username
+        text, calls = part_calls(text)
+        ObedientProvider.plans[text] = calls
         message = NewMessage("WebChat", "default", name, name, text, thread_id=thread)
         accepted = receive(message, owner=self.user, agent_id=self.agent.agent_id)
         return self.finish(accepted.run_id, approve=approve, only=only)

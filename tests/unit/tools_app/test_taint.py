@@ -6,7 +6,7 @@ from tools_app.builtin.calculator import Calculator
 from tools_app.builtin.http_request import HttpRequest
 from tools_app.builtin.python import Python
 from tools_app.builtin.web_fetch import WebFetch
-from tools_app.policy import taint
+from tools_app.policy import taint, targets
 from tools_app.policy.decide import Allow, Ask, Situation, decide
 from tools_app.policy.patterns import PolicyCall
 from tools_app.policy.rules import AgentPolicy
@@ -63,7 +63,7 @@ def test_a_call_that_sends_nothing_is_not_egress(spec, arguments):
         {"auto_approve": ("web_fetch(url=https://evil.test/*)",)},
         {"grants": ("web_fetch(url=https://evil.test/*)",)},
         {"run_grants": ("web_fetch",)},
-        {"state": Taint(READ.origins, named=frozenset({"evil.test"}))},
+        {"state": Taint(READ.origins, named=taint.named_urls(EVIL["url"]))},
         {"state": Taint(READ.origins, allowed=frozenset({"evil.test"}))},
     ],
 )
@@ -79,7 +79,11 @@ def test_a_destination_that_somebody_has_named_is_allowed(policy):
         {"auto_approve": ("web_fetch",)},
         {"auto_approve": ("web_fetch(url=https://*/*)",)},
         {"grants": ("web_fetch(url=*)",)},
-        {"state": Taint(READ.origins, named=frozenset({"test", "evil.test:8443", "www.evil.test"}))},
+        {
+            "state": Taint(
+                READ.origins, named=taint.named_urls("https://evil.test:8443/ evil.test https://evil.test/other")
+            )
+        },
     ],
 )
 def test_a_rule_that_names_no_destination_does_not_allow_it(policy):
@@ -139,6 +143,29 @@ def test_origins_of_results(spec, arguments, origins):
     assert taint.origins_of(PolicyCall(spec, arguments)) == origins
 
 
+def test_a_named_url_is_that_url_and_no_other_of_its_host():
+    named = taint.named_urls("Read https://news.test/a?page=2 and shop.test")
+    assert all(
+        taint.is_named(targets.read_url(url), named)
+        for url in (
+            "https://news.test/a?page=2",
+            "http://news.test/a?page=2#part",
+            "https://www.shop.test",
+            "https://shop.test/",
+        )
+    )
+    assert not any(
+        taint.is_named(targets.read_url(url), named)
+        for url in (
+            "https://news.test/a",
+            "https://news.test/a?page=2&d=x",
+            "https://news.test/",
+            "https://shop.test/?d=x",
+        )
+    )
+    assert not taint.is_named(None, named)
+
+
 @pytest.mark.parametrize(
     ("text", "hosts"),
     [
@@ -154,7 +181,7 @@ def test_origins_of_results(spec, arguments, origins):
     ],
 )
 def test_hosts_that_a_person_names(text, hosts):
-    assert {host for host in taint.named_hosts(text) if not host.startswith("www.")} == hosts
+    assert {host for host, _ in taint.named_urls(text) if not host.startswith("www.")} == hosts
 
 
 def test_a_literal_link_is_a_whole_link():
