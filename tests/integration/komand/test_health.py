@@ -51,7 +51,7 @@ def test_a_full_disk_is_blamed_and_not_valkey(client: Client, monkeypatch: pytes
     """Valkey answers with an error while it cannot write its file."""
     refusal = ResponseError("MISCONF Errors writing to the AOF file: No space left on device")
     monkeypatch.setitem(health._PARTS, "valkey", fail_with(refusal))
-    monkeypatch.setattr(health.shutil, "disk_usage", lambda folder: SimpleNamespace(free=4096))
+    monkeypatch.setattr("komand.health.shutil.disk_usage", lambda folder: SimpleNamespace(free=4096))
     ready = client.get("/health/ready")
     assert ready.status_code == 503
     assert ready.json()["error"] == (
