@@ -70,13 +70,14 @@ def access_approval(user: User | AnonymousUser, approval_id: str | UUID, *, deci
     """Return an approval that the user may see: of a session of theirs, or any with the right to see or decide it.
 
     decision: the one that the user wants to make; empty to only see it. Call it outside of a transaction then.
-    Raises NotFound, and MissingRight if they may see it but not make the decision.
+    Raises NotFound (audited if there is one), and MissingRight if they may see it but not make the decision.
     """
     approval = tools.get_approval(_uuid_or_404(approval_id, "approval"))
     owner_id = selectors.find_owner_id(approval.session_id)
     if scopes.agents_of(user) is not None:
         _check_session(user, approval.session_id, "approval")
     if not permissions.may_see(user, owner_id):
+        permissions.record_hidden(user, approval.id)
         raise NotFound("There is no such approval.")
     if decision:
         permissions.check_decision(user, owner_id, decision)

@@ -82,7 +82,10 @@ class GroupAdmin(AuditedAdmin, DjangoGroupAdmin):  # type: ignore[misc]  # the t
 
 
 def _may_touch(request: HttpRequest, obj: User | None) -> bool:
-    """Return whether the operator may change the user: only a superuser may change other staff."""
+    """Return whether the operator may change the user: not other staff, nor one who may do more than they may.
+
+    Otherwise they could set that user's password, log in, and have these permissions.
+    """
     if request.user.is_superuser or obj is None or obj.pk == request.user.pk:
         return True
-    return not (obj.is_staff or obj.is_superuser)
+    return not (obj.is_staff or obj.is_superuser) and obj.get_all_permissions() <= request.user.get_all_permissions()

@@ -5,6 +5,7 @@ takes a right: to see the requests of others, to decide any, and to decide with 
 """
 
 from dataclasses import dataclass
+from uuid import UUID
 
 from django.conf import settings
 from django.contrib.auth.models import AnonymousUser, User
@@ -38,6 +39,12 @@ def sees_all(user: User | AnonymousUser) -> bool:
 def may_see(user: User | AnonymousUser, owner_id: int | None) -> bool:
     """Return whether the user may see a request. owner_id: the owner of its session, None if no local user is."""
     return _owns(user, owner_id) or sees_all(user)
+
+
+def record_hidden(user: User | AnonymousUser, approval_id: UUID) -> None:
+    """Audit that the user named a request that they may not see. They get the same answer as for none."""
+    details = {"right": VIEW_APPROVALS.permission, "approval": str(approval_id)}
+    audit.record("RightRefused", actor=f"user:{user.pk}" if user.pk else "", details=details)
 
 
 def allowed_decisions(user: User | AnonymousUser, owner_id: int | None) -> tuple[Decision, ...]:
