@@ -28,6 +28,7 @@ from sessions_app.surfaces.signalr import connections
 from sessions_app.surfaces.signalr.connections import Connection
 from sessions_app.surfaces.signalr.hub import PING_SECONDS, Hub
 
+POSITIONS = "positions"  # a parameter of the hub's URL, which clients keep in all their requests
 _NAMES = ("WebSockets", "ServerSentEvents", "LongPolling")
 _TRANSPORTS = [{"transport": name, "transferFormats": ["Text"]} for name in _NAMES]
 _SILENT_SECONDS = 4 * PING_SECONDS  # without a ping, after which a client is considered gone
@@ -52,6 +53,7 @@ class Negotiate(_HubRequest):
 
     async def respond(self, body: bytes) -> None:
         connection = connections.negotiate(self.principal)
+        connection.hub.has_positions = _asks_for_positions(self.request.GET.get(POSITIONS, ""))
         version = 1 if self.request.GET.get("negotiateVersion", "0") != "0" else 0
         # Clients of version 0 send `connectionId` as the `id` of later requests.
         connection_id = connection.connection_id if version else connection.token
@@ -149,8 +151,10 @@ class HubSocket(AsyncWebsocketConsumer):
     async def connect(self) -> None:
         try:
             principal = await in_db(_principal_of, self.scope)
-            token = parse_qs(self.scope["query_string"].decode("latin-1")).get("id", [""])[0]
+            query = parse_qs(self.scope["query_string"].decode("latin-1"))
+            token = query.get("id", [""])[0]
             connection = connections.claim(token, principal) if token else Connection(principal)
+            connection.hub.has_positions = _asks_for_positions(query.get(POSITIONS, [""])[0])
         except (AppError, UnicodeDecodeError):
             await self.close()  # before `accept`: the client receives 403
             return
@@ -199,6 +203,10 @@ async def _close_when_refused(hub: Hub, check: Callable[[], None]) -> None:
     """Close the hub when the client loses its access. The error is in the answer to its next negotiation."""
     await until_refused(check)
     hub.closed.set()
+
+
+def _asks_for_positions(value: str) -> bool:
+    return value in ("true", "1")
 
 
 def _principal_of(scope: Mapping[str, Any]) -> Principal:

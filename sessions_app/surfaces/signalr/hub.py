@@ -41,7 +41,10 @@ class Hub:
 
     closed: set when the transport has to end the connection.
     send: writes one frame. A transport may replace it.
+    has_positions: whether typing and tokens carry their position, which the client asks for by `positions=true`.
     """
+
+    has_positions = False
 
     def __init__(self, principal: Principal, send: Send) -> None:
         self.closed = asyncio.Event()
@@ -93,10 +96,17 @@ class Hub:
             case protocol.STREAM_INVOCATION:
                 self._start(record, self._stream(record))
             case protocol.CANCEL_INVOCATION:
-                if task := self._calls.get(str(record.get("invocationId"))):
-                    task.cancel()
+                await self._cancel_call(str(record.get("invocationId")))
             case protocol.CLOSE:
                 self.closed.set()
+
+    async def _cancel_call(self, invocation_id: str) -> None:
+        """Cancel a call and complete it after its last item, as the protocol requires."""
+        if task := self._calls.get(invocation_id):
+            task.cancel()
+            await asyncio.wait({task})  # until a database call that has begun is finished
+            if task.cancelled():
+                await self._send(protocol.completion(invocation_id))
 
     def _start(self, record: Record, work: Coroutine[Any, Any, None]) -> None:
         if len(self._calls) + len(self._non_blocking) >= _MOST_CALLS:
@@ -167,7 +177,7 @@ class Hub:
 
     async def _stream_run(self, invocation_id: str, subscription: HubSubscription) -> None:
         """Send the items up to the end of the run. A viewer that overflows is reopened at the client's position."""
-        projection, cursor = _projection_of(subscription), subscription.cursor
+        projection, cursor = self._projection_of(subscription), subscription.cursor
         while True:
             async with Viewer(subscription.session_id, cursor) as viewer:
                 async for events in viewer.frames():
@@ -198,7 +208,7 @@ class Hub:
         self._subscriptions[subscription.session_id] = asyncio.create_task(self._follow(subscription))
 
     async def _follow(self, subscription: HubSubscription) -> None:
-        projection = _projection_of(subscription)
+        projection = self._projection_of(subscription)
         recall = projection.recall if subscription.is_resumed else None
         try:
             async with Viewer(subscription.session_id, subscription.cursor, recall=recall) as viewer:
@@ -232,9 +242,9 @@ class Hub:
     async def _send(self, *records: Record) -> None:
         await self.send(protocol.frame(*records))
 
-
-def _projection_of(subscription: HubSubscription) -> HubProjection:
-    return HubProjection(subscription.key, subscription.agent_id, subscription.allowed_decisions)
+    def _projection_of(self, subscription: HubSubscription) -> HubProjection:
+        allowed, has_positions = subscription.allowed_decisions, self.has_positions
+        return HubProjection(subscription.key, subscription.agent_id, allowed, has_positions=has_positions)
 
 
 @dataclass(frozen=True)

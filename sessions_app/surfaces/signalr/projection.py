@@ -1,7 +1,8 @@
 """Projection of a session's events to invocations of the client's handlers.
 
-`AgentTyping`, `ReceiveToken` and `ReceiveMessage` have the arguments of the original hub, and one more with the
-session, the message and the id from which to resume; the other handlers are extensions of this server.
+`AgentTyping`, `ReceiveToken` and `ReceiveMessage` have the arguments of the original hub, as some clients bind handlers
+by their number. Clients that ask for positions get one more, with the session, the message and the id from which to
+resume. The other handlers are extensions of this server.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -36,10 +37,19 @@ class HubProjection:
 
     agent_id: the session's agent, for runs whose start was not seen.
     allowed_decisions: decisions on approval requests that the caller may make.
+    has_positions: whether the client asked for positions.
     """
 
-    def __init__(self, session_key: str, agent_id: str, allowed_decisions: Collection[Decision] = ()) -> None:
+    def __init__(
+        self,
+        session_key: str,
+        agent_id: str,
+        allowed_decisions: Collection[Decision] = (),
+        *,
+        has_positions: bool = False,
+    ) -> None:
         self._session_key = session_key
+        self._has_positions = has_positions
         self._allowed_decisions = allowed_decisions
         self._agents: dict[UUID, str] = {}
         self._agent_id = agent_id
@@ -66,11 +76,13 @@ class HubProjection:
             self._agents[event.run_id] = event.payload["agent_id"]
         agent_id, at = self._agents.get(event.run_id, self._agent_id), self._at(event)
         if event.type == RUN_STARTED.name:
-            return [("AgentTyping", [agent_id, True, at])]
+            return [("AgentTyping", [agent_id, True, *self._position(event)])]
         if event.type in RUN_ENDS:
-            return [("ReceiveToken", [agent_id, None, True, at])]
+            return [("ReceiveToken", [agent_id, None, True, *self._position(event)])]
         piece = self._piece(event, event.run_id, event.step) if event.step is not None else ""
-        calls: list[Call] = [("ReceiveToken", [agent_id, piece, False, at])] if piece else []
+        calls: list[Call] = []
+        if piece:
+            calls.append(("ReceiveToken", [agent_id, piece, False, *self._position(event)]))
         if target := _TARGETS.get(event.type):
             calls.append((target, [agent_id, {**self._fields(event.payload), **at}]))
         return calls
@@ -86,7 +98,7 @@ class HubProjection:
         if event.type != RUN_COMPLETED.name:
             end = RUN_COMPLETED.payload(event)
             calls.append(("RunFailed", [agent_id, {"code": end["code"], "message": end["message"], **at}]))
-        return [*calls, ("AgentTyping", [agent_id, False, at])]
+        return [*calls, ("AgentTyping", [agent_id, False, *self._position(event)])]
 
     def _piece(self, event: SessionEvent, run_id: UUID, step: int) -> str:
         """Return the text that an event adds, often empty."""
@@ -106,6 +118,9 @@ class HubProjection:
         if "choices" in fields:
             fields["choices"] = [choice for choice in fields["choices"] if choice in self._allowed_decisions]
         return fields
+
+    def _position(self, event: SessionEvent) -> list[dict[str, Any]]:
+        return [self._at(event)] if self._has_positions else []
 
     def _at(self, event: SessionEvent) -> dict[str, Any]:
         return {"sessionId": self._session_key, "messageId": str(event.run_id), "eventId": event.cursor}

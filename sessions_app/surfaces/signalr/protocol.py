@@ -39,7 +39,7 @@ def handshake_error(request: Record) -> str:
     """Return the reason to refuse a HandshakeRequest, or an empty text."""
     if request.get("protocol") != "json":
         return f"The protocol {request.get('protocol')!r} is not supported. Use json."
-    if request.get("version") not in (1, 2):
+    if request.get("version") not in (0, 1, 2):  # some clients send 0 and mean 1
         return f"Version {request.get('version')!r} of the protocol is not supported. Use 1."
     return ""
 

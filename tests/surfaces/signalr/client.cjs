@@ -13,7 +13,7 @@ const names = [
 
 function connect(seen) {
   const connection = new signalr.HubConnectionBuilder()
-    .withUrl(request.url, {
+    .withUrl(request.positions ? `${request.url}?positions=true` : request.url, {
       transport: transports[request.transport || "websockets"],
       accessTokenFactory: () => request.token,
       skipNegotiation: Boolean(request.skipNegotiation),

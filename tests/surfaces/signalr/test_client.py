@@ -54,7 +54,8 @@ def test_an_answer_comes_token_by_token_over_each_transport(run: Run, transport:
     assert message["text"] == message["content"] == tokens(found["seen"]).strip()
     assert message["messageId"] == found["sent"]["messageId"] and message["agentId"] == "default"
     last = [arguments for name, arguments in found["seen"] if name == "ReceiveToken"][-1]
-    assert last[:3] == ["default", None, True]
+    assert last == ["default", None, True]
+    assert {len(arguments) for name, arguments in found["seen"] if name == "AgentTyping"} == {2}
 
 
 def test_a_client_may_skip_negotiation(run: Run) -> None:
@@ -73,7 +74,8 @@ def test_tool_calls_are_shown(run: Run) -> None:
 def test_an_interrupted_answer_is_resumed_without_gaps_or_duplicates(
     run: Run, model_server: ModelServer, transport: str
 ) -> None:
-    found = run("resume", transport=transport, text="[[tokens=40 rate=100 hold=20]]", meanwhile=model_server.go_on)
+    text = "[[tokens=40 rate=100 hold=20]]"
+    found = run("resume", transport=transport, positions=True, text=text, meanwhile=model_server.go_on)
     (message,) = next(arguments for name, arguments in found["then"] if name == "ReceiveMessage")
     first = "".join(arguments[1] or "" for name, arguments in found["first"] if name == "ReceiveToken")
     assert message["text"].startswith(first[:20])

@@ -75,14 +75,28 @@ def test_the_calls_of_an_answer_have_the_order_of_the_original_hub() -> None:
     calls += projection.calls(end)
     calls += projection.end(RUN, end, message_of(CHAT, RUN, "Hello", timestamp="now", state="complete"))
     assert [(name, arguments[1:3]) for name, arguments in calls if name != "ReceiveMessage"] == [
-        ("AgentTyping", [True, {"sessionId": KEY, "messageId": str(RUN), "eventId": "3.1-2"}]),
+        ("AgentTyping", [True]),
         ("ReceiveToken", ["Hel", False]),
         ("ReceiveToken", ["lo", False]),
         ("ReceiveToken", [None, True]),
-        ("AgentTyping", [False, {"sessionId": KEY, "messageId": str(RUN), "eventId": "3.1-2"}]),
+        ("AgentTyping", [False]),
     ]
     (message,) = next(arguments for name, arguments in calls if name == "ReceiveMessage")
     assert message["agentId"] == "writer" and message["text"] == message["content"] == "Hello"
+
+
+@pytest.mark.parametrize(("has_positions", "more"), [(False, 0), (True, 1)])
+def test_handlers_get_exactly_the_arguments_of_the_original_hub(has_positions: bool, more: int) -> None:
+    projection = HubProjection(KEY, "default", has_positions=has_positions)
+    end = event("run.failed", code="x", message="y", usage={})
+    calls = [
+        *projection.calls(event("run.started", agent_id="writer", fence=1)),
+        *projection.calls(event("text.delta", 0, offset=0, text="Hel")),
+        *projection.calls(end),
+        *projection.end(RUN, end, message_of(CHAT, RUN, "Hel", timestamp="now", state="partial")),
+    ]
+    found = {(name, len(arguments)) for name, arguments in calls}
+    assert found == {("AgentTyping", 2 + more), ("ReceiveToken", 3 + more), ("ReceiveMessage", 1), ("RunFailed", 2)}
 
 
 def test_an_approval_request_offers_the_allowed_decisions() -> None:

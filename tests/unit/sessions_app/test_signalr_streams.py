@@ -1,5 +1,6 @@
 """`StreamMessage` streams to the end of the run at any speed of the client, or ends with an error."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from typing import Any
@@ -91,3 +92,31 @@ async def test_wrong_arguments_are_an_error(sent: list[dict[str, Any]], argument
     await stream(sent, *arguments)
     [record] = sent
     assert "takes (agentId, content" in record["error"]
+
+
+async def test_a_cancelled_stream_is_completed_after_its_last_item(
+    sent: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown, forever = asyncio.Event(), asyncio.Event()
+
+    async def send(frame: str) -> None:
+        sent.extend(json.loads(record) for record in frame.split(protocol.END) if record)
+        if sent[-1].get("type") == protocol.STREAM_ITEM:
+            shown.set()
+
+    async def frames(self: FakeViewer) -> AsyncIterator[list[SessionEvent]]:
+        yield self._events
+        await forever.wait()
+
+    monkeypatch.setattr(FakeViewer, "frames", frames)
+    PARTS[:] = [([seen("text.delta", "4.1-2", offset=0, text="Hel")], False)]
+    hub = Hub(AnyPrincipal(), send)  # type: ignore[arg-type]
+    await hub.receive(protocol.frame({"protocol": "json", "version": 0}))
+    call = {"type": 4, "invocationId": "1", "target": "StreamMessage", "arguments": ["default", "Hi"]}
+    async with asyncio.timeout(20):
+        await hub.receive(protocol.frame(call))
+        await shown.wait()
+        await hub.receive(protocol.frame({"type": 5, "invocationId": "1"}, {"type": 5, "invocationId": "2"}))
+    assert sent[0] == {} and [record["type"] for record in sent[1:]] == [protocol.STREAM_ITEM, protocol.COMPLETION]
+    assert sent[-1] == {"type": protocol.COMPLETION, "invocationId": "1", "result": None}
+    await hub.end()
