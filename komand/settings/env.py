@@ -74,6 +74,14 @@ def listing(name: str, default: str = "") -> list[str]:
     return [item.strip() for item in os.environ.get(name, default).split(",") if item.strip()]
 
 
+def pairs(name: str) -> list[tuple[str, str]]:
+    """Return pairs written as `left=right,left=right`. Spaces around each side do not count."""
+    found = [item.partition("=") for item in listing(name)]
+    if any(not (left.strip() and right.strip()) for left, _, right in found):
+        raise BadSetting(name, "must read like operators=Operator,admins=Administrator")
+    return [(left.strip(), right.strip()) for left, _, right in found]
+
+
 def rate(name: str, default: str) -> tuple[int, int]:
     """Return a rate written as `100/60`: requests and seconds."""
     raw = os.environ.get(name) or default

@@ -1,6 +1,7 @@
 """Settings of the web process and of management commands: pages, admin, REST, login."""
 
 from datetime import timedelta
+from importlib.util import find_spec
 from urllib.parse import urlsplit
 
 from csp.constants import NONE, SELF
@@ -140,6 +141,28 @@ AUTH_PASSWORD_VALIDATORS = [
 LOGIN_URL = "/login"
 LOGIN_REDIRECT_URL = "/"
 LOGOUT_REDIRECT_URL = "/login"
+# Login by an OpenID Connect provider, if its issuer is set.
+KOMAND_OIDC_ISSUER = env.text("KOMAND_OIDC_ISSUER").rstrip("/")
+KOMAND_OIDC_CLIENT_ID = env.text("KOMAND_OIDC_CLIENT_ID")
+KOMAND_OIDC_CLIENT_SECRET = env.text("KOMAND_OIDC_CLIENT_SECRET")
+KOMAND_OIDC_NAME = env.text("KOMAND_OIDC_NAME", "your organization")
+KOMAND_OIDC_SCOPES = env.text("KOMAND_OIDC_SCOPES", "openid email profile")
+KOMAND_OIDC_GROUPS_CLAIM = env.text("KOMAND_OIDC_GROUPS_CLAIM", "groups")
+KOMAND_OIDC_ROLES = env.pairs("KOMAND_OIDC_ROLES")
+KOMAND_OIDC_STAFF_GROUPS = env.listing("KOMAND_OIDC_STAFF_GROUPS")
+KOMAND_OIDC_ALLOWED_GROUPS = env.listing("KOMAND_OIDC_ALLOWED_GROUPS")
+KOMAND_OIDC_MATCH_EMAIL = env.flag("KOMAND_OIDC_MATCH_EMAIL")
+KOMAND_OIDC_HOURS = env.integer("KOMAND_OIDC_HOURS", 12, least=1)
+if KOMAND_OIDC_ISSUER:
+    _issuer = urlsplit(KOMAND_OIDC_ISSUER)
+    if _issuer.scheme != "https" and _issuer.hostname not in ("localhost", "127.0.0.1", "::1"):
+        raise env.BadSetting("KOMAND_OIDC_ISSUER", f"must begin with https://, not {KOMAND_OIDC_ISSUER!r}")
+    if not KOMAND_OIDC_CLIENT_ID:
+        raise env.BadSetting("KOMAND_OIDC_CLIENT_ID", "must be set if KOMAND_OIDC_ISSUER is")
+    if find_spec("authlib") is None:
+        raise env.BadSetting("KOMAND_OIDC_ISSUER", "needs more packages: pip install 'komand[oidc]'")
+    # A browser checks where the answer to a form, here the logout, redirects to.
+    CONTENT_SECURITY_POLICY["DIRECTIVES"]["form-action"].append(f"{_issuer.scheme}://{_issuer.netloc}")
 # TOTP: whether staff may, or must, have it. `off` asks nobody.
 KOMAND_STAFF_SECOND_FACTOR = env.choice("KOMAND_STAFF_SECOND_FACTOR", "optional", ("off", "optional", "required"))
 # Ten wrong passwords from one address lock it for five minutes. Not by user name: anyone could lock out anyone.

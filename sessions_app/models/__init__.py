@@ -10,7 +10,7 @@ from sessions_app.models.channels import (
     Pairing,
     SenderDay,
 )
-from sessions_app.models.identity import ApiKey, Login, RecoveryCode, RefreshToken, SecondFactor
+from sessions_app.models.identity import ApiKey, ExternalIdentity, Login, RecoveryCode, RefreshToken, SecondFactor
 from sessions_app.models.sessions import Session, Turn
 from sessions_app.models.threads import Feedback, MessageExtras
 
@@ -20,6 +20,7 @@ __all__ = [
     "Attachment",
     "ChannelAccount",
     "Delivery",
+    "ExternalIdentity",
     "Feedback",
     "InboundKey",
     "InboundMessage",

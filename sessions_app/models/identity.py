@@ -110,3 +110,19 @@ class RecoveryCode(models.Model):
 
     def __str__(self) -> str:
         return f"recovery code of {self.user_id}"
+
+
+class ExternalIdentity(models.Model):
+    """A user's account at an OpenID Connect provider. The subject is the provider's id of it, which never changes."""
+
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    issuer = models.CharField(max_length=300)
+    subject = models.CharField(max_length=255)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        db_table = "komand_external_identity"
+        constraints = [models.UniqueConstraint(fields=["issuer", "subject"], name="external_identity")]
+
+    def __str__(self) -> str:
+        return f"{self.subject} at {self.issuer}"

@@ -8,7 +8,7 @@ from django.conf import settings
 
 from tests.architecture.source import ROOT, Module, modules
 
-READERS = {"text", "integer", "flag", "listing", "choice", "rate", "secret_file", "days"}
+READERS = {"text", "integer", "flag", "listing", "choice", "rate", "secret_file", "days", "pairs"}
 
 
 def names_read(module: Module) -> Iterator[str]:

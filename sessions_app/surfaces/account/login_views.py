@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from django.conf import settings
 from django.contrib.auth import login as remember
 from django.contrib.auth import logout as forget
 from django.contrib.auth.models import User
@@ -21,6 +22,7 @@ from sessions_app.surfaces.account import pending_login
 from sessions_app.surfaces.base.http_errors import http_error_of
 from sessions_app.surfaces.base.pages import PageRequest, page
 
+ID_TOKEN = "oidc_id_token"  # noqa: S105 - a key of the session: the token of a provider's login, needed to end it
 _BACKEND = "django.contrib.auth.backends.ModelBackend"
 
 
@@ -96,7 +98,7 @@ def confirm(request: PageRequest) -> HttpResponse:
     """Let a logged-in user prove again who they are, before an action that takes a fresh login."""
     target = safe_target(request)
     has_code, has_password = second_factor.is_asked(request.user), request.user.has_usable_password()
-    shown = {"next": target, "has_code": has_code, "has_password": has_password}
+    shown = {"next": target, "has_code": has_code, "has_password": has_password, "provider": provider_name()}
     if request.method == "GET":
         return render(request, "account/confirm.html", shown)
     try:
@@ -116,8 +118,18 @@ def confirm(request: PageRequest) -> HttpResponse:
 
 @require_POST
 def logout(request: HttpRequest) -> HttpResponse:
+    """End the browser session; a provider's login goes on to end there, too."""
+    id_token = request.session.get(ID_TOKEN)
     forget(request)
-    return HttpResponseRedirect("/login")
+    if not (id_token and settings.KOMAND_OIDC_ISSUER):
+        return HttpResponseRedirect("/login")
+    request.session[ID_TOKEN] = id_token
+    return HttpResponseRedirect("/login/oidc/logout")
+
+
+def refused(request: HttpRequest, target: str, error: AppError) -> HttpResponse:
+    """Return the login form with the error of a provider's login."""
+    return _login_form(request, target, error.message, http_error_of(error).status)
 
 
 def complete(request: HttpRequest, user: User, target: str, **details: str) -> HttpResponse:
@@ -136,7 +148,13 @@ def safe_target(request: HttpRequest) -> str:
 
 def _login_form(request: HttpRequest, target: str, problem: str = "", status: int = 200) -> HttpResponse:
     given = request.POST.get("username", "")
-    return render(request, "account/login.html", {"next": target, "problem": problem, "username": given}, status=status)
+    shown = {"next": target, "problem": problem, "username": given, "provider": provider_name()}
+    return render(request, "account/login.html", shown, status=status)
+
+
+def provider_name() -> str:
+    """Return the name of the OpenID Connect provider, "" if there is none."""
+    return settings.KOMAND_OIDC_NAME if settings.KOMAND_OIDC_ISSUER else ""
 
 
 def _again(request: HttpRequest, template: str, shown: dict[str, Any], error: AppError) -> HttpResponse:

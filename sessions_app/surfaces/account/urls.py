@@ -1,14 +1,16 @@
 """The routes of the login and of the account pages."""
 
-from django.urls import URLPattern, path
+from django.conf import settings
+from django.urls import URLPattern, URLResolver, include, path
 
 from sessions_app.surfaces.account import account_views, login_views
 
-urlpatterns: list[URLPattern] = [
+urlpatterns: list[URLPattern | URLResolver] = [
     path("login", login_views.login, name="login"),
     path("login/code", login_views.code, name="login-code"),
     path("login/enrol", login_views.enrol, name="login-enrol"),
     path("login/confirm", login_views.confirm, name="login-confirm"),
+    *([path("login/oidc", include("sessions_app.surfaces.account.oidc_urls"))] if settings.KOMAND_OIDC_ISSUER else []),
     path("logout", login_views.logout, name="logout"),
     path("account", account_views.account, name="account"),
     path("account/second-factor", account_views.add_second_factor, name="account-second-factor"),
