@@ -73,8 +73,8 @@ def _new(claims: Mapping[str, Any]) -> User:
     address = _verified_address(claims)
     taken = User.objects.filter(Q(email__iexact=address) | Q(username__iexact=address)).exists()
     user = User(username=_free_name(claims), email="" if taken else address)
-    user.first_name = str(claims.get("given_name") or "")[:150]
-    user.last_name = str(claims.get("family_name") or "")[:150]
+    user.first_name = str(claims.get("given_name") or claims.get("name") or "")[:150]
+    user.last_name = str(claims.get("given_name") and claims.get("family_name") or "")[:150]
     user.set_unusable_password()
     user.save()
     _bind(user, claims, "ExternalUserCreated")
