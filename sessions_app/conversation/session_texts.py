@@ -28,11 +28,12 @@ class StoredSessionTexts:
         turns = Turn.objects.filter(session_id=session_id, role="user").order_by("-ordinal", "-part")
         rows = list(turns.values_list("content", "attached", "tool_call_ids")[:_NEWEST_TURNS])
         attached = [text for _, text, _ in rows if text]
-        # An answer to a question may be an option, which is a text of the model.
-        own = [content for content, _, answered in rows if answered is None]
+        own = tuple(content for content, _, ids in rows if ids is None)
         if _foreign_channel(session_id):
             return SessionTexts(others=(*own, *attached))
-        return SessionTexts(tuple(own), tuple(attached))
+        # The policy reads answers itself: those that are options are texts of the model.
+        answered = tuple(execution_id for _, _, ids in rows for execution_id in ids or ())
+        return SessionTexts(own, tuple(attached), answered)
 
 
 def _foreign_channel(session_id: UUID) -> str:

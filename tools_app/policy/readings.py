@@ -9,22 +9,28 @@ from uuid import UUID
 from django.db.models import Q, QuerySet
 
 from tools_app import catalogue
-from tools_app.models import UNKNOWN_ORIGINS, Approval, ToolExecution
+from tools_app.models import UNKNOWN_ORIGINS, ToolExecution
 from tools_app.policy import taint, targets
 from tools_app.policy.patterns import PolicyCall
-from tools_app.policy.taint import Egress, Taint
+from tools_app.policy.taint import Taint
+from tools_app.policy.targets import Url
 from tools_app.registry import tools
-from tools_app.types import Decision, HumanTool, Reads
+from tools_app.types import Decision, Reads, TargetKind
 
 _NEWEST = 200  # executions that are searched for a link
 
 
 @dataclass(frozen=True)
 class SessionTexts:
-    """Texts of a session's messages. own: those that users here have written; others: the other ones."""
+    """Texts of a session's messages.
+
+    own: those that users here have written; others: the other ones.
+    answered: ids of the executions that users here have answered.
+    """
 
     own: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
+    answered: tuple[str, ...] = ()
 
 
 class SessionReader(Protocol):
@@ -57,7 +63,7 @@ def list_origins(session_id: UUID) -> tuple[str, ...]:
 def load_taint(session_id: UUID, run_id: UUID, origins: tuple[str, ...], urls: Collection[str]) -> Taint:
     """Return the taint of a run whose session has read these origins. urls: of the call to decide."""
     texts = _texts_of(session_id)
-    own = [*texts.own, *_answers(session_id)] if texts.own else []
+    own = [*texts.own, *_own_answers(texts.answered)]
     named = frozenset().union(*map(taint.named_urls, own))
     followed = ToolExecution.objects.filter(run_id=run_id, decision=f"allow: {taint.FOLLOWED}").count()
     unnamed = [text for text in urls if not taint.is_named(targets.read_url(text), named)]
@@ -87,12 +93,11 @@ def _texts_of(session_id: UUID) -> SessionTexts:
     return next((reader.texts(session_id) for reader in _registered), SessionTexts())
 
 
-def _answers(session_id: UUID) -> Iterator[str]:
+def _own_answers(execution_ids: Collection[str]) -> Iterator[str]:
     """Yield the answers to questions in the users' own words. An option is a text of the model."""
-    questions = [tool.spec.name for tool in tools if isinstance(tool, HumanTool)]
-    rows = ToolExecution.objects.filter(session_id=session_id, tool__in=questions, output__isnull=False)
+    rows = ToolExecution.objects.filter(pk__in=execution_ids) if execution_ids else ToolExecution.objects.none()
     for output in rows.values_list("output", flat=True):
-        value = json.loads(output or "null")
+        value = _value(output)
         if isinstance(value, dict) and value.get("is_option") is False:
             yield str(value.get("answer"))
 
@@ -112,20 +117,23 @@ def _is_read(link: str, session_id: UUID, texts: Iterable[str]) -> bool:
 
 
 def _is_carried_out(link: str, session_id: UUID) -> bool:
-    """Return whether an earlier call contains the link, other than as the URL that it follows."""
-    rows = ToolExecution.objects.filter(session_id=session_id).order_by("-id")
-    without_scheme = link.partition("://")[2]
-    for row in rows.only("tool", "agent_id", "arguments")[:_NEWEST]:
-        if any(without_scheme in targets.decoded(text) for text in targets.texts_in(row.arguments)):
-            egress = _egress_of(row)
-            if egress is None or not egress.is_bare or egress.urls != (link,):
+    """Return whether an earlier call has sent the link to another place, which may have sent it back."""
+    without_scheme, url = link.partition("://")[2], targets.read_url(link)
+    for row in _read(session_id).order_by("-id")[:_NEWEST]:
+        for name, value in row.arguments.items():
+            sent = targets.texts_in(value)
+            if any(without_scheme in targets.decoded(text) for text in sent) and not _goes_to(url, row, name):
                 return True
     return False
 
 
-def _egress_of(row: ToolExecution) -> Egress | None:
+def _goes_to(url: Url | None, row: ToolExecution, argument: str) -> bool:
+    """Return whether the argument is the URL that the call went to, on the same host."""
     tool = catalogue.find_tool(row.tool, row.agent_id)
-    return taint.find_egress(PolicyCall(tool.spec, row.arguments)) if tool else None
+    if url is None or tool is None or targets.targets_of(tool.spec).get(argument) is not TargetKind.URL:
+        return False
+    to = targets.read_url(str(row.arguments[argument]))
+    return to is not None and to.authority == url.authority
 
 
 def _value(output: str | None) -> object:
@@ -137,7 +145,7 @@ def _value(output: str | None) -> object:
 
 def _allowed_destinations(run_id: UUID) -> Iterator[str]:
     """Yield the places to which an approver has allowed calls for the rest of the run."""
-    rows = Approval.objects.select_related("execution").filter(run_id=run_id, decision=Decision.ALLOW_RUN)
-    for row in rows:
-        egress = _egress_of(row.execution)
+    for row in ToolExecution.objects.filter(run_id=run_id, approval__decision=Decision.ALLOW_RUN.value):
+        tool = catalogue.find_tool(row.tool, row.agent_id)
+        egress = taint.find_egress(PolicyCall(tool.spec, row.arguments)) if tool else None
         yield from (place.name for place in egress.destinations) if egress else ()

@@ -88,13 +88,13 @@ def make_tool() -> Iterator[Callable[..., Act]]:
 def plan():
     """Return a function that plans calls for one step, as the engine does, and returns their views."""
 
-    def plan_calls(*calls, policy=None, run_id=None, step=0, emit=True, **options):
+    def plan_calls(*calls, policy=None, run_id=None, session_id=None, step=0, emit=True, **options):
         with transaction.atomic():
             planned = services.plan_executions(
                 [ToolCall(f"call_{index}", name, arguments) for index, (name, arguments) in enumerate(calls)],
                 services.StepContext(
                     run_id=run_id or uuid4(),
-                    session_id=uuid4(),
+                    session_id=session_id or uuid4(),
                     session_key="WebChat:web:7",
                     agent_id="default",
                     actor="user:7",

