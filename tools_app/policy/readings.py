@@ -12,7 +12,7 @@ from tools_app import catalogue
 from tools_app.models import UNKNOWN_ORIGINS, ToolExecution
 from tools_app.policy import taint, targets
 from tools_app.policy.patterns import PolicyCall
-from tools_app.policy.taint import Taint
+from tools_app.policy.taint import Egress, Taint
 from tools_app.policy.targets import Url
 from tools_app.registry import tools
 from tools_app.types import Decision, Reads, TargetKind
@@ -66,8 +66,7 @@ def load_taint(session_id: UUID, run_id: UUID, origins: tuple[str, ...], urls: C
     own = [*texts.own, *_own_answers(texts.answered)]
     named = frozenset().union(*map(taint.named_urls, own))
     followed = ToolExecution.objects.filter(run_id=run_id, decision=f"allow: {taint.FOLLOWED}").count()
-    unnamed = [text for text in urls if not taint.is_named(targets.read_url(text), named)]
-    links = frozenset(text for text in unnamed if _is_read(text, session_id, texts.others))
+    links = frozenset(text for text in set(urls) - named if _is_read(text, session_id, texts.others))
     return Taint(origins, named, links, followed, frozenset(_allowed_destinations(run_id)))
 
 
@@ -103,8 +102,14 @@ def _own_answers(execution_ids: Collection[str]) -> Iterator[str]:
 
 
 def _is_read(link: str, session_id: UUID, texts: Iterable[str]) -> bool:
-    """Return whether a link stands in what others wrote, and no earlier call has carried it out to be sent back."""
-    if _is_carried_out(link, session_id):
+    """Return whether a call has sent just this link before, or it stands in what others wrote.
+
+    Others did not write what an earlier call has carried out to them.
+    """
+    calls = list(_read(session_id).order_by("-id")[:_NEWEST])
+    if any((egress := _egress_of(row)) and egress.is_bare and egress.urls == (link,) for row in calls):
+        return True
+    if _is_carried_out(link, calls):
         return False
     if any(link in taint.links_in(text) for text in texts):
         return True
@@ -116,10 +121,10 @@ def _is_read(link: str, session_id: UUID, texts: Iterable[str]) -> bool:
     return False
 
 
-def _is_carried_out(link: str, session_id: UUID) -> bool:
+def _is_carried_out(link: str, calls: Iterable[ToolExecution]) -> bool:
     """Return whether an earlier call has sent the link to another place, which may have sent it back."""
     without_scheme, url = link.partition("://")[2], targets.read_url(link)
-    for row in _read(session_id).order_by("-id")[:_NEWEST]:
+    for row in calls:
         for name, value in row.arguments.items():
             sent = targets.texts_in(value)
             if any(without_scheme in targets.decoded(text) for text in sent) and not _goes_to(url, row, name):
@@ -146,6 +151,10 @@ def _value(output: str | None) -> object:
 def _allowed_destinations(run_id: UUID) -> Iterator[str]:
     """Yield the places to which an approver has allowed calls for the rest of the run."""
     for row in ToolExecution.objects.filter(run_id=run_id, approval__decision=Decision.ALLOW_RUN.value):
-        tool = catalogue.find_tool(row.tool, row.agent_id)
-        egress = taint.find_egress(PolicyCall(tool.spec, row.arguments)) if tool else None
+        egress = _egress_of(row)
         yield from (place.name for place in egress.destinations) if egress else ()
+
+
+def _egress_of(row: ToolExecution) -> Egress | None:
+    tool = catalogue.find_tool(row.tool, row.agent_id)
+    return taint.find_egress(PolicyCall(tool.spec, row.arguments)) if tool else None

@@ -26,8 +26,7 @@ _LABELS = {
     "channel": "sender without a user",
     "import": "imported",
 }
-# Host with port, and path with query.
-NamedUrls = frozenset[tuple[str, str]]
+_SCHEMES = ("http", "https")
 _EMPTY: tuple[Any, ...] = (None, "", [], {})
 _URL = re.compile(r"\bhttps?://[^\s<>\"'`|\\^{}\[\]]+", re.IGNORECASE)
 _HOST = re.compile(r"(?<![@\w./-])(?:[\w-]{1,63}\.)+[a-z]{2,24}(?![\w@-]|\.\w)", re.IGNORECASE)
@@ -40,10 +39,14 @@ _LONGEST_URL = 4_096
 
 @dataclass(frozen=True)
 class Destination:
-    """A place that data goes to. name: host and port, or `mcp:SERVER` or `tool:NAME` if there is no URL."""
+    """A place that data goes to.
+
+    name: host and port, or `mcp:SERVER` or `tool:NAME` if there is no URL. text: the URL as written.
+    """
 
     name: str
     url: Url | None = None
+    text: str = ""
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,7 @@ class Taint:
     """
 
     origins: tuple[str, ...]
-    named: NamedUrls = frozenset()
+    named: frozenset[str] = frozenset()
     links: frozenset[str] = frozenset()
     followed: int = 0
     allowed: frozenset[str] = frozenset()
@@ -108,13 +111,13 @@ def find_egress(call: PolicyCall) -> Egress | None:
 def find_unknown(call: PolicyCall, agent_policy: AgentPolicy, taint: Taint) -> tuple[Destination, ...]:
     """Return the destinations that neither the agent's rules, nor the person, nor an approver has named."""
     egress = find_egress(call)
-    places = egress.destinations if egress else ()
+    if egress is None:
+        return ()
+    named = taint.named if egress.is_bare else frozenset()
     return tuple(
         place
-        for place in places
-        if place.name not in taint.allowed
-        and not is_named(place.url, taint.named)
-        and not _is_allowed(place, agent_policy)
+        for place in egress.destinations
+        if place.name not in taint.allowed and place.text not in named and not _is_allowed(place, agent_policy)
     )
 
 
@@ -168,21 +171,17 @@ def described_one(origin: str) -> str:
     return f"{short} ({_LABELS[kind]})" if kind in _LABELS else short
 
 
-def named_urls(text: str) -> NamedUrls:
-    """Return the URLs that a person names in a text. A plain host such as `example.org` names its front page."""
-    hosts = (name for name in _HOST.findall(text) if name.rpartition(".")[2].lower() not in _FILE_ENDINGS)
-    found = [
-        url for link in (*links_in(text), *(f"https://{host}/" for host in hosts)) if (url := targets.read_url(link))
-    ]
-    return frozenset((authority, _path_of(url)) for url in found for authority in (url.authority, _twin(url.authority)))
+def named_urls(text: str) -> frozenset[str]:
+    """Return the URLs that a person names in a text, as written and in their normal form.
 
-
-def is_named(url: Url | None, named: NamedUrls) -> bool:
-    """Return whether the person has named this URL, whatever its scheme.
-
-    Another path or query of the same host is not named: the author of a page can have the model put data there.
+    A plain host such as `example.org` names its front page. No other spelling is named: the author of a page could have
+    the model put data into another path or query of the same host, or into the encoding of its characters.
     """
-    return url is not None and (url.authority, _path_of(url)) in named
+    hosts = (name for name in _HOST.findall(text) if name.rpartition(".")[2].lower() not in _FILE_ENDINGS)
+    links = [*links_in(text), *(f"https://{host}/" for host in hosts)]
+    urls = [url for link in links if (url := targets.read_url(link))]
+    places = [(authority, url.path) for url in urls for authority in (url.authority, _twin(url.authority))]
+    return frozenset(links) | {f"{scheme}://{place}{path}" for scheme in _SCHEMES for place, path in places}
 
 
 def links_in(text: str) -> Iterator[str]:
@@ -217,7 +216,7 @@ def _is_default(name: str, value: Any, call: PolicyCall) -> bool:
 
 def _destination(text: str) -> Destination:
     url = targets.read_url(text)
-    return Destination(url.authority if url else text, url)
+    return Destination(url.authority if url else text, url, text)
 
 
 def _is_allowed(place: Destination, agent_policy: AgentPolicy) -> bool:
@@ -225,10 +224,6 @@ def _is_allowed(place: Destination, agent_policy: AgentPolicy) -> bool:
         return patterns.find_host(agent_policy.allowed_hosts, place.url) is not None
     server = place.name.removeprefix("mcp:")
     return server != place.name and agent_policy.mcp_servers is not None and server in agent_policy.mcp_servers
-
-
-def _path_of(url: Url) -> str:
-    return url.path or "/"
 
 
 def _twin(host: str) -> str:

@@ -197,6 +197,16 @@ def test_links_of_one_step_are_counted(read, plan, session):
     assert Approval.objects.count() == 2
 
 
+def test_a_url_that_a_call_has_sent_before_may_be_sent_again_a_few_times(plan, fetch, session, read):
+    run_id = uuid4()
+    (first,) = plan(("web_fetch", json.dumps({"url": EVIL})), session_id=session.id)
+    assert not Approval.objects.exists()
+    ToolExecution.objects.filter(id=first.id).update(attempts=1)
+    assert not fetch(f"{EVIL}&more", run_id=run_id, step=1)
+    again = [fetch(EVIL, run_id=run_id, step=step) for step in range(2, taint.MAX_FOLLOWED + 3)]
+    assert again == [True] * taint.MAX_FOLLOWED + [False]
+
+
 def test_a_link_that_an_earlier_call_has_carried_out_is_no_link(read, plan, fetch, session):
     read("Go.", server="wiki")
     search = json.dumps({"url": "https://search.test/?q=https%3A%2F%2Fevil.test%2F%3Fd%3Dsecret"})
