@@ -43,7 +43,7 @@ lint: $(VENV)/.installed-dev ## all static checks
 	$(VENV)/bin/ruff format --check $(CHECKED)
 	$(VENV)/bin/mypy $(CHECKED)
 	$(VENV)/bin/lint-imports
-	$(VENV)/bin/djlint --quiet --lint templates
+	$(VENV)/bin/djlint --quiet --lint komand/templates
 	KOMAND_DATA_DIR=$(VENV)/lint $(PY) manage.py makemigrations --check --dry-run
 
 format: $(VENV)/.installed-dev ## format the code and apply automatic fixes

@@ -203,7 +203,7 @@ def test_a_stored_rendering_has_a_version() -> None:
 
 
 def test_the_stylesheet_of_code_is_up_to_date() -> None:
-    stored = Path(__file__).parents[3] / "static" / "css" / "code.css"
+    stored = Path(__file__).parents[3] / "komand" / "static" / "css" / "code.css"
     assert stored.read_text() == code_stylesheet.stylesheet()
 
 
