@@ -148,6 +148,9 @@ class Run(models.Model):
     owner = models.UUIDField(null=True, help_text="Process that executes it.")
     fence = models.IntegerField(default=0)
     crashes = models.IntegerField(default=0)
+    crash_share = models.FloatField(
+        default=0.0, db_default=0.0, help_text="Its share of these crashes: the limit's unit."
+    )
     tries = models.IntegerField(default=0, help_text="Failed tries of the current model call.")
     ready_at = models.DateTimeField(
         null=True, help_text="Time from which it may be claimed. Null: it has an owner, or waits."

@@ -23,6 +23,8 @@ from tools_app import services as tool_services
 from tools_app.policy import emergency_stop
 from tools_app.types import ToolSpec
 
+# Of a crash for each run of the dead process, and what sums of shares lack of whole numbers.
+_LEAST_SHARE, _ROUNDING = 0.2, 1e-6
 _ATTEMPTS = 5  # at a claim that another worker wins; later the sweep nudges again
 
 
@@ -137,18 +139,21 @@ def release(run: Run, owner: UUID, *, active_seconds: float) -> bool:
     return _free(run, owner, active_seconds=F("active_seconds") + active_seconds)
 
 
-def recover_crashed(run: Run) -> RunStatus | None:
-    """Free the run of a dead process and count the crash. The run fails at the limit of crashes.
+def recover_crashed(run: Run, *, held: int = 1) -> RunStatus | None:
+    """Free the run of a dead process and count the crash. The run fails when its shares reach the limit of crashes.
 
-    run: as read, with the dead owner and its fence. Return the status that the run has now, None if the row has
-    changed. Owns its transaction.
+    run: as read, with the dead owner and its fence; held: runs that the process held. A crash is the fault of at most
+    one of them, so each bears a share of it, but enough that one that kills each of its workers ends. Return the status
+    that the run has now, None if the row has changed. Owns its transaction.
     """
-    if run.crashes + 1 < Limits.crashes:
-        return RunStatus.RUNNING if _free(run, run.owner, crashes=F("crashes") + 1) else None
-    message = f"The worker died {Limits.crashes} times over this message. An operator should look at the run."
+    share = max(1 / held, _LEAST_SHARE)
+    counted: dict[str, Any] = {"crashes": F("crashes") + 1, "crash_share": F("crash_share") + share}
+    if run.crash_share + share < Limits.crashes - _ROUNDING:
+        return RunStatus.RUNNING if _free(run, run.owner, **counted) else None
+    message = f"The worker died {run.crashes + 1} times over this message. An operator should look at the run."
     with transaction.atomic():
         outcome = End(RunStatus.FAILED, "crashed", message)
-        ended = end(run, outcome, held_by=run.owner, crashes=F("crashes") + 1)
+        ended = end(run, outcome, held_by=run.owner, **counted)
     return RunStatus.FAILED if ended else None
 
 

@@ -5,6 +5,7 @@ Releases the runs of dead processes, re-sends lost nudges, and stores run ends t
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
@@ -18,7 +19,7 @@ from django.db.models.functions import Now
 from agents_app import conversation_port, hot_queries, selectors
 from agents_app.models import IS_OPEN, Run
 from agents_app.runs import emergency_stop, hooks, lease, transitions
-from agents_app.types import Limits, RunStatus
+from agents_app.types import RunStatus
 from audit_app import services as audit
 from audit_app.kernel import nudges
 from audit_app.kernel.database import in_db, is_away
@@ -79,10 +80,11 @@ class Reaper:
         # Unordered: ordered by id, the planner would scan all runs.
         held = list(Run.objects.select_related("agent").filter(IS_OPEN, owner__isnull=False).order_by())
         dead = self._observer.dead({run.owner for run in held if run.owner})
+        died_together = Counter(run.owner for run in held if run.owner in dead)
         for run in held:
-            status = lease.recover_crashed(run) if run.owner in dead else None
+            status = lease.recover_crashed(run, held=died_together[run.owner]) if run.owner in dead else None
             if status == RunStatus.FAILED:
-                logger.error("run %s failed: its worker died for the %d. time", run.id, Limits.crashes)
+                logger.error("run %s failed: its worker died, as %d times before", run.id, run.crashes)
             elif status:
                 logger.warning("the worker %s of run %s died; the run was released", run.owner, run.id)
 

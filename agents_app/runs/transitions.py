@@ -85,6 +85,7 @@ _PROGRESS = CompiledUpdate(
         _guarded(run_id, _RUNNING, fence, owner),
         {
             "crashes": 0,
+            "crash_share": 0.0,
             "tries": 0,
             "error_code": "",
             "error_message": "",

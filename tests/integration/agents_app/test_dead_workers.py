@@ -49,3 +49,24 @@ def test_the_last_crash_of_a_run_is_logged_as_its_end(rig: EngineRig, caplog: py
     [record] = [record for record in caplog.records if str(run_id) in record.message]
     assert (record.levelno, "failed" in record.message, "released" in record.message) == (logging.ERROR, True, False)
     assert Run.objects.get().error_code == "crashed"
+
+
+def test_workers_that_die_with_many_runs_fail_none_of_them_soon(rig: EngineRig) -> None:
+    """At most one run can be to blame. Four of 1,089 innocent runs failed while workers were killed for ten minutes."""
+    together = hold(rig, 4)
+    sweeping = Reaper(lambda run_id: None)
+    for _ in range(11):
+        sweeping.sweep()
+        hold_again(together)
+    assert set(Run.objects.values_list("status", "crashes")) == {("running", 11)}
+    sweeping.sweep()
+    assert set(Run.objects.values_list("status", "error_code")) == {("failed", "crashed")}
+
+
+def test_a_run_that_kills_every_worker_ends_in_whatever_company(rig: EngineRig) -> None:
+    hold(rig, 30)
+    sweeping = Reaper(lambda run_id: None)
+    for _ in range(15):
+        Run.objects.filter(ended_at=None).update(status="running", owner=uuid4(), ready_at=None, fence=1)
+        sweeping.sweep()
+    assert set(Run.objects.values_list("status", "crashes")) == {("failed", 15)}
