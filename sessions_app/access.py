@@ -2,7 +2,7 @@
 
 Every function returns an object only if the user may see it. A missing object and one of another user raise the same
 NotFound, so that ids cannot be probed. Rows that belong to a session, such as its turns, are read after the session was
-checked; lists are read by owner (`sessions_app.selectors`). All functions only read; none needs a transaction.
+checked; lists are read by owner (`sessions_app.selectors`). No function needs a transaction.
 """
 
 from uuid import UUID
@@ -14,24 +14,29 @@ from agents_app import selectors as agents
 from agents_app.agent_access import HiddenAgent
 from agents_app.models import Agent
 from agents_app.types import RunView
+from audit_app import services as audit
 from audit_app.kernel.errors import NotFound
-from audit_app.rights import Right, require
+from audit_app.rights import Right, holds, require
 from sessions_app import hot_queries, selectors
 from sessions_app.approvals import permissions
 from sessions_app.conversation.session_key import parse_key
 from sessions_app.identity import scopes
 from sessions_app.models import Session
+from sessions_app.rights import VIEW_SESSIONS
 from tools_app import selectors as tools
 from tools_app.storage import artifacts
 from tools_app.storage.artifacts import ArtifactView
 from tools_app.types import ApprovalView, ExecutionView
 
 
-def access_session(user: User | AnonymousUser, id_or_key: str | UUID) -> Session:
+def access_session(user: User | AnonymousUser, id_or_key: str | UUID, *, needs: Right | None = None) -> Session:
     """Return the user's session, loaded with its agent.
 
     id_or_key: its UUID, or its public id, raw or percent-encoded.
-    Raises NotFound, also for a deleted session; MissingScope if the user's key is limited to other agents.
+    needs: the right with which users who may see it have access to a session of others, such as that of a channel. Such
+        access is audited.
+    Raises NotFound, also for a deleted session; MissingScope if the user's key is limited to other agents, and
+    MissingRight.
     """
     if found := _uuid(id_or_key):
         session = hot_queries.FIND_ACCESSIBLE_SESSION.first(session_id=found)
@@ -39,10 +44,25 @@ def access_session(user: User | AnonymousUser, id_or_key: str | UUID) -> Session
         spellings = dict.fromkeys(_spellings(str(id_or_key)))
         found_by_key = (hot_queries.FIND_ACCESSIBLE_SESSION_BY_KEY.first(key=key) for key in spellings)
         session = next(filter(None, found_by_key), None)
-    if session is None or not user.is_authenticated or session.owner_id != user.pk:
+    is_own = session is not None and user.is_authenticated and session.owner_id == user.pk
+    if session is None or not (is_own or (needs and (holds(user, VIEW_SESSIONS) or holds(user, needs)))):
         raise NotFound("There is no such session.")
     scopes.require_agent(user, session.agent)
+    if needs and not is_own:
+        require(user, needs)
+        _record_access(user, session, needs)
     return session
+
+
+def _record_access(user: User | AnonymousUser, session: Session, right: Right) -> None:
+    audit.record(
+        "SessionAccessed",
+        details={"right": right.permission},
+        actor=f"user:{user.pk}",
+        agent_id=session.agent.agent_id,
+        session_id=session.pk,
+        session_key=session.key,
+    )
 
 
 def access_run(user: User | AnonymousUser, run_id: str | UUID) -> RunView:

@@ -3,6 +3,7 @@
 from audit_app.rights import declare_right
 
 VIEW_SESSIONS = declare_right("sessions_app.view_session", "see the sessions of others")
+CHANGE_SESSIONS = declare_right("sessions_app.change_session", "bind, restrict and stop the sessions of others")
 VIEW_FEEDBACK = declare_right("sessions_app.view_feedback", "see the feedback of others")
 DELETE_FEEDBACK = declare_right("sessions_app.delete_feedback", "delete the feedback of others")
 MANAGE_CHANNELS = declare_right("sessions_app.change_channelaccount", "change channel accounts")

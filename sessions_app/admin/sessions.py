@@ -1,25 +1,41 @@
-"""Sessions in the admin, with their conversations. Read only."""
+"""Sessions in the admin, with their conversations. Only their agent can be changed."""
 
 from typing import Any
 
-from django.contrib import admin
+from django import forms
+from django.contrib import admin, messages
 from django.http import HttpRequest, HttpResponse
 from unfold.contrib.filters.admin import FieldTextFilter, RelatedDropdownFilter
 from unfold.decorators import display
+from unfold.forms import BaseDialogForm
+from unfold.widgets import UnfoldAdminTextInputWidget
 
 from agents_app import selectors as agents
 from audit_app.admin_base import columns, links
-from audit_app.admin_base.base import ReadOnlyAdmin
+from audit_app.admin_base.base import ReadOnlyAdmin, acting, get_or_404
+from audit_app.admin_base.dialogs import back_to
 from audit_app.admin_base.filters import KeyDateFilter
+from audit_app.admin_base.theme import Dialog, act
+from audit_app.kernel.errors import AppError
 from audit_app.kernel.safe_text import visible
 from audit_app.kernel.shorten import shorten
+from audit_app.rights import holds
 from sessions_app import selectors
+from sessions_app.access import access_agent
 from sessions_app.models import Session
+from sessions_app.rights import CHANGE_SESSIONS
+from sessions_app.services import bind_session
 
 PAGE = "admin:sessions_app_session_change"
 TURNS_PER_PAGE = 50
 
 links.register_page("session", PAGE)
+
+
+class BindForm(BaseDialogForm):
+    """The agent that answers the later messages of a session."""
+
+    agent = forms.SlugField(max_length=120, widget=UnfoldAdminTextInputWidget, help_text="The id of the agent.")
 
 
 @admin.register(Session)
@@ -32,6 +48,34 @@ class SessionAdmin(ReadOnlyAdmin):
     newest_by = "last_active_at"
     change_form_template = "admin/sessions_app/session/conversation.html"
     fields = ("channel",)
+    actions_detail: Any = ("bind",)
+
+    def has_bind_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
+        return holds(request.user, CHANGE_SESSIONS)
+
+    @act(
+        "Bind to an agent",
+        path="bind",
+        icon="alt_route",
+        permissions=["bind"],
+        dialog=Dialog(
+            "Which agent answers this session?",
+            "Later messages of the session go to this agent. Its open runs end with the agent they have.",
+            "Bind the session",
+            form_class=BindForm,
+        ),
+    )
+    def bind(self, request: HttpRequest, form: Any, object_id: str) -> HttpResponse:
+        session = get_or_404(self, request, object_id)
+        try:
+            agent = access_agent(request.user, form.cleaned_data["agent"])
+        except AppError as error:
+            messages.error(request, error.message)
+            return back_to(request, PAGE, object_id)
+        with acting(request):
+            bind_session(session, agent)
+        messages.success(request, f"{agent.agent_id} answers the next message of this session.")
+        return back_to(request, PAGE, object_id)
 
     def render_change_form(
         self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any

@@ -1,4 +1,7 @@
-"""The caller's sessions and their runs: list, read, history, bind, restrict, cancel, retry, delete."""
+"""Sessions and their runs: list, read, history, bind, restrict, cancel, retry, delete.
+
+A session of others, such as that of a channel, takes the right to see or to change it.
+"""
 
 from typing import Any
 
@@ -9,11 +12,12 @@ from agents_app import selectors as agents
 from sessions_app import selectors, services
 from sessions_app.access import access_agent, access_run, access_session
 from sessions_app.models import Session
+from sessions_app.rights import CHANGE_SESSIONS, VIEW_SESSIONS
 from sessions_app.surfaces.rest import responses
 from sessions_app.surfaces.rest.requests import BindBody, CancelBody, HistoryQuery, PageQuery, SessionPolicyBody
 from sessions_app.surfaces.rest.views.base import RestView, ok
 
-_STOPPED = "Stopped by its user."
+_STOPPED, _STOPPED_BY_OPERATOR = "Stopped by its user.", "Stopped by an operator."
 
 
 class SessionList(RestView):
@@ -25,7 +29,7 @@ class SessionList(RestView):
 
 class SessionDetail(RestView):
     def get(self, request: Request, session_id: str) -> Response:
-        return ok(responses.SessionOut.of(access_session(self.principal.user, session_id)))
+        return ok(responses.SessionOut.of(access_session(self.principal.user, session_id, needs=VIEW_SESSIONS)))
 
     def delete(self, request: Request, session_id: str) -> Response:
         services.delete_session(access_session(self.principal.user, session_id))
@@ -39,7 +43,7 @@ class SessionHistory(RestView):
     """
 
     def get(self, request: Request, session_id: str) -> Response:
-        session = access_session(self.principal.user, session_id)
+        session = access_session(self.principal.user, session_id, needs=VIEW_SESSIONS)
         query = self.query(HistoryQuery)
         page, failed = query.wanted, query.validated_data["failed"]
         turns = selectors.list_turns(session, limit=page.size, offset=page.offset, failed=failed)
@@ -49,7 +53,7 @@ class SessionHistory(RestView):
 
 class SessionBind(RestView):
     def post(self, request: Request, session_id: str) -> Response:
-        session = access_session(self.principal.user, session_id)
+        session = access_session(self.principal.user, session_id, needs=CHANGE_SESSIONS)
         agent = access_agent(self.principal.user, self.body(BindBody)["agent_id"])
         return ok(responses.SessionOut.of(services.bind_session(session, agent)))
 
@@ -58,10 +62,11 @@ class SessionPolicy(RestView):
     """The restrictions of the session, whichever agent answers. They cannot allow what the agent's policy denies."""
 
     def get(self, request: Request, session_id: str) -> Response:
-        return ok(_restrictions(access_session(self.principal.user, session_id)))
+        return ok(_restrictions(access_session(self.principal.user, session_id, needs=VIEW_SESSIONS)))
 
     def put(self, request: Request, session_id: str) -> Response:
-        session, fields = access_session(self.principal.user, session_id), self.body(SessionPolicyBody)
+        session = access_session(self.principal.user, session_id, needs=CHANGE_SESSIONS)
+        fields = self.body(SessionPolicyBody)
         denied = fields.get("denied_tools", ())
         return ok(_restrictions(services.limit_session(session, is_readonly=fields["readonly"], denied=denied)))
 
@@ -77,9 +82,10 @@ class SessionCancel(RestView):
     """Cancel the open runs of the session, or only `runId`. Returns the number of runs that were open."""
 
     def post(self, request: Request, session_id: str) -> Response:
-        session = access_session(self.principal.user, session_id)
+        session = access_session(self.principal.user, session_id, needs=CHANGE_SESSIONS)
+        reason = _STOPPED if session.owner_id == self.principal.user.pk else _STOPPED_BY_OPERATOR
         run_id = self.body(CancelBody)["run_id"]
-        return ok({"cancelled": services.cancel_session_runs(session, reason=_STOPPED, run_id=run_id)})
+        return ok({"cancelled": services.cancel_session_runs(session, reason=reason, run_id=run_id)})
 
 
 class RunDetail(RestView):
