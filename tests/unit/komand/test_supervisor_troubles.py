@@ -13,8 +13,7 @@ from typing import Any
 
 import pytest
 
-import manage
-from komand import sd_notify
+from komand import command_line, sd_notify
 from komand.supervisor import cli, embedded, preflight, probes, process_specs, restart, state
 from komand.supervisor import status as status_command
 from komand.supervisor.console import Screen
@@ -278,4 +277,4 @@ def test_ctrl_c_outside_the_supervisor_s_loop_is_silent(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(cli, "main", interrupted)
     monkeypatch.setattr("sys.argv", ["manage.py", "restart"])
-    assert manage.main() == 130
+    assert command_line.main() == 130
