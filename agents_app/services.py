@@ -15,7 +15,7 @@ from agents_app import agent_access, conversation_port, events, hot_queries, ski
 from agents_app.models import IS_OPEN, OPEN, Agent, ModelProvider, Run
 from agents_app.runs.emergency_stop import resume_agents as resume_agents
 from agents_app.runs.emergency_stop import stop_agents as stop_agents
-from agents_app.runs.next_step import CANCELLED
+from agents_app.runs.next_step import CANCELLED, End
 from agents_app.runs.run_policy import policy_of, session_policy_of
 from agents_app.runs.transitions import ADVANCE, QUEUE, end, event_of, refresh_waiting_on
 from agents_app.types import RunOptions, RunStatus
@@ -92,6 +92,18 @@ def cancel_run(run_id: UUID, *, reason: str = "Stopped.") -> bool:
         if run.owner is None:
             end(run, replace(CANCELLED, message=reason), held_by=None)
         return True
+
+
+def end_open_runs(reason: str) -> int:
+    """End every open run as failed, whichever process held it, and return their number. Owns its transactions.
+
+    Only while no process runs: one that holds a run would lose it.
+    """
+    count = 0
+    for run in Run.objects.select_related("agent").filter(IS_OPEN).order_by("id"):
+        with transaction.atomic():
+            count += end(run, End(RunStatus.FAILED, "restored", reason), held_by=run.owner)
+    return count
 
 
 def decide_approval(approval_id: UUID, *, decision: str, actor: str, note: str = "") -> ApprovalView:

@@ -1,0 +1,1 @@
+"""Backups of a whole installation: database, files and secrets in one folder (docs/operations.md)."""

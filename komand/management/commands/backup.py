@@ -1,0 +1,56 @@
+"""`manage.py backup FOLDER`: copies database, files and secrets, while everything runs, and verifies the copy."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import connection
+
+from komand import __version__, data_folder
+from komand.backup import database, files
+from komand.backup.manifest import BadBackupError, Manifest
+from komand.settings import env
+
+_SECRETS = ("KOMAND_SECRET_KEY", "KOMAND_JWT_KEY", "KOMAND_VAULT_KEYS", "KOMAND_RECEIPT_KEYS")
+
+
+class Command(BaseCommand):
+    help = (
+        "Write a verified backup of this installation (database, files, secrets) into a new folder. It may be running."
+    )
+    requires_system_checks = []
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("folder", type=Path, help="a folder that does not exist or is empty")
+
+    def handle(self, *args: Any, folder: Path, **options: Any) -> None:
+        data_folder.restrict_new_files()
+        elsewhere = [name for name in _SECRETS if env.text(name)]
+        manifest = Manifest(
+            datetime.now(UTC).isoformat(),
+            __version__,
+            connection.vendor,
+            migrations=[],
+            rows={},
+            secrets_elsewhere=elsewhere,
+        )
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            if any(folder.iterdir()):
+                raise CommandError(f"{folder} is not empty.")
+            folder.chmod(0o700)  # it holds secrets
+            files.copy(Path(settings.DATA_DIR), folder)
+            database.copy(folder, manifest)
+            files.copy(Path(settings.DATA_DIR), folder)
+            manifest.write(folder)
+            Manifest.read(folder)
+        except BadBackupError as error:
+            raise CommandError(str(error)) from error
+        except OSError as error:
+            raise CommandError(f"The backup cannot be written: {error}") from error
+        rows = sum(manifest.rows.values())
+        self.stdout.write(f"Backed up and verified: {rows:,} rows, {len(manifest.files):,} files in {folder}.")
+        if elsewhere:
+            self.stdout.write(f"Not included, because they are set in the environment: {', '.join(elsewhere)}.")

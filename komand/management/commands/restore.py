@@ -1,0 +1,68 @@
+"""`manage.py restore FOLDER`: fills an empty installation from a backup, and ends what was pending in it."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from komand import data_folder
+from komand.backup import database, files, interrupted_work
+from komand.backup.manifest import BadBackupError, Manifest
+
+
+class Command(BaseCommand):
+    help = (
+        "Restore a backup into an empty installation that is not running. Runs and deliveries that were pending are "
+        "ended and reported, because the old installation may have finished them since."
+    )
+    requires_system_checks = []
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("folder", type=Path, help="written by manage.py backup")
+        parser.add_argument(
+            "--resume",
+            action="store_true",
+            help="go on with what was pending: only if the old installation was stopped before the backup",
+        )
+        parser.add_argument("--end-pending", action="store_true", help="only end what was pending (used internally)")
+
+    def handle(self, *args: Any, folder: Path, **options: Any) -> None:
+        data_folder.restrict_new_files()
+        if options["end_pending"]:
+            ended = interrupted_work.end_pending()
+            self.stdout.write(f"Ended {ended.runs} runs and {ended.deliveries} deliveries that were pending.")
+            return
+        try:
+            manifest = Manifest.read(folder)
+            self._check_target()
+            files.load(folder, Path(settings.DATA_DIR))
+            database.load(folder, manifest)
+        except BadBackupError as error:
+            raise CommandError(str(error)) from error
+        except OSError as error:
+            raise CommandError(f"The backup cannot be restored: {error}") from error
+        self.stdout.write(f"Restored and verified: {sum(manifest.rows.values()):,} rows of {manifest.created_at}.")
+        if manifest.secrets_elsewhere:
+            self.stdout.write(f"Set as before, if they are not: {', '.join(manifest.secrets_elsewhere)}.")
+        self.stdout.flush()
+        # A new process, which reads the restored secrets, migrates to this release and then ends what is pending.
+        self._run("prepare")
+        if not options["resume"]:
+            self._run("restore", str(folder), "--end-pending")
+
+    def _check_target(self) -> None:
+        if not database.is_empty():
+            raise BadBackupError(
+                "This installation has data. Restore into an empty one: another folder (KOMAND_DATA_DIR) or database."
+            )
+
+    def _run(self, *arguments: str) -> None:
+        command = [sys.executable, "-m", "django", *arguments]
+        done = subprocess.run(command, cwd=settings.BASE_DIR, stdout=subprocess.PIPE, text=True, check=False)  # noqa: S603
+        if arguments[0] != "prepare":
+            self.stdout.write(done.stdout.strip())
+        if done.returncode:
+            raise CommandError(f"manage.py {' '.join(arguments)} failed; run it again.")
