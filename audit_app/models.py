@@ -129,6 +129,7 @@ class ProcessLife(models.Model):
     lock_key = models.BigIntegerField()
     beat = models.BigIntegerField(default=0)
     started_at = models.DateTimeField(auto_now_add=True)
+    folder = models.CharField(max_length=64, default="", db_default="", help_text="The id of its data folder.")
 
     class Meta:
         db_table = "komand_process_life"

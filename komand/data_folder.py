@@ -14,6 +14,7 @@ _KEPT = (
     "komand.sqlite3*",
     "audit.head",
     "supervisor.*",
+    "folder.id",
     "secrets",
     "valkey",
     "alive",

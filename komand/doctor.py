@@ -139,6 +139,10 @@ def _broker() -> Iterator[Finding]:
 
 def _processes() -> Iterator[Finding]:
     alive = [process for process in liveness.list_processes() if process.alive]
+    elsewhere = sorted({process.host for process in alive if process.folder not in ("", settings.KOMAND_FOLDER_ID)})
+    if elsewhere:
+        detail = f"processes on {', '.join(elsewhere)} have another one than {settings.DATA_DIR}"
+        yield Finding("shared data folder", False, detail, "mount one folder on all hosts as KOMAND_DATA_DIR")
     for name, words in _PROCESSES.items():
         found = [f"{process.host}:{process.pid}" for process in alive if process.name == name]
         yield Finding(f"process {name}", bool(found), ", ".join(found) or f"{words} is missing", "" if found else _UP)

@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 import psycopg
+from django.conf import settings
 from django.db import connection as django_connection
 from django.db import connections, transaction
 
@@ -16,8 +17,8 @@ from audit_app.liveness.process_marks import Look, ProcessView
 logger = logging.getLogger(__name__)
 
 _BEAT = """
-    INSERT INTO komand_process_life (id, name, host, pid, lock_key, beat, started_at)
-    VALUES (%s, %s, %s, %s, %s, %s, now())
+    INSERT INTO komand_process_life (id, name, host, pid, lock_key, folder, beat, started_at)
+    VALUES (%s, %s, %s, %s, %s, %s, %s, now())
     ON CONFLICT (id) DO UPDATE SET beat = excluded.beat
 """
 # `pg_locks` shows a bigint advisory lock as two halves of 32 bits, with objsubid 1.
@@ -29,7 +30,8 @@ _LOCKED = """
     )
 """
 _LOOK = f"SELECT id, {_LOCKED}, beat FROM komand_process_life WHERE id = ANY(%s)"  # noqa: S608 - constants alone
-_LIST = f"SELECT id, name, pid, host, {_LOCKED} FROM komand_process_life ORDER BY started_at, id"  # noqa: S608
+_LIST = f"SELECT id, name, pid, host, {_LOCKED}, folder FROM komand_process_life ORDER BY started_at, id"  # noqa: S608
+_ELSEWHERE = f"SELECT host FROM komand_process_life WHERE folder NOT IN ('', %s) AND {_LOCKED} LIMIT 1"  # noqa: S608
 _REMOVE = f"DELETE FROM komand_process_life WHERE id = ANY(%s) AND NOT {_LOCKED}"  # noqa: S608
 
 # A broken network must not stop the beat for longer than observers tolerate.
@@ -44,11 +46,13 @@ class PostgresMark:
     def __init__(self, life_id: UUID, name: str) -> None:
         self._id = life_id
         self._lock_key = life_id.int & (2**63 - 1)
-        self._columns = (life_id, name, socket.gethostname(), os.getpid(), self._lock_key)
+        self._folder = settings.KOMAND_FOLDER_ID
+        self._columns = (life_id, name, socket.gethostname(), os.getpid(), self._lock_key, self._folder)
         self._connection: psycopg.Connection[Any] | None = None
         self._is_locked = False
         try:
             self.beat(0)
+            self._check_folder()
         except psycopg.Error as error:
             logger.warning("the heartbeat starts without its database: %s", error)
 
@@ -73,6 +77,15 @@ class PostgresMark:
             # the driver warns of connections that were never closed.
             os.close(self._connection.fileno())
             _abandoned.append(self._connection)
+
+    def _check_folder(self) -> None:
+        found = self._connected().execute(_ELSEWHERE, (self._folder,)).fetchone()
+        if found and self._folder:
+            logger.error(
+                "a process on %s has another data folder, so that files of one are not found by the other; "
+                "mount one folder on all hosts as KOMAND_DATA_DIR",
+                found[0],
+            )
 
     def _connected(self) -> "psycopg.Connection[Any]":
         if self._connection is None:

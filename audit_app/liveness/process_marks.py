@@ -16,13 +16,14 @@ class Look:
 
 @dataclass(frozen=True)
 class ProcessView:
-    """A process that started the heartbeat. alive: its lock is held."""
+    """A process that started the heartbeat. alive: its lock is held; folder: the id of its data folder, if known."""
 
     id: UUID
     name: str
     pid: int
     host: str
     alive: bool
+    folder: str = ""
 
 
 class Mark(Protocol):
