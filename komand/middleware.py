@@ -57,7 +57,7 @@ class Actor:
         if settings.SESSION_COOKIE_NAME not in request.COOKIES or not request.user.is_authenticated:
             return self.get_response(request)
         context.actor.set(f"user:{request.user.pk}")  # RequestContext restores it, after its line in the access log
-        logins.touch(request)
+        logins.touch(request, request.user)
         return self.get_response(request)
 
 

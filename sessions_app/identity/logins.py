@@ -6,12 +6,15 @@ API keys are no logins: they are revoked one by one.
 import logging
 import time
 from collections.abc import Iterator
+from typing import Any
 from uuid import UUID
 
 from django.contrib.auth import SESSION_KEY
 from django.contrib.auth.models import User
+from django.contrib.auth.signals import user_logged_in
 from django.contrib.sessions.models import Session as BrowserSession
 from django.db import DatabaseError, transaction
+from django.dispatch import receiver
 from django.http import HttpRequest
 from django.utils import timezone
 
@@ -29,7 +32,7 @@ _LONGEST_AGENT = 200
 _seen: dict[str, float] = {}  # browser sessions of this process, and when they were written
 
 
-def touch(request: HttpRequest) -> None:
+def touch(request: HttpRequest, user: User) -> None:
     """Record a request of a logged-in page, at most once in SEEN_SECONDS for each session and process. Never raises."""
     key, now = request.session.session_key or "", time.monotonic()
     if not key or now - _seen.get(key, -SEEN_SECONDS) < SEEN_SECONDS:
@@ -39,10 +42,17 @@ def touch(request: HttpRequest) -> None:
     _seen[key] = now
     try:
         with transaction.atomic():
-            fields = {"user_id": request.user.pk, "last_seen_at": timezone.now(), **_client(request)}
-            Login.objects.update_or_create(session_key=key, defaults=fields)
+            fields = {"user_id": user.pk, "last_seen_at": timezone.now(), **_client(request)}
+            if not Login.objects.filter(session_key=key).update(**fields):
+                Login.objects.bulk_create([Login(session_key=key, **fields)], ignore_conflicts=True)
     except DatabaseError as error:
         logger.warning("cannot record the use of a login: %s", error)
+
+
+@receiver(user_logged_in)
+def _remember(request: HttpRequest, user: User, **_: Any) -> None:
+    if hasattr(request, "session"):  # of a page; `record` is for programs
+        touch(request, user)
 
 
 def record(login_id: UUID, user: User, request: HttpRequest) -> None:

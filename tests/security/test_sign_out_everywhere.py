@@ -25,7 +25,8 @@ def alice() -> User:
 
 def browser(user: User, agent: str = "Firefox") -> Client:
     client = Client(HTTP_USER_AGENT=agent)
-    client.force_login(user)
+    form = {"username": user.username, "password": "secret-enough"}
+    assert client.post("/login", form).status_code == 302
     assert client.get("/chat/new").status_code == 200
     return client
 
