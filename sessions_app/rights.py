@@ -1,4 +1,4 @@
-"""The rights over sessions, channels and feedback."""
+"""The rights over sessions, channels, feedback and users."""
 
 from audit_app.rights import declare_right
 
@@ -9,4 +9,5 @@ DELETE_FEEDBACK = declare_right("sessions_app.delete_feedback", "delete the feed
 MANAGE_CHANNELS = declare_right("sessions_app.change_channelaccount", "change channel accounts")
 RESEND_DELIVERIES = declare_right("sessions_app.change_delivery", "send deliveries again")
 REVOKE_API_KEYS = declare_right("sessions_app.delete_apikey", "revoke the API keys of others")
+CHANGE_USERS = declare_right("auth.change_user", "change users and sign them out everywhere")
 SEND_AS_ANYONE = declare_right("sessions_app.send_as_anyone", "send messages as other senders")

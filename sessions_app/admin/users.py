@@ -14,7 +14,9 @@ from audit_app.admin_base.base import AuditedAdmin, acting, get_or_404
 from audit_app.admin_base.dialogs import back_to
 from audit_app.admin_base.theme import Dialog, act
 from audit_app.kernel.safe_text import visible
+from audit_app.rights import holds
 from sessions_app.identity import logins
+from sessions_app.rights import CHANGE_USERS
 
 # An operator who could set these could grant themselves any permission.
 _RIGHTS = ("is_staff", "is_superuser", "groups", "user_permissions")
@@ -34,7 +36,8 @@ class UserAdmin(AuditedAdmin, DjangoUserAdmin):  # type: ignore[misc, type-arg] 
     actions_detail: Any = ("sign_out",)
 
     def has_sign_out_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
-        return self.has_change_permission(request, User.objects.filter(pk=object_id).first() if object_id else None)
+        user = User.objects.filter(pk=object_id).first() if object_id else None
+        return holds(request.user, CHANGE_USERS) and _may_touch(request, user)
 
     @act(
         "Sign out everywhere",
