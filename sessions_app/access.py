@@ -87,7 +87,8 @@ def access_artifact(user: User | AnonymousUser, artifact_id: str | UUID) -> Arti
 
 
 def access_approval(user: User | AnonymousUser, approval_id: str | UUID, *, decision: str = "") -> ApprovalView:
-    """Return an approval that the user may see: of a session of theirs, or any with the right to see or decide it.
+    """Return an approval that the user may see: of a session of theirs, of a call with credentials of theirs if owners
+    decide, or any with the right to see or decide it.
 
     decision: the one that the user wants to make; empty to only see it. Call it outside of a transaction then.
     Raises NotFound (audited if there is one), and MissingRight if they may see it but not make the decision.
@@ -96,11 +97,12 @@ def access_approval(user: User | AnonymousUser, approval_id: str | UUID, *, deci
     owner_id = selectors.find_owner_id(approval.session_id)
     if scopes.agents_of(user) is not None:
         _check_session(user, approval.session_id, "approval")
-    if not permissions.may_see(user, owner_id):
+    decider_id = permissions.deciding_user_id(approval, owner_id)
+    if not (permissions.may_see(user, owner_id) or permissions.allowed_decisions(user, decider_id)):
         permissions.record_hidden(user, approval.id)
         raise NotFound("There is no such approval.")
     if decision:
-        permissions.check_decision(user, owner_id, decision)
+        permissions.check_decision(user, decider_id, decision)
     return approval
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from uuid import UUID
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 
 from audit_app.kernel.errors import found
@@ -75,14 +75,24 @@ def get_approval(approval_id: UUID) -> ApprovalView:
 
 
 def list_approvals(
-    *, status: str = "", session_ids: Collection[UUID] | None = None, limit: int = 50, offset: int = 0
+    *,
+    status: str = "",
+    session_ids: Collection[UUID] | None = None,
+    credential_owner: str = "",
+    limit: int = 50,
+    offset: int = 0,
 ) -> tuple[ApprovalView, ...]:
-    """Return approval requests, newest first. session_ids: None for all sessions."""
+    """Return approval requests, newest first.
+
+    session_ids: None for all sessions. credential_owner: also those of other sessions that use credentials of this
+    owner.
+    """
     rows = Approval.objects.select_related("execution").order_by("-id")
     if status:
         rows = rows.filter(status=status)
     if session_ids is not None:
-        rows = rows.filter(execution__session_id__in=session_ids)
+        of_sessions = Q(execution__session_id__in=session_ids)
+        rows = rows.filter(of_sessions | Q(credential_owner=credential_owner) if credential_owner else of_sessions)
     return tuple(approval_view(row) for row in rows[offset : offset + limit])
 
 
@@ -155,5 +165,5 @@ def input_view(row: InputRequest) -> InputView:
 def approval_view(row: Approval) -> ApprovalView:
     """Return the frozen view of a row loaded with its execution."""
     call = {name: getattr(row.execution, name) for name in ("session_id", "agent_id", "tool", "arguments", "risk")}
-    origins = tuple(row.origins.splitlines())
-    return view_of(ApprovalView, row, **call, status=ApprovalStatus(row.status), origins=origins)
+    stored = {"credentials": tuple(row.credentials), "origins": tuple(row.origins.splitlines())}
+    return view_of(ApprovalView, row, **call, **stored, status=ApprovalStatus(row.status))

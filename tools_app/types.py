@@ -8,6 +8,8 @@ from enum import StrEnum
 from typing import Any, TypeVar, cast
 from uuid import UUID
 
+from tools_app.credential_use import NO_CREDENTIALS, CredentialUse
+
 V = TypeVar("V")
 
 
@@ -174,6 +176,10 @@ class BaseTool(ABC):
         """Return the effect of this call: by default the declared one."""
         return self.spec.effect
 
+    def credentials_of(self, arguments: dict[str, Any], actor: str) -> CredentialUse:
+        """Return the credentials that this call of the actor uses: by default none."""
+        return NO_CREDENTIALS
+
     def preview(self, arguments: dict[str, Any], *, run_id: UUID, session_id: UUID, agent_id: str) -> Change | None:
         """Return the change that the call would make, for the approver, or None if there is none to show.
 
@@ -284,6 +290,7 @@ class ApprovalView:
     choices: decisions that may be made.
     run_pattern, pattern: calls that ALLOW_RUN and ALLOW_ALWAYS would allow.
     origins: what the run had read from outside before the call, see `policy.taint`.
+    credentials, credential_owner: of the call, see `CredentialUse`.
     """
 
     id: UUID
@@ -306,6 +313,8 @@ class ApprovalView:
     run_pattern: str = ""
     pattern: str = ""
     origins: tuple[str, ...] = ()
+    credentials: tuple[str, ...] = ()
+    credential_owner: str = ""
 
 
 def view_of(view: Callable[..., V], row: object, **given: Any) -> V:

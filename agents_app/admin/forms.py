@@ -16,13 +16,13 @@ from unfold.widgets import (
     UnfoldBooleanSwitchWidget,
 )
 
-from agents_app.admin.rules import hosts_field, patterns_field
 from agents_app.autonomy import needed_rights
 from agents_app.models import Agent
 from agents_app.providers import registry as providers
 from audit_app import services as audit
 from audit_app.fresh_login import GRANT_AUTONOMY
 from audit_app.rights import MissingRight, require
+from tools_app.admin.rule_fields import hosts_field, patterns_field
 from tools_app.registry import tools
 from tools_app.secrets import credentials
 from tools_app.skills import registry

@@ -1,6 +1,7 @@
 """Permissions to see and decide requests for approval, on pages and in channels.
 
-Users see the requests of their own sessions; `KOMAND_APPROVERS=owners` lets them decide those too. Everything else
+Users see the requests of their own sessions; `KOMAND_APPROVERS=owners` lets them decide those too, except that a call
+with a credential is decided by the owner of the credential. Everything else
 takes a right: to see the requests of others, to decide any, and to decide with "always", which allows calls in advance.
 """
 
@@ -16,7 +17,7 @@ from audit_app.kernel.errors import Forbidden
 from audit_app.rights import Right, holders, holds, require
 from sessions_app.models import ChannelAccount, Pairing, Session
 from tools_app.rights import ALLOW_ALWAYS, DECIDE_APPROVALS, VIEW_APPROVALS
-from tools_app.types import Decision
+from tools_app.types import ApprovalView, Decision
 
 OPERATORS, OWNERS = "operators", "owners"
 _EVERYTHING = tuple(Decision)
@@ -65,6 +66,29 @@ def check_decision(user: User | AnonymousUser, owner_id: int | None, decision: s
         require(user, DECIDE_APPROVALS)
     if decision == Decision.ALLOW_ALWAYS and Decision.ALLOW_ALWAYS not in allowed:
         require(user, ALLOW_ALWAYS)
+
+
+def deciding_user_id(approval: ApprovalView, owner_id: int | None) -> int | None:
+    """Return the user who counts as the owner of a request: of the credentials that its call uses, else of its session.
+
+    owner_id: the owner of the session. None if no local user is, as for credentials of the installation.
+    """
+    if not approval.credentials:
+        return owner_id
+    kind, _, number = approval.credential_owner.partition(":")
+    return int(number) if kind == "user" and number.isdecimal() else None
+
+
+def credential_owner_of(user: User | AnonymousUser) -> str:
+    """Return the credential owner whose requests in sessions of others the user decides, empty if none."""
+    return f"user:{user.pk}" if settings.KOMAND_APPROVERS == OWNERS and user.is_active else ""
+
+
+def check_credential_decision(approval: ApprovalView, actor: str, decision: str) -> None:
+    """Raise MissingRight, audited, for a call with credentials about which the actor, a user, may not decide."""
+    if approval.credentials:
+        user = User.objects.get(pk=actor.removeprefix("user:"))
+        check_decision(user, deciding_user_id(approval, None), decision)
 
 
 def allowed_decisions_in_chat(account: ChannelAccount, session: Session, *, is_alone: bool) -> tuple[Decision, ...]:

@@ -4,6 +4,8 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin
+from django.core.validators import slug_re
+from django.db import transaction
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
@@ -13,24 +15,45 @@ from audit_app.admin_base.base import FreshLoginAdmin, acting
 from audit_app.fresh_login import SEE_CREDENTIALS
 from audit_app.kernel.errors import AppError
 from audit_app.kernel.safe_text import visible
+from tools_app.admin.rule_fields import RulesField, hosts_field
 from tools_app.models import Credential
+from tools_app.policy.globs import PatternError
 from tools_app.secrets import credentials
+
+
+class AgentIdsField(RulesField):
+    """Ids of agents, one per line."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(_check_agent_id, **options)
+
+
+def _check_agent_id(text: str) -> str:
+    if not slug_re.fullmatch(text):
+        raise PatternError(f"{text[:100]!r} is not the id of an agent.")
+    return text
 
 
 class CredentialForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptable when run
     """A new credential, or a new value for an existing one. The stored value is never sent to the browser."""
 
     value = forms.CharField(
+        required=False,
         max_length=credentials.MOST_CHARACTERS,
         min_length=credentials.LEAST_CHARACTERS,
         strip=False,
         widget=UnfoldAdminPasswordWidget(attrs={"autocomplete": "new-password"}),
-        help_text="Stored encrypted, and never shown again.",
+        help_text="Stored encrypted, and never shown again. Empty keeps the stored value, with its hosts.",
+    )
+    hosts = hosts_field("Hosts", "Calls may send it to them. Needed unless it belongs to the installation.")
+    agents = AgentIdsField(
+        label="Shared with agents",
+        help_text="Ids of the agents that may use it in runs of other users, one a line. Only its owner shares one.",
     )
 
     class Meta:
         model = Credential
-        fields = ["name", "owner"]
+        fields = ["name", "owner", "hosts", "agents"]
         widgets = {"name": UnfoldAdminTextInputWidget, "owner": UnfoldAdminSelectWidget}
         help_texts = {"name": "Referred to as {{credential:NAME}}: letters, digits, dots, dashes, underscores."}
 
@@ -41,6 +64,15 @@ class CredentialForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscrip
         except AppError as error:
             raise forms.ValidationError(error.message) from None
         return name
+
+    def clean(self) -> dict[str, Any]:
+        data = super().clean() or self.cleaned_data
+        if not data.get("value") and (self.instance._state.adding or "hosts" in self.changed_data):
+            self.add_error("value", "A new credential, and a change of hosts, take the value.")
+        owner = data.get("owner") if self.instance._state.adding else self.instance.owner
+        if owner and data.get("value") and not data.get("hosts"):
+            self.add_error("hosts", "The credential of a user names the hosts that it may be sent to.")
+        return data
 
 
 _TIMES = ("created_at", "updated_at", "last_used_at")
@@ -56,15 +88,22 @@ class CredentialAdmin(FreshLoginAdmin):
     ordering = ("name",)
 
     def get_fields(self, request: HttpRequest, obj: Credential | None = None) -> tuple[str, ...]:
-        return ("name", "owner", "value", *(_TIMES if obj else ()))
+        return ("name", "owner", "value", "hosts", "agents", *(_TIMES if obj else ()))
 
     def get_readonly_fields(self, request: HttpRequest, obj: Credential | None = None) -> tuple[str, ...]:
-        return ("name", "owner", *_TIMES) if obj else ()
+        if obj is None:
+            return ()
+        is_others = obj.owner_id is not None and obj.owner_id != request.user.pk
+        return ("name", "owner", *(("agents",) if is_others else ()), *_TIMES)
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
-        with acting(request):
-            row, _ = credentials.store_credential(obj.name, form.cleaned_data["value"], owner_id=obj.owner_id)
-        obj.pk = row.pk
+        value, fields = form.cleaned_data["value"], form.cleaned_data
+        with acting(request), transaction.atomic():
+            if value:
+                credentials.store_credential(obj.name, value, owner_id=obj.owner_id, hosts=fields["hosts"])
+            if "agents" in form.changed_data and obj.owner_id in (None, request.user.pk):
+                credentials.share_credential(obj.name, fields["agents"], owner_id=obj.owner_id)
+            obj.pk = credentials.get_credential(obj.name, owner_id=obj.owner_id).pk
         obj._state.adding = False
 
     def delete_model(self, request: HttpRequest, obj: Model) -> None:

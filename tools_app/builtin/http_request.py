@@ -2,15 +2,18 @@
 
 import base64
 import re
+from dataclasses import replace
 from typing import Any
 
 from audit_app.kernel import redact
 from audit_app.kernel.errors import AppError
 from tools_app import conf
-from tools_app.network import page_text
+from tools_app.credential_use import CredentialUse
+from tools_app.network import page_text, ssrf_guard
 from tools_app.network.http_request import HttpAnswer, Limits, request
 from tools_app.network.ssrf_guard import MAX_URL_CHARACTERS
 from tools_app.parameters import boolean, integer, parameters, text
+from tools_app.policy import credential_access
 from tools_app.secrets import credentials
 from tools_app.types import Effect, Reads, Risk, TargetKind, Tool, ToolContext, ToolError, ToolSpec
 
@@ -76,11 +79,16 @@ class HttpRequest(Tool):
             return Effect.READ
         return Effect.KEYED if arguments.get("idempotency_key") else Effect.ONCE
 
+    def credentials_of(self, arguments: dict[str, Any], actor: str) -> CredentialUse:
+        """Return the credentials of the run's user that the headers refer to."""
+        texts = " ".join(arguments.get("headers", {}).values())
+        return CredentialUse(credentials.find_references(texts), actor, arguments["url"])
+
     def run(self, arguments: dict[str, Any], context: ToolContext) -> Any:
         """Return {"url", "status", "headers": the relevant ones, "encoding": "text" | "base64", "body", "truncated",
         "bytes": of the body as far as it was read}."""
         method = _method(arguments)
-        headers = _headers(arguments.get("headers", {}), context)
+        headers = _headers(arguments.get("headers", {}), self._open_credentials(arguments, context))
         if arguments.get("idempotency_key") and method not in _SAFE:
             headers["idempotency-key"] = context.effect_key
         seconds = context.timeout_seconds * _NETWORK_SHARE
@@ -89,35 +97,37 @@ class HttpRequest(Tool):
         answer = request(method, arguments["url"], headers=headers, body=body, limits=limits)
         return _result(answer, arguments.get("max_characters", _DEFAULT_CHARACTERS))
 
+    def _open_credentials(self, arguments: dict[str, Any], context: ToolContext) -> dict[str, str]:
+        """Return the values of the credentials by name, if they may be sent to where the request goes."""
+        use = self.credentials_of(arguments, context.actor)
+        if not use.names:
+            return {}
+        # Their hosts are compared with the URL that is requested, as the transport parses it.
+        target = ssrf_guard.check_url(arguments["url"], allowed_private=conf.private_fetch_targets())
+        caller = {"agent_id": context.agent_id, "actor": context.actor}
+        try:
+            return credential_access.open_credentials(
+                replace(use, url=str(target.url)), purpose="http_request", **caller
+            )
+        except AppError as error:
+            raise ToolError(error.message) from None
+
 
 def _method(arguments: dict[str, Any]) -> str:
     return str(arguments.get("method", "GET"))
 
 
-def _headers(given: dict[str, str], context: ToolContext) -> dict[str, str]:
-    """Return the headers, with credentials of the user that the run acts for."""
+def _headers(given: dict[str, str], values: dict[str, str]) -> dict[str, str]:
+    """Return the headers with the values of credentials in place of the references to them."""
     headers = {}
     for name, value in given.items():
         if not _HEADER_NAME.fullmatch(name) or name.lower() in _REFUSED_HEADERS.split():
             raise ToolError(f"The header {name[:100]!r} cannot be set.")
-        headers[name.lower()] = _resolved(value, context)
+        headers[name.lower()] = credentials.fill_references(value, values)
     for name, value in headers.items():
         if not value.isascii() or any(ord(sign) < 32 and sign != "\t" for sign in value):
             raise ToolError(f"The value of the header {name} is not plain text.")
     return headers
-
-
-def _resolved(value: str, context: ToolContext) -> str:
-    names = credentials.find_references(value)
-    if not names:
-        return value
-    kind, _, number = context.actor.partition(":")
-    if kind != "user" or not number.isdigit():
-        raise ToolError("Only users have credentials, and the sender of this message is not a user.")
-    try:
-        return credentials.resolve_references(value, owner_id=int(number), purpose="http_request")
-    except AppError as error:
-        raise ToolError(error.message) from None
 
 
 def _result(answer: HttpAnswer, limit: int) -> dict[str, Any]:

@@ -18,10 +18,11 @@ from audit_app import services as audit
 from audit_app.event_types import NewEvent
 from audit_app.kernel.errors import Conflict, InvalidInput, found
 from tools_app import catalogue, conf, selectors
+from tools_app.credential_use import NO_CREDENTIALS, CredentialUse
 from tools_app.executions import events, nudges
 from tools_app.executions.transitions import move, renudge_at, settle
 from tools_app.models import Approval, ToolExecution
-from tools_app.policy import budgets, emergency_stop, grants
+from tools_app.policy import budgets, credential_access, emergency_stop, grants
 from tools_app.policy.decide import OPEN_SESSION, Ask, Deny, Situation, decide
 from tools_app.policy.patterns import PolicyCall, parse
 from tools_app.policy.rules import AgentPolicy, SessionPolicy
@@ -50,6 +51,7 @@ class ApprovalPrompt:
     is_standing: whether a permanent grant is possible.
     run_pattern, pattern: calls that would be allowed for the run, and permanently.
     origins: what the run has read from outside.
+    use: the credentials of the call.
     """
 
     reason: str
@@ -57,11 +59,14 @@ class ApprovalPrompt:
     run_pattern: str
     pattern: str
     origins: tuple[str, ...] = ()
+    use: CredentialUse = NO_CREDENTIALS
 
     @classmethod
-    def of(cls, verdict: Ask, proposal: Proposal) -> "ApprovalPrompt":
+    def of(cls, verdict: Ask, proposal: Proposal, use: CredentialUse) -> "ApprovalPrompt":
+        used = credential_access.describe(use)
+        reason = f"It uses the {used}. {verdict.reason}" if used else verdict.reason
         always = proposal.always if verdict.is_standing else ""
-        return cls(verdict.reason, verdict.is_standing, proposal.run, always, verdict.origins)
+        return cls(reason, verdict.is_standing, proposal.run, always, verdict.origins, use)
 
 
 def request_approval(row: ToolExecution, prompt: ApprovalPrompt) -> Approval:
@@ -78,6 +83,8 @@ def request_approval(row: ToolExecution, prompt: ApprovalPrompt) -> Approval:
         run_pattern=prompt.run_pattern,
         pattern=prompt.pattern,
         origins="\n".join(prompt.origins),
+        credentials=list(prompt.use.names),
+        credential_owner=prompt.use.owner if prompt.use.names else "",
         created_at=timezone.now(),
         expires_at=Now() + timedelta(minutes=conf.approval_minutes()),
     )
@@ -163,15 +170,20 @@ class _CurrentPolicy:
         tool = catalogue.find_tool(row.tool, row.agent_id)
         if tool is None:
             return f"The tool {row.tool} is no longer available."
-        call = PolicyCall(tool.spec, row.arguments, follow=os.path.realpath)
+        labels = tool.credentials_of(row.arguments, row.actor).labels
+        call = PolicyCall(tool.spec, row.arguments, follow=os.path.realpath, credentials=labels)
         situation = Situation(stopped=emergency_stop.why_stopped(row.agent_id))
         verdict = decide(call, Risk(row.risk), self.policy, row.actor, self.session_policy, situation)
         return verdict.reason if isinstance(verdict, Deny) else ""
 
     def covers(self, pattern: str, row: ToolExecution) -> bool:
         tool = catalogue.find_tool(row.tool, row.agent_id)
-        call = PolicyCall(tool.spec, row.arguments, self.policy.workspace, os.path.realpath) if tool else None
-        return call is not None and parse(pattern).permits(call)
+        if tool is None:
+            return False
+        labels = tool.credentials_of(row.arguments, row.actor).labels
+        return parse(pattern).permits(
+            PolicyCall(tool.spec, row.arguments, self.policy.workspace, os.path.realpath, labels)
+        )
 
 
 def _carry_out(approval: Approval, denial: str, gate: _CurrentPolicy | None = None) -> list[NewEvent]:

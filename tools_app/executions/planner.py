@@ -189,7 +189,10 @@ def _decided(tool: AnyTool, arguments: dict[str, Any], seconds: int, gate: Gate)
     question = tool.question_of(arguments) if isinstance(tool, HumanTool) else None
     verdict = gate.decide(tool, arguments, is_question=question is not None)
     error = f"This call is not allowed: {verdict.reason} Do not repeat it." if isinstance(verdict, Deny) else ""
-    asks = ApprovalPrompt.of(verdict, gate.propose(tool, arguments)) if isinstance(verdict, Ask) else None
+    asks = None
+    if isinstance(verdict, Ask):
+        use = tool.credentials_of(arguments, gate.actor)
+        asks = ApprovalPrompt.of(verdict, gate.propose(tool, arguments), use)
     return _Plan(
         arguments,
         tool.effect_of(arguments),

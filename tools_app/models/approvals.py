@@ -25,6 +25,12 @@ class Approval(models.Model):
     origins = models.TextField(
         blank=True, default="", db_default="", help_text="What the run had read from outside, one origin a line."
     )
+    credentials = models.JSONField(
+        default=list, db_default=models.Value([], models.JSONField()), help_text="Names of the credentials it uses."
+    )
+    credential_owner = models.CharField(
+        max_length=40, blank=True, default="", db_default="", help_text="Their owner: user:<id> or installation."
+    )
     decision = models.CharField(max_length=12, blank=True, help_text="What the person said.")
     decided_by = models.CharField(max_length=200, blank=True)
     note = models.TextField(blank=True)
@@ -36,6 +42,10 @@ class Approval(models.Model):
         db_table = "komand_approval"
         ordering = ["-id"]
         indexes = [
+            # REST: requests about calls with credentials of the caller
+            models.Index(
+                fields=["credential_owner", "-id"], name="approval_of_credential", condition=~Q(credential_owner="")
+            ),
             # sweeper: expired requests; admin and REST: pending requests
             models.Index(fields=["expires_at"], name="approval_pending", condition=Q(status="pending")),
             # decide: whether the run has further pending requests

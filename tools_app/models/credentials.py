@@ -24,6 +24,18 @@ class Credential(models.Model):
     )
     name = models.CharField(max_length=120)
     value_sealed = models.TextField(editable=False)
+    hosts = models.JSONField(
+        default=list,
+        blank=True,
+        db_default=models.Value([], models.JSONField()),
+        help_text="Hosts that calls may send it to, such as api.example.com or *.example.com:8443.",
+    )
+    agents = models.JSONField(
+        default=list,
+        blank=True,
+        db_default=models.Value([], models.JSONField()),
+        help_text="Public ids of the agents that may use it in runs of other users.",
+    )
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
     last_used_at = models.DateTimeField(null=True, editable=False)

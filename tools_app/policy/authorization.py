@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from tools_app.injection import guard
-from tools_app.policy import emergency_stop, grants, readings, taint
+from tools_app.policy import credential_access, emergency_stop, grants, readings, taint
 from tools_app.policy.budgets import ActionBudget
 from tools_app.policy.decide import Allow, Ask, Deny, Situation, Verdict, decide
 from tools_app.policy.patterns import PolicyCall
@@ -34,7 +34,7 @@ class Gate:
     ) -> None:
         self.agent_policy = agent_policy
         self.session_policy = session_policy
-        self._actor = actor
+        self.actor = actor
         self._run_id, self._session_id = run_id, session_id
         self._followed = 0
         self._stopped = emergency_stop.why_stopped(agent_policy.agent_id)
@@ -46,6 +46,11 @@ class Gate:
 
         is_question: the call is itself a question to a user, so it needs no approval.
         """
+        use = tool.credentials_of(arguments, self.actor)
+        if why := credential_access.find_refusal(use, agent_id=self.agent_policy.agent_id, actor=self.actor):
+            if self._run_id:
+                credential_access.record_refusal(use, why, agent_id=self.agent_policy.agent_id, actor=self.actor)
+            return Deny(why, "credentials")
         risk = tool.risk_of(arguments)
         spent = next((why for budget in self._budgets if (why := budget.refusal())), "")
         situation = Situation(self._stopped, spent, self._is_suspect, taint=self._taint_of(tool, arguments))
@@ -68,7 +73,8 @@ class Gate:
 
     def propose(self, tool: AnyTool, arguments: dict[str, Any]) -> Proposal:
         """Return the patterns that an approver may allow beyond this call."""
-        return propose(PolicyCall(tool.spec, arguments, self.agent_policy.workspace, os.path.realpath))
+        labels = tool.credentials_of(arguments, self.actor).labels
+        return propose(PolicyCall(tool.spec, arguments, self.agent_policy.workspace, os.path.realpath, labels))
 
     @cached_property
     def _origins(self) -> tuple[str, ...]:
@@ -85,8 +91,9 @@ class Gate:
         return replace(found, followed=found.followed + self._followed)
 
     def _decide(self, tool: AnyTool, arguments: dict[str, Any], risk: Risk, situation: Situation) -> Verdict:
-        call = PolicyCall(tool.spec, arguments, follow=os.path.realpath)
-        return decide(call, risk, self.agent_policy, self._actor, self.session_policy, situation)
+        labels = tool.credentials_of(arguments, self.actor).labels
+        call = PolicyCall(tool.spec, arguments, follow=os.path.realpath, credentials=labels)
+        return decide(call, risk, self.agent_policy, self.actor, self.session_policy, situation)
 
 
 def _chain(agent_policy: AgentPolicy | None) -> list[AgentPolicy]:

@@ -176,7 +176,7 @@ def _refuse(
     for name, denied in (("deniedTools", agent_policy.denied), ("session: deniedTools", session_policy.denied)):
         if text := patterns.find_refusing(denied, call):
             return Deny(f"The call is denied by the rule {text}.", f"{name}: {text}")
-    if agent_policy.allowed and not patterns.find_permitting(agent_policy.allowed, call):
+    if agent_policy.allowed and not patterns.find_permitting(agent_policy.allowed, replace(call, credentials=())):
         return Deny(f"No rule allows this agent to make this call of {call.spec.name}.", "allowedTools")
     refusal = _refuse_targets(call, agent_policy)
     if refusal is None and situation.spent:

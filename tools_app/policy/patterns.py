@@ -1,7 +1,8 @@
-"""Patterns of tool calls, the syntax of rules: `tool`, `tool(glob)`, `tool(argument=glob, …)`. Pure.
+"""Patterns of tool calls, the syntax of rules: `tool`, `tool(glob)`, `tool(argument=glob, …) using credential`. Pure.
 
 A denying rule matches broadly: it applies if any spelling of the call matches. A permitting rule matches strictly:
-every spelling has to match. `globs` defines the wildcards.
+every spelling has to match, and the pattern has to name every credential that the call uses. `globs` defines the
+wildcards.
 """
 
 import hashlib
@@ -10,7 +11,7 @@ import posixpath
 import re
 import unicodedata
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -25,17 +26,25 @@ _TOOL = re.compile(r"[\w.:*?-]{1,120}", re.ASCII)
 _NAMED = re.compile(r"\s*([A-Za-z_][\w.-]*)=")
 _DIGEST_TEXT = re.compile(r"#[0-9a-f]{32}")
 _HOST = re.compile(r"(?:[a-z0-9*?._-]{1,253}|\[[0-9a-f:.]+\])(?::(?:\d{1,5}|\*))?", re.IGNORECASE)
+# The credentials behind a pattern: names, with or without their owner as `CredentialUse.labels` has it.
+_LABEL = r"(?:(?:user:[0-9]{1,20}|installation)/)?[A-Za-z0-9][A-Za-z0-9_.-]{0,119}"
+_USING = re.compile(rf"(.*?)\s+using\s+({_LABEL}(?:\s*,\s*{_LABEL}){{0,9}})\s*", re.DOTALL)
 _CLIMBS = re.compile(r"(?:^|[/\\])\.\.(?:[/\\]|$)")
 
 
 @dataclass(frozen=True)
 class PolicyCall:
-    """A call as the rules match it. workspace: folder in which `follow` resolves its paths."""
+    """A call as the rules match it.
+
+    workspace: folder in which `follow` resolves its paths.
+    credentials: labels of those that it uses, see `CredentialUse`.
+    """
 
     spec: ToolSpec
     arguments: dict[str, Any]
     workspace: str = ""
     follow: Follow = str
+    credentials: tuple[str, ...] = ()
 
     @property
     def canonical(self) -> str:
@@ -129,19 +138,23 @@ class Pattern:
     tool: names of the tools it applies to.
     rules: conditions that all have to hold.
     digest: digest of the exact arguments, instead of rules.
+    credentials: names or labels of the credentials that the call may use.
     """
 
     tool: Glob
     rules: tuple[_ArgumentRule, ...] = ()
     digest: str = ""
+    credentials: tuple[str, ...] = ()
 
     @property
     def is_about_arguments(self) -> bool:
-        return bool(self.rules or self.digest)
+        return bool(self.rules or self.digest or self.credentials)
 
     def permits(self, call: PolicyCall) -> bool:
-        """Return whether every spelling of the call matches."""
+        """Return whether every spelling of the call matches, and the pattern names every credential that it uses."""
         if not self.tool.matches(call.spec.name) or (self.digest and self.digest != call.digest):
+            return False
+        if not all(map(self._names, call.credentials)):
             return False
         return all(rule.permits(call) for rule in self.rules)
 
@@ -150,12 +163,20 @@ class Pattern:
         names = (call.spec.name, call.spec.stands_for or call.spec.name)
         if not any(self.tool.finds(fold(name)) for name in names) or (self.digest and self.digest != call.digest):
             return False
+        if self.credentials and not any(map(self._names, call.credentials)):
+            return False
         return all(rule.refuses(call) for rule in self.rules)
+
+    def _names(self, label: str) -> bool:
+        return label in self.credentials or label.rpartition("/")[2] in self.credentials
 
 
 @lru_cache(maxsize=4096)
 def parse(text: str) -> Pattern:
     """Return the parsed pattern. Raises PatternError."""
+    if using := _USING.fullmatch(text[: 2 * LONGEST]):
+        labels = tuple(label.strip() for label in using[2].split(","))
+        return replace(parse(using[1]), credentials=labels)
     if len(text) > LONGEST:
         raise PatternError(f"A pattern has at most {LONGEST} characters.")
     name, bracket, inner = text.strip().partition("(")
@@ -205,7 +226,7 @@ def find_refusing(texts: Iterable[str], call: PolicyCall) -> str | None:
 
 
 def find_permitting(texts: Iterable[str], call: PolicyCall) -> str | None:
-    """Return the first pattern that every spelling of the call matches, or None."""
+    """Return the first pattern that every spelling of the call and all its credentials match, or None."""
     return next((text for text in texts if parse(text).permits(call)), None)
 
 

@@ -25,8 +25,14 @@ def propose(call: PolicyCall) -> Proposal:
 
     If the call has no target, the run pattern is the tool, the permanent one the exact arguments. If a target cannot be
     parsed, or an `enum` argument is left open, both are the exact arguments: a pattern would match every target or
-    choice.
+    choice. Both name the credentials that the call uses.
     """
+    using = f" using {', '.join(call.credentials)}" if call.credentials else ""
+    proposal = _propose(call)
+    return Proposal(f"{proposal.run}{using}", f"{proposal.always}{using}")
+
+
+def _propose(call: PolicyCall) -> Proposal:
     reached, chosen = _reached(call), _chosen(call)
     if reached == []:
         return Proposal(call.spec.name, _exactly(call))

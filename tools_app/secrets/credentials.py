@@ -4,7 +4,7 @@ Values are returned by `use_credential` alone, and are masked from then on in ev
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from django.contrib.auth.models import AnonymousUser, User
@@ -25,7 +25,7 @@ LEAST_CHARACTERS = redact.LEAST_CHARACTERS
 MOST_CHARACTERS = 64 * 1024
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,119}")
-_REFERENCE = re.compile(r"\{\{\s*credential:\s*([A-Za-z0-9][A-Za-z0-9_.-]{0,119})\s*\}\}")
+_REFERENCE = redact.CREDENTIAL_REFERENCE
 
 # Called with the name and the owner's id, in the transaction that stores or deletes a credential, so that open
 # connections that use it can be renewed.
@@ -38,13 +38,18 @@ class UnknownCredential(NotFound):
     code = "unknown_credential"
 
 
-def store_credential(name: str, value: str, *, owner_id: int | None) -> tuple[Credential, bool]:
+def store_credential(
+    name: str, value: str, *, owner_id: int | None, hosts: Sequence[str] | None = None
+) -> tuple[Credential, bool]:
     """Store a value under a name, replacing the existing one. Owns its transaction.
 
     owner_id: None for the installation.
-    Returns the row, and whether it is new. Raises InvalidInput (bad_name, bad_value).
+    hosts: valid rules about hosts that calls may send it to; None keeps those of an existing one. Those of a user need
+        at least one. One of the installation without hosts serves providers, channels, servers and skills alone.
+    Returns the row, and whether it is new. Raises InvalidInput (bad_name, bad_value, hosts_required).
     """
     check_name(name)
+    _check_hosts(name, owner_id, hosts)
     if not LEAST_CHARACTERS <= len(value) <= MOST_CHARACTERS:
         limits = f"A credential has {LEAST_CHARACTERS} to {MOST_CHARACTERS} characters"
         raise InvalidInput(f"{limits}: a shorter one could not be masked.", code="bad_value")
@@ -52,10 +57,32 @@ def store_credential(name: str, value: str, *, owner_id: int | None) -> tuple[Cr
     sealed = vault.seal(value)
     try:
         with transaction.atomic():
-            return _stored(name, sealed, owner_id)
+            return _stored(name, sealed, owner_id, hosts)
     except IntegrityError:  # created by a concurrent request
         with transaction.atomic():
-            return _stored(name, sealed, owner_id)
+            return _stored(name, sealed, owner_id, hosts)
+
+
+def _check_hosts(name: str, owner_id: int | None, hosts: Sequence[str] | None) -> None:
+    """Raise InvalidInput for a credential of a user that would be left without hosts."""
+    if owner_id is None or hosts:
+        return
+    if hosts is not None or not _rows(owner_id).filter(name=name).exclude(hosts=[]).exists():
+        problem = "A credential names the hosts that it may be sent to, such as api.example.com."
+        raise InvalidInput(problem, code="hosts_required")
+
+
+def share_credential(name: str, agents: Sequence[str], *, owner_id: int | None) -> Credential:
+    """Let these agents, by public id, and no others use a credential in runs of users who do not own it.
+
+    Owns its transaction. Raises UnknownCredential.
+    """
+    with transaction.atomic():
+        if not _rows(owner_id).filter(name=name).update(agents=list(agents), updated_at=Now()):
+            raise UnknownCredential
+        details = {"name": name, "owner": _owner(owner_id), "agents": list(agents)}
+        audit.record("CredentialShared", details=details)
+    return _rows(owner_id).get(name=name)
 
 
 def check_name(name: str) -> None:
@@ -65,11 +92,13 @@ def check_name(name: str) -> None:
         raise InvalidInput(problem, code="bad_name")
 
 
-def _stored(name: str, sealed: str, owner_id: int | None) -> tuple[Credential, bool]:
-    is_new = not _rows(owner_id).filter(name=name).update(value_sealed=sealed, updated_at=Now())
+def _stored(name: str, sealed: str, owner_id: int | None, hosts: Sequence[str] | None) -> tuple[Credential, bool]:
+    bound = {} if hosts is None else {"hosts": list(hosts)}
+    is_new = not _rows(owner_id).filter(name=name).update(value_sealed=sealed, updated_at=Now(), **bound)
     if is_new:
-        Credential.objects.create(owner_id=owner_id, name=name, value_sealed=sealed)
-    audit.record("CredentialStored", details={"name": name, "owner": _owner(owner_id), "is_new": is_new})
+        Credential.objects.create(owner_id=owner_id, name=name, value_sealed=sealed, **bound)
+    details = {"name": name, "owner": _owner(owner_id), "is_new": is_new, **bound}
+    audit.record("CredentialStored", details=details)
     _notify(name, owner_id)
     return _rows(owner_id).get(name=name), is_new
 
@@ -121,7 +150,11 @@ def resolve_references(text: str, *, owner_id: int | None, purpose: str) -> str:
     if "{{" not in text:
         return text
     use = partial(use_credential, owner_id=owner_id, purpose=purpose)
-    values = {name: use(name) for name in find_references(text)}
+    return fill_references(text, {name: use(name) for name in find_references(text)})
+
+
+def fill_references(text: str, values: Mapping[str, str]) -> str:
+    """Return the text with each reference replaced by the value of that name."""
     return _REFERENCE.sub(lambda match: values[match[1]], text)
 
 

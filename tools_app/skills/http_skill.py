@@ -3,7 +3,6 @@
 import asyncio
 import json
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import httpx2
@@ -12,9 +11,10 @@ from audit_app.kernel import redact
 from audit_app.kernel.database import in_db
 from audit_app.kernel.errors import AppError
 from tools_app import conf
+from tools_app.credential_use import INSTALLATION, CredentialUse
 from tools_app.network import page_text, ssrf_guard
 from tools_app.network.async_transport import AsyncGuardedTransport
-from tools_app.secrets import credentials
+from tools_app.policy import credential_access
 from tools_app.skills.installed import Installed, check_permissions, checked_output, spec_of
 from tools_app.skills.templates import HttpTemplate, RenderedRequest, UnfitValue, render
 from tools_app.types import AsyncTool, ToolContext, ToolError
@@ -54,7 +54,7 @@ class HttpSkill(AsyncTool):
         """Return the JSON value of the response, or its text, validated by the manifest's output schema."""
         check_permissions(self._installed)
         try:
-            secrets = await in_db(self._open_credentials)
+            secrets = await in_db(self._open_credentials, context)
             request = render(self._template, arguments, secrets)
         except AppError as error:
             raise ToolError(error.message) from None
@@ -77,10 +77,15 @@ class HttpSkill(AsyncTool):
             raise ToolError(f"The server responded with status {answer.status}: {text[:_SHOWN_CHARACTERS]}")
         return checked_output(self._installed, _value_of(answer.media_type, text))
 
-    def _open_credentials(self) -> dict[str, str]:
-        purpose = f"skill {self._installed.manifest.skill_id}"
-        use = partial(credentials.use_credential, owner_id=self._installed.owner_id, purpose=purpose)
-        return {name: use(name) for name in self._template.credentials}
+    def credentials_of(self, arguments: dict[str, Any], actor: str) -> CredentialUse:
+        """Return the credentials of the user who installed the skill, or of the installation."""
+        owner_id = self._installed.owner_id
+        owner = INSTALLATION if owner_id is None else f"user:{owner_id}"
+        return CredentialUse(self._template.credentials, owner, self._template.origin, has_fixed_host=True)
+
+    def _open_credentials(self, context: ToolContext) -> dict[str, str]:
+        use, purpose = self.credentials_of({}, context.actor), f"skill {self._installed.manifest.skill_id}"
+        return credential_access.open_credentials(use, agent_id=context.agent_id, actor=context.actor, purpose=purpose)
 
     async def _send(self, request: RenderedRequest) -> _Answer:
         """Send the request. A few redirects of a GET or HEAD request are followed within the origin."""

@@ -6,8 +6,7 @@ The sender must be allowed to decide, and a request can be decided only in a cha
 from functools import partial
 
 from audit_app.kernel.errors import AppError, NotFound
-from sessions_app.approvals import decisions, prompt_text
-from sessions_app.approvals.permissions import require_decider
+from sessions_app.approvals import decisions, permissions, prompt_text
 from sessions_app.channels.inbound.commands import record
 from sessions_app.channels.messages import ButtonPress, Target
 from sessions_app.channels.outbound import prompts
@@ -68,7 +67,8 @@ def _decide(
     session = Session.objects.filter(pk=approval.session_id).first()
     is_alone = destination.target.chat.type == "direct"
     sender_id = arrival.row.sender_id
-    actor = require_decider(destination.account, sender_id, session, is_alone=is_alone, decision=decision)
+    actor = permissions.require_decider(destination.account, sender_id, session, is_alone=is_alone, decision=decision)
+    permissions.check_credential_decision(approval, actor, decision)
     act = partial(decisions.decide, approval.id, decision=decision, actor=actor, has_fresh_login=True, note=note)
     record(arrival, f"approval_{decision}", destination, reply, session=session, act=act)
 

@@ -161,13 +161,26 @@ class ApiKeyBody(CamelCaseSerializer):
 
 
 class CredentialBody(CamelCaseSerializer):
-    """The value of a credential. The vault limits its length."""
+    """A credential. The vault limits the length of its value. `agents` alone may change without the value."""
 
-    value = CharField(trim_whitespace=False, allow_blank=True)
+    value = CharField(required=False, trim_whitespace=False, allow_blank=True)
+    hosts = host_rules(help_text="Hosts that it may be sent to. Needed by a new one; a change takes the value again.")
+    agents = ListField(
+        required=False,
+        child=SlugField(max_length=120),
+        max_length=200,
+        help_text="Agents that may use it in runs of other users.",
+    )
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        if "value" not in attrs and ("hosts" in attrs or "agents" not in attrs):
+            raise ValidationError({"value": "This field is required."})
+        return attrs
 
 
 class NewCredentialBody(CredentialBody):
     name = CharField(max_length=120)
+    value = CharField(trim_whitespace=False, allow_blank=True)
 
 
 class HiddenTexts(DictField):

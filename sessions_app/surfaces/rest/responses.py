@@ -182,6 +182,8 @@ class ApprovalOut(ObjectSerializer):
     )
     choices = ListField(child=ChoiceField(choices=list(Decision)), help_text="The decisions that you may make now.")
     patterns = PatternsOut(help_text="The calls that the wider decisions would allow.")
+    credentials = ListField(child=CharField(), help_text="Names of the credentials that the call uses.")
+    credential_owner = NullableText(help_text="Their owner: user:<id> or installation.")
     may_decide = BooleanField(help_text="Whether you may decide it now.")
     status = ChoiceField(choices=list(ApprovalStatus))
     decision = NullableChoice(choices=list(Decision))
@@ -215,6 +217,8 @@ class CredentialOut(ObjectSerializer):
     """Never with its value."""
 
     name = CharField()
+    hosts = ListField(child=CharField(), help_text="Hosts that calls may send it to.")
+    agents = ListField(child=CharField(), help_text="Agents that may use it in runs of other users.")
     created_at = Timestamp()
     updated_at = Timestamp()
     last_used_at = Timestamp(allow_null=True)

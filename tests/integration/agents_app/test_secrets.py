@@ -20,7 +20,7 @@ from tests.fakes.http_server import FakeServer
 from tests.support.engine import EngineRig
 from tests.support.rest import RestCaller
 from tools_app.receipts.receipts import verify_receipt
-from tools_app.secrets.credentials import store_credential
+from tools_app.secrets.credentials import share_credential, store_credential
 from tools_app.skills import registry
 from tools_app.types import ToolCall
 
@@ -76,7 +76,7 @@ def everything_streamed(client: redis.Redis) -> str:
 
 def everything_answered(rig: EngineRig, run_id: object, executions: list[str], session: str) -> str:
     caller = RestCaller(rig.owner)
-    paths = [f"runs/{run_id}", f"sessions/{session}/history", "credentials", "skills/lookup", "agents/default/skills"]
+    paths = [f"runs/{run_id}", f"sessions/{session}/history", "credentials", "skills/lookup", "agents/default"]
     answers = [caller.get(path) for path in [*paths, *(f"tools/executions/{one}" for one in executions)]]
     assert all(answer.status == 200 for answer in answers)
     return repr(answers)
@@ -87,7 +87,8 @@ def test_a_secret_that_a_skill_uses_is_found_nowhere(
 ) -> None:
     with Echo() as server:
         monkeypatch.setattr(settings, "KOMAND_SKILL_ALLOW_PRIVATE", [server.address])
-        store_credential("crm", SECRET, owner_id=rig.owner.pk)
+        store_credential("crm", SECRET, owner_id=rig.owner.pk, hosts=["127.0.0.1"])
+        share_credential("crm", ["default"], owner_id=rig.owner.pk)
         registry.register(
             {
                 "skillId": "lookup",

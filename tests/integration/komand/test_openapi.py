@@ -133,7 +133,7 @@ WRITES = [
     ("POST", "agents", {"agentId": "second", "name": "Second", "mcpServers": ["files"], "budgets": {"costPerHour": 1}}),
     ("PUT", "agents/second", {"name": "2nd"}),
     ("POST", "api-keys", {"name": "script", "scopes": ["all"], "expiresInDays": 3}),
-    ("POST", "credentials", {"name": "weather", "value": "a-long-value"}),
+    ("POST", "credentials", {"name": "weather", "value": "a-long-value", "hosts": ["api.example.com"]}),
     ("POST", "skills", MANIFEST),
     ("POST", "agents/second/skills/greet", {}),
     ("POST", "mcp/servers", {"name": "files", "command": "files-server", "environment": {"KEY": "x"}}),

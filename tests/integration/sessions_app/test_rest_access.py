@@ -65,7 +65,7 @@ def alices():
     execution = make_execution(run)
     key = create_api_key(alice, "script", scopes=["all"]).row
     file = write_artifact(Writer(session.pk), "files/a.txt", b"hello")
-    credential, _ = store_credential("weather", "a-key-of-alice", owner_id=alice.pk)
+    credential, _ = store_credential("weather", "a-key-of-alice", owner_id=alice.pk, hosts=["api.example.com"])
     return {
         "user": alice,
         "session": session.key,

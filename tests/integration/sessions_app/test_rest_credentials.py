@@ -9,6 +9,7 @@ from tools_app.secrets.credentials import use_credential
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey"), pytest.mark.one_database]
 
 VALUE = "value-that-nobody-sees"
+HOSTS = ["api.example.com"]
 
 
 @pytest.fixture
@@ -17,9 +18,9 @@ def alice():
 
 
 def test_a_credential_is_stored_listed_and_deleted(alice):
-    stored = alice.put("credentials/weather", {"value": VALUE})
+    stored = alice.put("credentials/weather", {"value": VALUE, "hosts": HOSTS})
     assert (stored.status, stored.data["name"], stored.data["lastUsedAt"]) == (200, "weather", None)
-    assert alice.post("credentials", {"name": "other", "value": VALUE}).status == 200
+    assert alice.post("credentials", {"name": "other", "value": VALUE, "hosts": HOSTS}).status == 200
     listed = alice.get("credentials")
     assert [row["name"] for row in listed.data] == ["other", "weather"]
     assert listed.meta == {"total": 2, "page": 1, "pageSize": 50}
@@ -30,7 +31,7 @@ def test_a_credential_is_stored_listed_and_deleted(alice):
 
 def test_no_answer_contains_the_value(alice):
     answers = [
-        alice.put("credentials/weather", {"value": VALUE}),
+        alice.put("credentials/weather", {"value": VALUE, "hosts": HOSTS}),
         alice.get("credentials"),
         alice.get("credentials/weather"),
         RestCaller(make_operator("op")).get("audit"),
@@ -40,9 +41,9 @@ def test_no_answer_contains_the_value(alice):
 
 
 def test_credential_names_are_per_user(alice):
-    alice.put("credentials/weather", {"value": VALUE})
+    alice.put("credentials/weather", {"value": VALUE, "hosts": HOSTS})
     bob = RestCaller(make_user("bob"))
-    assert bob.put("credentials/weather", {"value": "bobs-own-value"}).status == 200
+    assert bob.put("credentials/weather", {"value": "bobs-own-value", "hosts": HOSTS}).status == 200
     assert bob.delete("credentials/weather").status == 200
     assert alice.get("credentials/weather").status == 200
 

@@ -38,7 +38,7 @@ def actions() -> list[str]:
 
 
 def test_a_value_is_sealed_used_by_name_and_every_use_is_audited(alice):
-    row, is_new = store_credential("weather", VALUE, owner_id=alice)
+    row, is_new = store_credential("weather", VALUE, owner_id=alice, hosts=["127.0.0.1"])
     assert is_new and VALUE not in row.value_sealed and row.last_used_at is None
     assert use_credential("weather", owner_id=alice, purpose="skill weather") == VALUE
     row.refresh_from_db()
@@ -49,15 +49,15 @@ def test_a_value_is_sealed_used_by_name_and_every_use_is_audited(alice):
 
 
 def test_storing_it_again_replaces_the_value(alice):
-    first, _ = store_credential("weather", VALUE, owner_id=alice)
-    second, is_new = store_credential("weather", "another-value", owner_id=alice)
+    first, _ = store_credential("weather", VALUE, owner_id=alice, hosts=["127.0.0.1"])
+    second, is_new = store_credential("weather", "another-value", owner_id=alice, hosts=["127.0.0.1"])
     assert (second.pk, is_new) == (first.pk, False)
     assert use_credential("weather", owner_id=alice, purpose="test") == "another-value"
 
 
 def test_a_name_is_its_owners_alone(alice):
     bob = User.objects.create_user("bob").pk
-    store_credential("weather", VALUE, owner_id=alice)
+    store_credential("weather", VALUE, owner_id=alice, hosts=["127.0.0.1"])
     for other in (bob, None):
         with pytest.raises(UnknownCredential):
             use_credential("weather", owner_id=other, purpose="test")
@@ -70,8 +70,8 @@ def test_a_name_is_its_owners_alone(alice):
 
 
 def test_a_deleted_one_is_gone_and_so_are_a_deleted_users(alice):
-    store_credential("a", VALUE, owner_id=alice)
-    store_credential("b", VALUE, owner_id=alice)
+    store_credential("a", VALUE, owner_id=alice, hosts=["127.0.0.1"])
+    store_credential("b", VALUE, owner_id=alice, hosts=["127.0.0.1"])
     delete_credential("a", owner_id=alice)
     assert [row.name for row in list_credentials(alice)] == ["b"]
     User.objects.get(pk=alice).delete()
@@ -81,17 +81,17 @@ def test_a_deleted_one_is_gone_and_so_are_a_deleted_users(alice):
 @pytest.mark.parametrize("name", ["", "a b", "../x", "x" * 121, "{{x}}", "ü", ".x", "a\n"])
 def test_an_odd_name_is_refused(alice, name):
     with pytest.raises(InvalidInput):
-        store_credential(name, VALUE, owner_id=alice)
+        store_credential(name, VALUE, owner_id=alice, hosts=["127.0.0.1"])
 
 
 @pytest.mark.parametrize("value", ["", "short", "x" * 65_537])
 def test_a_value_that_cannot_be_kept_or_masked_is_refused(alice, value):
     with pytest.raises(InvalidInput):
-        store_credential("weather", value, owner_id=alice)
+        store_credential("weather", value, owner_id=alice, hosts=["127.0.0.1"])
 
 
 def test_references_are_resolved_at_use_and_the_value_is_masked_from_then_on(alice):
-    store_credential("weather", VALUE, owner_id=alice)
+    store_credential("weather", VALUE, owner_id=alice, hosts=["127.0.0.1"])
     text = resolve_references("Bearer {{credential:weather}} {{ other }}", owner_id=alice, purpose="test")
     assert text == f"Bearer {VALUE} {{{{ other }}}}"
     assert redact.masked_text(f"it was {VALUE}") == f"it was {redact.MASK}"
@@ -103,7 +103,7 @@ def test_references_are_resolved_at_use_and_the_value_is_masked_from_then_on(ali
 def test_two_who_store_the_same_name_at_once_leave_one(alice):
     def store(number):
         try:
-            store_credential("weather", f"value-number-{number}", owner_id=alice)
+            store_credential("weather", f"value-number-{number}", owner_id=alice, hosts=["127.0.0.1"])
         finally:
             connections.close_all()
 
@@ -137,7 +137,7 @@ def test_a_provider_uses_the_installations_credential_by_name(monkeypatch):
 
 def test_every_sealed_secret_is_sealed_again_with_the_newest_key(alice, settings):
     settings.KOMAND_VAULT_KEYS = "old"
-    store_credential("weather", VALUE, owner_id=alice)
+    store_credential("weather", VALUE, owner_id=alice, hosts=["127.0.0.1"])
     row = ModelProvider.objects.create(name="p", kind="fake", api_key_sealed=vault.seal("sk-key"))
     settings.KOMAND_VAULT_KEYS = "new,old"
     assert key_rotation.count_by_old_keys() == 2
@@ -151,7 +151,7 @@ def test_every_sealed_secret_is_sealed_again_with_the_newest_key(alice, settings
 
 def test_a_secret_that_no_key_opens_is_named(alice, settings):
     settings.KOMAND_VAULT_KEYS = "lost"
-    row, _ = store_credential("weather", VALUE, owner_id=alice)
+    row, _ = store_credential("weather", VALUE, owner_id=alice, hosts=["127.0.0.1"])
     settings.KOMAND_VAULT_KEYS = "new"
     assert key_rotation.reseal_all().unreadable == (f"komand_credential/{row.pk}/value_sealed",)
 

@@ -111,7 +111,7 @@ def test_a_redirect_is_returned_not_followed(serve):
 @pytest.fixture
 def credential(django_user_model):
     user = django_user_model.objects.create_user("owner")
-    credentials.store_credential("API_KEY", SECRET, owner_id=user.pk)
+    credentials.store_credential("API_KEY", SECRET, owner_id=user.pk, hosts=["127.0.0.1"])
     return user
 
 

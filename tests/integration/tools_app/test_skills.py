@@ -19,7 +19,7 @@ from tools_app.policy.decide import Ask, Deny, decide, refuse_tool
 from tools_app.policy.patterns import PolicyCall
 from tools_app.policy.rules import AgentPolicy
 from tools_app.secrets import credentials
-from tools_app.secrets.credentials import store_credential
+from tools_app.secrets.credentials import share_credential, store_credential
 from tools_app.skills import registry
 from tools_app.skills.manifest import digest_of
 from tools_app.skills.skill_tools import SkillSource
@@ -199,7 +199,7 @@ def test_nobody_takes_an_unverified_skills_word_that_its_risk_is_low(echo):
 
 def test_an_http_skill_sends_the_request_with_its_owners_credential(echo):
     owner = User.objects.create_user("alice").pk
-    store_credential("crm", SECRET, owner_id=owner)
+    store_credential("crm", SECRET, owner_id=owner, hosts=["127.0.0.1"])
     store_credential("crm", "the-installations", owner_id=None)
     template = http(echo, method="POST", headers={"X-Key": "Key {{credential:crm}}"}, json={"q": "{{input.id}}"})
     install(manifest(http=template, inputSchema=ID), owner_id=owner)
@@ -266,6 +266,7 @@ def test_a_plain_text_answer_is_text(echo, path):
 
 def test_faults_of_the_server_and_the_network_are_reported_without_secrets(echo):
     store_credential("crm", SECRET, owner_id=None)
+    share_credential("crm", ["default"], owner_id=None)
     install(manifest(http=http(echo, "/", headers={"X-Key": "{{credential:crm}}"})))
     echo.faults += [Fault("status", status=503), Fault("drop"), Fault("slow", seconds=5.0)]
     for expected in ("status 503", "cannot be reached", "did not respond within"):
@@ -378,6 +379,7 @@ def test_the_rules_about_hosts_hold_for_the_host_of_an_http_skill():
 
 def test_the_value_is_gone_after_the_credential_is(echo):
     store_credential("crm", SECRET, owner_id=None)
+    share_credential("crm", ["default"], owner_id=None)
     install(manifest(http=http(echo, "/", headers={"X-Key": "{{credential:crm}}"})))
     call()
     credentials.delete_credential("crm", owner_id=None)

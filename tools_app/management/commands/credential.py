@@ -1,4 +1,4 @@
-"""`manage.py credential`: sets, lists and deletes credentials.
+"""`manage.py credential`: sets, shares, lists and deletes credentials.
 
 A value is read from a file or from the input, never from an argument, which other users could see in the process list.
 """
@@ -12,6 +12,8 @@ from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from audit_app.kernel.errors import AppError
+from tools_app.policy.globs import PatternError
+from tools_app.policy.patterns import check_host
 from tools_app.secrets import credentials
 
 
@@ -23,10 +25,19 @@ class Command(BaseCommand):
         put = actions.add_parser("set", help="store a value, read from the input")
         put.add_argument("name")
         put.add_argument("--file", metavar="FILE", help="read the value from this file instead")
+        put.add_argument(
+            "--host",
+            action="append",
+            metavar="HOST",
+            help="host that calls may send it to, such as api.example.com; repeat for several (default: as stored)",
+        )
+        share = actions.add_parser("share", help="let agents use one in runs of users who do not own it")
+        share.add_argument("name")
+        share.add_argument("--agent", action="append", default=[], metavar="ID", help="repeat; none: stop sharing")
         delete = actions.add_parser("delete", help="delete one for good")
         delete.add_argument("name")
         listing = actions.add_parser("list", help="list names and times")
-        for one in (put, delete, listing):
+        for one in (put, share, delete, listing):
             one.add_argument("--user", default="", metavar="NAME", help="whose (default: the installation's)")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -37,8 +48,14 @@ class Command(BaseCommand):
             raise CommandError(error.message) from None
 
     def _set(self, options: dict[str, Any], owner_id: int | None) -> None:
-        _, is_new = credentials.store_credential(options["name"], _read_value(options["file"]), owner_id=owner_id)
+        value, hosts = _read_value(options["file"]), _checked_hosts(options["host"])
+        _, is_new = credentials.store_credential(options["name"], value, owner_id=owner_id, hosts=hosts)
         self.stdout.write(f"The credential {options['name']} was {'stored' if is_new else 'replaced'}.")
+
+    def _share(self, options: dict[str, Any], owner_id: int | None) -> None:
+        credentials.share_credential(options["name"], options["agent"], owner_id=owner_id)
+        shared = ", ".join(options["agent"]) or "no agent"
+        self.stdout.write(f"The credential {options['name']} is shared with {shared}.")
 
     def _delete(self, options: dict[str, Any], owner_id: int | None) -> None:
         credentials.delete_credential(options["name"], owner_id=owner_id)
@@ -47,7 +64,15 @@ class Command(BaseCommand):
     def _list(self, options: dict[str, Any], owner_id: int | None) -> None:
         for row in credentials.list_credentials(owner_id):
             used = f"last used {row.last_used_at:%Y-%m-%d %H:%M}" if row.last_used_at else "never used"
-            self.stdout.write(f"{row.name}  set {row.updated_at:%Y-%m-%d %H:%M}  {used}")
+            bound = f"hosts {', '.join(row.hosts) or 'none'}  agents {', '.join(row.agents) or 'none'}"
+            self.stdout.write(f"{row.name}  set {row.updated_at:%Y-%m-%d %H:%M}  {used}  {bound}")
+
+
+def _checked_hosts(hosts: list[str] | None) -> list[str] | None:
+    try:
+        return None if hosts is None else [check_host(host) for host in hosts]
+    except PatternError as error:
+        raise CommandError(str(error)) from None
 
 
 def _owner_id(name: str) -> int | None:

@@ -9,6 +9,7 @@ from rest_framework.response import Response
 from sessions_app import selectors
 from sessions_app.access import access_approval
 from sessions_app.approvals import decisions, permissions
+from sessions_app.identity import scopes
 from sessions_app.models import Session
 from sessions_app.surfaces.rest import responses
 from sessions_app.surfaces.rest.requests import ApprovalQuery, DecideBody
@@ -25,6 +26,7 @@ class ApprovalsView(RestView):
 
     def _shown(self, view: ApprovalView, session: Session | None) -> dict[str, Any]:
         owner_id = session.owner_id if session else None
+        owner_id = permissions.deciding_user_id(view, owner_id)
         allowed = permissions.allowed_decisions(self.principal.user, owner_id) if self.principal.can_write else ()
         return responses.approval(view, session_key=session.key if session else "", allowed_decisions=allowed)
 
@@ -36,7 +38,11 @@ class ApprovalList(ApprovalsView):
         user, query = self.principal.user, self.query(ApprovalQuery)
         page, own = query.wanted, None if permissions.sees_all(user) else selectors.session_ids_of(user)
         rows = tools.list_approvals(
-            status=query.validated_data["status"], session_ids=own, limit=page.size, offset=page.offset
+            status=query.validated_data["status"],
+            session_ids=own,
+            credential_owner="" if scopes.agents_of(user) is not None else permissions.credential_owner_of(user),
+            limit=page.size,
+            offset=page.offset,
         )
         return ok(self.shown(rows), {"page": page.number, "pageSize": page.size})
 

@@ -1,8 +1,13 @@
 """The caller's credentials: store, list and delete by name. No answer contains a value or a part of it."""
 
+from typing import Any
+
+from django.db import transaction
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from sessions_app.access import access_agent
+from sessions_app.identity.principal import Principal
 from sessions_app.surfaces.rest import responses
 from sessions_app.surfaces.rest.requests import CredentialBody, NewCredentialBody
 from sessions_app.surfaces.rest.views.base import RestView, ok
@@ -15,8 +20,7 @@ class CredentialList(RestView):
 
     def post(self, request: Request) -> Response:
         fields = self.body(NewCredentialBody)
-        row, _ = credentials.store_credential(fields["name"], fields["value"], owner_id=self.principal.user.pk)
-        return ok(responses.CredentialOut.of(row))
+        return ok(_stored(self.principal, fields.pop("name"), fields))
 
 
 class CredentialDetail(RestView):
@@ -26,10 +30,21 @@ class CredentialDetail(RestView):
         return ok(responses.CredentialOut.of(credentials.get_credential(name, owner_id=self.principal.user.pk)))
 
     def put(self, request: Request, name: str) -> Response:
-        value = self.body(CredentialBody)["value"]
-        row, _ = credentials.store_credential(name, value, owner_id=self.principal.user.pk)
-        return ok(responses.CredentialOut.of(row))
+        """Store the value and the hosts, and share it with agents; each unless it is left out."""
+        return ok(_stored(self.principal, name, self.body(CredentialBody)))
 
     def delete(self, request: Request, name: str) -> Response:
         credentials.delete_credential(name, owner_id=self.principal.user.pk)
         return ok(None)
+
+
+def _stored(principal: Principal, name: str, fields: dict[str, Any]) -> dict[str, Any]:
+    """Store what the fields have. Raises NotFound for an agent that the caller may not use."""
+    owner_id = principal.user.pk
+    agents = [access_agent(principal.user, agent_id).agent_id for agent_id in fields.get("agents", ())]
+    with transaction.atomic():
+        if "value" in fields:
+            credentials.store_credential(name, fields["value"], owner_id=owner_id, hosts=fields.get("hosts"))
+        if "agents" in fields:
+            credentials.share_credential(name, agents, owner_id=owner_id)
+    return responses.CredentialOut.of(credentials.get_credential(name, owner_id=owner_id))

@@ -1,4 +1,4 @@
-"""Form fields for rules of agents, one per line, validated when they are saved."""
+"""Form fields for rules about calls and hosts, one per line, validated when they are saved."""
 
 from collections.abc import Callable
 from typing import Any
