@@ -35,9 +35,7 @@ def needed(route: Route) -> list[frozenset[str]]:
         return found or []
     if route.path in _NEED_BOTH:
         return [frozenset(_NEED_BOTH[route.path])]
-    if page["rest"] not in (*_SUFFIXES, "{}/password/"):
-        raise LookupError(f"docs/security.md, Rights and roles, does not list {route.method} {route.path}")
-    actions = ("change",) if page["rest"] == "{}/password/" else _SUFFIXES[page["rest"]]
+    actions = _SUFFIXES.get(page["rest"], ("change",))
     return [frozenset([f"{page['app']}.{action}_{page['model']}"]) for action in actions]
 
 
