@@ -16,6 +16,7 @@ from audit_app.services import record
 
 _REMEDY = ", which an administrator can grant under Users or Groups."
 _WITHHELD = "_komand_rights_withheld"
+_PERMISSION_CACHES = ("_perm_cache", "_user_perm_cache", "_group_perm_cache")  # of Django's ModelBackend
 _MODEL_BACKEND = "django.contrib.auth.backends.ModelBackend"
 
 
@@ -59,6 +60,13 @@ def withhold(user: User, reason: str) -> None:
     reason: a sentence for the refusal that says what to do.
     """
     setattr(user, _WITHHELD, reason)
+
+
+def renew(user: User, stored: User) -> None:
+    """Let a user object that outlives its request, as of an open connection, hold the rights of one read just now."""
+    user.is_active, user.is_superuser = stored.is_active, stored.is_superuser
+    for cached in _PERMISSION_CACHES:
+        user.__dict__.pop(cached, None)
 
 
 def require(user: User | AnonymousUser, right: Right) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.http import HttpRequest
 
+from audit_app import rights
 from sessions_app.identity import client_ip, rate_limits, scopes, session_tokens, stream_tickets
 from sessions_app.identity.authentication import QueryCredential, authenticate, check_csrf, request_from_scope
 from sessions_app.identity.principal import Principal, Unauthenticated
@@ -54,6 +55,7 @@ def check_again(scope: Mapping[str, Any], principal: Principal, *, authorization
 
     scope: of the connection; authorization: the header, if the scope does not contain it.
     A ticket was used up by the connection: its user and the credential that it was issued for are checked.
+    From then on the principal's user holds the rights of now.
     Raises Unauthenticated after a logout, a revoked key, a deactivated user or the expiry of a token.
     """
     request = request_from_scope(scope)
@@ -62,13 +64,14 @@ def check_again(scope: Mapping[str, Any], principal: Principal, *, authorization
     credential = request.META.get("HTTP_AUTHORIZATION", "").partition(" ")[2].strip()
     credential = credential or request.GET.get("ticket", "") or request.GET.get("access_token", "")
     if credential.startswith(stream_tickets.MARK):
-        is_active = User.objects.filter(pk=principal.user.pk, is_active=True).exists()
-        may_stay = is_active and session_tokens.is_valid_credential(principal.credential)
+        is_valid = session_tokens.is_valid_credential(principal.credential)
+        user = User.objects.filter(pk=principal.user.pk, is_active=True).first() if is_valid else None
     else:
         found = authenticate(request, from_query="token")
-        may_stay = found is not None and found.user.pk == principal.user.pk
-    if not may_stay:
+        user = found.user if found is not None and found.user.pk == principal.user.pk else None
+    if user is None:
         raise Unauthenticated
+    rights.renew(principal.user, user)
 
 
 def admit_anyone(request: HttpRequest, limit: rate_limits.Limit) -> None:

@@ -11,11 +11,13 @@ from django.test import Client
 
 from agents_app.models import Agent
 from agents_app.rights import GRANT_AUTONOMY
+from audit_app.kernel.errors import NotFound
 from audit_app.models import AuditEntry
 from audit_app.rights import MissingRight
 from sessions_app.approvals import permissions
-from sessions_app.identity import roles
+from sessions_app.identity import access_tokens, roles
 from sessions_app.identity.principal import Principal
+from sessions_app.identity.request_admission import check_again
 from sessions_app.models import ChannelAccount, Pairing, Session
 from sessions_app.surfaces.signalr import commands
 from tests.security.route_world import World
@@ -121,6 +123,26 @@ def test_who_sees_a_request_but_may_not_decide_so(world: World, held: list[Any],
     assert refused_rights(user) == [missing.permission] * 3
     approval.refresh_from_db()
     assert approval.status == "pending"
+
+
+def test_an_open_connection_loses_a_right_with_its_user(world: World) -> None:
+    """The hub keeps the user object of a connection, and with it what Django remembers of their permissions."""
+    connected, approval = Principal(make_operator("olga", DECIDE_APPROVALS), "jwt"), Approval.objects.get()
+    assert connected.holds(DECIDE_APPROVALS)
+    User.objects.get(username="olga").user_permissions.clear()
+    with pytest.raises(NotFound):
+        commands.decide(connected, str(approval.pk), "deny")
+    assert not connected.holds(DECIDE_APPROVALS)
+
+
+def test_the_check_of_an_open_stream_renews_its_rights() -> None:
+    user = make_operator("olga", DECIDE_APPROVALS)
+    connected = Principal(user, "jwt")
+    assert connected.holds(DECIDE_APPROVALS)
+    user.user_permissions.clear()
+    bearer = f"Bearer {access_tokens.open_login(user).access}"
+    check_again({"type": "http", "path": "/", "headers": []}, connected, authorization=bearer)
+    assert not connected.holds(DECIDE_APPROVALS)
 
 
 def test_the_owner_of_a_session_by_a_signal_of_agent_messages(world: World) -> None:

@@ -9,6 +9,7 @@ from django.contrib.auth.models import User
 
 from agents_app import selectors as agents
 from agents_app.types import RunStatus
+from audit_app import rights
 from audit_app.kernel.errors import InvalidInput
 from sessions_app import selectors, services
 from sessions_app.access import access_agent, access_approval, access_session
@@ -83,6 +84,7 @@ def cancel(principal: Principal, session_id: Any, run_id: Any = None) -> int:
 def decide(principal: Principal, approval_id: Any, decision: Any, note: Any = "") -> dict[str, Any]:
     """Decide an approval request. Raises NotFound, Forbidden, AlreadyDecided, ApprovalExpired."""
     decision = _text(decision, "decision")
+    rights.renew(principal.user, User.objects.get(pk=principal.user.pk))  # the connection may be days old
     approval = access_approval(_writer(principal), _text(approval_id, "approvalId"), decision=decision)
     decided = decisions.decide(
         approval.id,
