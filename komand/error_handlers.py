@@ -5,6 +5,7 @@ from django.http import Http404, HttpRequest, HttpResponseBase, JsonResponse
 from django.views import defaults
 from rest_framework.exceptions import APIException
 
+from audit_app import services as audit
 from sessions_app.surfaces.base.http_errors import http_error_of
 from sessions_app.surfaces.base.surface import surface_at
 
@@ -22,7 +23,12 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponseBase:
 
 
 def permission_denied(request: HttpRequest, exception: Exception) -> HttpResponseBase:
-    return _shaped(request, PermissionDenied()) or defaults.permission_denied(request, exception)
+    """Return the 403 response. A refusal of a page, which only the admin makes so, is audited."""
+    if shaped := _shaped(request, PermissionDenied()):
+        return shaped
+    actor = f"user:{request.user.pk}" if request.user.is_authenticated else ""
+    audit.record("PageRefused", actor=actor, details={"page": request.path, "method": request.method})
+    return defaults.permission_denied(request, exception)
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponseBase:

@@ -135,3 +135,17 @@ def test_nothing_unpickles() -> None:
     assert not [
         str(module.path) for module in modules() if re.search(r"\b(pickle|marshal|shelve|yaml\.load)\b", module.text)
     ]
+
+
+def test_decisions_ask_for_rights_and_not_for_the_flags_of_a_user() -> None:
+    """Check that `is_staff` and `is_superuser` are read where accounts themselves are managed, and nowhere else."""
+    allowed = {
+        "sessions_app.admin.users",
+        "sessions_app.admin.api_keys",
+        "sessions_app.identity.second_factor",
+        "sessions_app.surfaces.threads.responses",  # shows them
+        "komand.seed",
+        "audit_app.rights",
+    }
+    found = {module.name for module in modules() if re.search(r"\b(is_staff|is_superuser|check_operator)\b", module.text)}
+    assert found - allowed == set()
