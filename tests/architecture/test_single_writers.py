@@ -147,5 +147,7 @@ def test_decisions_ask_for_rights_and_not_for_the_flags_of_a_user() -> None:
         "komand.seed",
         "audit_app.rights",
     }
-    found = {module.name for module in modules() if re.search(r"\b(is_staff|is_superuser|check_operator)\b", module.text)}
+    found = {
+        module.name for module in modules() if re.search(r"\b(is_staff|is_superuser|check_operator)\b", module.text)
+    }
     assert found - allowed == set()
