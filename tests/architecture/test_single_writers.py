@@ -142,6 +142,7 @@ def test_decisions_ask_for_rights_and_not_for_the_flags_of_a_user() -> None:
     allowed = {
         "sessions_app.admin.users",
         "sessions_app.admin.api_keys",
+        "sessions_app.identity.external_users",
         "sessions_app.identity.second_factor",
         "sessions_app.surfaces.threads.responses",  # shows them
         "komand.seed",
