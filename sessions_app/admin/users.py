@@ -7,6 +7,9 @@ from django.contrib.auth.admin import GroupAdmin as DjangoGroupAdmin
 from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
 from django.contrib.auth.models import Group, User
 from django.http import HttpRequest, HttpResponse
+from django.utils.html import format_html_join
+from django.utils.safestring import mark_safe
+from unfold.decorators import display
 from unfold.enums import ActionVariant
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
@@ -16,6 +19,7 @@ from audit_app.admin_base.theme import Dialog, act
 from audit_app.kernel.safe_text import visible
 from audit_app.rights import holds
 from sessions_app.identity import logins
+from sessions_app.identity.devices import describe
 from sessions_app.rights import CHANGE_USERS
 
 # An operator who could set these could grant themselves any permission.
@@ -34,6 +38,7 @@ class UserAdmin(AuditedAdmin, DjangoUserAdmin):  # type: ignore[misc, type-arg] 
     list_display = ("username", "email", "is_active", "is_staff", "is_superuser", "last_login")
     list_filter_submit = True
     actions_detail: Any = ("sign_out",)
+    fieldsets = (*DjangoUserAdmin.fieldsets, ("Logins", {"fields": ("devices",)}))
 
     def has_sign_out_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
         user = User.objects.filter(pk=object_id).first() if object_id else None
@@ -58,8 +63,14 @@ class UserAdmin(AuditedAdmin, DjangoUserAdmin):  # type: ignore[misc, type-arg] 
         messages.success(request, f"{visible(user.get_username())} is signed out. Ended sessions and tokens: {ended}.")
         return back_to(request, "admin:auth_user_change", object_id)
 
+    @display(description="Logged in on")
+    def devices(self, user: User) -> str:
+        rows = logins.list_logins(user)
+        lines = ((describe(row.user_agent), row.address, f"{row.last_seen_at:%Y-%m-%d %H:%M} UTC") for row in rows)
+        return format_html_join(mark_safe("<br>"), "{} · {} · last used {}", lines) or "–"
+
     def get_readonly_fields(self, request: HttpRequest, obj: User | None = None) -> tuple[str, ...]:
-        always = ("last_login", "date_joined")
+        always = ("last_login", "date_joined", "devices")
         return always if request.user.is_superuser else (*always, *_RIGHTS)
 
     def has_change_permission(self, request: HttpRequest, obj: User | None = None) -> bool:

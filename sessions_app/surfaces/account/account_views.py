@@ -1,4 +1,6 @@
-"""Pages of a user's own account: second factor and recovery codes."""
+"""Pages of a user's own account: second factor, recovery codes, logins on all devices."""
+
+from uuid import UUID
 
 from django.http import HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
@@ -7,7 +9,9 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from audit_app import fresh_login
 from audit_app.kernel.errors import AppError
-from sessions_app.identity import second_factor
+from audit_app.kernel.safe_text import visible
+from sessions_app.identity import logins, second_factor
+from sessions_app.identity.devices import describe
 from sessions_app.surfaces.base.http_errors import http_error_of
 from sessions_app.surfaces.base.pages import PageRequest, page
 
@@ -15,12 +19,33 @@ from sessions_app.surfaces.base.pages import PageRequest, page
 @page
 @require_GET
 def account(request: PageRequest) -> HttpResponse:
-    """Show the state of the second factor."""
+    """Show the state of the second factor, and where the user is logged in."""
+    own_key = request.session.session_key
     shown = {
         "is_enrolled": second_factor.is_enrolled(request.user),
         "recovery_codes": second_factor.count_recovery_codes(request.user),
+        "logins": [
+            {"row": row, "device": visible(describe(row.user_agent)), "is_own": row.session_key == own_key}
+            for row in logins.list_logins(request.user)
+        ],
     }
     return render(request, "account/account.html", shown)
+
+
+@page
+@require_POST
+def sign_out(request: PageRequest, login_id: UUID) -> HttpResponse:
+    """End one login of the user."""
+    logins.end_login(request.user, login_id)
+    return HttpResponseRedirect("/account")
+
+
+@page
+@require_POST
+def sign_out_elsewhere(request: PageRequest) -> HttpResponse:
+    """End all logins of the user but this one."""
+    logins.sign_out_everywhere(request.user, keep_session=request.session.session_key or "")
+    return HttpResponseRedirect("/account")
 
 
 @never_cache

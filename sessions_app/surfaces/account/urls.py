@@ -15,5 +15,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("account", account_views.account, name="account"),
     path("account/second-factor", account_views.add_second_factor, name="account-second-factor"),
     path("account/second-factor/remove", account_views.remove_second_factor, name="account-second-factor-remove"),
+    path("account/logins/<uuid:login_id>/sign-out", account_views.sign_out, name="account-sign-out"),
+    path("account/sign-out-elsewhere", account_views.sign_out_elsewhere, name="account-sign-out-elsewhere"),
     path("account/recovery-codes", account_views.renew_recovery_codes, name="account-recovery-codes"),
 ]
