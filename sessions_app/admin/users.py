@@ -38,7 +38,7 @@ class UserAdmin(AuditedAdmin, DjangoUserAdmin):  # type: ignore[misc, type-arg] 
     list_display = ("username", "email", "is_active", "is_staff", "is_superuser", "last_login")
     list_filter_submit = True
     actions_detail: Any = ("sign_out",)
-    fieldsets = (*DjangoUserAdmin.fieldsets, ("Logins", {"fields": ("devices",)}))
+    fieldsets: Any = (*(DjangoUserAdmin.fieldsets or ()), ("Logins", {"fields": ("devices",)}))
 
     def has_sign_out_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
         user = User.objects.filter(pk=object_id).first() if object_id else None
