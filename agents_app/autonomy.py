@@ -11,13 +11,14 @@ _FULL = "full"
 
 
 def needed_rights(
-    fields: Mapping[str, Any], *, autonomy: str = "", approved: Collection[str] = ()
+    fields: Mapping[str, Any], *, autonomy: str = "", approved: Collection[str] = (), needs_two: bool = False
 ) -> tuple[Right, ...]:
     """Return the rights that a user needs to set these fields of an agent.
 
     fields: new values by column, those that stay the same may be missing; autonomy, approved: the stored `autonomy` and
-    `auto_approve` of the agent, empty for a new one.
+    `auto_approve` of the agent, empty for a new one; needs_two: its stored `needs_two_approvers`.
     """
-    grants_autonomy = fields.get("autonomy") == _FULL != autonomy
+    drops_second = needs_two and not fields.get("needs_two_approvers", True)
+    grants_autonomy = fields.get("autonomy") == _FULL != autonomy or drops_second
     allows_calls = bool(set(fields.get("auto_approve", ())) - set(approved))
     return (GRANT_AUTONOMY,) * grants_autonomy + (ALLOW_ALWAYS,) * allows_calls

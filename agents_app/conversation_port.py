@@ -24,6 +24,10 @@ class Conversations(Protocol):
         """
         ...
 
+    def owner(self, conversation_id: UUID) -> str:
+        """Return the actor that owns the conversation, "" if no local user does."""
+        ...
+
     def take_ordinal(self, conversation_id: UUID) -> int:
         """Lock the conversation and return the next ordinal of its queue, in the caller's transaction."""
         ...

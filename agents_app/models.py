@@ -81,6 +81,11 @@ class Agent(models.Model):
         default=list, blank=True, help_text="Patterns of tool calls that always need approval."
     )
     auto_approve = models.JSONField(default=list, blank=True, help_text="Patterns of tool calls that need no approval.")
+    needs_two_approvers = models.BooleanField(
+        default=False,
+        db_default=False,
+        help_text="Two people, neither of them the requester, must allow each call of high risk.",
+    )
     allowed_hosts = models.JSONField(default=list, blank=True, help_text="Hosts that tools may connect to. Empty: all.")
     denied_hosts = models.JSONField(default=list, blank=True, help_text="Hosts that tools must not connect to.")
     budgets = models.JSONField(default=dict, blank=True, help_text='{"actionsPerHour": n, "costPerHour": n}')

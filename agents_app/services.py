@@ -127,6 +127,7 @@ def decide_approval(approval_id: UUID, *, decision: str, actor: str, note: str =
             note=note,
             policy=policy_of(run),
             session_policy=session_policy_of(run),
+            requesters={run.actor, conversation_port.get().owner(run.conversation_id)},
         )
         refresh_waiting_on(run_id)
         return decided

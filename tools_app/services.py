@@ -4,7 +4,7 @@ Other apps import the operations from here, the queries from `selectors` and the
 contract "Private modules of tools_app" in pyproject.toml lists the modules that they must not import.
 """
 
-from tools_app.executions.approvals import AlreadyDecided, ApprovalExpired, decide_approval
+from tools_app.executions.approvals import AlreadyDecided, ApprovalExpired, SecondPersonNeeded, decide_approval
 from tools_app.executions.cancel import cancel_execution, cancel_executions
 from tools_app.executions.planner import Planned, StepContext, plan_executions, specs_for
 from tools_app.executions.runner import execute
@@ -16,6 +16,7 @@ __all__ = [
     "Answered",
     "ApprovalExpired",
     "Planned",
+    "SecondPersonNeeded",
     "StepContext",
     "answer_input",
     "cancel_execution",

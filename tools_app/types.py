@@ -289,6 +289,7 @@ class ApprovalView:
     decision: empty while pending.
     choices: decisions that may be made.
     run_pattern, pattern: calls that ALLOW_RUN and ALLOW_ALWAYS would allow.
+    needs_two: two people must allow it; first_allowed_by: the actor who did so first.
     origins: what the run had read from outside before the call, see `policy.taint`.
     credentials, credential_owner: of the call, see `CredentialUse`.
     """
@@ -312,6 +313,8 @@ class ApprovalView:
     choices: tuple[Decision, ...] = tuple(Decision)
     run_pattern: str = ""
     pattern: str = ""
+    needs_two: bool = False
+    first_allowed_by: str = ""
     origins: tuple[str, ...] = ()
     credentials: tuple[str, ...] = ()
     credential_owner: str = ""

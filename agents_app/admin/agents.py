@@ -66,7 +66,16 @@ class AgentAdmin(AuditedAdmin):
         (None, {"fields": (("name", "agent_id"), "description", ("provider", "model_id"))}),
         _tab("Sharing", "is_shared_with_everyone", "shared_users", "shared_groups"),
         _tab("Behaviour", "system_prompt", "max_context_tokens", "allowed_channels", "busy_policy"),
-        _tab("Tools", "autonomy", "all_tools", "chosen_tools", "mcp_servers_mode", "mcp_servers", "enabled_skill_ids"),
+        _tab(
+            "Tools",
+            "autonomy",
+            "needs_two_approvers",
+            "all_tools",
+            "chosen_tools",
+            "mcp_servers_mode",
+            "mcp_servers",
+            "enabled_skill_ids",
+        ),
         _tab(
             "Rules",
             *("denied_tools", "always_ask", "auto_approve", "allowed_tools", "allowed_hosts", "denied_hosts"),

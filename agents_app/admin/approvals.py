@@ -31,7 +31,7 @@ from audit_app.rights import holds
 from tools_app import selectors
 from tools_app.models import Approval
 from tools_app.rights import ALLOW_ALWAYS, DECIDE_APPROVALS
-from tools_app.types import ApprovalStatus, Decision, Risk
+from tools_app.types import ApprovalStatus, ApprovalView, Decision, Risk
 
 PAGE = "admin:tools_app_approval_change"
 TONES = {"pending": "warning", "approved": "success", "denied": "danger", "expired": "danger", "cancelled": "info"}
@@ -54,6 +54,12 @@ class DecisionForm(BaseDialogForm):
     )
 
 
+def _done(decided: ApprovalView) -> str:
+    if decided.status is ApprovalStatus.PENDING:
+        return "Allowed by 1 of 2 people. Another person has to allow the call, too."
+    return "The call is denied." if decided.status is ApprovalStatus.DENIED else "The call is allowed."
+
+
 def _button(
     decision: Decision, path: str, icon: str, dialog: Dialog, variant: ActionVariant = ActionVariant.DEFAULT
 ) -> Any:
@@ -69,8 +75,8 @@ def _button(
             fresh_login.require(request, ALLOW_HIGH_RISK)
         try:
             with acting(request):
-                services.decide_approval(UUID(object_id), decision=decision, actor=actor, note=note)
-            messages.success(request, "The call is denied." if decision is Decision.DENY else "The call is allowed.")
+                decided = services.decide_approval(UUID(object_id), decision=decision, actor=actor, note=note)
+            messages.success(request, _done(decided))
         except AppError as error:
             messages.error(request, error.message)
         return back_to(request, PAGE, object_id)
@@ -188,7 +194,10 @@ class ApprovalAdmin(ReadOnlyAdmin):
 
     @display(description="Decision")
     def who(self, approval: Approval) -> str:
-        decision = " by ".join(part for part in (approval.decision, approval.decided_by) if part)
+        if approval.status == ApprovalStatus.PENDING and approval.first_allowed_by:
+            return f"1 of 2: {visible(approval.first_allowed_by)}"
+        people = " and ".join(part for part in (approval.first_allowed_by, approval.decided_by) if part)
+        decision = " by ".join(part for part in (approval.decision, people) if part)
         return visible(decision) or "–"
 
     decided = columns.time("Decided", "decided_at")

@@ -115,6 +115,7 @@ class AgentForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptable
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or self.cleaned_data
         stored = {"autonomy": self.initial.get("autonomy", ""), "approved": self.initial.get("auto_approve") or ()}
+        stored["needs_two"] = self.initial.get("needs_two_approvers", False)
         needed = needed_rights(cleaned, **stored)
         if needed and not self.has_fresh_login:
             audit.record("FreshLoginRequired", actor=f"user:{self.user.pk}", details={"action": GRANT_AUTONOMY})

@@ -53,6 +53,7 @@ def policy_of_agent(agent: Agent, options: RunOptions = NO_OPTIONS) -> AgentPoli
         denied_hosts=tuple(agent.denied_hosts),
         workspace=str(conf.workspace_folder(agent.agent_id)),
         budgets=Budgets(budgets.get("actionsPerHour"), budgets.get("costPerHour")),
+        needs_two=agent.needs_two_approvers,
     )
 
 

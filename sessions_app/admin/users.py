@@ -38,7 +38,6 @@ class UserAdmin(AuditedAdmin, DjangoUserAdmin):  # type: ignore[misc, type-arg] 
     list_display = ("username", "email", "is_active", "is_staff", "is_superuser", "last_login")
     list_filter_submit = True
     actions_detail: Any = ("sign_out",)
-    fieldsets: Any = (*(DjangoUserAdmin.fieldsets or ()), ("Logins", {"fields": ("devices",)}))
 
     def has_sign_out_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
         user = User.objects.filter(pk=object_id).first() if object_id else None
@@ -62,6 +61,10 @@ class UserAdmin(AuditedAdmin, DjangoUserAdmin):  # type: ignore[misc, type-arg] 
             ended = logins.sign_out_everywhere(user)
         messages.success(request, f"{visible(user.get_username())} is signed out. Ended sessions and tokens: {ended}.")
         return back_to(request, "admin:auth_user_change", object_id)
+
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
+        fieldsets = super().get_fieldsets(request, obj)
+        return (*fieldsets, ("Logins", {"fields": ("devices",)})) if obj else fieldsets
 
     @display(description="Logged in on")
     def devices(self, user: User) -> str:

@@ -12,7 +12,7 @@ from audit_app.kernel.after_commit import after_commit
 from audit_app.kernel.errors import InvalidInput
 from sessions_app.approvals import prompt_text
 from sessions_app.channels.outbound import prompts
-from sessions_app.identity.actor_names import name_of
+from sessions_app.identity.actor_names import name_of_deciders
 from tools_app import selectors as tools
 from tools_app.services import AlreadyDecided
 from tools_app.types import ApprovalStatus, ApprovalView, Decision, Risk
@@ -54,4 +54,4 @@ def check_login(approval: ApprovalView, *, decision: str, actor: str, has_fresh_
 def outcome_of(approval_id: UUID) -> str:
     """Return the outcome of a request in one line, with the name of the actor who decided."""
     approval = tools.get_approval(approval_id)
-    return prompt_text.outcome(approval, name_of(approval.decided_by, approval.session_id))
+    return prompt_text.outcome(approval, name_of_deciders(approval))

@@ -23,6 +23,7 @@ OUTCOMES = {
     Decision.ALLOW_ALWAYS: "Always allowed",
     Decision.DENY: "Denied",
 }
+ONE_OF_TWO = "Allowed by 1 of 2 people. Another person has to allow it, too."
 _ENDED = {
     ApprovalStatus.PENDING: "Not decided yet",
     ApprovalStatus.APPROVED: "Allowed",
@@ -53,7 +54,9 @@ _LONGEST_PATTERN, _LONGEST_BRIEF = 300, 200
 
 
 def outcome(approval: ApprovalView, name: str) -> str:
-    """Return the outcome of a request in one line. name: of the actor who decided."""
+    """Return the outcome of a request in one line. name: of the actor who decided, or of both."""
+    if approval.status is ApprovalStatus.PENDING and approval.first_allowed_by:
+        return ONE_OF_TWO
     text = OUTCOMES[Decision(approval.decision)] if approval.decision else _ENDED[approval.status]
     is_decided = approval.status in (ApprovalStatus.APPROVED, ApprovalStatus.DENIED)
     return f"{text} by {visible(name)}" if is_decided and name else text

@@ -74,6 +74,10 @@ class StoredConversations:
         step = transcript.answering_step
         return [*emitted, event_about(session, events.MESSAGE_COMPLETED, completed, step=step, **of_run)]
 
+    def owner(self, conversation_id: UUID) -> str:
+        owner_id = Session.objects.filter(pk=conversation_id).values_list("owner_id", flat=True).first()
+        return f"user:{owner_id}" if owner_id else ""
+
     def take_ordinal(self, conversation_id: UUID) -> int:
         """Lock the session and return its next ordinal, in the caller's transaction. Called when a run is retried."""
         session = Session.objects.select_for_update().get(pk=conversation_id)

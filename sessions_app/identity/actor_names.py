@@ -7,6 +7,7 @@ from django.contrib.auth.models import User
 from django.db.models import Q
 
 from sessions_app.models import InboundMessage, Pairing
+from tools_app.types import ApprovalStatus, ApprovalView
 
 _LONGEST_ID = 18  # digits that fit into the column of every database
 
@@ -48,6 +49,19 @@ def names_of(actors: Iterable[str], session_id: UUID | None = None) -> Mapping[s
 def name_of(actor: str, session_id: UUID | None = None) -> str:
     """Return the name of one actor; see `names_of`."""
     return names_of([actor], session_id)[actor]
+
+
+def deciders(approval: ApprovalView) -> tuple[str, ...]:
+    """Return the actor who decided a request for approval, or both people who allowed it."""
+    is_by_two = approval.first_allowed_by and approval.status is ApprovalStatus.APPROVED
+    return (approval.first_allowed_by, approval.decided_by) if is_by_two else (approval.decided_by,)
+
+
+def name_of_deciders(approval: ApprovalView) -> str:
+    """Return the name of who decided a request for approval, or of both people who allowed it."""
+    actors = deciders(approval)
+    names = names_of(actors, approval.session_id)
+    return " and ".join(names[actor] for actor in actors)
 
 
 def _name(actor: str, users: Mapping[int, User], session_id: UUID | None) -> str:

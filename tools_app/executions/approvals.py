@@ -5,9 +5,11 @@ Decisions by approvers, by expiry and by cancelled runs all use the same guarded
 
 import json
 import os
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import timedelta
 from hashlib import sha256
+from typing import Any
 from uuid import UUID
 
 from django.db import transaction
@@ -16,11 +18,11 @@ from django.utils import timezone
 
 from audit_app import services as audit
 from audit_app.event_types import NewEvent
-from audit_app.kernel.errors import Conflict, InvalidInput, found
+from audit_app.kernel.errors import Conflict, Forbidden, InvalidInput, found
 from tools_app import catalogue, conf, selectors
 from tools_app.credential_use import NO_CREDENTIALS, CredentialUse
 from tools_app.executions import events, nudges
-from tools_app.executions.transitions import move, renudge_at, settle
+from tools_app.executions.transitions import allow_first, move, renudge_at, settle
 from tools_app.models import Approval, ToolExecution
 from tools_app.policy import budgets, credential_access, emergency_stop, grants
 from tools_app.policy.decide import OPEN_SESSION, Ask, Deny, Situation, decide
@@ -38,6 +40,12 @@ class AlreadyDecided(Conflict):
     code = "already_decided"
 
 
+class SecondPersonNeeded(Forbidden):
+    """Another person has to allow this call."""
+
+    code = "second_person_needed"
+
+
 class ApprovalExpired(Conflict):
     """This request has expired. The call was denied."""
 
@@ -52,6 +60,7 @@ class ApprovalPrompt:
     run_pattern, pattern: calls that would be allowed for the run, and permanently.
     origins: what the run has read from outside.
     use: the credentials of the call.
+    needs_two: two people must allow it.
     """
 
     reason: str
@@ -60,13 +69,14 @@ class ApprovalPrompt:
     pattern: str
     origins: tuple[str, ...] = ()
     use: CredentialUse = NO_CREDENTIALS
+    needs_two: bool = False
 
     @classmethod
     def of(cls, verdict: Ask, proposal: Proposal, use: CredentialUse) -> "ApprovalPrompt":
         used = credential_access.describe(use)
         reason = f"It uses the {used}. {verdict.reason}" if used else verdict.reason
         always = proposal.always if verdict.is_standing else ""
-        return cls(reason, verdict.is_standing, proposal.run, always, verdict.origins, use)
+        return cls(reason, verdict.is_standing, proposal.run, always, verdict.origins, use, verdict.needs_two)
 
 
 def request_approval(row: ToolExecution, prompt: ApprovalPrompt) -> Approval:
@@ -85,6 +95,7 @@ def request_approval(row: ToolExecution, prompt: ApprovalPrompt) -> Approval:
         origins="\n".join(prompt.origins),
         credentials=list(prompt.use.names),
         credential_owner=prompt.use.owner if prompt.use.names else "",
+        needs_two=prompt.needs_two,
         created_at=timezone.now(),
         expires_at=Now() + timedelta(minutes=conf.approval_minutes()),
     )
@@ -101,6 +112,7 @@ def decide_approval(
     policy: AgentPolicy,
     session_policy: SessionPolicy = OPEN_SESSION,
     note: str = "",
+    requesters: Collection[str] = (),
 ) -> ApprovalView:
     """Apply an approver's decision: the call is run, or fails with the denial for the model.
 
@@ -108,9 +120,11 @@ def decide_approval(
     actor: the approver. The caller checks that they may decide.
     policy, session_policy: as of now; a call that they deny by now is not made.
     note: one sentence for the model and the record.
+    requesters: actors who asked for the call. Of two people who must allow it, neither may be one of these. After the
+        first of them the request is still pending.
     ALLOW_RUN and ALLOW_ALWAYS also settle the run's other requests that the grant covers.
     Joins the caller's transaction, or uses one of its own. Raises NotFound, InvalidInput (unknown_decision,
-    choice_not_offered), AlreadyDecided (with the first decision in `extra`), ApprovalExpired.
+    choice_not_offered), AlreadyDecided (with the first decision in `extra`), ApprovalExpired, SecondPersonNeeded.
     """
     with transaction.atomic():
         row = Approval.objects.select_related("execution").filter(id=approval_id).first()
@@ -118,6 +132,11 @@ def decide_approval(
         chosen = _chosen(approval, decision)
         to = ApprovalStatus.DENIED if chosen is Decision.DENY else ApprovalStatus.APPROVED
         _lock_call(approval)
+        if approval.needs_two and to is ApprovalStatus.APPROVED:
+            _check_person(approval, actor, {approval.execution.actor, *requesters})
+            if allow_first(approval.id, actor=actor):
+                _record_first(approval, actor, note)
+                return selectors.get_approval(approval_id)
         if not settle(approval.id, to, decided_by=actor, note=note, decision=chosen):
             raise _too_late(approval_id)
         gate = _CurrentPolicy(policy, session_policy)
@@ -217,13 +236,29 @@ def _allow_further(approval: Approval, chosen: Decision, actor: str, gate: _Curr
     waiting = Approval.objects.select_related("execution").filter(run_id=row.run_id, status=ApprovalStatus.PENDING)
     new_events: list[NewEvent] = []
     for other in waiting.order_by("id"):
-        if chosen not in other.choices or not gate.covers(pattern, other.execution):
+        if other.needs_two or chosen not in other.choices or not gate.covers(pattern, other.execution):
             continue
         _lock_call(other)
         note = f"Covered by {pattern}."
         if settle(other.id, ApprovalStatus.APPROVED, decided_by=actor, note=note, decision=chosen):
             new_events += _carry_out(other, "", gate)
     return new_events
+
+
+def _check_person(approval: Approval, actor: str, requesters: Collection[str]) -> None:
+    """Raise SecondPersonNeeded if the actor may not be one, or the other, of the two people who allow a request."""
+    if actor in requesters:
+        raise SecondPersonNeeded("You asked for this call, so two other people have to allow it. You can deny it.")
+    if Approval.objects.filter(pk=approval.pk, status=ApprovalStatus.PENDING, first_allowed_by=actor).exists():
+        raise SecondPersonNeeded("You have allowed this call already (1 of 2). Another person has to allow it, too.")
+
+
+def _record_first(approval: Approval, actor: str, note: str) -> None:
+    """Audit the first of two people. The event of the decision names the second."""
+    row = approval.execution
+    details = {"approval_id": str(approval.pk), "execution_id": str(row.pk), "tool": row.tool, "note": note}
+    place: Any = {"agent_id": row.agent_id, "session_id": row.session_id, "session_key": row.session_key}
+    audit.record("ApprovalFirstAllowed", actor=actor, details=details, **place)
 
 
 def _lock_call(approval: Approval) -> None:

@@ -52,6 +52,12 @@ def settle(approval_id: UUID, to: ApprovalStatus, *, decided_by: str, note: str 
     return rows.update(status=to, decided_by=decided_by, note=note, decision=decision, decided_at=Now()) == 1
 
 
+def allow_first(approval_id: UUID, *, actor: str) -> bool:
+    """Record the first of two people who allow a pending request. Return False if somebody was first before."""
+    rows = Approval.objects.filter(id=approval_id, status=ApprovalStatus.PENDING, first_allowed_by="")
+    return rows.filter(expires_at__gt=Now()).update(first_allowed_by=actor) == 1
+
+
 def settle_input(request_id: UUID, to: InputStatus, *, answered_by: str) -> bool:
     """End a pending question, once. After its expiry it can only expire. Joins the caller's transaction."""
     rows = InputRequest.objects.filter(id=request_id, status=InputStatus.PENDING)

@@ -34,6 +34,8 @@ class Approval(models.Model):
     decision = models.CharField(max_length=12, blank=True, help_text="What the person said.")
     decided_by = models.CharField(max_length=200, blank=True)
     note = models.TextField(blank=True)
+    needs_two = models.BooleanField(default=False, db_default=False, help_text="Whether two people must allow it.")
+    first_allowed_by = models.CharField(max_length=200, blank=True, default="", db_default="")
     created_at = models.DateTimeField()
     expires_at = models.DateTimeField()
     decided_at = models.DateTimeField(null=True)
@@ -57,5 +59,7 @@ class Approval(models.Model):
 
     @property
     def choices(self) -> tuple[Decision, ...]:
-        """Return the decisions that may be made."""
+        """Return the decisions that may be made. Two people decide one call at a time."""
+        if self.needs_two:
+            return (Decision.ALLOW_ONCE, Decision.DENY)
         return tuple(choice for choice in Decision if self.is_standing or choice is not Decision.ALLOW_ALWAYS)

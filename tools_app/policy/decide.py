@@ -15,6 +15,7 @@ from tools_app.types import Effect, Risk, TargetKind, ToolSpec
 
 AUTONOMY = ("readonly", "supervised", "full")
 OPEN_SESSION = SessionPolicy()
+_TWO = "Two people must allow a call of high risk of this agent."
 
 
 @dataclass(frozen=True)
@@ -31,12 +32,14 @@ class Ask:
 
     is_standing: a permanent grant would apply the next time.
     origins: what the run has read from outside, see `taint`.
+    needs_two: two people must allow it.
     """
 
     reason: str
     rule: str = ""
     is_standing: bool = True
     origins: tuple[str, ...] = ()
+    needs_two: bool = False
 
 
 @dataclass(frozen=True)
@@ -96,10 +99,21 @@ def decide(
         return _unreadable(error)
     if isinstance(verdict, Allow) and situation.taint and taint.follows_links(call, agent_policy, situation.taint):
         verdict = Allow(taint.FOLLOWED, verdict.rule)
+    if agent_policy.needs_two and risk is Risk.HIGH and not isinstance(verdict, Deny):
+        verdict = _ask_two(verdict)
     if agent_policy.within is None or isinstance(verdict, Deny):
         return verdict
     wider = decide(call, risk, agent_policy.within, actor, session_policy, situation)
+    if isinstance(wider, Ask) and isinstance(verdict, Ask) and verdict.needs_two and not wider.needs_two:
+        return _ask_two(wider)
     return verdict if isinstance(wider, Allow) else wider
+
+
+def _ask_two(verdict: Allow | Ask) -> Ask:
+    """Return the question to two people. No rule and no grant answers it in advance."""
+    if isinstance(verdict, Allow):
+        return Ask(_TWO, "two approvers", is_standing=False, needs_two=True)
+    return replace(verdict, reason=f"{_TWO} {verdict.reason}", is_standing=False, needs_two=True)
 
 
 def refuse_tool(spec: ToolSpec, agent_policy: AgentPolicy, session_policy: SessionPolicy = OPEN_SESSION) -> Deny | None:

@@ -35,6 +35,7 @@ class AgentPolicy:
     allowed (empty: everything), denied, always_ask, auto_approve: patterns, see `patterns`.
     allowed_hosts (empty: every host), denied_hosts: `example.com`, `*.example.com`, with or without a port.
     workspace: folder in which path arguments are resolved.
+    needs_two: two people must allow each call of high risk, whatever else allows it.
     within: policy of the parent agent, which this policy can only narrow.
     """
 
@@ -50,4 +51,5 @@ class AgentPolicy:
     workspace: str = ""
     budgets: Budgets = Budgets()
     within: "AgentPolicy | None" = None
+    needs_two: bool = False
     mcp_servers: tuple[str, ...] | None = None

@@ -69,6 +69,8 @@ def _decide(
     sender_id = arrival.row.sender_id
     actor = permissions.require_decider(destination.account, sender_id, session, is_alone=is_alone, decision=decision)
     permissions.check_credential_decision(approval, actor, decision)
+    if approval.needs_two and decision is not Decision.DENY and not approval.first_allowed_by:
+        reply = prompt_text.ONE_OF_TWO
     act = partial(decisions.decide, approval.id, decision=decision, actor=actor, has_fresh_login=True, note=note)
     record(arrival, f"approval_{decision}", destination, reply, session=session, act=act)
 

@@ -16,7 +16,7 @@ from sessions_app.channels import accounts
 from sessions_app.channels.messages import Capabilities, Target
 from sessions_app.channels.outbound import outbox, transitions
 from sessions_app.channels.outbound.outbox import Destination
-from sessions_app.identity.actor_names import name_of
+from sessions_app.identity.actor_names import name_of_deciders
 from sessions_app.models import Delivery, Session
 from tools_app import selectors as tools
 from tools_app.executions import preview
@@ -57,7 +57,7 @@ def close(approval: ApprovalView) -> None:
             if not unchanged.update(approval_id=None):
                 continue
             if row.status == "sent":
-                name = name_of(approval.decided_by, approval.session_id)
+                name = name_of_deciders(approval)
                 destination = Destination(row.account, Target.from_json(row.target))
                 outbox.plan_outcome(row, destination, prompt_text.answered(approval, name))
             elif row.status == "pending":

@@ -21,6 +21,7 @@ from sessions_app.surfaces.base.pages import PageRequest, page
 from sessions_app.surfaces.chat import queries
 from sessions_app.surfaces.chat.fragments import approval_html
 from sessions_app.surfaces.chat.sidebar import entry_of
+from tools_app.types import ApprovalStatus, Decision
 
 
 @page
@@ -87,7 +88,9 @@ def decide(request: PageRequest, approval_id: UUID) -> HttpResponse:
     decided = decisions.decide(approval.id, actor=actor, has_fresh_login=has_fresh_login, **given)
     if not request.htmx:
         return HttpResponseRedirect(f"/chat/{decided.session_id}")
-    return HttpResponse(approval_html(queries.read_approval(decided.id, allowed_decisions=decided.choices)))
+    # After the first of two people the request is still pending: this one can only take it back.
+    choices = (Decision.DENY,) if decided.status is ApprovalStatus.PENDING else decided.choices
+    return HttpResponse(approval_html(queries.read_approval(decided.id, allowed_decisions=choices)))
 
 
 @page

@@ -12,7 +12,7 @@ from django.utils.safestring import SafeString, mark_safe
 from agents_app import selectors as agents
 from agents_app.types import RunStatus, RunView
 from sessions_app import hot_queries, selectors
-from sessions_app.identity.actor_names import name_of, names_of
+from sessions_app.identity.actor_names import deciders, name_of_deciders, names_of
 from sessions_app.models import Session, Turn
 from sessions_app.surfaces.chat import markdown
 from sessions_app.surfaces.chat.approval_cards import ApprovalCard, card_of
@@ -54,7 +54,7 @@ def read_older(session: Session, before: int) -> TurnPage:
 def read_approval(approval_id: UUID, *, allowed_decisions: Collection[Decision]) -> ApprovalCard:
     """Return the card of a request for approval, for a reader with those decisions. Raises NotFound."""
     approval = tools.get_approval(approval_id)
-    return _card_of(approval, allowed_decisions, name_of(approval.decided_by, approval.session_id))
+    return _card_of(approval, allowed_decisions, name_of_deciders(approval))
 
 
 def find_turn_view(session: Session, run_id: UUID) -> TurnView | None:
@@ -144,8 +144,11 @@ def _approvals(
     """Return the requests for approval of these calls, by execution id. Two queries."""
     found = tools.list_approvals_of([execution.id for execution in executions]) if executions else ()
     sessions = {approval.session_id for approval in found}
-    names = names_of({approval.decided_by for approval in found}, next(iter(sessions), None))
-    return {item.execution_id: _card_of(item, allowed_decisions, names[item.decided_by]) for item in found}
+    names = names_of({actor for item in found for actor in deciders(item)}, next(iter(sessions), None))
+    return {
+        item.execution_id: _card_of(item, allowed_decisions, " and ".join(names[actor] for actor in deciders(item)))
+        for item in found
+    }
 
 
 def _card_of(approval: ApprovalView, allowed_decisions: Collection[Decision], name: str) -> ApprovalCard:

@@ -121,6 +121,7 @@ class AgentBody(CamelCaseSerializer):
         help_text="Null: all.",
     )
     autonomy = ChoiceField(required=False, choices=Agent.AUTONOMY)
+    needs_two_approvers = BooleanField(required=False)
     allowed_tools = call_rules()
     denied_tools = call_rules()
     always_ask = call_rules()

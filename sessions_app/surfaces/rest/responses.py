@@ -185,6 +185,8 @@ class ApprovalOut(ObjectSerializer):
     credentials = ListField(child=CharField(), help_text="Names of the credentials that the call uses.")
     credential_owner = NullableText(help_text="Their owner: user:<id> or installation.")
     may_decide = BooleanField(help_text="Whether you may decide it now.")
+    needs_two = BooleanField(help_text="Whether two people must allow it, neither of them the requester.")
+    first_allowed_by = NullableText(help_text="The first of the two; it is pending until the second.")
     status = ChoiceField(choices=list(ApprovalStatus))
     decision = NullableChoice(choices=list(Decision))
     decided_by = NullableText()

@@ -26,7 +26,10 @@ from tools_app.rights import REVOKE_GRANTS
 class _AgentView(RestView):
     def require_autonomy(self, fields: dict[str, Any], agent: Agent | None = None) -> None:
         """Raise MissingRight or FreshLoginRequired if the fields let an agent (None: a new one) act alone."""
-        stored = {"autonomy": agent.autonomy, "approved": agent.auto_approve} if agent else {}
+        stored: dict[str, Any] = {}
+        if agent:
+            stored = {"autonomy": agent.autonomy, "approved": agent.auto_approve}
+            stored["needs_two"] = agent.needs_two_approvers
         needed = needed_rights(fields, **stored)
         for right in needed:
             self.require(right)
