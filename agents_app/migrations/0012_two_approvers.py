@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('agents_app', '0010_agent_sharing'),
+        ('agents_app', '0011_crash_share'),
     ]
 
     operations = [
