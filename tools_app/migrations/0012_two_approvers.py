@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('tools_app', '0010_origins'),
+        ('tools_app', '0011_bound_credentials'),
     ]
 
     operations = [
