@@ -84,7 +84,10 @@ class NotIsolated(Exception):
 
 def examine() -> Isolation:
     """Return the isolation that the code of a call would have here. Blocks; raises NotIsolated if it is unknown."""
-    return _run("", 10.0, unisolated=True)[1]
+    isolation = _run("", 10.0, unisolated=True)[1]
+    if isolation is None:
+        raise NotIsolated("its self-test did not end in time")
+    return isolation
 
 
 def run(code: str, *, seconds: float, unisolated: bool = False) -> Ran:
@@ -93,12 +96,13 @@ def run(code: str, *, seconds: float, unisolated: bool = False) -> Ran:
     unisolated: run it also where the kernel does not isolate it. Otherwise raises NotIsolated there.
     """
     ran, isolation = _run(code, seconds, unisolated=unisolated)
-    if isolation.lacks and not unisolated:
+    if isolation and isolation.lacks and not unisolated:
         raise NotIsolated(isolation.lacks)
     return ran
 
 
-def _run(code: str, seconds: float, *, unisolated: bool) -> tuple[Ran, Isolation]:
+def _run(code: str, seconds: float, *, unisolated: bool) -> tuple[Ran, Isolation | None]:
+    """Return the result, and the isolation; None for it if the time ended before the self-test, so without the code."""
     base = tempfile.mkdtemp(prefix="komand-python-")
     report_read, report_write = os.pipe()
     try:
@@ -111,9 +115,11 @@ def _run(code: str, seconds: float, *, unisolated: bool) -> tuple[Ran, Isolation
         report = b""
         with suppress(BlockingIOError):
             report = os.read(report_read, 4000)
+        if not report and why:
+            return _ran(process.returncode, output, why, ()), None
         if not report:
             error = output["stderr"].decode(errors="replace").strip().rpartition("\n")[2]
-            raise NotIsolated(f"its process ended before the self-test: {error or why or process.returncode}")
+            raise NotIsolated(f"its process ended before the self-test: {error or process.returncode}")
         isolation = Isolation(*ast.literal_eval(report.decode()))
         return _ran(process.returncode, output, why, isolation.held), isolation
     finally:
