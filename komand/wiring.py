@@ -68,7 +68,8 @@ def connect() -> None:
         surfaces = import_module("sessions_app.surfaces.base.surface").surfaces
         for path in settings.KOMAND_SURFACES:
             surface = surfaces.register(import_string(path))
-            scopes.declare_surface(surface.name, surface.prefixes)
+            if surface.prefixes:  # pages have none, and no API keys
+                scopes.declare_surface(surface.name, surface.prefixes)
 
 
 def _made(path: str) -> AnyTool:

@@ -162,7 +162,9 @@ LOGGING = {
     "formatters": {"text": {"()": "komand.logs.TextFormatter"}, "json": {"()": "komand.logs.JsonFormatter"}},
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": KOMAND_LOG_FORMAT, "filters": ["context"]}},
     "root": {"handlers": ["console"], "level": _log_level},
+    # At INFO, the servers (daphne, uvicorn) would log the query of each WebSocket, which may contain a token.
     "loggers": {
-        name: {"level": "WARNING"} for name in ("httpx2", "mcp", "openai", "celery", "axes", "daphne", "asyncio")
+        name: {"level": "WARNING"}
+        for name in ("httpx2", "mcp", "openai", "celery", "axes", "daphne", "uvicorn.error", "asyncio")
     },
 }

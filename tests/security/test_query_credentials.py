@@ -116,3 +116,8 @@ async def test_no_log_contains_the_token_of_a_query(alice: User, caplog: pytest.
             await LiveCaller(asgi.application).ask("GET", f"{path}?access_token={token}")
         await connects("signalr", f"access_token={token}", alice)
     assert token not in caplog.text
+
+
+@pytest.mark.parametrize("name", ["daphne", "uvicorn.error"])
+def test_the_servers_do_not_log_the_addresses_of_websockets(name: str) -> None:
+    assert not logging.getLogger(name).isEnabledFor(logging.INFO)
