@@ -73,3 +73,13 @@ LIST_STORED_PARTS = CompiledQuery(
 SET_LAST_ACTIVE = CompiledUpdate(
     lambda session_id, now: (Session.objects.filter(pk=session_id), {"last_active_at": now})
 )
+# Every tool call that sends something to a place that the agent's rules do not name: who has written in the session?
+GET_SESSION_OWNER = CompiledObjects(lambda session_id: Session.objects.select_related("owner").filter(pk=session_id))
+LIST_FOREIGN_ROLES = CompiledQuery(
+    lambda session_id: (
+        Turn.objects.filter((Q(role="user") & ~Q(attached="")) | Q(role="tool", run=None), session_id=session_id)
+        .order_by()
+        .distinct()
+        .values_list("role")
+    )
+)

@@ -1,9 +1,10 @@
 """The statements of tools_app that are compiled once, each with who waits for it."""
 
+from django.db.models import Q
 from django.db.models.functions import Now
 
 from audit_app.kernel.compiled_queries import CompiledQuery
-from tools_app.models import Control, InputRequest, McpServer, SkillInstall
+from tools_app.models import Control, InputRequest, McpServer, SkillInstall, ToolExecution
 from tools_app.types import InputStatus
 
 # Every message that is received: does it answer a question?
@@ -24,4 +25,12 @@ LIST_SERVER_VERSIONS = CompiledQuery(
 )
 FIND_ANY_SKILL = CompiledQuery(
     lambda agent_id: SkillInstall.objects.filter(agent_id=agent_id).order_by().values_list("pk")[:1]
+)
+# Every tool call that sends something to a place that the agent's rules do not name: what has the session read?
+LIST_ORIGINS = CompiledQuery(
+    lambda session_id: (
+        ToolExecution.objects.filter(~Q(origins=""), session_id=session_id, attempts__gt=0)
+        .order_by("id")
+        .values_list("origins", "pk")
+    )
 )

@@ -2,12 +2,14 @@
 
 from uuid import UUID
 
-from django.db.models import Q
-
-from sessions_app.models import InboundMessage, Pairing, Session, Turn
+from sessions_app import hot_queries
+from sessions_app.identity.actor_names import is_named
+from sessions_app.models import InboundMessage, Pairing, Turn
 from tools_app.policy.readings import SessionTexts
 
 _NEWEST_TURNS = 200
+# Origins of turns that no user here has written, by role: with files, and results of a client's own tools.
+_FOREIGN = {"user": "file:attachment", "tool": "import:tool results"}
 
 
 class StoredSessionTexts:
@@ -17,11 +19,8 @@ class StoredSessionTexts:
         found = []
         if channel := _foreign_channel(session_id):
             found.append(f"channel:{channel}")
-        turns = Turn.objects.filter(session_id=session_id).order_by()
-        if turns.filter(~Q(attached=""), role="user").exists():
-            found.append("file:attachment")
-        if turns.filter(role="tool", run=None).exists():
-            found.append("import:tool results")
+        roles = {role for (role,) in hot_queries.LIST_FOREIGN_ROLES.rows(session_id=session_id)}
+        found += [origin for role, origin in _FOREIGN.items() if role in roles]
         return tuple(found)
 
     def texts(self, session_id: UUID) -> SessionTexts:
@@ -38,9 +37,11 @@ class StoredSessionTexts:
 
 def _foreign_channel(session_id: UUID) -> str:
     """Return the channel of the session if somebody without a user here has written in it, else empty."""
-    session = Session.objects.filter(pk=session_id).only("channel", "owner_id").first()
-    if session is None or session.owner_id is not None:
+    session = hot_queries.GET_SESSION_OWNER.first(session_id=session_id)
+    if session is None or (session.owner and is_named(session.owner, session.sender_id)):
         return ""
+    if session.owner:  # an API key writes for others
+        return session.channel
     senders = set(InboundMessage.objects.filter(turn__session_id=session_id).values_list("account_id", "sender_id"))
     known = Pairing.objects.filter(user__is_active=True, sender_id__in=[sender for _, sender in senders])
     is_known = bool(senders) and senders <= set(known.values_list("account_id", "sender_id"))

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from django.db.models import Q, QuerySet
 
-from tools_app import catalogue
+from tools_app import catalogue, hot_queries
 from tools_app.models import UNKNOWN_ORIGINS, ToolExecution
 from tools_app.policy import taint, targets
 from tools_app.policy.patterns import PolicyCall
@@ -54,7 +54,9 @@ def register(reader: SessionReader) -> None:
 
 def list_origins(session_id: UUID) -> tuple[str, ...]:
     """Return the origins of everything that the session's runs have read, each once."""
-    found = [origin for row in _read(session_id) for origin in origins_of_row(row)]
+    found: list[str] = []
+    for stored, execution_id in hot_queries.LIST_ORIGINS.rows(session_id=session_id):
+        found += _origins_now(execution_id) if stored == UNKNOWN_ORIGINS else stored.splitlines()
     for reader in _registered:
         found += reader.origins(session_id)
     return tuple(dict.fromkeys(found))
@@ -70,10 +72,9 @@ def load_taint(session_id: UUID, run_id: UUID, origins: tuple[str, ...], urls: C
     return Taint(origins, named, links, followed, frozenset(_allowed_destinations(run_id)))
 
 
-def origins_of_row(row: ToolExecution) -> tuple[str, ...]:
-    """Return the stored origins. For rows of a release that stored none, they are those of the tool as it is now."""
-    if row.origins != UNKNOWN_ORIGINS:
-        return tuple(row.origins.splitlines())
+def _origins_now(execution_id: UUID) -> tuple[str, ...]:
+    """Return the origins of a row of a release that stored none: those of its tool as it is now."""
+    row = ToolExecution.objects.only("tool", "agent_id", "arguments").get(pk=execution_id)
     tool = catalogue.find_tool(row.tool, row.agent_id)
     if tool is None:
         return (f"tool:{row.tool}",)
@@ -85,7 +86,7 @@ def origins_of_row(row: ToolExecution) -> tuple[str, ...]:
 def _read(session_id: UUID) -> QuerySet[ToolExecution]:
     """Return the executions of the session that may have read something from outside."""
     rows = ToolExecution.objects.filter(~Q(origins=""), session_id=session_id, attempts__gt=0)
-    return rows.only("origins", "tool", "agent_id", "arguments").order_by()
+    return rows.only("tool", "agent_id", "arguments").order_by()
 
 
 def _texts_of(session_id: UUID) -> SessionTexts:

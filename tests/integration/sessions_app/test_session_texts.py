@@ -85,3 +85,10 @@ def test_one_sender_without_a_user_makes_a_group_foreign(account, write):
     write("501")
     Pairing.objects.create(account=account, sender_id="501", user=User.objects.create_user("ada"))
     assert READER.origins(write("502").id) == ("channel:Telegram",)
+
+
+@pytest.mark.parametrize(("sender", "origins"), [("alice", ()), ("carol", ("channel:WebChat",))])
+def test_a_sender_for_whom_an_api_key_writes_is_no_user(sender, origins):
+    alice = User.objects.create_user("alice")
+    accepted = receive(NewMessage("WebChat", "default", sender, "", "Hi"), owner=alice)
+    assert READER.origins(accepted.session_id) == origins

@@ -61,12 +61,14 @@ def test_ordinary_tasks_cost_at_most_one_question(gateway: Gateway) -> None:
 
 
 @pytest.mark.whole
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("autonomy", AUTONOMIES)
 def test_nothing_leaves_unapproved(gateway: Gateway, autonomy: str) -> None:
     assert successes(gateway, ATTACKS, autonomy) == []
 
 
 @pytest.mark.whole
+@pytest.mark.timeout(1800)
 def test_figures(gateway: Gateway, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Print the table."""
     counts = [f"{autonomy}: {len(successes(gateway, ATTACKS, autonomy))} succeed" for autonomy in AUTONOMIES]
