@@ -43,7 +43,7 @@ class World:
         grant = Grant.objects.create(agent_id="alices", pattern="echo", granted_by="user:1", created_at=now)
         rating = {"target_type": "THREAD", "target_id": self.session.pk, "session": self.session, "rating": "up"}
         feedback = Feedback.objects.create(user=self.alice, created_at=now, updated_at=now, **rating)
-        credential, _ = store_credential("weather", "a-key-of-alice", owner_id=self.alice.pk)
+        credential, _ = store_credential("weather", "a-key-of-alice", owner_id=self.alice.pk, hosts=["example.org"])
         McpServer.objects.create(name="srv", transport="http", url="http://127.0.0.1:1/")
         registry.register(_MANIFEST)
         skills.install_skill(alices, "greet", owner_id=self.alice.pk)
