@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from agents_app import skills
 from sessions_app.identity.api_keys import create_api_key
-from sessions_app.models import Feedback, Turn
+from sessions_app.models import Feedback, Login, Turn
 from sessions_app.surfaces.threads.foreign_ids import workflow_id
 from tests.support.rest import make_agent, make_execution, make_run, make_session, make_user
 from tests.support.rights_table import Route
@@ -68,6 +68,7 @@ class World:
             "feedback_id": feedback.pk,
             "key_id": create_api_key(self.alice, "script", scopes=["all"]).row.pk,
             "grant_id": grant.pk,
+            "login_id": Login.objects.create(user=self.alice, address="192.0.2.1", last_seen_at=now).pk,
             "response_id": f"resp_{run.pk.hex}",
             "agent_id": "alices",
             "model": "default",
