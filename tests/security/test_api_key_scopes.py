@@ -19,7 +19,8 @@ from sessions_app.identity import access_tokens, api_keys
 from sessions_app.identity.authentication import authenticate
 from sessions_app.identity.scopes import MissingScope, described
 from sessions_app.models import ApiKey
-from tests.support.rest import RestCaller, make_agent, make_session, make_user
+from tests.support.rest import RestCaller, make_agent, make_execution, make_run, make_session, make_user
+from tools_app.models import Approval
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey"), pytest.mark.one_database]
 
@@ -114,6 +115,15 @@ def test_a_key_for_one_agent_reaches_no_other(alice):
     ):
         assert (refused.status, refused.meta["code"]) == (403, "missing_scope"), refused
         assert "`agent:other`" in refused.error
+
+
+def test_a_key_for_one_agent_lists_no_approvals_of_others_whatever_its_rights(alice):
+    admin = make_user("root", is_superuser=True)
+    execution = make_execution(make_run(make_session(alice)))
+    now = timezone.now()
+    Approval.objects.create(execution=execution, run_id=execution.run_id, created_at=now, expires_at=now)
+    for scopes, found in [(["all", "rights"], 1), (["all", "rights", "agent:default"], 0)]:
+        assert len(RestCaller(bearer=key_of(admin, *scopes)).get("approvals").data) == found
 
 
 def test_a_message_of_a_key_starts_only_its_agent(alice):

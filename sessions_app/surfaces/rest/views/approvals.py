@@ -36,11 +36,12 @@ class ApprovalList(ApprovalsView):
 
     def get(self, request: Request) -> Response:
         user, query = self.principal.user, self.query(ApprovalQuery)
-        page, own = query.wanted, None if permissions.sees_all(user) else selectors.session_ids_of(user)
+        page, is_limited = query.wanted, scopes.agents_of(user) is not None
+        own = selectors.session_ids_of(user) if is_limited or not permissions.sees_all(user) else None
         rows = tools.list_approvals(
             status=query.validated_data["status"],
             session_ids=own,
-            credential_owner="" if scopes.agents_of(user) is not None else permissions.credential_owner_of(user),
+            credential_owner="" if is_limited else permissions.credential_owner_of(user),
             limit=page.size,
             offset=page.offset,
         )
