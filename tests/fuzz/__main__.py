@@ -124,7 +124,7 @@ def create_objects(client: httpx2.Client) -> dict[str, str]:
     started = client.post("/api/v1/agents", json={"interaction": "default", "data": {"task": "hello"}}).json()
     run = client.get(f"/api/runs/{run_id}").json()["data"]
     stored = client.post(f"/api/sessions/{session_id}/artifacts?path=files/a.txt", content=b"hello").json()["data"]
-    client.post("/api/credentials", json={"name": "weather", "value": "a-secret-value"})
+    client.post("/api/credentials", json={"name": "weather", "value": "a-secret-value", "hosts": ["a.example"]})
     client.post("/api/mcp/servers", json={"name": "nothing", "command": "/bin/false", "isEnabled": False})
     client.post("/api/agents", json={"agentId": "helper", "name": "Helper"})
     skill = {"skillId": "greeting", "name": "G", "version": "1.0.0", "publisherId": "us", "instruction": {"body": "Hi"}}

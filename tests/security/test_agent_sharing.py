@@ -271,3 +271,12 @@ def test_who_configures_channel_accounts_chooses_among_the_agents_that_they_may_
 
     assert choices(make_operator("channels", MANAGE_CHANNELS)) == ["default"]
     assert choices(make_operator("all")) == [AGENT, "default"]
+
+
+def test_the_owner_and_an_agent_of_everyone_cost_no_statement(
+    agent: Agent, alice: User, bob: User, django_assert_num_queries: Any
+) -> None:
+    everyones = Agent.objects.get(agent_id="default")
+    with django_assert_num_queries(0):
+        agent_access.check_still_shared(alice, agent)
+        agent_access.check_still_shared(bob, everyones)

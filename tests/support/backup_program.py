@@ -38,7 +38,7 @@ def fill() -> None:
     session = open_session(owner=user, title="Kept")
     send("first", session, user)
     artifacts.write_artifact(artifacts.Writer(session.pk), "files/ä.txt", b"content")
-    credentials.store_credential("mailbox", "secret value", owner_id=user.pk)
+    credentials.store_credential("mailbox", "secret value", owner_id=user.pk, hosts=["api.example.com"])
     account = ChannelAccount.objects.create(channel="webhook", account_id="crm")
     now = timezone.now()
     for status, owner in (("pending", None), ("sending", session.pk), ("sent", None)):
