@@ -14,7 +14,7 @@ from tools_app.policy.patterns import PolicyCall
 from tools_app.policy.rules import AgentPolicy, SessionPolicy
 from tools_app.policy.suggestions import Proposal, propose
 from tools_app.policy.taint import Taint
-from tools_app.types import AnyTool, Risk
+from tools_app.types import AnyTool, Effect, Risk
 
 
 class Gate:
@@ -88,7 +88,9 @@ class Gate:
         if egress is None or taint.is_allowed(egress, self.agent_policy) or not self._origins:
             return None
         found = readings.load_taint(self._session_id, self._run_id, self._origins, egress.urls)
-        return replace(found, followed=found.followed + self._followed)
+        # Whoever allows a search for the rest of the run does not allow another tool that changes something.
+        allowed = found.allowed if tool.effect_of(arguments) is Effect.READ else frozenset()
+        return replace(found, followed=found.followed + self._followed, allowed=allowed)
 
     def _decide(self, tool: AnyTool, arguments: dict[str, Any], risk: Risk, situation: Situation) -> Verdict:
         labels = tool.credentials_of(arguments, self.actor).labels

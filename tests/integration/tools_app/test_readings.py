@@ -18,7 +18,7 @@ from tools_app.models import UNKNOWN_ORIGINS, Approval, Memory, ToolExecution
 from tools_app.policy import readings, taint
 from tools_app.policy.rules import AgentPolicy
 from tools_app.storage import artifacts, memories
-from tools_app.types import Decision, Reads, Risk, ToolError, ToolSpec
+from tools_app.types import Decision, Effect, Reads, Risk, ToolError, ToolSpec
 
 pytestmark = pytest.mark.usefixtures("world")
 
@@ -224,7 +224,7 @@ def test_a_link_in_what_a_run_has_stored_is_no_link(read, plan, fetch, session):
     assert not fetch(EVIL)
 
 
-def test_allow_for_this_run_covers_the_destination_for_every_tool(read, plan, fetch, session, make_tool):
+def test_allow_for_this_run_covers_reading_from_the_destination_by_every_tool(read, plan, fetch, session, make_tool):
     run_id = uuid4()
     read("Go.", server="wiki", run_id=run_id)
     assert not fetch(EVIL, run_id=run_id, step=1)
@@ -234,6 +234,9 @@ def test_allow_for_this_run_covers_the_destination_for_every_tool(read, plan, fe
     other = make_tool(lambda arguments, context: 1, name="other")
     other.spec = ToolSpec("other", "Sends.", _SCHEMA, other.spec.effect, Risk.LOW)
     assert fetch("https://evil.test/third", run_id=run_id, tool="other", step=3)
+    changing = make_tool(lambda arguments, context: 1, name="changing", effect=Effect.ONCE)
+    changing.spec = ToolSpec("changing", "Changes.", _SCHEMA, Effect.ONCE, Risk.LOW)
+    assert not fetch("https://evil.test/third", run_id=run_id, tool="changing", step=5)
     assert not fetch("https://evil.test/other")  # another run
     assert not fetch("https://bank.test/", run_id=run_id, step=4)
 
