@@ -23,10 +23,9 @@ def alice() -> User:
 
 
 def browse(user: User, agent: str) -> Client:
-    """Return a browser that has used the product."""
+    """Return a browser that has logged in on the page."""
     browser = Client(headers={"User-Agent": agent})
-    browser.force_login(user)
-    browser.get("/chat/new")
+    browser.post("/login", {"username": user.username, "password": "secret-enough"})
     return browser
 
 
