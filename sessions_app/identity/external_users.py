@@ -43,6 +43,11 @@ def find_or_create(claims: Mapping[str, Any]) -> User:
     return user
 
 
+def has_account(user: User) -> bool:
+    """Return whether the user has an account at the provider that is set."""
+    return ExternalIdentity.objects.filter(user=user, issuer=settings.KOMAND_OIDC_ISSUER).exists()
+
+
 def is_of(user: User, claims: Mapping[str, Any]) -> bool:
     """Return whether the verified claims are about the user."""
     return bool(_identities(claims).filter(user=user).exists())

@@ -247,6 +247,13 @@ def test_a_confirmation_needs_a_new_login_of_the_same_user(
     assert ExternalIdentity.objects.count() == 1
 
 
+def test_a_user_without_an_account_there_confirms_with_the_password(provider: OidcProvider) -> None:
+    browser = Client()
+    browser.force_login(make_user("alice"))
+    page = browser.get("/login/confirm").content
+    assert b"/login/oidc/confirm" not in page and b"Password of alice" in page
+
+
 def test_the_client_secret_is_in_no_page_and_no_audit_entry(provider: OidcProvider) -> None:
     browser = Client()
     shown = b"".join(response.content for response in (browser.get("/login"), log_in(browser, provider)))

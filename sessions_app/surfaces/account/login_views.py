@@ -15,7 +15,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from audit_app import fresh_login
 from audit_app.kernel.errors import AppError, RateLimited
-from sessions_app.identity import second_factor
+from sessions_app.identity import external_users, second_factor
 from sessions_app.identity.login import LockedOut, LoginRefused, check_password, record_login
 from sessions_app.identity.login_throttle import LoginDelayed
 from sessions_app.surfaces.account import pending_login
@@ -98,7 +98,8 @@ def confirm(request: PageRequest) -> HttpResponse:
     """Let a logged-in user prove again who they are, before an action that takes a fresh login."""
     target = safe_target(request)
     has_code, has_password = second_factor.is_asked(request.user), request.user.has_usable_password()
-    shown = {"next": target, "has_code": has_code, "has_password": has_password, "provider": provider_name()}
+    shown = {"next": target, "has_code": has_code, "has_password": has_password}
+    shown["provider"] = provider_name() if external_users.has_account(request.user) else ""
     if request.method == "GET":
         return render(request, "account/confirm.html", shown)
     try:
