@@ -167,7 +167,7 @@ def test_a_tool_execution_has_exactly_its_fields(api, alice):
         completed_at=session.created_at,
     )
     data = api.get(f"tools/executions/{done.pk}").data
-    assert set(data) == {"executionId", "status", "output", "error", "completedAt", "duration", "receipt"}
+    assert set(data) == {"executionId", "status", "output", "error", "completedAt", "duration", "receipt", "origins"}
     assert (data["executionId"], data["status"], data["output"]) == (str(done.pk), "Completed", '{"text": "hi"}')
     assert (data["error"], data["duration"]) == (None, "00:00:00")
 

@@ -44,8 +44,9 @@ TESTED = {
 }
 # Every route of the two, with the requests that name somebody's object: method, address, body. None: it names none.
 OPENAI: dict[str, list[tuple[str, str, Any]]] = {
+    "^v1/": [],  # no object
     "v1/models": [],
-    "v1/models/<str:model>": [],  # everybody may talk to any agent
+    "v1/models/<str:model>": [],
     "v1/responses/<str:response_id>/cancel": [("POST", "v1/responses/{response}/cancel", None)],
     "v1/responses/<str:response_id>/input_items": [("GET", "v1/responses/{response}/input_items", None)],
     "v1/responses/<str:response_id>": [

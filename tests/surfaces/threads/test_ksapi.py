@@ -271,7 +271,7 @@ def test_a_source_is_cited_in_the_stream_and_in_the_message(client: Client, mode
     assert citations[0]["materialized_path"] == source["uri"] and citations[0]["quote"] == source["quote"]
 
 
-@pytest.mark.parametrize("path", ["threads/not-a-thread", "nothing", "system-jobs/agent-nothing"])
+@pytest.mark.parametrize("path", ["threads/not-a-thread", "users/nothing", "system-jobs/agent-nothing"])
 def test_errors_are_those_of_the_protocol(client: Client, live_komand: LiveKomand, path: str) -> None:
     headers = {"Authorization": f"Bearer {client.api.configuration.access_token}"}
     answer = httpx2.get(f"{live_komand.url}/v1/{path}", headers=headers)
