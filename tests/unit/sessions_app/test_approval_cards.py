@@ -50,6 +50,12 @@ def test_arguments_are_masked_whole_and_without_tricks() -> None:
     assert "x" * 900 in page and "\\u202eEND" in page  # not cut where an event would be
 
 
+def test_what_the_run_has_read_is_shown_whole() -> None:
+    page = html(origins=("page:a.test", "mcp:wiki", "file:<b>\u202e"))
+    assert "This run has read: a.test (page), wiki (MCP server), &lt;b&gt;\\u202e (file)." in page
+    assert "has read" not in html()
+
+
 def test_a_change_is_shown_as_a_diff_with_the_arguments_folded() -> None:
     page = html(change=Change("a\n<b>", "a\nc", "x.txt"))
     assert "<del>&lt;b&gt;</del><ins>c</ins>" in page and "All arguments" in page and "x.txt" in page
