@@ -24,8 +24,8 @@ class Conversations(Protocol):
         """
         ...
 
-    def owner(self, conversation_id: UUID) -> str:
-        """Return the actor that owns the conversation, "" if no local user does."""
+    def requesters(self, conversation_id: UUID, actor: str) -> set[str]:
+        """Return the actors who ask in the conversation: the actor of a run, and the users behind it."""
         ...
 
     def take_ordinal(self, conversation_id: UUID) -> int:

@@ -127,7 +127,7 @@ def decide_approval(approval_id: UUID, *, decision: str, actor: str, note: str =
             note=note,
             policy=policy_of(run),
             session_policy=session_policy_of(run),
-            requesters={run.actor, conversation_port.get().owner(run.conversation_id)},
+            requesters=conversation_port.get().requesters(run.conversation_id, run.actor),
         )
         refresh_waiting_on(run_id)
         return decided

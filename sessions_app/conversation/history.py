@@ -15,7 +15,7 @@ from sessions_app.channels.outbound.outbox import plan_answer
 from sessions_app.conversation import citations
 from sessions_app.conversation.citation_lookup import cite
 from sessions_app.conversation.sessions import event_about
-from sessions_app.models import Session, Turn
+from sessions_app.models import Pairing, Session, Turn
 from tools_app.types import ToolCall
 
 
@@ -74,9 +74,12 @@ class StoredConversations:
         step = transcript.answering_step
         return [*emitted, event_about(session, events.MESSAGE_COMPLETED, completed, step=step, **of_run)]
 
-    def owner(self, conversation_id: UUID) -> str:
-        owner_id = Session.objects.filter(pk=conversation_id).values_list("owner_id", flat=True).first()
-        return f"user:{owner_id}" if owner_id else ""
+    def requesters(self, conversation_id: UUID, actor: str) -> set[str]:
+        found = Session.objects.filter(pk=conversation_id).values_list("owner_id", "sender_id").first()
+        owner_id, sender_id = found or (None, "")
+        senders = {sender_id, actor.split(":", 2)[-1] if actor.startswith("sender:") else ""} - {""}
+        paired = Pairing.objects.filter(sender_id__in=senders, user__isnull=False).values_list("user_id", flat=True)
+        return {actor, *(f"user:{user_id}" for user_id in {owner_id, *paired} if user_id)}
 
     def take_ordinal(self, conversation_id: UUID) -> int:
         """Lock the session and return its next ordinal, in the caller's transaction. Called when a run is retried."""

@@ -10,9 +10,10 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 
 from agents_app import services as runs
+from agents_app.models import Agent
 from agents_app.providers.kinds.scripted import Reply
 from audit_app.kernel.ids import new_id
-from sessions_app.approvals import prompt_text
+from sessions_app.approvals import decisions, prompt_text
 from sessions_app.channels.inbound import pairing_codes
 from sessions_app.channels.outbound import retry_policy
 from sessions_app.models import ChannelAccount, Delivery, InboundMessage, Pairing
@@ -272,3 +273,18 @@ def many(approval: Approval, count: int) -> None:
 
 def _fields(row: Any) -> dict[str, Any]:
     return {field.attname: getattr(row, field.attname) for field in row._meta.concrete_fields}
+
+
+def test_two_people_decide_and_the_requester_is_none_of_them(rig: EngineRig, platform: FakeTelegram) -> None:
+    Agent.objects.update(needs_two_approvers=True)
+    approval = ask(platform)
+    [question] = platform.chat(501)
+    assert "Two people must allow" in question
+    buttons = platform.buttons(501)
+    assert list(buttons) == ["Allow once", "Deny"]
+    assert "two other people" in press(1, buttons["Allow once"], platform)
+    for name in ("ada", "grace"):
+        user = User.objects.create_superuser(name)
+        decisions.decide(approval.pk, decision="allow_once", actor=f"user:{user.pk}", has_fresh_login=True)
+    until(lambda: platform.chat(501)[1:] == ["Over."] and "Allowed once by ada and grace" in platform.chat(501)[0])
+    assert Launch.launched == ["moon"]
