@@ -1,3 +1,3 @@
 """The Komand server: settings, routing, processes and the OpenAPI document."""
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
