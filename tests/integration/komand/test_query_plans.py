@@ -4,9 +4,7 @@ from collections.abc import Callable
 from uuid import uuid4
 
 import pytest
-from django.apps import apps
 from django.contrib.auth.models import User
-from django.db import connection
 from django.db.models import Q
 from django.utils import timezone
 
@@ -27,20 +25,7 @@ from tests.support.query_plans import caught, whole_reads
 from tools_app import selectors as tools
 from tools_app.models import ToolExecution
 
-pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture(autouse=True)
-def _never_counted(db: None) -> None:
-    """Reset PostgreSQL's statistics, until the end of the test rolls back.
-
-    They may be from a moment at which a table was empty.
-    """
-    if connection.vendor == "postgresql":
-        tables = {connection.ops.quote_name(model._meta.db_table) for model in apps.get_models()}
-        ours = sorted(table for table in tables if table.startswith('"komand_'))
-        with connection.cursor() as cursor:
-            cursor.execute(f"TRUNCATE {', '.join(ours)}")
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("without_statistics")]
 
 
 @pytest.fixture

@@ -260,7 +260,7 @@ def test_calls_that_send_nothing_read_no_origins(plan, session, read):
     assert not [query for query in queries if "origins" in query["sql"] and query["sql"].startswith("SELECT")]
 
 
-def test_the_origins_are_found_by_an_index(session, read):
+def test_the_origins_are_found_by_an_index(without_statistics, session, read):
     read("Go to https://a.test/", server="wiki")
     with caught() as statements:
         origins = readings.list_origins(session.id)
