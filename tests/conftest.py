@@ -186,6 +186,7 @@ def live_komand(tmp_path_factory: pytest.TempPathFactory, model_server: ModelSer
         "OPENAI_API_KEY": "test-key-of-nobody",
         "KOMAND_MODEL": "fake",
         "KOMAND_FETCH_ALLOW_PRIVATE": f"127.0.0.1:{model_server.port}",
+        "KOMAND_FRESH_LOGIN_MINUTES": "600",  # the browsers of a package share one login
     }
     database = os.environ.get(on_postgres.VARIABLE)
     if database:

@@ -15,16 +15,18 @@ MAKE_USER = f"""
 from django.contrib.auth.models import User
 User.objects.create_superuser("tess", "tess@example.org", {PASSWORD!r})
 """
-# The login of every browser is old from now on, and the waiting call is of high risk.
+# The logins of tess are old from now on, and the waiting call is of high risk.
 AGE = """
 from importlib import import_module
 from django.conf import settings
+from django.contrib.auth.models import User
 from django.contrib.sessions.models import Session
 from tools_app.models import ToolExecution
 for row in Session.objects.all():
     session = import_module(settings.SESSION_ENGINE).SessionStore(row.session_key)
-    session["authenticated_at"] = 0
-    session.save()
+    if session.get("_auth_user_id") == str(User.objects.get(username="tess").pk):
+        session["authenticated_at"] = 0
+        session.save()
 ToolExecution.objects.filter(status="Pending").update(risk="high")
 """
 
