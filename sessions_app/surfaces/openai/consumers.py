@@ -230,6 +230,7 @@ class CancelledResponse(_Endpoint):
     """POST /v1/responses/<id>/cancel: stops the run and answers with its end. Idempotent."""
 
     methods = ("POST",)
+    media_types = ()  # it has no body
 
     def limit(self) -> rate_limits.Limit:
         return rate_limits.api_limit()

@@ -122,7 +122,9 @@ _TOOLS = {
         "Decide an approval", res.ApprovalOut, body=req.DecideBody, errors=[409, 410]
     ),
     "GET /api/credentials": _page_of("List your credentials", res.CredentialOut),
-    "POST /api/credentials": Operation("Store a credential", res.CredentialOut, body=req.NewCredentialBody),
+    "POST /api/credentials": Operation(
+        "Store a credential", res.CredentialOut, body=req.NewCredentialBody, errors=[404]
+    ),
     "GET /api/credentials/{name}": Operation("Read a credential without its value", res.CredentialOut),
     "PUT /api/credentials/{name}": Operation("Store a credential", res.CredentialOut, body=req.CredentialBody),
     "DELETE /api/credentials/{name}": Operation("Delete a credential", NULL),
