@@ -32,7 +32,7 @@ from tools_app.secrets.credentials import share_credential, store_credential
 from tools_app.skills import registry
 from tools_app.types import ExecutionStatus, Risk, ToolCall
 
-pytestmark = pytest.mark.usefixtures("valkey")
+pytestmark = [pytest.mark.usefixtures("valkey"), pytest.mark.one_database]
 
 VALUE = "alices-value-4711"
 PAY = "{{credential:pay}}"

@@ -20,7 +20,7 @@ from tests.support.rest import RestCaller, make_execution, make_run, make_sessio
 from tools_app.executions.approvals import digest_of
 from tools_app.models import Approval
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey"), pytest.mark.one_database]
 
 OLD = datetime.now(UTC) - timedelta(minutes=11)
 

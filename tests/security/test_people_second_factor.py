@@ -15,7 +15,7 @@ from sessions_app.models import RecoveryCode, SecondFactor
 from tests.support.rest import RestCaller, make_user
 from tools_app.secrets import vault
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey"), pytest.mark.one_database]
 
 LOGIN = {"username": "alice", "password": "secret-enough"}
 REST = {"email": "alice", "password": "secret-enough"}

@@ -18,7 +18,7 @@ from sessions_app.identity.stream_tickets import issue_ticket
 from sessions_app.surfaces.base.surface import surfaces
 from tests.support.rest import LiveCaller, make_agent, make_user
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey")]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey"), pytest.mark.one_database]
 
 ROUTES = {
     "rest": "/api/sessions",

@@ -9,6 +9,8 @@ import pytest
 
 from tests.architecture.source import ROOT
 
+pytestmark = pytest.mark.one_database
+
 NAMESPACES = ["unshare", "--user", "--map-root-user", "--net", "--mount"]
 
 

@@ -28,7 +28,7 @@ from tools_app.models import Approval, Control, Skill
 from tools_app.rights import ALLOW_ALWAYS, DECIDE_APPROVALS, VIEW_APPROVALS
 from tools_app.types import Decision
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey"), pytest.mark.one_database]
 
 AGENT = {"agentId": "mine", "name": "Mine"}
 

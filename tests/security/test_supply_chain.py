@@ -12,6 +12,8 @@ from packaging.utils import canonicalize_name
 
 from tests.architecture.source import ROOT
 
+pytestmark = pytest.mark.one_database
+
 LOCKS = ("requirements.lock", "requirements-dev.lock", "requirements-tools.lock")
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
 

@@ -13,6 +13,8 @@ from tools_app.builtin.http_request import HttpRequest
 from tools_app.policy import readings
 from tools_app.registry import tools
 
+pytestmark = pytest.mark.one_database
+
 ATTACKS = tuple(attacks())
 AUTONOMIES = ("readonly", "supervised", "full")
 _SAMPLE = 3  # in `make test`: each third attack
