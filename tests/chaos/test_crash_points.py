@@ -62,6 +62,8 @@ def play_all(play: Play, choose: Callable[[int], Iterable[tuple[int, ...]]]) -> 
     assert find_violations() == []
 
 
+# Every cut of the longest scenario, beside other tests.
+@pytest.mark.timeout(300)
 def test_a_crash_at_any_point_changes_nothing(play: Play) -> None:
     play_all(play, lambda count: [(cut,) for cut in range(count) if _is_cut_here(cut)])
 
