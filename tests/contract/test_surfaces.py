@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +13,7 @@ from channels.testing import WebsocketCommunicator
 from django.conf import settings as django_settings
 
 from audit_app.kernel.database import in_db
-from komand import asgi, background, server
+from komand import asgi, server
 from komand.openapi import document
 from sessions_app import services
 from sessions_app.identity import rate_limits
@@ -122,13 +122,6 @@ async def ask(method: str, path: str, body: Any = None, *, bearer: str = "", **h
     await caller._send_request(method, path, [data], {"Content_Length": str(len(data)), **headers})
     status, found, received = caller._received()
     return Answer(status, {name.lower(): value for name, value in found.items()}, received)
-
-
-@pytest.fixture(autouse=True)
-async def _background_stopped() -> AsyncIterator[None]:
-    """Stop the loops that the first connection starts: they belong to the event loop of one test."""
-    yield
-    await background.stop()
 
 
 @pytest.fixture

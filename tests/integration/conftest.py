@@ -1,28 +1,11 @@
-"""Fixtures of the integration tests: followers are closed on their loop, and circuit breakers are reset."""
-
-import inspect
-from collections.abc import AsyncIterator
+"""Fixtures of the integration tests: circuit breakers are reset, and statistics of PostgreSQL on request."""
 
 import pytest
 from django.apps import apps
 from django.db import connection
 
-from audit_app import follow
 from audit_app.kernel import nudges, valkey
 from sessions_app.identity import rate_limits
-
-
-@pytest.fixture
-async def _followed() -> AsyncIterator[None]:
-    yield
-    await follow.current_follower().aclose()
-
-
-@pytest.fixture(autouse=True)
-def _close_follower(request: pytest.FixtureRequest) -> None:
-    """Close the follower on its loop; the garbage collector would complain in another test."""
-    if inspect.iscoroutinefunction(getattr(request, "function", None)):
-        request.getfixturevalue("_followed")
 
 
 @pytest.fixture(autouse=True)

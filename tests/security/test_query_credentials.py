@@ -1,7 +1,7 @@
 """Credentials in URLs, which proxies and browsers log: one-time tickets, and short-lived tokens of two protocols."""
 
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 
 import pytest
 from channels.routing import URLRouter
@@ -9,7 +9,7 @@ from channels.testing import WebsocketCommunicator
 from django.contrib.auth.models import User
 
 from audit_app.kernel.database import in_db
-from komand import asgi, background
+from komand import asgi
 from sessions_app import services
 from sessions_app.identity import access_tokens
 from sessions_app.identity.api_keys import create_api_key
@@ -41,13 +41,6 @@ def api_key(user: User) -> str:
 
 def ticket(user: User) -> str:
     return issue_ticket(Principal(user, "jwt"))
-
-
-@pytest.fixture(autouse=True)
-async def _background_stopped() -> AsyncIterator[None]:
-    """Stop the loops that the first connection starts: they belong to the event loop of one test."""
-    yield
-    await background.stop()
 
 
 @pytest.fixture

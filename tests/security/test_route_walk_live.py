@@ -8,7 +8,6 @@ import pytest
 from channels.routing import URLRouter
 from channels.testing import WebsocketCommunicator
 
-from audit_app.kernel.database import close_pool
 from komand import asgi
 from sessions_app.identity import access_tokens
 from sessions_app.identity.api_keys import create_api_key
@@ -72,7 +71,6 @@ def live(settings: Any) -> Iterator[Live]:
     live = Live(settings)
     yield live
     connections.forget(live.connection)
-    close_pool()
 
 
 def is_alices(route: Route) -> bool:

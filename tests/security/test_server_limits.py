@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 from channels.testing import WebsocketCommunicator
 
-from komand import asgi, background
+from komand import asgi
 from tests.support.live_server import ROOT, LiveKomand, clean_environment
 from tests.support.web_server import UPGRADE, Serving, request, start
 
@@ -104,7 +104,6 @@ async def test_a_websocket_of_an_unknown_path_is_closed() -> None:
     assert await caller.connect(timeout=20) == (True, None)
     assert await caller.receive_output(timeout=20) == {"type": "websocket.close", "code": asgi.NO_SUCH_PATH}
     await caller.wait()
-    await background.stop()
 
 
 def test_a_running_installation_closes_it_without_an_error(live_komand: LiveKomand) -> None:

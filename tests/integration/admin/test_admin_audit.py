@@ -1,6 +1,5 @@
 """The audit log in the admin: filtered and exported, not written and not counted."""
 
-import asyncio
 import csv
 import io
 from datetime import datetime, timedelta
@@ -14,7 +13,6 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from audit_app.chain import sealer
-from audit_app.kernel.database import close_pool
 from audit_app.kernel.ids import new_id
 from audit_app.models import AuditEntry
 from audit_app.pagination import first_id_at
@@ -126,7 +124,6 @@ async def exporting(transactional_db):
     """Close the connections of an async request's threads, which would keep the test database open."""
     yield
     await sync_to_async(connections.close_all)()
-    await asyncio.to_thread(close_pool)
 
 
 async def _export(user, query="") -> list[list[str]]:

@@ -14,12 +14,6 @@ from komand import asgi, background
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey"), pytest.mark.one_database]
 
 
-@pytest.fixture(autouse=True)
-async def _ended() -> Any:
-    yield
-    await background.stop()
-
-
 async def get(path: str) -> tuple[int, bytes]:
     headers = [(b"host", b"localhost")]
     caller = HttpCommunicator(asgi.application, "GET", path, headers=headers)

@@ -16,7 +16,6 @@ from django.urls import re_path
 from django.utils import timezone
 
 from audit_app import follow
-from audit_app.kernel.database import close_pool
 from sessions_app.identity import access_tokens
 from sessions_app.identity.principal import Principal
 from sessions_app.surfaces.base.surface import surfaces
@@ -134,7 +133,6 @@ def world() -> Iterator[World]:
     missing = {"session": str(uuid4()), "response": f"resp_{uuid4().hex}", "approval": str(uuid4()), "token": "x" * 32}
     yield World(alices, missing, alice, bob, carol)
     connections.forget(connection)
-    close_pool()
 
 
 @pytest.fixture

@@ -11,7 +11,6 @@ from uuid import UUID, uuid4
 import pytest
 from django.conf import settings
 
-from audit_app.kernel.database import close_pool
 from audit_app.liveness import Observer
 from audit_app.models import AuditEntry, Event
 from tests.support.engine import until
@@ -54,7 +53,6 @@ class Loop:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(30)
         self._loop.close()
-        close_pool()
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ from asgiref.sync import async_to_sync
 from django.contrib.auth.models import User
 
 from audit_app.kernel import redact
-from audit_app.kernel.database import close_pool
 from audit_app.kernel.errors import Conflict, Forbidden, InvalidInput, NotFound
 from audit_app.models import AuditEntry
 from tests.fakes.http_protocol import HttpRequest
@@ -74,8 +73,7 @@ def echo(server, settings):
     settings.KOMAND_SKILL_ALLOW_PRIVATE = [server.address]
     settings.KOMAND_TRUSTED_PUBLISHERS = ["acme"]
     registry.load_manifest.cache_clear()
-    yield server
-    close_pool()
+    return server
 
 
 def manifest(version="1.0.0", *, sign=False, **fields):
