@@ -15,9 +15,9 @@ from audit_app.chain import anchors, verification
 from audit_app.chain import worker as audit_worker
 from komand import audit_webhook
 from komand.celery import app
+from sessions_app.attachments import fetcher
+from sessions_app.attachments import sweeper as files
 from sessions_app.channels import accounts
-from sessions_app.channels.attachments import fetcher
-from sessions_app.channels.attachments import sweeper as files
 from sessions_app.channels.outbound import prompts, question_prompts, sweeper, worker
 from sessions_app.channels.registry import channels
 from sessions_app.identity import scopes
@@ -37,7 +37,7 @@ _KEEPING = [
     "audit_app.chain.cut",
     "agents_app.retention",
     "sessions_app.retention",
-    "sessions_app.channels.attachments.sweeper",
+    "sessions_app.attachments.sweeper",
 ]
 _TASKS = ["tools_app.tasks", "agents_app.runs.tasks", "sessions_app.channels.tasks"]
 

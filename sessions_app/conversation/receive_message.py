@@ -18,7 +18,7 @@ from audit_app.event_types import NewEvent
 from audit_app.kernel.errors import Forbidden, InvalidInput
 from audit_app.kernel.shorten import shorten
 from sessions_app import events, hot_queries
-from sessions_app.channels.attachments import records as attachments
+from sessions_app.attachments import records as attachments
 from sessions_app.conversation import run_options
 from sessions_app.conversation.inbound_record import InboundRecord
 from sessions_app.conversation.new_message import Accepted, NewMessage, ReceiveOptions, ValidatedMessage, validated

@@ -9,8 +9,8 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from audit_app.kernel.ids import first_id_at
-from sessions_app.channels.attachments import model_text
-from sessions_app.channels.attachments import records as attachments
+from sessions_app.attachments import model_text
+from sessions_app.attachments import records as attachments
 from sessions_app.channels.messages import Attachment
 from sessions_app.conversation.inbound_record import InboundRecord
 from sessions_app.models import Attachment as StoredAttachment

@@ -10,8 +10,8 @@ from django.db import IntegrityError, transaction
 
 from agents_app import selectors as agents
 from audit_app.kernel.errors import AppError, RateLimited, Unavailable
+from sessions_app.attachments import model_text
 from sessions_app.channels import open_access
-from sessions_app.channels.attachments import model_text
 from sessions_app.channels.base import ChannelAdapter
 from sessions_app.channels.inbound import albums, approval_buttons, commands, pairing_codes
 from sessions_app.channels.messages import (

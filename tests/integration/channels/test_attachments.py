@@ -15,7 +15,7 @@ from agents_app.models import Run
 from agents_app.providers.kinds.scripted import Reply
 from audit_app import liveness
 from audit_app.liveness import Observer
-from sessions_app.channels.attachments import records, storage, sweeper
+from sessions_app.attachments import records, storage, sweeper
 from sessions_app.channels.inbound import albums
 from sessions_app.models import Attachment, ChannelAccount, InboundMessage, Turn
 from tests.fakes.http_server import Fault
@@ -31,7 +31,7 @@ PNG = b"\x89PNG\r\n\x1a\n" + bytes(500)
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sessions_app.channels.attachments.fetcher._PAUSES", (0.05, 0.05))
+    monkeypatch.setattr("sessions_app.attachments.fetcher._PAUSES", (0.05, 0.05))
 
 
 def document(number: int, file_id: str, **extra: object) -> dict[str, object]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sessions_app.channels.attachments.model_text import (
+from sessions_app.attachments.model_text import (
     LONGEST_TEXT,
     Content,
     Described,

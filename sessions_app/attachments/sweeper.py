@@ -10,7 +10,7 @@ from django.utils import timezone
 from audit_app import retention
 from audit_app.liveness import Observer
 from audit_app.retention import days_ago
-from sessions_app.channels.attachments import records, storage
+from sessions_app.attachments import records, storage
 from sessions_app.channels.nudges import files as file_nudge
 from sessions_app.models import Attachment
 

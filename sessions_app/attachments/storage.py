@@ -10,8 +10,8 @@ from asgiref.sync import sync_to_async
 from django.conf import settings
 
 from audit_app.kernel.ids import new_id
-from sessions_app.channels.attachments import model_text
-from sessions_app.channels.attachments.model_text import Content
+from sessions_app.attachments import model_text
+from sessions_app.attachments.model_text import Content
 from sessions_app.channels.base import MIB, FetchError
 
 # The database is usually on the same disk: files of strangers must not fill it.

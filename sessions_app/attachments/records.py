@@ -13,9 +13,9 @@ from django.utils import timezone
 
 from agents_app import services as runs
 from audit_app.kernel.ids import new_id
+from sessions_app.attachments import model_text
+from sessions_app.attachments.model_text import Content, Described
 from sessions_app.channels import messages
-from sessions_app.channels.attachments import model_text
-from sessions_app.channels.attachments.model_text import Content, Described
 from sessions_app.channels.base import MIB
 from sessions_app.channels.nudges import files as file_nudge
 from sessions_app.models import Attachment, ChannelAccount, Turn

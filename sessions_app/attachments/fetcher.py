@@ -12,9 +12,9 @@ from audit_app import liveness
 from audit_app.kernel.database import in_db
 from audit_app.kernel.durable_writes import retry_until_stored
 from audit_app.kernel.errors import AppError
+from sessions_app.attachments import records, storage
+from sessions_app.attachments.model_text import Content
 from sessions_app.channels.accounts import Adapters
-from sessions_app.channels.attachments import records, storage
-from sessions_app.channels.attachments.model_text import Content
 from sessions_app.channels.base import FetchError
 from sessions_app.channels.nudges import Poller
 from sessions_app.channels.nudges import files as file_nudge
