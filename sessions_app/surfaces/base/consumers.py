@@ -8,6 +8,7 @@ import asyncio
 import json
 import logging
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from typing import Any, ClassVar
 
@@ -44,7 +45,7 @@ class ClientGone(Exception):
     """The client closed the connection."""
 
 
-class LiveConsumer(AsyncHttpConsumer):
+class LiveConsumer(AsyncHttpConsumer, ABC):
     """One HTTP request that waits or streams. Subclasses set `methods` and implement `respond` and `error_body`.
 
     `respond` is cancelled when the client disconnects or the server shuts down; `has_left` is true in the first case.
@@ -68,9 +69,9 @@ class LiveConsumer(AsyncHttpConsumer):
         """Return the principal of the request, as `request_admission.admit`. Synchronous."""
         return admit(request, limit)
 
+    @abstractmethod
     async def respond(self, body: bytes) -> None:
         """Answer the admitted request. Exceptions are answered as errors of the surface."""
-        raise NotImplementedError
 
     @property
     def surface(self) -> Surface:

@@ -5,6 +5,7 @@ whose request was cut because the server shut down: a client that retries gets i
 """
 
 import asyncio
+from abc import abstractmethod
 from collections.abc import AsyncIterator
 from typing import Any
 from uuid import UUID
@@ -46,18 +47,32 @@ _NO_RETRY = {"X-Should-Retry": "false"}
 
 
 class _Endpoint(EventStreamConsumer):
-    """Base of both protocols: stores the request as a message and follows its run."""
+    """Base of all endpoints: may stream the answer of a run."""
 
     is_endless = True  # an answer may wait for an approval
-    _run_id: UUID | None = None
-
-    def limit(self) -> rate_limits.Limit:
-        return rate_limits.chat_limit()
 
     async def break_off(self, failure: HttpError) -> None:
         """Send the error as the last event: clients take a stream that merely ends for a complete answer."""
         await self.send_event(as_json(self.error_body(failure)), event="error")
         await super().break_off(failure)
+
+    async def run_events(self, session_id: UUID, run_id: UUID, cursor: str) -> AsyncIterator[SessionEvent]:
+        """Yield the events of the run until it ends or waits for the user's answer to a question."""
+        async for frame in self.watch(session_id, cursor):
+            for event in frame:
+                if event.run_id == run_id:
+                    yield event
+                    if event.type in RUN_ENDS or event.type == INPUT_REQUESTED.name:
+                        return
+
+
+class _NewAnswer(_Endpoint):
+    """Base of both protocols: stores the request as a message and follows its run."""
+
+    _run_id: UUID | None = None
+
+    def limit(self) -> rate_limits.Limit:
+        return rate_limits.chat_limit()
 
     async def serve(self, parsed: ParsedRequest, body: bytes) -> None:
         """Store the request of this body as a message and answer it."""
@@ -69,9 +84,9 @@ class _Endpoint(EventStreamConsumer):
                 await asyncio.shield(self._end_early(self._run_id, parsed))
             raise
 
+    @abstractmethod
     async def answer(self, parsed: ParsedRequest, request: AcceptedRequest) -> None:
         """Send the response to a request that is stored."""
-        raise NotImplementedError
 
     def _accept(self, parsed: ParsedRequest) -> AcceptedRequest:
         key = self.request.headers.get("Idempotency-Key", "")
@@ -93,15 +108,6 @@ class _Endpoint(EventStreamConsumer):
         elif not self.has_left:
             await in_db(sdk_retries.store_cut, self._digest, run_id)
 
-    async def run_events(self, session_id: UUID, run_id: UUID, cursor: str) -> AsyncIterator[SessionEvent]:
-        """Yield the events of the run until it ends or waits for the user's answer to a question."""
-        async for frame in self.watch(session_id, cursor):
-            for event in frame:
-                if event.run_id == run_id:
-                    yield event
-                    if event.type in RUN_ENDS or event.type == INPUT_REQUESTED.name:
-                        return
-
     async def wait_for_end(self, request: AcceptedRequest) -> SessionEvent | None:
         """Return the last event of `run_events`; None after KOMAND_OPENAI_WAIT_SECONDS."""
         accepted, last = request.accepted, None
@@ -118,7 +124,7 @@ class _Endpoint(EventStreamConsumer):
         await self.send_json(504, errors.error(message, "server_error", "timeout"), _NO_RETRY)
 
 
-class ChatCompletions(_Endpoint):
+class ChatCompletions(_NewAnswer):
     """POST /v1/chat/completions."""
 
     methods = ("POST",)
@@ -174,7 +180,7 @@ class ChatCompletions(_Endpoint):
         await self.send_event(as_json(chunk))
 
 
-class Responses(_Endpoint):
+class Responses(_NewAnswer):
     """POST /v1/responses."""
 
     methods = ("POST",)
@@ -200,9 +206,6 @@ class StoredResponse(_Endpoint):
     """GET /v1/responses/<id>: as stored, or with `?stream=true` its events after `starting_after`. DELETE."""
 
     methods = ("GET", "DELETE")
-
-    def limit(self) -> rate_limits.Limit:
-        return rate_limits.api_limit()
 
     async def respond(self, body: bytes) -> None:
         response_id = str(self.scope["url_route"]["kwargs"]["response_id"])
@@ -231,9 +234,6 @@ class CancelledResponse(_Endpoint):
 
     methods = ("POST",)
     media_types = ()  # it has no body
-
-    def limit(self) -> rate_limits.Limit:
-        return rate_limits.api_limit()
 
     async def respond(self, body: bytes) -> None:
         run_id = await in_db(run_of, self.principal.user, str(self.scope["url_route"]["kwargs"]["response_id"]))

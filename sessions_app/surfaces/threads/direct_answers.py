@@ -6,6 +6,7 @@ Each is a conversation of its own, which the chat page does not list. A client t
 import asyncio
 import json
 import re
+from abc import abstractmethod
 from typing import Any, ClassVar
 
 from django.conf import settings
@@ -66,13 +67,13 @@ class _DirectAnswer(EventStreamConsumer):
             raise
         await self.send_json(200, answer)
 
+    @abstractmethod
     def options_of(self, fields: dict[str, Any]) -> RunOptions:
         """Return the options of the runs. Raises AppError or APIException if the request is invalid."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def answer(self, session: Session, prompt: str, options: RunOptions) -> dict[str, Any]:
         """Return the body of the response."""
-        raise NotImplementedError
 
     async def ask(self, session: Session, text: str, options: RunOptions) -> str:
         """Return the agent's answer to a text. A question of the agent counts as its answer: no user can answer it.
