@@ -14,7 +14,7 @@ from audit_app.kernel.errors import Forbidden
 from audit_app.kernel.registry import Registry
 from audit_app.services import record
 
-_REMEDY = ", which an administrator can grant under Users or Groups."
+_REMEDY = ", which a superuser can grant under Users or Groups in the admin."
 _WITHHELD = "_komand_rights_withheld"
 _PERMISSION_CACHES = ("_perm_cache", "_user_perm_cache", "_group_perm_cache")  # of Django's ModelBackend
 _MODEL_BACKEND = "django.contrib.auth.backends.ModelBackend"

@@ -1,8 +1,8 @@
 """Permissions to see and decide requests for approval, on pages and in channels.
 
 Users see the requests of their own sessions; `KOMAND_APPROVERS=owners` lets them decide those too, except that a call
-with a credential is decided by the owner of the credential. Everything else
-takes a right: to see the requests of others, to decide any, and to decide with "always", which allows calls in advance.
+with a credential is decided by the owner of the credential. Everything else takes a right: to see the requests of
+others, to decide any, and to decide with "always", which allows calls in advance.
 """
 
 from dataclasses import dataclass
@@ -144,8 +144,8 @@ def require_decider(
 def _not_entitled(right: Right, actor: str) -> Forbidden:
     audit.record("RightRefused", actor=actor, details={"right": right.permission})
     return Forbidden(
-        f"Only an operator can decide this: a paired user with the right {right.permission}, which an administrator "
-        "can grant. Nothing was changed.",
+        f"Only an operator can decide this: a paired user with the right {right.permission}, which a superuser can "
+        "grant. Nothing was changed.",
         code="not_entitled",
     )
 

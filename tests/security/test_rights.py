@@ -74,7 +74,7 @@ def test_over_rest(world: World, sam: User, method: str, path: str, body: Any, r
     answer = RestCaller(sam)(method, path, body)
     assert answer.status == 403
     assert (answer.meta["code"], answer.meta["right"]) == ("missing_right", right)
-    assert right in answer.error and "administrator" in answer.error
+    assert right in answer.error and "superuser" in answer.error
     assert refused_rights(sam) == [right]
     assert not Agent.objects.filter(agent_id="mine").exists() and Skill.objects.count() == 1
     assert not Control.objects.filter(is_stopped=True).exists()

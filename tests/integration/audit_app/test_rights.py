@@ -52,6 +52,6 @@ def test_a_refusal_names_the_right_and_who_grants_it_and_is_audited() -> None:
         require(user, CHANGE_AGENTS)
     assert refused.value.extra == {"right": "agents_app.change_agent"}
     assert "agents_app.change_agent" in refused.value.message
-    assert "administrator" in refused.value.message
+    assert "superuser" in refused.value.message
     entry = AuditEntry.objects.get(action="RightRefused")
     assert (entry.actor, entry.details) == (f"user:{user.pk}", {"right": "agents_app.change_agent"})

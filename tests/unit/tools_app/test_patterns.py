@@ -38,7 +38,7 @@ def request(url, **arguments):
 
 
 def write(path):
-    return PolicyCall(WRITE, {"path": path, "text": "x"}, "/work")
+    return PolicyCall(WRITE, {"path": path, "text": "x"}, "/srv/files")
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def write(path):
         ("write_file(path=out/*)", write("out/a.txt"), True),
         ("write_file(path=out/*)", write("./out//a.txt"), True),
         ("write_file(path=out/*)", write("out/../secret"), False),
-        ("write_file(path=/work/out/*)", write("out/a.txt"), True),
+        ("write_file(path=/srv/files/out/*)", write("out/a.txt"), True),
         ("write_file(*)", write("../x"), False),
         ("mcp__web__go(where=https://a.example/*)", PolicyCall(OTHER, {"where": "https://a.example/../x"}), True),
         ("mcp__web__go(where=https://a.example/*)", PolicyCall(OTHER, {"where": "https://b@a.example/x"}), False),

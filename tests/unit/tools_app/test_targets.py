@@ -123,12 +123,12 @@ def test_a_url_in_a_choice_or_a_list_is_a_target(rule):
     ],
 )
 def test_a_path_stays_in_the_folder(text, found):
-    assert read_path(text, "/work", os.path.normpath) == found
+    assert read_path(text, "/srv/files", os.path.normpath) == found
 
 
 def test_a_folder_whose_name_begins_alike_is_another_one():
-    assert read_path("../work-of-others/x", "/data/work", os.path.normpath) is None
-    assert read_path("/data/work/x", "/data/work/", os.path.normpath) == "x"
+    assert read_path("../files-of-others/x", "/data/files", os.path.normpath) is None
+    assert read_path("/data/files/x", "/data/files/", os.path.normpath) == "x"
 
 
 def test_a_link_that_leads_out_is_followed(tmp_path: Path):
