@@ -12,7 +12,7 @@ from jsonschema import Draft202012Validator, validators
 from jsonschema.exceptions import SchemaError, ValidationError
 
 from audit_app.kernel.canonical_json import canonical_json
-from tools_app.types import ToolSpec
+from tools_app.types import BaseTool, ToolError, ToolSpec
 
 TIMEOUT = "timeout_seconds"
 
@@ -83,6 +83,15 @@ def check_arguments(arguments: dict[str, Any], parameters: dict[str, Any]) -> No
     problems = find_problems(arguments, parameters)
     if problems:
         raise ArgumentsError(f"The arguments do not fit the tool's parameters: {problems}.")
+
+
+def check_call(tool: BaseTool, arguments: dict[str, Any]) -> None:
+    """Raise ArgumentsError for arguments that do not match the tool's JSON Schema, or that the tool itself refuses."""
+    check_arguments(arguments, tool.spec.parameters)
+    try:
+        tool.check(arguments)
+    except ToolError as error:
+        raise ArgumentsError(str(error)) from None
 
 
 def find_problems(value: Any, schema: dict[str, Any]) -> str:

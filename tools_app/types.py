@@ -180,6 +180,10 @@ class BaseTool(ABC):
         """Return the credentials that this call of the actor uses: by default none."""
         return NO_CREDENTIALS
 
+    def check(self, arguments: dict[str, Any]) -> None:
+        """Raise ToolError if no such call can succeed, before anybody is asked to approve it. Quick; reads no rows."""
+        return
+
     def preview(self, arguments: dict[str, Any], *, run_id: UUID, session_id: UUID, agent_id: str) -> Change | None:
         """Return the change that the call would make, for the approver, or None if there is none to show.
 

@@ -132,6 +132,21 @@ def test_it_leaves_its_arguments_alone(tool, context):
     assert json.dumps(arguments) == before
 
 
+def test_its_check_accepts_a_call_that_works(tool, example):
+    good = CALLS.get(tool.spec.name, (example,))[0]
+    if good is not None:
+        tool.check(good)
+
+
+# Their arguments alone show that the bad call cannot work.
+@pytest.mark.parametrize(
+    "tool", ["date_time", "http_request", "read_artifact", "web_fetch", "write_artifact"], indirect=True
+)
+def test_its_check_refuses_a_call_that_cannot_work(tool):
+    with pytest.raises(ToolError):
+        tool.check(CALLS[tool.spec.name][1])
+
+
 @pytest.mark.parametrize("tool", FALLIBLE, indirect=True)
 def test_what_it_cannot_do_it_says_in_one_readable_error(tool, context):
     with pytest.raises(ToolError) as error:

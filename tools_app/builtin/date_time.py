@@ -33,8 +33,14 @@ class DateTime(Tool):
         sends=(),
     )
 
+    def check(self, arguments: dict[str, Any]) -> None:
+        self._answer(arguments)
+
     def run(self, arguments: dict[str, Any], context: ToolContext) -> Any:
         """now, convert: return a described moment (`_described`); difference: seconds and their parts (`_between`)."""
+        return self._answer(arguments)
+
+    def _answer(self, arguments: dict[str, Any]) -> dict[str, Any]:
         zone = _zone(arguments.get("timezone", "UTC"))
         operation = arguments.get("operation", "now")
         try:

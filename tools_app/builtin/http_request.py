@@ -10,7 +10,7 @@ from audit_app.kernel.errors import AppError
 from tools_app import conf
 from tools_app.credential_use import CredentialUse
 from tools_app.network import page_text, ssrf_guard
-from tools_app.network.http_request import HttpAnswer, Limits, request
+from tools_app.network.http_request import HttpAnswer, Limits, check_target, request
 from tools_app.network.ssrf_guard import MAX_URL_CHARACTERS
 from tools_app.parameters import boolean, integer, parameters, text
 from tools_app.policy import credential_access
@@ -84,6 +84,10 @@ class HttpRequest(Tool):
         texts = " ".join(arguments.get("headers", {}).values())
         return CredentialUse(credentials.find_references(texts), actor, arguments["url"])
 
+    def check(self, arguments: dict[str, Any]) -> None:
+        check_target(arguments["url"], conf.http_request_hosts(), conf.private_fetch_targets())
+        _check_headers(arguments.get("headers", {}))
+
     def run(self, arguments: dict[str, Any], context: ToolContext) -> Any:
         """Return {"url", "status", "headers": the relevant ones, "encoding": "text" | "base64", "body", "truncated",
         "bytes": of the body as far as it was read}."""
@@ -119,15 +123,17 @@ def _method(arguments: dict[str, Any]) -> str:
 
 def _headers(given: dict[str, str], values: dict[str, str]) -> dict[str, str]:
     """Return the headers with the values of credentials in place of the references to them."""
-    headers = {}
-    for name, value in given.items():
+    headers = {name.lower(): credentials.fill_references(value, values) for name, value in given.items()}
+    _check_headers(headers)
+    return headers
+
+
+def _check_headers(headers: dict[str, str]) -> None:
+    for name, value in headers.items():
         if not _HEADER_NAME.fullmatch(name) or name.lower() in _REFUSED_HEADERS.split():
             raise ToolError(f"The header {name[:100]!r} cannot be set.")
-        headers[name.lower()] = credentials.fill_references(value, values)
-    for name, value in headers.items():
         if not value.isascii() or any(ord(sign) < 32 and sign != "\t" for sign in value):
             raise ToolError(f"The value of the header {name} is not plain text.")
-    return headers
 
 
 def _result(answer: HttpAnswer, limit: int) -> dict[str, Any]:

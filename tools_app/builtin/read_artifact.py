@@ -36,6 +36,13 @@ class ReadArtifact(Tool):
         sends=(),
     )
 
+    def check(self, arguments: dict[str, Any]) -> None:
+        try:
+            if path := arguments.get("path"):
+                artifacts.check(path)
+        except AppError as error:
+            raise ToolError(error.message) from None
+
     def run(self, arguments: dict[str, Any], context: ToolContext) -> Any:
         """Return a file or the list of files.
 

@@ -42,6 +42,9 @@ class WebFetch(Tool):
         sends=("url",),
     )
 
+    def check(self, arguments: dict[str, Any]) -> None:
+        check_url(arguments["url"], allowed_private=conf.private_fetch_targets())
+
     def run(self, arguments: dict[str, Any], context: ToolContext) -> Any:
         """Return {"url": after redirects, "status", "title", "text", "offset", "next_offset": or null, "characters": of
         the whole text, "truncated", "bytes": of the body as far as it was read, "links": if requested, "sources"}.

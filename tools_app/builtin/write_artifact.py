@@ -49,6 +49,13 @@ class WriteArtifact(Tool):
         """Return low for out/, the agent's own folder, medium for files/, which belongs to users."""
         return Risk.LOW if arguments["path"].startswith("out/") else Risk.MEDIUM
 
+    def check(self, arguments: dict[str, Any]) -> None:
+        _bytes(arguments)
+        try:
+            artifacts.check(arguments["path"], arguments.get("media_type", ""))
+        except AppError as error:
+            raise ToolError(error.message) from None
+
     def run(self, arguments: dict[str, Any], context: ToolContext) -> Any:
         """Return {"path", "bytes", "sha256", "media_type"}."""
         try:

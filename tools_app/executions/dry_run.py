@@ -47,7 +47,7 @@ def dry_run(
             return DryRun("unfit", f"There is no tool {tool_name[:120]!r}.")
         limit = conf.max_timeout_seconds()
         arguments, _ = schema.take_timeout(arguments, default_seconds=limit, max_seconds=limit)
-        schema.check_arguments(arguments, tool.spec.parameters)
+        schema.check_call(tool, arguments)
     except schema.ArgumentsError as problem:
         return DryRun("unfit", str(problem))
     return _decide(tool, arguments, policy, session_policy, actor)

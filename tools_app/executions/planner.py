@@ -178,7 +178,7 @@ def _plan(call: ToolCall, gate: Gate) -> _Plan:
             return _unknown_tool(call.name, arguments, gate)
         default, most = tool.spec.timeout_seconds, conf.max_timeout_seconds()
         arguments, seconds = schema.take_timeout(arguments, default_seconds=default, max_seconds=most)
-        schema.check_arguments(arguments, tool.spec.parameters)
+        schema.check_call(tool, arguments)
     except schema.ArgumentsError as problem:
         return _refused(tool.spec if tool else _NO_TOOL, arguments, "unfit arguments", str(problem))
     return _decided(tool, arguments, seconds, gate)

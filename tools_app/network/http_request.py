@@ -7,7 +7,7 @@ import httpx2
 
 from tools_app.network import ssrf_guard
 from tools_app.network.fetch import read_body
-from tools_app.network.ssrf_guard import RefusedTargetError
+from tools_app.network.ssrf_guard import CheckedUrl, RefusedTargetError
 from tools_app.network.transport import Budget, GuardedTransport, fault_texts
 
 MAX_BYTES = 1024 * 1024
@@ -50,14 +50,20 @@ def allows(hosts: Collection[str], host: str, port: int) -> bool:
     return False
 
 
+def check_target(url: str, hosts: Collection[str], allowed_private: Collection[str]) -> CheckedUrl:
+    """Return the checked URL. hosts, allowed_private: as of `Limits`. Raises RefusedTargetError. Sends nothing."""
+    target = ssrf_guard.check_url(url, allowed_private=allowed_private)
+    if not allows(hosts, target.host, target.port):
+        raise RefusedTargetError(f"The host {target.host} is not among the allowed hosts.")
+    return target
+
+
 def request(method: str, url: str, *, headers: Mapping[str, str], body: bytes, limits: Limits) -> HttpAnswer:
     """Make the request; any HTTP status is a result. Blocks for at most about `limits.seconds`.
 
     Raises ToolError with a message for the model; RefusedTargetError for a URL that must not be reached.
     """
-    target = ssrf_guard.check_url(url, allowed_private=limits.allowed_private)
-    if not allows(limits.hosts, target.host, target.port):
-        raise RefusedTargetError(f"The host {target.host} is not among the allowed hosts.")
+    target = check_target(url, limits.hosts, limits.allowed_private)
     budget = Budget(seconds=limits.seconds, wire_bytes=MAX_BYTES + _WIRE_EXTRA_BYTES)
     transport = GuardedTransport(budget, limits.allowed_private)
     usual = {"user-agent": USER_AGENT, "accept": "*/*", "accept-encoding": "gzip, deflate"}

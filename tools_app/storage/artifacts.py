@@ -171,6 +171,11 @@ def _row(session_id: UUID, path: str) -> Artifact:
     return found(row, f"There is no file {path[: artifact_paths.MAX_CHARACTERS]!r}.")
 
 
+def check(path: str, media_type: str = "") -> None:
+    """Raise InvalidInput (bad_path, bad_media_type) if no file can be stored like this."""
+    _media_type(media_type, _checked(path))
+
+
 def _checked(path: str) -> str:
     try:
         return artifact_paths.checked(path)

@@ -105,6 +105,21 @@ def test_a_call_that_needs_approval_waits_without_a_nudge(plan, nudges, make_too
     assert not nudges
 
 
+@pytest.mark.parametrize(
+    ("name", "arguments", "error"),
+    [
+        ("write_artifact", '{"path": "report.md", "content": "a"}', "must begin with out/ or files/"),
+        ("write_artifact", '{"path": "files/a", "content": "!", "encoding": "base64"}', "not valid base64"),
+        ("web_fetch", '{"url": "ftp://example.org/"}', "Only http and https"),
+    ],
+)
+def test_nobody_is_asked_to_approve_a_call_whose_arguments_cannot_work(plan, nudges, name, arguments, error):
+    (execution,) = plan((name, arguments), policy=AgentPolicy("supervised", always_ask=(name,)))
+    assert execution.status is ExecutionStatus.FAILED
+    assert error in execution.error
+    assert not Approval.objects.exists() and not nudges
+
+
 def test_the_policy_judges_the_risk_of_the_very_call(plan, make_tool):
     tool = make_tool(lambda arguments, context: None, risk=Risk.HIGH)
     tool.risk_of = lambda arguments: Risk.LOW if arguments.get("dry") else Risk.HIGH

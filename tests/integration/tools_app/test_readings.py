@@ -167,7 +167,7 @@ def test_urls_that_the_user_has_named_are_allowed(read, fetch, session):
     assert fetch("https://docs.test/")
     assert fetch("https://docs.test/a?b=c")
     assert not fetch("https://docs.test/a?b=d")
-    assert not fetch("https://docs.test:8443/")
+    assert not fetch("https://docs.test:80/")
     assert not fetch("https://bank.test/a")
 
 

@@ -21,7 +21,8 @@ _SAMPLE = 3  # in `make test`: each third attack
 
 
 @pytest.fixture
-def gateway(transactional_db, valkey, monkeypatch) -> Iterator[Gateway]:
+def gateway(transactional_db, valkey, monkeypatch, settings) -> Iterator[Gateway]:
+    settings.KOMAND_HTTP_REQUEST_HOSTS = ["*.test"]
     with tools.override(HttpRequest()):
         rig = EngineRig(monkeypatch).start()
         yield Gateway(rig, monkeypatch)
