@@ -4,6 +4,7 @@ from zoneinfo import available_timezones
 import jsonschema
 import pytest
 
+from agents_app.prompt.history import repair
 from agents_app.providers.base import ProviderError
 from agents_app.providers.kinds.demo.cities import ZONE_OF_CITY
 from agents_app.providers.kinds.demo.intents import MAX_INTENTS, Intent, find_intents, supported
@@ -129,6 +130,17 @@ def test_it_names_a_tool_that_it_may_not_use() -> None:
 def test_a_greeting_is_answered_with_what_it_is_and_how_to_get_a_real_model(text: str) -> None:
     answer = decide([Message("user", text)], TOOLS).text
     assert "demo model" in answer and "OPENAI_API_KEY" in answer and "| --- |" in answer and "```" in answer
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [("/demo table", "Mercury"), ("/demo markdown", "What an answer can contain"), ("hello", "| Ask me |")],
+)
+def test_a_command_after_a_failed_run_is_understood(text: str, answer: str) -> None:
+    """The failed run has no answer, so both messages come as one."""
+    history = repair([Message("user", "/demo error"), Message("user", text)])
+    decision = decide(history, TOOLS)
+    assert answer in decision.text and not decision.fails
 
 
 def test_it_reports_what_it_does_not_understand() -> None:

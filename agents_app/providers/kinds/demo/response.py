@@ -37,7 +37,9 @@ def decide(messages: Sequence[Message], tools: Sequence[ToolSpec]) -> Decision:
 
 
 def _first_decision(text: str, tools: Sequence[ToolSpec]) -> Decision:
-    command = _COMMAND.fullmatch(text)
+    # Messages without an answer, such as one whose run failed, come merged with the next one as paragraphs.
+    newest = text.rsplit("\n\n", 1)[-1]
+    command = _COMMAND.fullmatch(newest)
     if command:
         name = command[1].lower()
         if name == "error":
@@ -50,7 +52,7 @@ def _first_decision(text: str, tools: Sequence[ToolSpec]) -> Decision:
     if intents:
         names = sorted({intent.tool for intent in intents})
         return Decision(texts.not_offered(names) + texts.FOOTER)
-    if _GREETING.fullmatch(text):
+    if _GREETING.fullmatch(newest):
         return Decision(texts.INTRODUCTION)
     return Decision(f"{texts.NOT_UNDERSTOOD}\n\n{texts.REAL_MODEL}")
 
