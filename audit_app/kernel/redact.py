@@ -12,9 +12,10 @@ MASK = "•••"
 # A shorter value is not masked everywhere: it could be part of an ordinary word.
 LEAST_CHARACTERS = 8
 
+# A word of a name begins after a separator, or with a capital letter, as in `clientSecret`.
 _SECRET_NAME = re.compile(
-    r"(?:^|[_\-.])(?:pass(?:word|wd|phrase)?|secret|token|api[_-]?key|apikey|authorization|credential|cookie|private[_-]?key)s?$",
-    re.IGNORECASE,
+    r"(?:^|[_\-.]|(?<=[a-z0-9])(?=[A-Z]))"
+    r"(?i:pass(?:word|wd|phrase)?|secret|token|api[_-]?key|authorization|credential|cookie|(?:private|secret|access)[_-]?key)s?$"
 )
 # Patterns that are secrets in any place: our own and providers' keys, bearer tokens, JWTs, URL passwords, PEM.
 _SECRET_SHAPE = re.compile(

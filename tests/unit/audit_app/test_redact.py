@@ -72,3 +72,13 @@ def test_the_least_recently_used_are_dropped(monkeypatch):
     for name in ("one-secret", "two-secret", "one-secret", "three-secret"):
         remember(name)
     assert masked_text("one-secret two-secret three-secret") == f"{MASK} two-secret {MASK}"
+
+
+@pytest.mark.parametrize("name", ["accessToken", "client_secret", "dbPassword", "X-Api-Key", "OPENAI_API_KEY", "token"])
+def test_a_field_is_masked_by_the_last_word_of_its_name(name):
+    assert masked({name: "hunter2"}) == {name: MASK}
+
+
+@pytest.mark.parametrize("name", ["compass", "tokenizer", "secretary", "keyboard", "max_length", "monkey", "passes"])
+def test_a_field_whose_name_contains_such_a_word_within_another_is_not(name):
+    assert masked({name: "hunter2"}) == {name: "hunter2"}
