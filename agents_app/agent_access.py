@@ -4,7 +4,7 @@ An agent is used by its owner, by the users and groups that it is shared with, o
 belongs to the installation. Holders of CHANGE_AGENTS change and use every agent, holders of VIEW_AGENTS see every one.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from django.contrib.auth.models import AnonymousUser, Group, User
@@ -86,13 +86,15 @@ def get_usable_agent(
 
 
 def list_usable_agents(
-    user: User | AnonymousUser, *, or_visible: bool = False, limit: int = 200, offset: int = 0
+    user: User | AnonymousUser, *, or_visible: bool = False, among: Collection[str] | None = None, limit: int = 200
 ) -> tuple[Agent, ...]:
-    """Return the agents that the user may use, by id. or_visible: or see."""
+    """Return the agents that the user may use, by id. or_visible: or see. among: public ids; None: of all agents."""
     rows = usable_agents(user)
     if or_visible and holds(user, VIEW_AGENTS):
         rows = Agent.objects.filter(retired_at=None)
-    return tuple(rows.select_related("provider").order_by("agent_id")[offset : offset + limit])
+    if among is not None:
+        rows = rows.filter(agent_id__in=among)
+    return tuple(rows.select_related("provider").order_by("agent_id")[:limit])
 
 
 def usable_agents(user: User | AnonymousUser) -> QuerySet[Agent]:

@@ -2,7 +2,7 @@
 
 Every function returns an object only if the user may see it. A missing object and one of another user raise the same
 NotFound, so that ids cannot be probed. Rows that belong to a session, such as its turns, are read after the session was
-checked; lists are read by owner (`sessions_app.selectors`). No function needs a transaction.
+checked; lists of them are read by owner (`sessions_app.selectors`). No function needs a transaction.
 """
 
 from uuid import UUID
@@ -125,6 +125,11 @@ def access_agent(
     if needs is not None and agent.owner_id != user.pk:
         require(user, needs)
     return agent
+
+
+def list_agents(user: User | AnonymousUser, *, or_visible: bool = False) -> tuple[Agent, ...]:
+    """Return the agents that the user, and the scopes of the user's key, may use, by id. or_visible: or see."""
+    return agent_access.list_usable_agents(user, or_visible=or_visible, among=scopes.agents_of(user))
 
 
 def _check_session(user: User | AnonymousUser, session_id: UUID, noun: str) -> None:

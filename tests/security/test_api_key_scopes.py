@@ -117,6 +117,13 @@ def test_a_key_for_one_agent_reaches_no_other(alice):
         assert "`agent:other`" in refused.error
 
 
+def test_a_key_for_one_agent_lists_no_other(alice):
+    make_agent("other")
+    key = key_of(alice, "all", "agent:default")
+    assert [row["agentId"] for row in RestCaller(bearer=key).get("agents").data] == ["default"]
+    assert [row["id"] for row in ask("/v1/models", key).json()["data"]] == ["default"]
+
+
 def test_a_key_for_one_agent_lists_no_approvals_of_others_whatever_its_rights(alice):
     admin = make_user("root", is_superuser=True)
     execution = make_execution(make_run(make_session(alice)))

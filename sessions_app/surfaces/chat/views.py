@@ -7,12 +7,11 @@ from django.http import HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
-from agents_app.agent_access import list_usable_agents
 from agents_app.models import Agent
 from audit_app.kernel.errors import InvalidInput
 from audit_app.kernel.ids import new_id
 from sessions_app import selectors
-from sessions_app.access import access_session
+from sessions_app.access import access_session, list_agents
 from sessions_app.approvals import permissions
 from sessions_app.identity.actor_names import display_name
 from sessions_app.live_view.viewer import cursor_now
@@ -111,7 +110,7 @@ def _chat(request: PageRequest, context: Mapping[str, object], current: Session 
 
 def _agents(request: PageRequest, bound: Agent | None) -> list[Agent]:
     """Return the agents that the user can choose, and the current one."""
-    usable = list_usable_agents(request.user)
+    usable = list_agents(request.user)
     serving = [agent for agent in usable if WEB_CHAT in (agent.allowed_channels or [WEB_CHAT])]
     if bound is not None and bound.pk not in {agent.pk for agent in serving}:
         serving.append(bound)

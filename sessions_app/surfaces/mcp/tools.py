@@ -11,13 +11,12 @@ from uuid import UUID
 from django.conf import settings
 
 from agents_app import selectors as agents
-from agents_app.agent_access import list_usable_agents
 from agents_app.types import RunTranscript
 from audit_app.kernel.database import in_db
 from audit_app.kernel.errors import InvalidInput
 from audit_app.kernel.ids import new_id
 from sessions_app import selectors, services
-from sessions_app.access import access_agent, access_run, access_session
+from sessions_app.access import access_agent, access_run, access_session, list_agents
 from sessions_app.conversation.citations import for_people
 from sessions_app.identity import rate_limits
 from sessions_app.identity.actor_names import display_name
@@ -61,7 +60,7 @@ async def call(principal: Principal, name: str, arguments: dict[str, Any]) -> di
 
 
 async def _list_agents(principal: Principal, arguments: dict[str, Any]) -> dict[str, Any]:
-    rows = await in_db(list_usable_agents, principal.user)
+    rows = await in_db(list_agents, principal.user)
     return {"agents": [{"agent": row.agent_id, "name": row.name, "description": row.description or ""} for row in rows]}
 
 

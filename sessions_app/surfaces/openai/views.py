@@ -5,9 +5,8 @@ from typing import Any
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from agents_app.agent_access import list_usable_agents
 from agents_app.models import Agent
-from sessions_app.access import access_agent
+from sessions_app.access import access_agent, list_agents
 from sessions_app.models import Turn
 from sessions_app.surfaces.base.views import PlainView
 from sessions_app.surfaces.openai.commands import run_of
@@ -15,9 +14,7 @@ from sessions_app.surfaces.openai.commands import run_of
 
 class ModelList(PlainView):
     def get(self, request: Request) -> Response:
-        return Response(
-            {"object": "list", "data": [_model(agent) for agent in list_usable_agents(self.principal.user)]}
-        )
+        return Response({"object": "list", "data": [_model(agent) for agent in list_agents(self.principal.user)]})
 
 
 class ModelDetail(PlainView):

@@ -9,13 +9,13 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from agents_app import services
-from agents_app.agent_access import get_sharing, list_usable_agents, may_view
+from agents_app.agent_access import get_sharing, may_view
 from agents_app.autonomy import needed_rights
 from agents_app.models import Agent
 from agents_app.rights import CHANGE_AGENTS, CREATE_AGENTS, DELETE_AGENTS
 from audit_app.fresh_login import GRANT_AUTONOMY
 from audit_app.kernel.errors import InvalidInput
-from sessions_app.access import access_agent
+from sessions_app.access import access_agent, list_agents
 from sessions_app.surfaces.rest import agent_responses
 from sessions_app.surfaces.rest.requests import AgentBody
 from sessions_app.surfaces.rest.views.base import RestView, ok
@@ -40,7 +40,7 @@ class _AgentView(RestView):
 class AgentList(_AgentView):
     def get(self, request: Request) -> Response:
         user = self.principal.user
-        return self.page_of(list_usable_agents(user, or_visible=True), partial(_listed, user))
+        return self.page_of(list_agents(user, or_visible=True), partial(_listed, user))
 
     def post(self, request: Request) -> Response:
         self.require(CREATE_AGENTS)
