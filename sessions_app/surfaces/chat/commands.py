@@ -133,7 +133,9 @@ def bind(request: PageRequest, session_id: UUID) -> HttpResponse:
 def _turn_view(request: PageRequest, session: Session, run_id: UUID) -> HttpResponse:
     if not request.htmx:
         return HttpResponseRedirect(f"/chat/{session.id}")
-    return render(request, "chat/_turn.html", {"turn": queries.find_new_turn_view(session, run_id)})
+    response = render(request, "chat/_turn.html", {"turn": queries.find_new_turn_view(session, run_id)})
+    response["X-New-Turn"] = str(run_id)  # the page places it by its ordinal, whichever element requested it
+    return response
 
 
 def _done(request: PageRequest, session: Session) -> HttpResponse:

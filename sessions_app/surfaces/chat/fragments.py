@@ -23,7 +23,8 @@ def frame_of(update: ShowText | DiscardText | ShowCall | ChangeCall | ShowStatus
         case ShowText():
             blocks = [[block.start, block.end, block.html] for block in update.blocks]
             place = {"run": str(update.run_id), "step": update.step, "offset": update.offset}
-            return {"do": "text", **place, "text": update.text, "blocks": blocks}
+            draft = {"draft": [update.draft.start, update.draft.end, update.draft.html]} if update.draft else {}
+            return {"do": "text", **place, "text": update.text, "blocks": blocks, **draft}
         case DiscardText():
             return {"do": "forget", "run": str(update.run_id), "step": update.step}
         case ShowCall():

@@ -20,15 +20,17 @@ from markdown_it.utils import OptionsDict
 from sessions_app.conversation.citations import marked
 from sessions_app.surfaces.chat.highlight import highlighted
 from sessions_app.surfaces.chat.linkify import pieces
+from sessions_app.surfaces.chat.maths import add_maths
 from sessions_app.surfaces.chat.sanitizer import sanitised
 
 # Prefix of every stored rendering. Change it with the rules below, so that stored renderings are made again.
-VERSION = "<!--m1-->"
+VERSION = "<!--m2-->"
 
 _LONGEST_TEXT = 200_000
 _LONG_QUERY = 120
 _LEVELS_ABOVE = 2  # the page's title is h1, each message has an h2
 _LANGUAGE = re.compile(r"[\w+#.-]{1,30}", re.ASCII)
+_DIRECTED = {"paragraph_open", "heading_open", "bullet_list_open", "ordered_list_open", "blockquote_open", "table_open"}
 _ALIGNMENT = re.compile(r"text-align:(left|center|right)")
 
 Env = MutableMapping[str, Any]
@@ -49,7 +51,7 @@ class _Renderer(RendererHTML):
     """The renderer: one method for each type of token. Each escapes what comes from the text."""
 
     def heading_open(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: Env) -> str:
-        return f"<{_lowered(tokens[idx].tag)}>"
+        return f"<{_lowered(tokens[idx].tag)}{self.renderAttrs(tokens[idx])}>"
 
     def heading_close(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: Env) -> str:
         return f"</{_lowered(tokens[idx].tag)}>\n"
@@ -62,7 +64,8 @@ class _Renderer(RendererHTML):
         return _code(tokens[idx].content, "")
 
     def table_open(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: Env) -> str:
-        return '<div class="table" role="group" aria-label="Table" tabindex="0"><table>\n'
+        table = f"<table{self.renderAttrs(tokens[idx])}>\n"
+        return '<div class="table" role="group" aria-label="Table" tabindex="0">' + table
 
     def table_close(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: Env) -> str:
         return "</table></div>\n"
@@ -90,6 +93,12 @@ class _Renderer(RendererHTML):
         shown = self.renderInlineAsText(tokens[opening + 1 : idx], options, env)
         return "</a>" + _hidden_target(href, shown)
 
+    def math_inline(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: Env) -> str:
+        return f'<span class="math">{escape(tokens[idx].content)}</span>'
+
+    def math_block(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: Env) -> str:
+        return f'<div class="math">{escape(tokens[idx].content)}</div>\n'
+
     def cited(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: Env) -> str:
         return f'<span class="cited">[{escape(tokens[idx].content)}]</span>'
 
@@ -104,11 +113,21 @@ class _Renderer(RendererHTML):
         return str(format_html('<a class="image" href="{}" target="_blank">{} ({})</a>', source, name, host))
 
 
-def _parser() -> MarkdownIt:
+def make_parser() -> MarkdownIt:
+    """Return a new parser with the rules of the page."""
     made = MarkdownIt("gfm-like2", {"html": False, "alerts": False, "linkify": False}, renderer_cls=_Renderer)
+    add_maths(made)
+    made.core.ruler.after("block", "directions", _detect_directions)
     made.core.ruler.after("inline", "addresses", _link_addresses)
     made.core.ruler.after("addresses", "citations", _number_citations)
     return made
+
+
+def _detect_directions(state: StateCore) -> None:
+    """Let each top-level block have the writing direction of its own text. What is inside has that of its block."""
+    for token in state.tokens:
+        if token.level == 0 and token.type in _DIRECTED:
+            token.attrSet("dir", "auto")
 
 
 def _number_citations(state: StateCore) -> None:
@@ -156,7 +175,7 @@ def _with_links(tokens: Sequence[Token]) -> Iterator[Token]:
             yield from link if is_address else [text]
 
 
-parser = _parser()
+parser = make_parser()
 
 
 def _lowered(tag: str) -> str:

@@ -12,9 +12,10 @@ from itertools import pairwise
 from markdown_it.token import Token
 
 from sessions_app.surfaces.chat.markdown import parser
+from sessions_app.surfaces.chat.maths import BLOCK as MATH_BLOCK
 
 _LINE_END = re.compile(r"\r\n?|\n")
-_ENDED_BY_BLANK_LINE = {"paragraph_open", "table_open"}
+_ENDED_BY_BLANK_LINE = {"paragraph_open", "table_open", MATH_BLOCK}
 _COMPLETE_AT_ONCE = {"heading_open", "hr"}
 _KNOWS_ITS_END = {*_ENDED_BY_BLANK_LINE, *_COMPLETE_AT_ONCE, "fence"}
 # A longer open block is parsed again only after it has grown by this fraction, so that the work stays linear.
@@ -84,6 +85,8 @@ def _is_finished(last: Token, text: str, line_ends: Sequence[int]) -> bool:
     if last.type == "fence":  # an open one reaches to the end of the text
         closing = rf" {{0,3}}{re.escape(last.markup[0])}{{{len(last.markup)},}}[ \t\r\n]*"
         return after - 1 > first and bool(re.fullmatch(closing, _line(text, line_ends, after - 1)))
+    if last.meta.get("is_closed"):
+        return True
     if last.type in _ENDED_BY_BLANK_LINE:
         return after < len(line_ends) and not _line(text, line_ends, after).strip(" \t\r\n")
     return last.type in _COMPLETE_AT_ONCE

@@ -34,6 +34,7 @@ class ShowText:
     """Show a piece of a step's text.
 
     blocks: finished Markdown blocks, which replace the text up to their ends; text: begins at `offset`, in code points.
+    draft: the open block behind them, if it was rendered anew.
     """
 
     run_id: UUID
@@ -41,6 +42,7 @@ class ShowText:
     offset: int
     text: str
     blocks: tuple[RenderedBlock, ...] = ()
+    draft: RenderedBlock | None = None
 
 
 @dataclass(frozen=True)
@@ -108,6 +110,9 @@ class ShowAgent:
     agent_id: str
 
 
+# Events behind the text of a step. At the end of a run, the stored answer takes its place.
+_TEXT_ENDS = (tools.TOOL_REQUESTED.name, runs.STEP_COMPLETED.name)
+
 _TextUpdate = ShowText | DiscardText | ShowCall | ChangeCall | ShowApproval
 PageUpdate = ShowTurn | _TextUpdate | ShowStatus | ShowAnswer | ShowQueue | ShowAgent | ShowFiles
 
@@ -145,6 +150,8 @@ class Projection:
             if growing is not None:
                 updates += growing.take_new()
                 growing = None
+            if seen.type in _TEXT_ENDS:
+                updates += self._finish_text(seen)
             updates += self._updates_of(seen)
         if growing is not None:
             updates += growing.take_new()
@@ -218,18 +225,24 @@ class Projection:
             self._refused.add(payload["execution_id"])
         return [ShowApproval(run_id, UUID(payload["approval_id"])), self._using(run_id)]
 
+    def _finish_text(self, seen: SessionEvent) -> list[PageUpdate]:
+        """Show the whole text of a step, to which nothing is added."""
+        if seen.run_id is None or seen.step is None or (seen.run_id, seen.step) not in self._steps:
+            return []
+        return self._steps[seen.run_id, seen.step].finish()
+
     def _replace(self, run_id: UUID, step: int, live: LiveText, text: str) -> list[PageUpdate]:
         """Discard the text of a step and show what it is now."""
         shown = self._steps[run_id, step] = _StepShown(run_id, step, live)
         if text and not shown.grow(0, text):
-            return self._replace(run_id, step, LiveText(), text)
+            return self._replace(run_id, step, LiveText(self._texts.budget), text)
         return [DiscardText(run_id, step), *shown.take_new()]
 
     def _stop_sharing(self, shown: "_StepShown", offset: int, text: str) -> list[PageUpdate]:
         """Give this viewer a text of its own, because it differs from the shared one."""
         if offset > len(shown.seen):  # the page notices the gap
             return [*shown.take_new(), ShowText(shown.run_id, shown.step, offset, text)]
-        return self._replace(shown.run_id, shown.step, LiveText(), shown.seen[:offset] + text)
+        return self._replace(shown.run_id, shown.step, LiveText(self._texts.budget), shown.seen[:offset] + text)
 
     def _step(self, run_id: UUID, step: int, cursor: str) -> "_StepShown":
         shown = self._steps.get((run_id, step))
@@ -252,6 +265,7 @@ class _StepShown:
         self.run_id, self.step, self._live = run_id, step, live
         self._sent = 0  # code points of text, or of finished blocks if those reach further
         self._blocks_sent = 0
+        self._draft_sent: RenderedBlock | None = None
         self._reached = 0
 
     @property
@@ -272,9 +286,26 @@ class _StepShown:
         begin = max(self._sent, blocks[-1].end) if blocks else self._sent
         text = self._live.text[begin : self._reached]
         self._sent = max(begin, self._reached)
-        if not blocks and not text:
+        draft = self._new_draft()
+        if not blocks and not text and draft is None:
             return []
-        return [ShowText(self.run_id, self.step, begin, text, blocks)]
+        return [ShowText(self.run_id, self.step, begin, text, blocks, draft)]
+
+    def finish(self) -> list[PageUpdate]:
+        """Return the update for the rest of the text. Nothing is added to it."""
+        if self._reached == len(self._live.text):
+            self._live.finish()
+        return self.take_new()
+
+    def _new_draft(self) -> RenderedBlock | None:
+        """Return the draft that this viewer lacks. It shows no text that the viewer has not seen."""
+        if self._reached == len(self._live.text):
+            self._live.update_draft()
+        draft = self._live.draft
+        if draft is None or draft is self._draft_sent or draft.end > self._reached:
+            return None
+        self._draft_sent = draft
+        return draft
 
 
 def _waiting(payload: runs.RunWaiting) -> Status:

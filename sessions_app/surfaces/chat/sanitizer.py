@@ -9,6 +9,7 @@ _INLINE = {"a", "code", "del", "em", "s", "span", "strong"}
 _TABLES = {"table", "tbody", "td", "th", "thead", "tr"}
 _ATTRIBUTES = {"a": {"href"}, "div": {"aria-label"}, "ol": {"start"}, "span": {"aria-label"}}
 _VALUES = {
+    **{tag: {"dir": {"auto"}} for tag in ("blockquote", "h3", "h4", "h5", "h6", "ol", "p", "table", "ul")},
     "a": {"target": {"_blank"}},
     "button": {"type": {"button"}},
     "div": {"role": {"group"}, "tabindex": {"0"}},
@@ -19,9 +20,9 @@ _ALIGNED = {"align-left", "align-center", "align-right"}
 _PAGE_CLASSES = {
     "a": {"image"},
     "button": {"copy-code"},
-    "div": {"code", "code-head", "table"},
+    "div": {"code", "code-head", "math", "table"},
     "li": {"task"},
-    "span": {"cited", "image", "whereto", "task-done", "task-open"} | CLASSES,
+    "span": {"cited", "image", "math", "whereto", "task-done", "task-open"} | CLASSES,
     "td": _ALIGNED,
     "th": _ALIGNED,
 }

@@ -67,7 +67,8 @@ def test_a_message_is_answered_with_its_turn(browser: Client, session: Session) 
     assert response.status_code == 200
     html = response.content.decode()
     assert html.startswith(f'<section class="turn" id="turn-{run.pk}"')
-    assert '<div class="bubble">what &lt;b&gt;now&lt;/b&gt;?</div>' in html
+    assert response.headers["X-New-Turn"] == str(run.pk)
+    assert '<div class="bubble" dir="auto">what &lt;b&gt;now&lt;/b&gt;?</div>' in html
     assert "Waiting (1st in line)" in html
 
 
@@ -166,7 +167,7 @@ def test_renaming_in_place(browser: Client, session: Session) -> None:
     assert 'class="rename"' in form
     here = {**HTMX, "HX-Current-URL": f"http://testserver/chat/{session.id}"}
     html = browser.post(f"/chat/{session.id}/title", {"title": " New <i> "}, headers=here).content.decode()
-    assert '<h1 id="title" hx-swap-oob="true">New &lt;i&gt;</h1>' in html
+    assert '<h1 id="title" dir="auto" hx-swap-oob="true">New &lt;i&gt;</h1>' in html
     elsewhere = browser.post(f"/chat/{session.id}/title", {"title": "Again"}, headers=HTMX).content.decode()
     assert "<h1" not in elsewhere and "Again" in elsewhere
     assert browser.post(f"/chat/{session.id}/title", {"title": "  "}, headers=HTMX).status_code == 400

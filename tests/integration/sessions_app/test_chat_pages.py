@@ -194,7 +194,7 @@ def test_answers_are_rendered_once_and_anew_when_the_rules_change(browser: Clien
     _turn_view(session, "q", "**bold**")
     assert "<strong>bold</strong>" in _page(browser, f"/chat/{session.id}")
     answer = Turn.objects.get(session=session, is_answer=True)
-    assert answer.html == markdown.VERSION + "<p><strong>bold</strong></p>\n"
+    assert answer.html == markdown.VERSION + '<p dir="auto"><strong>bold</strong></p>\n'
     Turn.objects.filter(pk=answer.pk).update(html=markdown.VERSION + "stored")
     assert '<div class="markdown">stored</div>' in _page(browser, f"/chat/{session.id}")
     monkeypatch.setattr(markdown, "VERSION", "<!--next-->")

@@ -32,6 +32,10 @@ _BLOCKS = st.sampled_from(
         "-",
         "- ",
         "\t",
+        "\\[\nx_1 * y\n= 2\n- z\n\\]\n",
+        "$$\na_1\n$$\n\n",
+        "\\[ never closed\n",
+        "words \\(a*b*c\\) and $x_1$ ",
         "\\\n",
     ]
 )

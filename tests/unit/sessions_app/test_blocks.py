@@ -86,7 +86,7 @@ def test_live_text_takes_overlapping_pieces_once() -> None:
     assert text.feed(3, "\n\ntwo and")
     assert text.feed(0, "one")
     assert text.text == "one\n\ntwo and"
-    assert [(block.start, block.end, block.html) for block in text.blocks] == [(0, 4, "<p>one</p>\n")]
+    assert [(block.start, block.end, block.html) for block in text.blocks] == [(0, 4, '<p dir="auto">one</p>\n')]
 
 
 def test_live_text_refuses_what_does_not_fit() -> None:

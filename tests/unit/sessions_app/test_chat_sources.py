@@ -24,10 +24,10 @@ def citation(uri: str, title: str = "A page", quote: str = "", number: int = 1) 
 @pytest.mark.parametrize(
     ("text", "html"),
     [
-        (f"Red [{A}].", '<p>Red <span class="cited">[1]</span>.</p>'),
+        (f"Red [{A}].", '<p dir="auto">Red <span class="cited">[1]</span>.</p>'),
         (f"- **x [{A}]**", '<strong>x <span class="cited">[1]</span></strong>'),
         (f"[{A}, {B}]", f'<span class="cited">[1, {B}]</span>'),
-        (f"[{B}]", f"<p>[{B}]</p>"),
+        (f"[{B}]", f'<p dir="auto">[{B}]</p>'),
         (f"`[{A}]`", f"<code>[{A}]</code>"),
         (f"[{A}] and https://x.example/", '<span class="cited">[1]</span> and <a href="https://x.example/"'),
     ],

@@ -66,16 +66,16 @@ def test_written_files_are_shown_once_a_batch() -> None:
 
 
 def test_finished_blocks_take_the_place_of_their_text(projection: Projection) -> None:
-    assert _texts(projection.updates([_delta(0, "one\n\ntw")])) == [(4, "\ntw", ["<p>one</p>\n"])]
+    assert _texts(projection.updates([_delta(0, "one\n\ntw")])) == [(4, "\ntw", ['<p dir="auto">one</p>\n'])]
     assert _texts(projection.updates([_delta(7, "o")])) == [(7, "o", [])]
-    assert _texts(projection.updates([_delta(8, "\n\n")])) == [(9, "\n", ["<p>two</p>\n"])]
+    assert _texts(projection.updates([_delta(8, "\n\n")])) == [(9, "\n", ['<p dir="auto">two</p>\n'])]
 
 
 def test_a_second_viewer_gets_the_same_blocks_without_rendering_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     texts = LiveTexts()
     Projection(texts).updates([_delta(0, "one\n\ntwo")])
     monkeypatch.setattr("sessions_app.surfaces.chat.live_text.render", None)
-    assert _texts(Projection(texts).updates([_delta(0, "one\n\n")])) == [(4, "\n", ["<p>one</p>\n"])]
+    assert _texts(Projection(texts).updates([_delta(0, "one\n\n")])) == [(4, "\n", ['<p dir="auto">one</p>\n'])]
 
 
 def test_a_viewer_is_not_sent_more_than_it_has_seen() -> None:
@@ -90,7 +90,7 @@ def test_a_newer_claim_begins_the_text_again(projection: Projection) -> None:
         [_seen("message.reset", 0, "5.2-1", reason="crash"), _delta(0, "new\n\n", cursor="5.2-2")]
     )
     assert acts[0] == DiscardText(RUN, 0)
-    assert _texts(acts) == [(4, "\n", ["<p>new</p>\n"])]
+    assert _texts(acts) == [(4, "\n", ['<p dir="auto">new</p>\n'])]
 
 
 def _page_text(acts: list[PageUpdate]) -> str:
@@ -113,7 +113,7 @@ def test_a_second_try_of_the_same_claim_shares_nothing_with_the_first(projection
     )
     acts += projection.updates([_delta(11, "!")])
     assert _page_text(acts) == "Hello Bobbi!"
-    assert _texts(projection.updates([_delta(12, "\n\n")])) == [(13, "\n", ["<p>Hello Bobbi!</p>\n"])]
+    assert _texts(projection.updates([_delta(12, "\n\n")])) == [(13, "\n", ['<p dir="auto">Hello Bobbi!</p>\n'])]
 
 
 def test_a_viewer_of_another_text_has_a_text_of_its_own() -> None:
@@ -128,7 +128,7 @@ def test_a_snapshot_replaces_the_text(projection: Projection) -> None:
     projection.updates([_delta(0, "one")])
     acts = projection.updates([_seen("snapshot", 0, text="one\n\ntwo"), _delta(8, "!")])
     assert acts[0] == DiscardText(RUN, 0)
-    assert _texts(acts) == [(4, "\ntwo", ["<p>one</p>\n"]), (8, "!", [])]
+    assert _texts(acts) == [(4, "\ntwo", ['<p dir="auto">one</p>\n']), (8, "!", [])]
 
 
 def test_text_after_a_gap_is_sent_as_it_is(projection: Projection) -> None:
@@ -235,3 +235,36 @@ def test_a_denied_call_ends_as_denied_and_another_as_failed() -> None:
     for status, name in (("denied", "denied"), ("expired", "denied"), ("approved", "failed")):
         acts = Projection(LiveTexts()).updates([_approval_event(status), _seen("tool.failed", 0, **failed)])
         assert [act.state.name for act in acts if isinstance(act, ChangeCall)] == [name]
+
+
+def _drafts(acts: list[PageUpdate]) -> list[tuple[int, int, str]]:
+    drafts = [act.draft for act in acts if isinstance(act, ShowText) and act.draft]
+    return [(draft.start, draft.end, draft.html) for draft in drafts]
+
+
+def test_the_open_block_is_sent_as_html_when_plain_text_does_not_do() -> None:
+    projection, tip = Projection(LiveTexts()), '<span class="tip"></span>'
+    assert _drafts(projection.updates([_delta(0, "a **b")])) == [
+        (0, 5, f'<p dir="auto">a <strong>b{tip}</strong></p>\n')
+    ]
+    assert _drafts(projection.updates([_delta(5, "old")])) == []
+    assert _drafts(projection.updates([_delta(8, "** c")])) == [
+        (0, 12, f'<p dir="auto">a <strong>bold</strong> c{tip}</p>\n')
+    ]
+
+
+def test_no_viewer_is_sent_a_draft_of_text_that_it_has_not_seen() -> None:
+    texts = LiveTexts()
+    Projection(texts).updates([_delta(0, "a **bold** word")])
+    late = Projection(texts)
+    assert _drafts(late.updates([_delta(0, "a **bo")])) == []
+    assert [end for _, end, _ in _drafts(late.updates([_delta(6, "ld** word")]))] == [15]
+
+
+@pytest.mark.parametrize("closing", [_requested(), _seen("step.completed", 0, text_length=12)])
+def test_the_text_before_a_call_is_shown_whole(closing: SessionEvent) -> None:
+    projection = Projection(LiveTexts())
+    projection.updates([_delta(0, "| a |\n|---|\n")])
+    acts = projection.updates([closing])
+    assert "<th>a</th>" in "".join(html for _, _, blocks in _texts(acts) for html in blocks)
+    assert isinstance(acts[0], ShowText) and acts[0].draft is None

@@ -1,6 +1,7 @@
 """Answers become HTML that is safe and fits the page."""
 
 import re
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -91,7 +92,7 @@ def test_the_allow_list_is_safe_by_itself(html: str) -> None:
 
 
 def test_raw_html_stays_text() -> None:
-    assert render("a <b>b</b>") == "<p>a &lt;b&gt;b&lt;/b&gt;</p>\n"
+    assert render("a <b>b</b>") == '<p dir="auto">a &lt;b&gt;b&lt;/b&gt;</p>\n'
 
 
 def test_links_open_a_new_tab_and_show_their_host() -> None:
@@ -112,12 +113,43 @@ def test_remote_images_become_links_with_their_host() -> None:
 
 
 def test_headings_are_below_those_of_the_page() -> None:
-    assert render("# a\n\n### b\n\n###### c") == "<h3>a</h3>\n<h5>b</h5>\n<h6>c</h6>\n"
+    html = render("# a\n\n### b\n\n###### c")
+    assert html == '<h3 dir="auto">a</h3>\n<h5 dir="auto">b</h5>\n<h6 dir="auto">c</h6>\n'
+
+
+@pytest.mark.parametrize(
+    "text", ["נטוי", "# مرحبا", "- واحد\n- two", "1. واحد", "> نص", "| أ | ب |\n|---|---|\n| ج | د |"]
+)
+def test_each_top_level_block_has_the_direction_of_its_text(text: str) -> None:
+    assert render(text).count('dir="auto"') == 1
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        r"\(a_1 * b_2 * c\)",
+        r"\[ \frac{a}{b} < \{x\} \]",
+        "$x_1 * y_1$",
+        "$$a\n= b\n+ c$$",
+        r"\[" + "\na_1\n- b_1\n# c\n" + r"\]",
+    ],
+)
+def test_maths_keeps_its_source(source: str) -> None:
+    inline = f"So {source} holds." if "\n" not in source else source
+    for text in (source, inline, f"So\n{source}\n\nholds.", f"- {source.replace(chr(10), chr(10) + '  ')}"):
+        shown = unescape(re.sub(r"<[^>]+>", "", render(text)))
+        assert " ".join(source.split()) in " ".join(shown.split())
+        assert 'class="math"' in render(text)
+
+
+@pytest.mark.parametrize("text", ["It costs $5 and $10, or $5-$10.", r"\(open", r"\[1] and \$2$", "$ $", "$$", r"\(\)"])
+def test_other_dollars_and_brackets_stay_text(text: str) -> None:
+    assert "math" not in render(f"So {text}")
 
 
 def test_tables_align_by_class_in_a_box_of_their_own() -> None:
     html = render("| a | b |\n|:-:|--:|\n| 1 | 2 |")
-    assert html.startswith('<div class="table" role="group" aria-label="Table" tabindex="0"><table>')
+    assert html.startswith('<div class="table" role="group" aria-label="Table" tabindex="0"><table dir="auto">')
     assert '<th class="align-center">a</th>' in html
     assert '<td class="align-right">2</td>' in html
 
@@ -186,6 +218,11 @@ def test_addresses_in_running_text(text: str, found: list[str]) -> None:
         "&#x;",
         "~",
         "a**b",
+        "\\(",
+        "\\[\n",
+        "$a",
+        "$\\",
+        "$$\n",
     ],
 )
 def test_rendering_time_is_bounded(unit: str) -> None:

@@ -82,7 +82,7 @@ class Composer {
 
   // The log places turns, whichever element requested them.
   #takeTurn({ detail }) {
-    if (detail.isError || !detail.serverResponse.trimStart().startsWith('<section class="turn"')) return;
+    if (detail.isError || !detail.xhr.getResponseHeader("X-New-Turn")) return;
     detail.shouldSwap = false;
     if (detail.target.classList.contains("sending")) detail.target.remove();
     this.#log.show(detail.serverResponse);

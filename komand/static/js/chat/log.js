@@ -1,13 +1,14 @@
 // Applies the server's frames (acts) to the page. They are idempotent, and ignored for turns that have ended.
 import { showFiles } from "./files.js";
 import { GAP, StepText } from "./step-text.js";
+import { StepView } from "./step-view.js";
 
 const byId = (id) => document.getElementById(id);
 const swap = (target, html, swapStyle) => htmx.swap(target, html, { swapStyle });
 
 export class Log {
   #root = byId("log");
-  #steps = new Map(); // "run/step" → {text, part}
+  #steps = new Map(); // "run/step" → {text, part, view}
   #unpainted = new Set();
   #frame = 0;
   #scroll;
@@ -115,7 +116,7 @@ export class Log {
     if (!step) return true; // the run has ended, or the page has the stored text
     const fresh = step.text.take(act);
     if (fresh === GAP) return false;
-    if (fresh.length) swap(step.part.querySelector(".markdown"), fresh.join(""), "beforeend");
+    step.view.add(fresh);
     parts.closest(".answer").toggleAttribute("data-writing", true);
     this.#paintSoon(step);
     return true;
@@ -130,7 +131,7 @@ export class Log {
     part.dataset.step = number;
     const later = [...parts.children].find((other) => Number(other.dataset.step) >= number);
     parts.insertBefore(part, later ?? null);
-    const step = { text: new StepText(), part };
+    const step = { text: new StepText(), part, view: new StepView(part) };
     this.#steps.set(key, step);
     return step;
   }
@@ -151,7 +152,7 @@ export class Log {
 
   #paint() {
     this.#frame = 0;
-    for (const { text, part } of this.#unpainted) paint(text, part);
+    for (const { text, view } of this.#unpainted) view.paint(text);
     this.#unpainted.clear();
   }
 
@@ -164,7 +165,7 @@ export class Log {
     else swap(parts, html, "beforeend");
   }
 
-  // The text before a call is complete. Its open part stays unrendered until the answer is stored.
+  // The text before a call is complete.
   #closeStep(parts, run, number) {
     this.#paint();
     parts.querySelector(`.text[data-step="${number}"]`)?.toggleAttribute("data-closed", true);
@@ -251,20 +252,6 @@ function updateQuestion(turn, html) {
 
 function parsed(html, selector) {
   return new DOMParser().parseFromString(html, "text/html").querySelector(selector);
-}
-
-// Show the open block of a step: its draft, then its plain text. An open code block looks like code.
-function paint({ draft, openText }, part) {
-  const drafted = part.querySelector(".draft");
-  if (Number(drafted.dataset.end ?? 0) !== (draft?.end ?? 0)) {
-    swap(drafted, draft?.html ?? "", "innerHTML");
-    drafted.dataset.end = draft?.end ?? 0;
-  }
-  const open = part.querySelector(".open-text");
-  const shown = openText.replace(/^\s*\n/, "");
-  const fence = shown.match(/^ {0,3}(`{3,}|~{3,})[^\n]*(\n|$)/);
-  open.classList.toggle("is-code", Boolean(fence));
-  open.textContent = fence ? shown.slice(fence[0].length) : shown;
 }
 
 // Announce a text to screen readers.

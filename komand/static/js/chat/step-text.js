@@ -4,7 +4,7 @@ export const GAP = Symbol("gap");
 
 export class StepText {
   // done: length in code points of the text that the page shows as finished HTML; open: the code points after it.
-  // draft: {end, html} of the beginning of the open text, until it is finished.
+  // draft: {end, html} of the open text up to `end`, until it is finished.
   done = 0;
   open = [];
   draft = null;
@@ -13,8 +13,8 @@ export class StepText {
     return this.done + this.open.length;
   }
 
-  // The text that has no HTML yet.
-  get openText() {
+  // The text that is in no HTML yet.
+  get rest() {
     return this.open.slice(this.draft ? this.draft.end - this.done : 0).join("");
   }
 

@@ -1,0 +1,136 @@
+"""The text of a conversation: older messages, writing directions, formulas, and blocks that are still growing."""
+
+from playwright.sync_api import Locator, expect
+
+from tests.browser.chat_page import SOON, ChatPage, answering
+from tests.browser.conftest import NewTab
+from tests.fakes.model_server import ModelServer
+from tests.support.live_server import LiveKomand
+
+_STORE_TURNS = """
+from django.utils import timezone
+from sessions_app.models import Session, Turn
+stored = Session.objects.get(pk="{session}")
+rows = [
+    Turn(session=stored, ordinal=1 + n, part=part, role=role, content=f"{{role}} {{n}}", is_answer=bool(part),
+         created_at=timezone.now())
+    for n in range(40) for part, role in enumerate(["user", "assistant"])
+]
+Turn.objects.bulk_create(rows)
+"""
+
+
+def test_older_messages_are_shown_up_to_the_first(chat: ChatPage, live_komand: LiveKomand) -> None:
+    chat.ask(text="the first")
+    chat.wait_finished()
+    session = chat.page.url.rpartition("/")[2]
+    stored = live_komand.manage("shell", "-c", _STORE_TURNS.format(session=session), seconds=120)
+    assert stored.returncode == 0, stored.stderr
+    chat.page.reload()
+    older = chat.page.get_by_role("button", name="Show older messages")
+    view = chat.page.locator("#scroll")
+    expect(chat.answers).to_have_count(25)
+    older.click()
+    expect(chat.answers).to_have_count(41)
+    expect(older).to_have_count(0)
+    expect(chat.questions.first).to_contain_text("the first")
+    # The reader stays where the older messages were added, and does not jump to the end.
+    assert view.evaluate("view => view.scrollHeight - view.scrollTop - view.clientHeight") > 500
+
+
+def _x(element: Locator) -> dict[str, float]:
+    box = element.bounding_box()
+    assert box
+    return {"left": box["x"], "right": box["x"] + box["width"]}
+
+
+def test_right_to_left_text_is_laid_out_from_the_right(chat: ChatPage) -> None:
+    text = "مرحبا بالعالم.\n\n- واحد\n- اثنان\n\n> اقتباس\n\n| أ | ب |\n|---|---|\n| ج | د |\n\nplain English."
+    answer = chat.ask(text=text)
+    chat.wait_finished()
+    shown = answer.locator(".markdown")
+    for selector, side in (
+        ("p >> nth=0", "rtl"),
+        ("ul", "rtl"),
+        ("blockquote", "rtl"),
+        ("table", "rtl"),
+        ("p >> nth=-1", "ltr"),
+    ):
+        expect(shown.locator(selector).first).to_have_css("direction", side)
+    assert shown.locator("ul").evaluate("list => getComputedStyle(list).paddingRight") != "0px"
+    first, second = shown.locator("th").nth(0), shown.locator("th").nth(1)
+    assert _x(first)["left"] > _x(second)["left"]
+    chat.box.fill("שלום")
+    expect(chat.box).to_have_css("direction", "rtl")
+    chat.box.fill("hello")
+    expect(chat.box).to_have_css("direction", "ltr")
+    chat.send("שלום [[tokens=2]]")
+    expect(chat.questions.last.locator(".bubble")).to_have_css("direction", "rtl", timeout=SOON)
+    chat.wait_finished()
+
+
+def test_formulas_keep_their_source(new_tab: NewTab) -> None:
+    chat = new_tab(permissions=["clipboard-read", "clipboard-write"]).open()
+    source = "So \\(a_1 * b_2\\) and:\n\n\\[\nx = \\frac{a_1}{b}\n- c_2\n\\]\n\nIt costs $5 or $10."
+    answer = chat.ask(text=source)
+    chat.wait_finished()
+    expect(answer.locator(".math")).to_have_text(["\\(a_1 * b_2\\)", "\\[\nx = \\frac{a_1}{b}\n- c_2\n\\]"])
+    expect(answer).to_contain_text("It costs $5 or $10.")
+    answer.get_by_role("button", name="Copy the answer").click()
+    expect(chat.page.locator("#announcer")).to_have_text("Copied")
+    assert chat.page.evaluate("navigator.clipboard.readText()") == source
+
+
+# Notes the shifts that no input explains, markup that is shown, and by how many pixels the conversation shrinks.
+_NOTE_SHIFTS = """
+    const described = ({node}) => String(node?.outerHTML ?? node?.textContent).slice(0, 80);
+    window.shifts = [];
+    new PerformanceObserver((list) => {
+        for (const {value, sources, hadRecentInput} of list.getEntries())
+            if (!hadRecentInput) window.shifts.push([value, sources.map(described)]);
+    }).observe({type: "layout-shift", buffered: true});
+    window.markup = new Set();
+    window.shrunk = 0;
+    let height = 0;
+    const look = () => {
+        const text = document.querySelector(".answer[data-open] .text")?.innerText ?? "";
+        for (const found of text.match(/\\*\\*|\\| |^#|^- |```/gm) ?? []) window.markup.add(found);
+        const { scrollHeight } = document.getElementById("scroll");
+        window.shrunk = Math.max(window.shrunk, height - scrollHeight);
+        height = scrollHeight;
+        requestAnimationFrame(look);
+    };
+    addEventListener("DOMContentLoaded", look);
+"""
+
+_RICH = (
+    "# A heading\n\nSome **bold words**, *slanted* ones, `code` and a [link](https://example.org/a).\n\n"
+    "- first **item**\n- second item with more words\n  - inside\n- third\n\n"
+    "| Planet | Mass | Remark |\n|---|--:|---|\n| Mercury | 0.33 | the smallest |\n| Venus | 4.87 | hot |\n"
+    "| Earth | 5.97 | **home** |\n\n```python\ndef add(a, b):\n    return a + b\n```\n\n"
+    "1. one\n2. two\n\n> a quotation\n\nThe *end* of it."
+)
+
+
+def test_blocks_keep_their_place_while_they_grow(chat: ChatPage, model_server: ModelServer) -> None:
+    chat.page.add_init_script(_NOTE_SHIFTS)
+    chat.ask(tokens=3)
+    chat.wait_finished()
+    chat.page.evaluate("window.shifts = []")  # those of loading the page
+    model_server.script(answering(text=_RICH * 2, rate=40)[2:-2])  # a long message would make the box grow and shrink
+    chat.ask()
+    chat.wait_finished()
+    shifts = chat.page.evaluate("window.shifts")
+    assert sum(value for value, _ in shifts) < 0.01, shifts
+    assert chat.page.evaluate("[...window.markup]") == []
+    assert chat.page.evaluate("window.shrunk") < 30
+
+
+def test_the_text_before_a_long_call_is_rendered(chat: ChatPage) -> None:
+    question = {"question": "Which?", "options": ["Red"]}
+    answer = chat.ask(tool="ask_user", args=question, text="I **wonder**:\n\n| a | b |\n|---|---|\n| 1 | 2 |")
+    expect(answer.locator(".call")).to_have_count(1)
+    expect(answer.locator(".text td")).to_have_text(["1", "2"])
+    expect(answer.locator(".text strong")).to_have_text("wonder")
+    chat.stop.click()
+    chat.wait_finished()
