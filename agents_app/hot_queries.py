@@ -3,7 +3,10 @@
 Those that change a run's status, owner or fence are in `runs.transitions`.
 """
 
+from datetime import timedelta
+
 from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models.expressions import CombinedExpression
 from django.db.models.functions import Now
 
 from agents_app.models import IS_OPEN, Run, Step
@@ -59,3 +62,26 @@ FIND_CLAIMABLE = CompiledQuery(lambda run_id: claimable().filter(pk=run_id).valu
 FIND_STARTED_CLAIMABLE = CompiledQuery(lambda: claimable().filter(ready_at=None).order_by().values_list("pk")[:1])
 FIND_OLDEST_CLAIMABLE = CompiledQuery(lambda: claimable().order_by("ready_at").values_list("pk")[:1])
 GET_CLAIMED_RUN = CompiledObjects(lambda run_id: Run.objects.select_related("agent__provider").filter(pk=run_id))
+# The reaper of each process, each second: runs that are held, claimable without a nudge, or ended without a stored end.
+# Held ones are unordered: ordered by id, the planner would scan all runs.
+LOST_NUDGE_SECONDS = 2
+REAPED_AT_ONCE = 100
+LIST_HELD_RUNS = CompiledObjects(
+    lambda: Run.objects.select_related("agent").filter(IS_OPEN, owner__isnull=False).order_by()
+)
+LIST_STARTED_CLAIMABLE = CompiledQuery(
+    lambda: claimable().filter(ready_at=None).order_by().values_list("pk")[:REAPED_AT_ONCE]
+)
+LIST_LATE_CLAIMABLE = CompiledQuery(
+    lambda: claimable().filter(ready_at__lte=_nudge_is_lost()).order_by("ready_at").values_list("pk")[:REAPED_AT_ONCE]
+)
+FIND_MISSED_END = CompiledQuery(lambda: missed_ends().order_by().values_list("pk")[:1])
+
+
+def missed_ends() -> QuerySet[Run]:
+    """Return the ended runs whose conversation has not stored the end."""
+    return Run.objects.filter(end_stored=False, ended_at__lt=_nudge_is_lost())
+
+
+def _nudge_is_lost() -> CombinedExpression:
+    return Now() - timedelta(seconds=LOST_NUDGE_SECONDS)

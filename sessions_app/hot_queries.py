@@ -1,11 +1,13 @@
 """The statements of sessions_app that are compiled once, each with who waits for it."""
 
-from django.db.models import Case, F, Q, When
+from django.db.models import Case, F, Min, Q, QuerySet, When
+from django.db.models.functions import Now
 
 from audit_app.kernel.compiled_queries import CompiledInsert, CompiledObjects, CompiledQuery, CompiledUpdate
-from sessions_app.models import ApiKey, InboundKey, InboundMessage, Session, Turn
+from sessions_app.models import IS_OPEN, ApiKey, Attachment, Delivery, InboundKey, InboundMessage, Session, Turn
 
 _NEWEST_TURNS = 1000
+_SWEPT_AT_ONCE = 100
 # A user's answer to an agent's question: the model gets it as the result of its call.
 _IS_ANSWER = Q(role="user", tool_call_ids__isnull=False)
 _ACCESSIBLE = Session.objects.select_related("agent").filter(deleted_at=None)
@@ -82,4 +84,34 @@ LIST_FOREIGN_ROLES = CompiledQuery(
         .distinct()
         .values_list("role")
     )
+)
+
+
+def due_deliveries() -> QuerySet[Delivery]:
+    """Return the first open delivery of each ordering key, if it is due and not claimed."""
+    heads = Delivery.objects.filter(IS_OPEN).order_by().values("ordering_key").annotate(head=Min("id"))
+    due = Delivery.objects.filter(pk__in=heads.values("head"), status="pending", owner=None)
+    return due.filter(ready_at__lte=Now(), expires_at__gt=Now(), account__is_enabled=True)
+
+
+# The sender, the fetcher and the sweeper of each process, each second.
+FIND_DUE_DELIVERY = CompiledQuery(lambda: due_deliveries().order_by().values_list("pk")[:1])
+LIST_OWNED_DELIVERIES = CompiledObjects(
+    lambda: Delivery.objects.filter(owner__isnull=False).select_related("account", "session__agent").order_by()
+)
+LIST_LATE_DELIVERIES = CompiledObjects(
+    lambda: (
+        Delivery.objects.filter(status="pending", owner=None, expires_at__lte=Now())
+        .select_related("account", "session__agent")
+        .order_by("expires_at")[:_SWEPT_AT_ONCE]
+    )
+)
+FIND_OPEN_PROMPT = CompiledQuery(
+    lambda: Delivery.objects.filter(approval_id__isnull=False).order_by().values_list("pk")[:1]
+)
+FIND_WAITING_FILE = CompiledQuery(
+    lambda: Attachment.objects.filter(status="waiting", owner=None).order_by().values_list("pk")[:1]
+)
+LIST_WAITING_FILES = CompiledObjects(
+    lambda: Attachment.objects.filter(status="waiting").select_related("turn").order_by("id")[:_SWEPT_AT_ONCE]
 )

@@ -3,9 +3,13 @@
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from audit_app.kernel.compiled_queries import CompiledQuery
-from tools_app.models import Control, InputRequest, McpServer, SkillInstall, ToolExecution
-from tools_app.types import InputStatus
+from audit_app.kernel.compiled_queries import CompiledObjects, CompiledQuery
+from tools_app.models import Approval, Control, InputRequest, McpServer, SkillInstall, ToolExecution
+from tools_app.types import ApprovalStatus, InputStatus
+
+_PENDING_APPROVALS = Approval.objects.filter(status=ApprovalStatus.PENDING)
+_PENDING_INPUTS = InputRequest.objects.filter(status=InputStatus.PENDING)
+_AT_ONCE = 100  # of one pass of the sweeper
 
 # Every message that is received: does it answer a question?
 FIND_OPEN_QUESTIONS = CompiledQuery(
@@ -33,4 +37,22 @@ LIST_ORIGINS = CompiledQuery(
         .order_by("id")
         .values_list("origins", "pk")
     )
+)
+
+# The sweeper of each process, each second. The executions are read with the database's time, if there are any.
+FIND_RUNNING = CompiledQuery(lambda: ToolExecution.objects.filter(owner__isnull=False).order_by().values_list("pk")[:1])
+FIND_LATE_NUDGE = CompiledQuery(
+    lambda: ToolExecution.objects.filter(renudge_at__lte=Now()).order_by().values_list("pk")[:1]
+)
+LIST_EXPIRED_APPROVALS = CompiledObjects(
+    lambda: (
+        _PENDING_APPROVALS.select_related("execution").filter(expires_at__lte=Now()).order_by("expires_at")[:_AT_ONCE]
+    )
+)
+LIST_EXPIRED_INPUTS = CompiledObjects(
+    lambda: _PENDING_INPUTS.select_related("execution").filter(expires_at__lte=Now()).order_by("expires_at")[:_AT_ONCE]
+)
+FIND_PENDING_APPROVAL = CompiledQuery(lambda: _PENDING_APPROVALS.order_by().values_list("pk")[:1])
+FIND_OPEN_QUESTION = CompiledQuery(
+    lambda: _PENDING_INPUTS.filter(expires_at__gt=Now()).order_by().values_list("pk")[:1]
 )

@@ -123,6 +123,11 @@ def pending_approvals() -> QuerySet[Approval]:
     return Approval.objects.filter(status=ApprovalStatus.PENDING.value).order_by()
 
 
+def has_pending_approvals() -> bool:
+    """Return whether any approval request is pending. For sweeps, each second."""
+    return bool(hot_queries.FIND_PENDING_APPROVAL.rows())
+
+
 def has_pending_approval(run_id: UUID) -> bool:
     return Approval.objects.filter(run_id=run_id, status=ApprovalStatus.PENDING).exists()
 
@@ -143,6 +148,11 @@ def find_question_ids(execution_ids: Collection[str]) -> dict[str, str]:
 def pending_questions() -> QuerySet[InputRequest]:
     """Return the questions that are open now."""
     return InputRequest.objects.filter(status=InputStatus.PENDING, expires_at__gt=Now()).order_by()
+
+
+def has_open_questions() -> bool:
+    """Return whether any question is open now. For sweeps, each second."""
+    return bool(hot_queries.FIND_OPEN_QUESTION.rows())
 
 
 def has_open_question(run_id: UUID) -> bool:

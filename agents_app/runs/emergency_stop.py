@@ -49,7 +49,7 @@ def end_stopped() -> int:
 
     Every reaper calls it each second, for runs that were parked after the stop.
     """
-    if not emergency_stop.list_stopped():
+    if not emergency_stop.is_any_stopped():
         return 0
     has_stop = Exists(emergency_stop.stops_of(OuterRef("agent__agent_id")))
     rows = Run.objects.select_related("agent").filter(IS_ACTIVE, has_stop, owner=None).order_by()[:_AT_ONCE]

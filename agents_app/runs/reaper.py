@@ -8,16 +8,14 @@ import logging
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import timedelta
 from functools import partial
 from time import monotonic
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models.functions import Now
 
 from agents_app import conversation_port, hot_queries, selectors
-from agents_app.models import IS_OPEN, Run
+from agents_app.models import Run
 from agents_app.runs import emergency_stop, hooks, lease, transitions
 from agents_app.types import RunStatus
 from audit_app import services as audit
@@ -29,8 +27,7 @@ from tools_app import services as tools
 
 logger = logging.getLogger(__name__)
 
-_LOST_NUDGE_SECONDS = 2
-_AT_ONCE = 100
+_AT_ONCE = hot_queries.REAPED_AT_ONCE
 # Exponential back-off of run ends that cannot be stored, so that they do not crowd out others.
 _FIRST_BACK_OFF_SECONDS, _MAX_BACK_OFF_SECONDS = 2.0, 600.0
 
@@ -77,8 +74,7 @@ class Reaper:
                 logger.exception("a part of a sweep failed; retrying in a second")
 
     def _recover_crashed(self) -> None:
-        # Unordered: ordered by id, the planner would scan all runs.
-        held = list(Run.objects.select_related("agent").filter(IS_OPEN, owner__isnull=False).order_by())
+        held = hot_queries.LIST_HELD_RUNS.fetch()
         dead = self._observer.dead({run.owner for run in held if run.owner})
         died_together = Counter(run.owner for run in held if run.owner in dead)
         for run in held:
@@ -94,17 +90,17 @@ class Reaper:
 
     def _renudge(self) -> None:
         """Nudge for runs that have been claimable for longer than a nudge takes. Started runs go first."""
-        due = Now() - timedelta(seconds=_LOST_NUDGE_SECONDS)
-        begun = hot_queries.claimable().filter(ready_at=None).order_by()
-        waiting = hot_queries.claimable().filter(ready_at__lte=due).order_by("ready_at")
-        for forgotten in (begun, waiting):
-            for run_id in forgotten.values_list("id", flat=True)[:_AT_ONCE]:
+        for forgotten in (hot_queries.LIST_STARTED_CLAIMABLE, hot_queries.LIST_LATE_CLAIMABLE):
+            for (run_id,) in forgotten.rows():
                 self._nudge(run_id)
 
     def _store_missed_ends(self) -> None:
-        now, due = self._clock(), Now() - timedelta(seconds=_LOST_NUDGE_SECONDS)
+        if not hot_queries.FIND_MISSED_END.rows():
+            self._back_offs = {}
+            return
+        now = self._clock()
         waiting = {run_id: back_off for run_id, back_off in self._back_offs.items() if back_off.until > now}
-        missed = Run.objects.filter(end_stored=False, ended_at__lt=due).exclude(pk__in=waiting)
+        missed = hot_queries.missed_ends().exclude(pk__in=waiting)
         found = list(missed.order_by("ended_at").values_list("id", flat=True)[:_AT_ONCE])
         for run_id in found:
             try:

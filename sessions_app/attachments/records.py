@@ -13,6 +13,7 @@ from django.utils import timezone
 
 from agents_app import services as runs
 from audit_app.kernel.ids import new_id
+from sessions_app import hot_queries
 from sessions_app.attachments import model_text
 from sessions_app.attachments.model_text import Content, Described
 from sessions_app.channels import messages
@@ -45,6 +46,8 @@ def add(turn: Turn, account: ChannelAccount, files: Sequence[messages.Attachment
 
 def list_due(limit: int) -> list[Attachment]:
     """Return unclaimed files that are to be fetched, oldest first."""
+    if not hot_queries.FIND_WAITING_FILE.rows():
+        return []
     rows = Attachment.objects.filter(status="waiting", owner=None, until__gt=timezone.now())
     return list(rows.select_related("account", "turn").order_by("id")[:limit])
 

@@ -10,19 +10,18 @@ from django.utils import timezone
 from audit_app import retention
 from audit_app.liveness import Observer
 from audit_app.retention import days_ago
+from sessions_app import hot_queries
 from sessions_app.attachments import records, storage
 from sessions_app.channels.nudges import files as file_nudge
 from sessions_app.models import Attachment
 
-_AT_ONCE = 100
 # The fetcher itself ends a file whose time is over, unless the database is unavailable at that moment.
 _GRACE = timedelta(seconds=5)
 
 
 def sweep(observer: Observer) -> None:
     """Do one pass. Called about once a second by every reaper; safe to run concurrently."""
-    waiting = Attachment.objects.filter(status="waiting").select_related("turn").order_by("id")[:_AT_ONCE]
-    found = list(waiting)
+    found = hot_queries.LIST_WAITING_FILES.fetch()
     dead = observer.dead({row.owner for row in found if row.owner})
     for row in found:
         if row.until + _GRACE < timezone.now():

@@ -20,6 +20,7 @@ from django.conf import settings
 from django.db import connections
 from redis.exceptions import ResponseError
 
+from agents_app import hot_queries
 from agents_app.runs import engine as engine_module
 from agents_app.runs import reaper as reaper_module
 from audit_app import liveness, stream
@@ -162,7 +163,9 @@ class Gateway:
 
         monkeypatch.setattr(stream, "_append_hint", cut_or_append)
         # The sweepers wait for nudges that are still on their way; here none is.
-        monkeypatch.setattr(reaper_module, "_LOST_NUDGE_SECONDS", 0)
+        monkeypatch.setattr(hot_queries, "LOST_NUDGE_SECONDS", 0)
+        for query in (hot_queries.LIST_LATE_CLAIMABLE, hot_queries.FIND_MISSED_END):
+            monkeypatch.setattr(query, "_compiled", {})
         monkeypatch.setattr(conf, "RENUDGE_SECONDS", 0)
         monkeypatch.setattr(settings, "KOMAND_DRAIN_SECONDS", 0)
         wrapper = connections["default"]

@@ -19,7 +19,7 @@ from django.utils import timezone
 from audit_app import services as audit
 from audit_app.event_types import NewEvent
 from audit_app.kernel.errors import Conflict, Forbidden, InvalidInput, found
-from tools_app import catalogue, conf, selectors
+from tools_app import catalogue, conf, hot_queries, selectors
 from tools_app.credential_use import NO_CREDENTIALS, CredentialUse
 from tools_app.executions import events, nudges
 from tools_app.executions.transitions import allow_first, move, renudge_at, settle
@@ -30,8 +30,6 @@ from tools_app.policy.patterns import PolicyCall, parse
 from tools_app.policy.rules import AgentPolicy, SessionPolicy
 from tools_app.policy.suggestions import Proposal
 from tools_app.types import ApprovalStatus, ApprovalView, Decision, ExecutionStatus, Risk
-
-_AT_ONCE = 100
 
 
 class AlreadyDecided(Conflict):
@@ -151,8 +149,7 @@ def decide_approval(
 def expire_approvals() -> set[UUID]:
     """Deny the requests that have expired; part of the sweep. Returns their runs."""
     runs: set[UUID] = set()
-    due = Approval.objects.select_related("execution").filter(status=ApprovalStatus.PENDING, expires_at__lte=Now())
-    for approval in due.order_by("expires_at")[:_AT_ONCE]:
+    for approval in hot_queries.LIST_EXPIRED_APPROVALS.fetch():
         with transaction.atomic():
             _lock_call(approval)
             if settle(approval.id, ApprovalStatus.EXPIRED, decided_by="system", note="timeout"):

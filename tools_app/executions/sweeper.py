@@ -8,7 +8,7 @@ from django.db import transaction
 from django.db.models.functions import Now
 
 from audit_app.liveness import Observer
-from tools_app import conf
+from tools_app import conf, hot_queries
 from tools_app.executions import nudges
 from tools_app.executions.approvals import expire_approvals
 from tools_app.executions.runner import Outcome, finish
@@ -56,6 +56,8 @@ def sweep(observer: Observer) -> set[UUID]:
 
 
 def _rescue_running(observer: Observer) -> None:
+    if not hot_queries.FIND_RUNNING.rows():
+        return
     running = list(ToolExecution.objects.filter(owner__isnull=False).annotate(now=Now()).order_by())
     dead = observer.dead({row.owner for row in running if row.owner})
     for row in running:
@@ -97,6 +99,8 @@ def _end(row: ToolExecution, status: ExecutionStatus, error: str, *, stop: bool 
 
 
 def _renudge() -> None:
+    if not hot_queries.FIND_LATE_NUDGE.rows():
+        return
     due = (
         ToolExecution.objects.filter(renudge_at__lte=Now())
         .annotate(now=Now())

@@ -15,13 +15,11 @@ from django.utils import timezone
 
 from audit_app import services as audit
 from audit_app.event_types import NewEvent
-from tools_app import catalogue, conf, selectors
+from tools_app import catalogue, conf, hot_queries, selectors
 from tools_app.executions import events, nudges
 from tools_app.executions.transitions import move, settle_input
 from tools_app.models import InputRequest, ToolExecution
 from tools_app.types import ExecutionStatus, HumanTool, InputStatus, Question
-
-_AT_ONCE = 100
 
 
 @dataclass(frozen=True)
@@ -74,8 +72,7 @@ def answer_input(run_id: UUID, text: str, *, actor: str) -> Answered | None:
 def expire_inputs() -> set[UUID]:
     """End the questions that have expired; part of the sweep. Returns their runs."""
     runs: set[UUID] = set()
-    due = InputRequest.objects.select_related("execution").filter(status=InputStatus.PENDING, expires_at__lte=Now())
-    for request in due.order_by("expires_at")[:_AT_ONCE]:
+    for request in hot_queries.LIST_EXPIRED_INPUTS.fetch():
         with transaction.atomic():
             _lock(request)
             if settle_input(request.id, InputStatus.EXPIRED, answered_by="system"):

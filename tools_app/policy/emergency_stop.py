@@ -54,6 +54,11 @@ def list_stopped() -> tuple[ControlView, ...]:
     return tuple(_view(row) for row in Control.objects.filter(is_stopped=True))
 
 
+def is_any_stopped() -> bool:
+    """Return whether any scope is stopped. Uses one small, compiled query."""
+    return bool(hot_queries.LIST_STOPPED_SCOPES.rows())
+
+
 def why_stopped(agent_id: str) -> str:
     """Return why this agent must not act, as a sentence for users; empty if it may. Uses one small, compiled query."""
     for scope, reason in hot_queries.LIST_STOPPED_SCOPES.rows():

@@ -10,6 +10,7 @@ from django.db import transaction
 from django.db.models import Exists, OuterRef, QuerySet
 
 from audit_app.kernel.errors import NotFound
+from sessions_app import hot_queries
 from sessions_app.approvals import prompt_text
 from sessions_app.approvals.permissions import allowed_decisions_in_chat
 from sessions_app.channels import accounts
@@ -28,6 +29,13 @@ _FRAME, _MOST_ROOM, _LEAST_ROOM = 900, 2500, 200
 
 def sweep() -> None:
     """Do one pass: send the prompts of pending requests, close those of decided ones."""
+    if tools.has_pending_approvals():
+        _send_new()
+    if hot_queries.FIND_OPEN_PROMPT.rows():
+        _close_decided()
+
+
+def _send_new() -> None:
     waiting = tools.pending_approvals()
     unsent = waiting.filter(
         outbox.may_be_reached("execution__session_id"), ~Exists(Delivery.objects.filter(approval_id=OuterRef("pk")))
@@ -35,7 +43,10 @@ def sweep() -> None:
     fresh = map(tools.approval_view, unsent.select_related("execution").order_by("expires_at"))
     for approval, session, destination in outbox.with_destinations(fresh):
         _send(approval, session, destination)
-    over = _open_prompts().exclude(Exists(waiting.filter(pk=OuterRef("approval_id"))))
+
+
+def _close_decided() -> None:
+    over = _open_prompts().exclude(Exists(tools.pending_approvals().filter(pk=OuterRef("approval_id"))))
     for approval_id in {shown for shown in over.values_list("approval_id", flat=True) if shown}:
         try:
             close(tools.get_approval(approval_id))

@@ -15,6 +15,8 @@ from tools_app.types import InputView
 
 def sweep() -> None:
     """Do one pass: send each open question once."""
+    if not tools.has_open_questions():
+        return
     waiting = tools.pending_questions().filter(outbox.may_be_reached("session_id"))
     keys = {_key(request_id): request_id for request_id in waiting.values_list("pk", flat=True)}
     if not keys:

@@ -3,10 +3,10 @@
 from datetime import timedelta
 
 from django.db import transaction
-from django.db.models.functions import Now
 from django.utils import timezone
 
 from audit_app.liveness import Observer
+from sessions_app import hot_queries
 from sessions_app.channels import accounts
 from sessions_app.channels.messages import Target
 from sessions_app.channels.nudges import deliveries as delivery_nudge
@@ -14,7 +14,6 @@ from sessions_app.channels.outbound import prompts, question_prompts, transition
 from sessions_app.channels.outbound.retry_policy import may_repeat
 from sessions_app.models import Delivery
 
-_AT_ONCE = 100
 # After an answer was stored, a live process may still be busy with its preview for this long.
 _PREVIEW_GRACE = timedelta(seconds=30)
 
@@ -28,7 +27,7 @@ def sweep(observer: Observer) -> None:
 
 
 def _free_dead(observer: Observer) -> None:
-    owned = list(Delivery.objects.filter(owner__isnull=False).select_related("account", "session__agent").order_by())
+    owned = hot_queries.LIST_OWNED_DELIVERIES.fetch()
     dead = observer.dead({row.owner for row in owned if row.owner})
     edge = timezone.now() - _PREVIEW_GRACE
     freed = False
@@ -53,6 +52,5 @@ def _may_repeat(row: Delivery) -> bool:
 
 
 def _expire() -> None:
-    late = Delivery.objects.filter(status="pending", owner=None, expires_at__lte=Now())
-    for row in late.select_related("account", "session__agent").order_by("expires_at")[:_AT_ONCE]:
+    for row in hot_queries.LIST_LATE_DELIVERIES.fetch():
         transitions.give_up(row, None, "expired", row.error)

@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import F, Min, Q, QuerySet, TextField
+from django.db.models import F, Q, QuerySet, TextField
 from django.db.models.fields.json import KT
 from django.db.models.functions import Concat, Left, Now
 from django.utils import timezone
@@ -15,9 +15,9 @@ from django.utils import timezone
 from audit_app import services as audit
 from audit_app.event_types import EventType, NewEvent, P
 from audit_app.kernel.ids import first_id_at
-from sessions_app import events
+from sessions_app import events, hot_queries
 from sessions_app.channels.nudges import deliveries as delivery_nudge
-from sessions_app.models import IS_OPEN, Delivery, InboundMessage
+from sessions_app.models import Delivery, InboundMessage
 
 _ACCOUNT_LENGTH = len(f"{UUID(int=0)}:")  # with which an ordering key begins
 _CAUSES = {
@@ -79,9 +79,9 @@ def list_due(
     but_accounts: leave out the deliveries of these accounts, which can send nothing now.
     but_chats: leave out those of these chats, given as account and chat, except replies to button presses.
     """
-    heads = Delivery.objects.filter(IS_OPEN).order_by().values("ordering_key").annotate(head=Min("id"))
-    due = Delivery.objects.filter(pk__in=heads.values("head"), status="pending", owner=None)
-    due = due.filter(ready_at__lte=Now(), expires_at__gt=Now(), account__is_enabled=True)
+    if not hot_queries.FIND_DUE_DELIVERY.rows():
+        return []
+    due = hot_queries.due_deliveries()
     if but_accounts:
         due = due.exclude(account__in=but_accounts)
     if but_chats:

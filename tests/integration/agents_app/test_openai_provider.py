@@ -9,7 +9,7 @@ import pytest
 
 from agents_app.providers import http_stream
 from agents_app.providers.base import ProviderError
-from agents_app.providers.kinds.openai import OpenAIProvider
+from agents_app.providers.kinds.openai import IDLE_CONNECTIONS, OpenAIProvider
 from agents_app.types import Message, ModelRequest, Usage
 from tests.fakes.model_server import ModelServer
 from tests.fakes.streams import Streamed, collect, request_of
@@ -285,6 +285,21 @@ async def test_two_hundred_streams_at_once(provider: OpenAIProvider, server: Mod
     server.go_on(200)
     assert all(len(answer.texts) == 3 for answer in await asyncio.gather(*calls))
     assert server.connections == 200
+
+
+async def test_a_burst_leaves_few_idle_connections(
+    provider: OpenAIProvider, server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each call asks the kernel about every idle connection."""
+    monkeypatch.setattr(http_stream, "_END_SECONDS", 30)
+    burst, surplus = IDLE_CONNECTIONS + 10, 10
+    for connections in (burst, burst + surplus):  # the second burst has to open what the first did not leave
+        seen = server.count
+        calls = [asyncio.create_task(collect(provider, request_of("[[tokens=2 hold=1]]"))) for _ in range(burst)]
+        await until(lambda: server.count == seen + burst)  # noqa: B023 - awaited in this pass
+        server.go_on(burst)
+        await asyncio.gather(*calls)
+        assert server.connections == connections
 
 
 def test_one_provider_serves_event_loops_one_after_the_other(server: ModelServer) -> None:
