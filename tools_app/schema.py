@@ -24,6 +24,10 @@ _MAX_STEPS = 50_000
 _REFERENCES = frozenset({"$ref", "$dynamicRef", "$recursiveRef"})
 _REGULAR = frozenset({"pattern", "patternProperties"})
 _NAMING = frozenset({"properties", "$defs", "definitions", "dependentSchemas"})
+# Keywords that models need not see: a violation is answered with an error that names it.
+_LIMITS = frozenset({"minLength", "maxLength", "maxItems", "uniqueItems", "maxProperties", "$schema", "title"})
+_VALUES = frozenset({"enum", "const", "default", "examples"})
+_SHORT_SECONDS = 10
 # An escaped NUL character in JSON text, after any escaped backslashes.
 _NUL = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
 _JSON_NAMES = {dict: "object", list: "array", str: "string", bool: "boolean", int: "integer", float: "number"}
@@ -33,16 +37,34 @@ class ArgumentsError(ValueError):
     """Unusable arguments of a call. The message is written for the model."""
 
 
-def advertised(spec: ToolSpec, *, max_timeout_seconds: int) -> ToolSpec:
-    """Return the spec as models see it: with the optional argument `timeout_seconds`."""
-    limit = {
-        "type": "integer",
-        "minimum": 1,
-        "maximum": max_timeout_seconds,
-        "description": f"Give up after this many seconds. Default {min(spec.timeout_seconds, max_timeout_seconds)}.",
-    }
-    properties = {**spec.parameters.get("properties", {}), TIMEOUT: limit}
-    return replace(spec, parameters={**spec.parameters, "properties": properties})
+def advertised(spec: ToolSpec, *, max_timeout_seconds: int | None) -> ToolSpec:
+    """Return the spec as models see it: without keywords that only matter to validation, since each costs tokens.
+
+    A call that can take long has the optional argument `timeout_seconds`. Every call accepts it.
+    max_timeout_seconds: None for a tool without a time limit of its own.
+    """
+    parameters = _without_limits(spec.parameters)
+    if max_timeout_seconds is not None and spec.timeout_seconds > _SHORT_SECONDS:
+        default = min(spec.timeout_seconds, max_timeout_seconds)
+        limit = {"type": "integer", "maximum": max_timeout_seconds, "description": f"Default {default}."}
+        parameters = {**parameters, "properties": {**parameters.get("properties", {}), TIMEOUT: limit}}
+    return replace(spec, parameters=parameters)
+
+
+def _without_limits(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return [_without_limits(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    shown = {}
+    for keyword, value in schema.items():
+        if keyword in _NAMING and isinstance(value, dict):
+            shown[keyword] = {name: _without_limits(each) for name, each in value.items()}
+        elif keyword in _VALUES:
+            shown[keyword] = value
+        elif keyword not in _LIMITS and (keyword, value) != ("additionalProperties", False):
+            shown[keyword] = _without_limits(value)
+    return shown
 
 
 def read_arguments(text: str, *, max_characters: int) -> dict[str, Any]:

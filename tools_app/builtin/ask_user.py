@@ -12,20 +12,20 @@ class AskUser(HumanTool):
     spec = ToolSpec(
         name="ask_user",
         description=(
-            "Ask the person a question and wait for the answer. Use it when you cannot go on without a decision or a "
-            "fact that only they know; otherwise answer. One question a call; offer options when there are few."
+            "Ask the person one question and wait for the answer, if you cannot go on without a decision or a fact "
+            "that only they know."
         ),
         parameters=parameters(
             "question",
-            question=text("The question, complete in itself.", minLength=1, maxLength=2_000),
+            question=text("Complete in itself.", minLength=1, maxLength=2_000),
             options={
                 "type": "array",
                 "items": {"type": "string", "minLength": 1, "maxLength": 200},
                 "maxItems": _MOST_OPTIONS,
                 "uniqueItems": True,
-                "description": "Answers to choose from, in a few words each.",
+                "description": "Short answers to choose from, if there are few.",
             },
-            allow_text=boolean("Whether an answer in the person's own words is welcome too. Default true."),
+            allow_text=boolean("Accept another answer, too. Default true."),
         ),
         effect=Effect.READ,
         risk=Risk.LOW,

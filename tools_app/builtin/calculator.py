@@ -11,18 +11,12 @@ class Calculator(Tool):
     spec = ToolSpec(
         name="calculator",
         description=(
-            "Evaluate an arithmetic expression and return the exact or 28-digit result. Operators: + - * / // % ** "
-            "(also ^ for power) and parentheses. Functions: abs, round (half away from zero), min, max, floor, ceil, "
-            "sqrt, exp, log (natural, or log(x, base)), log2, log10, sin, cos, tan, asin, acos, atan (radians), "
-            "degrees, radians, factorial, gcd. Constants: pi, e, tau. Example: (17*23 + sqrt(2)) / 3"
+            "Evaluate an arithmetic expression exactly or to 28 digits: + - * / // % ** and functions such as "
+            "sqrt(2), log(x, base), sin(radians), round, factorial, gcd; pi, e, tau."
         ),
         parameters=parameters(
             "expression",
-            expression=text(
-                "The expression, without units, currency signs or thousands separators.",
-                minLength=1,
-                maxLength=MAX_CHARACTERS,
-            ),
+            expression=text("Such as (17*23 + sqrt(2)) / 3, without units.", minLength=1, maxLength=MAX_CHARACTERS),
         ),
         effect=Effect.READ,
         risk=Risk.LOW,

@@ -16,15 +16,15 @@ class DateTime(Tool):
     spec = ToolSpec(
         name="date_time",
         description=(
-            "Tell the current date and time in a time zone (operation now), convert a time to another zone (convert), "
-            "or tell how long it is from one time to another (difference). Zones are IANA names such as Asia/Tokyo."
+            "Tell the time in a zone (now), convert a time to another zone (convert), or measure from one time to "
+            "another (difference). Zones are IANA names, such as Asia/Tokyo; times are ISO 8601."
         ),
         parameters=parameters(
             operation=text("Default now.", enum=["now", "convert", "difference"]),
-            timezone=text("Zone of the answer, and of times without an offset. Default UTC.", **_ZONE),
-            time=text("ISO 8601, such as 2026-03-01T09:30. Default now.", **_TIME),
-            to_timezone=text("For convert: the zone to convert to.", **_ZONE),
-            end_time=text("For difference: ISO 8601. Default now.", **_TIME),
+            timezone=text("Of the answer, and of times without an offset. Default UTC.", **_ZONE),
+            time=text("Default now.", **_TIME),
+            to_timezone=text("For convert.", **_ZONE),
+            end_time=text("For difference. Default now.", **_TIME),
         ),
         effect=Effect.READ,
         risk=Risk.LOW,

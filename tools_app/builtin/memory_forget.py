@@ -10,10 +10,9 @@ from tools_app.types import Effect, Reads, Risk, Tool, ToolContext, ToolSpec
 class MemoryForget(Tool):
     spec = ToolSpec(
         name="memory_forget",
-        description="Delete what you remembered under a key. Look the key up with memory_recall first.",
+        description="Delete what you remembered under a key.",
         parameters=parameters(
-            "key",
-            key=text("The key, exactly as memory_recall gives it.", minLength=1, maxLength=memories.MAX_KEY_CHARACTERS),
+            "key", key=text("As memory_recall gives it.", minLength=1, maxLength=memories.MAX_KEY_CHARACTERS)
         ),
         effect=Effect.KEYED,  # by its own key: deleting again changes nothing
         risk=Risk.MEDIUM,

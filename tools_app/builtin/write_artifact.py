@@ -19,23 +19,18 @@ _SHOWN_CHARACTERS = 20_000
 class WriteArtifact(Tool):
     spec = ToolSpec(
         name="write_artifact",
-        description=(
-            "Write a file that belongs to this conversation, or replace it: results go to out/, everything else to "
-            "files/, such as out/report.md. Text as it is, other bytes as base64."
-        ),
+        description=("Write or replace a file of this conversation: results below out/, everything else below files/."),
         parameters=parameters(
             "path",
             "content",
-            path=text(
-                "Where to: out/… or files/…, with slashes between the parts.", minLength=1, maxLength=MAX_CHARACTERS
-            ),
-            content=text("The whole content of the file.", maxLength=_MAX_CONTENT_CHARACTERS),
+            path=text("Such as out/report.md.", minLength=1, maxLength=MAX_CHARACTERS),
+            content=text("The whole content.", maxLength=_MAX_CONTENT_CHARACTERS),
             encoding={
                 "enum": ["text", "base64"],
                 "default": "text",
-                "description": "How the content is written here. Default text, stored as UTF-8.",
+                "description": "Of the content given here. Default text.",
             },
-            media_type=text("Such as text/markdown. Default: by the ending of the name.", maxLength=120),
+            media_type=text("Default: by the name.", maxLength=120),
         ),
         effect=Effect.KEYED,  # by its path: writing the same again changes nothing
         risk=Risk.LOW,

@@ -95,7 +95,7 @@ def specs_for(agent_policy: AgentPolicy, session_policy: SessionPolicy = OPEN_SE
     limit = conf.max_timeout_seconds()
     return tuple(
         # Questions to users have no time limit of their own to request.
-        tool.spec if isinstance(tool, HumanTool) else schema.advertised(tool.spec, max_timeout_seconds=limit)
+        schema.advertised(tool.spec, max_timeout_seconds=None if isinstance(tool, HumanTool) else limit)
         for tool in catalogue.list_tools(agent_policy.agent_id)
         if refuse_tool(tool.spec, agent_policy, session_policy) is None
     )

@@ -147,6 +147,7 @@ def test_a_model_is_offered_what_its_agent_may_use(make_tool):
     assert not {"mail", "memory_store", "write_artifact"} & readonly
     assert names(AgentPolicy("full", tools=("mail", "gone"))) == ["mail"]
     assert names(AgentPolicy(tools=())) == []
-    fields = {spec.name: set(spec.parameters["properties"]) for spec in services.specs_for(AgentPolicy())}
-    assert "timeout_seconds" in fields["calculator"]
+    fields = {spec.name: set(spec.parameters.get("properties", {})) for spec in services.specs_for(AgentPolicy())}
+    assert "timeout_seconds" in fields["web_fetch"]
+    assert "timeout_seconds" not in fields["calculator"]  # takes no time
     assert "timeout_seconds" not in fields["ask_user"]  # a person takes the time they take

@@ -111,11 +111,28 @@ def test_a_time_limit_that_is_none_is_refused(asked):
         schema.take_timeout({"timeout_seconds": asked}, default_seconds=30, max_seconds=60)
 
 
+def test_models_see_no_keywords_that_only_matter_to_validation():
+    rule = {"type": "string", "maxLength": 9, "title": "City", "enum": ["title"], "description": "Of birth."}
+    parameters = {
+        "type": "object",
+        "properties": {"title": rule, "maxLength": {"type": "array", "items": rule, "uniqueItems": True}},
+        "required": ["title"],
+        "additionalProperties": False,
+    }
+    shown = {"type": "string", "enum": ["title"], "description": "Of birth."}
+    seen = schema.advertised(ToolSpec("born", "", parameters, timeout_seconds=5), max_timeout_seconds=60)
+    assert seen.parameters == {
+        "type": "object",
+        "properties": {"title": shown, "maxLength": {"type": "array", "items": shown}},
+        "required": ["title"],
+    }
+
+
 def test_models_are_offered_a_time_limit_and_the_declared_spec_stays_as_it_is():
     spec = ToolSpec("weather", "Tells it.", PARAMETERS, timeout_seconds=20)
     offered = schema.advertised(spec, max_timeout_seconds=1800)
     limit = offered.parameters["properties"]["timeout_seconds"]
-    assert (limit["type"], limit["minimum"], limit["maximum"]) == ("integer", 1, 1800)
+    assert (limit["type"], limit["maximum"]) == ("integer", 1800)
     assert offered.parameters["required"] == ["city"]
     assert "timeout_seconds" not in json.dumps(spec.parameters)
 
