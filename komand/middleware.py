@@ -1,4 +1,4 @@
-"""Middleware of Django requests: request id, access log, CORS, static files, host check, actor.
+"""Middleware of Django requests: request id, access log, CORS, host check, actor.
 
 Consumers are routed before Django and have their own wrapper (`sessions_app/surfaces/base/consumers.py`).
 """
@@ -13,7 +13,6 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.response import HttpResponseBase
 from django.middleware.common import CommonMiddleware
 from django.utils.http import urlencode
-from whitenoise.middleware import WhiteNoiseMiddleware
 
 from audit_app.fresh_login import FreshLoginRequired
 from audit_app.kernel import context
@@ -112,20 +111,3 @@ class HostGuard(CommonMiddleware):
 
     def process_request(self, request: HttpRequest) -> Any:
         return None if request.path.startswith("/health") else super().process_request(request)
-
-
-class StaticFiles(WhiteNoiseMiddleware):  # type: ignore[misc] # untyped
-    """Serves static files from memory: under ASGI a file response would be read through a thread in pieces."""
-
-    @staticmethod
-    def serve(static_file: Any, request: HttpRequest) -> HttpResponse:
-        found = static_file.get_response(request.method, request.META)
-        content = b""
-        if found.file is not None:
-            with found.file as file:
-                content = file.read()
-        response = HttpResponse(content, status=int(found.status))
-        del response.headers["Content-Type"]
-        for name, value in found.headers:
-            response.headers[name] = value
-        return response

@@ -36,7 +36,8 @@ MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "csp.middleware.CSPMiddleware",
     "komand.middleware.AdminPolicy",
-    "komand.middleware.StaticFiles",
+    "komand.static_files.StaticFiles",
+    "komand.static_files.CompressedPages",
     "komand.middleware.CrossOrigin",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "komand.middleware.HostGuard",
@@ -87,6 +88,10 @@ CHANNEL_LAYERS = {
 }
 
 STATIC_URL = "/static/"
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": "komand.static_files.ReleaseStorage"},
+}
 WHITENOISE_USE_FINDERS = True
 WHITENOISE_AUTOREFRESH = False
 
