@@ -37,7 +37,7 @@ links.register_page("agent", PAGE)
 
 def try_url(agent: Agent) -> str:
     """Return the URL of the chat page with a new session for this agent."""
-    return f"/?{urlencode({'agent': agent.agent_id})}"
+    return f"/chat/new?{urlencode({'agent': agent.agent_id})}"
 
 
 class StateFilter(ActiveFilter):

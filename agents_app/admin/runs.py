@@ -31,7 +31,7 @@ from audit_app.kernel.errors import AppError
 from audit_app.kernel.safe_text import took
 from audit_app.models import Event
 from audit_app.rights import holds
-from tools_app.models import ToolExecution
+from tools_app.models import InputRequest, ToolExecution
 
 PAGE = "admin:agents_app_run_change"
 DEFAULT_REASON = "Stopped by an operator."
@@ -110,8 +110,10 @@ class RunAdmin(ReadOnlyAdmin):
         steps = list(run.steps.order_by("index"))
         calls = ToolExecution.objects.select_related("approval").filter(run_id=run.pk)
         executions = list(calls.order_by("step", "call_index"))
-        events = Event.objects.filter(run_id=run.pk).order_by("seq")[:MOST_EVENTS]
-        story = timeline.build(run, steps, executions, events, now=timezone.now())
+        events = list(Event.objects.filter(run_id=run.pk).order_by("seq")[:MOST_EVENTS])
+        questions = InputRequest.objects.filter(run_id=run.pk).values_list("execution_id", flat=True)
+        asked = {row.id for row in executions if hasattr(row, "approval")} | set(questions)
+        story = timeline.build(run, steps, executions, events, asked=asked, now=timezone.now())
         context |= {"run": run, "story": story, "tone": timeline.RUN_TONES[run.status], "is_open": run.status in OPEN}
         return super().render_change_form(request, context, *args, **kwargs)
 

@@ -1,9 +1,10 @@
 """The timeline of a run: its steps, tool calls and events, with bars for their times. Reads no rows itself."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 from agents_app.models import Run, Step
 from audit_app.kernel.safe_text import clipped, duration, summary, took, visible
@@ -14,6 +15,9 @@ from tools_app.models import ToolExecution
 # A page cuts texts to this length; the conversation has the whole text.
 SHOWN_CHARACTERS = 20_000
 _WORTH_A_BAR = timedelta(milliseconds=100)
+_FAILED_ENDS = ("run.failed", "run.timed_out")
+# After these events the next model call begins.
+_BOUNDARIES = ("run.started", "step.completed", "tool.completed", "tool.failed")
 RUN_TONES = {
     "queued": "info",
     "running": "info",
@@ -34,6 +38,17 @@ class Bar:
     tone: str
     left: float
     width: float
+    anchor: str = ""
+
+
+@dataclass(frozen=True)
+class _Period:
+    """The times of a bar."""
+
+    label: str
+    tone: str
+    start: datetime
+    stop: datetime
     anchor: str = ""
 
 
@@ -82,16 +97,25 @@ class Timeline:
 
 
 def build(
-    run: Run, steps: Sequence[Step], executions: Sequence[ToolExecution], events: Iterable[Event], *, now: datetime
+    run: Run,
+    steps: Sequence[Step],
+    executions: Sequence[ToolExecution],
+    events: Sequence[Event],
+    *,
+    asked: Collection[UUID] = (),
+    now: datetime,
 ) -> Timeline:
-    """Return the timeline of a run up to `now`, ordered by step and call."""
+    """Return the timeline of a run up to `now`, ordered by step and call.
+
+    events: by `seq`. asked: ids of the executions that a user was asked about.
+    """
     end = run.ended_at or now
     cards = tuple(_card(run, step, [row for row in executions if row.step == step.index]) for step in steps)
     started = int(run.created_at.timestamp() * 1000)
     lines = tuple(
         EventLine(event, _offset((event.ts - started) / 1000), summary(event.payload, 400)) for event in events
     )
-    return Timeline(took(run.created_at, end), tuple(_bars(run, cards, end)), cards, lines)
+    return Timeline(took(run.created_at, end), tuple(_bars(run, cards, events, asked, end)), cards, lines)
 
 
 def _card(run: Run, step: Step, executions: Sequence[ToolExecution]) -> StepCard:
@@ -120,8 +144,10 @@ def _call(run: Run, row: ToolExecution) -> Call:
     )
 
 
-def _bars(run: Run, cards: Sequence[StepCard], end: datetime) -> Iterator[Bar]:
-    """Yield the bars of the wait in the queue, of each model and tool call, and of the current activity."""
+def _bars(
+    run: Run, cards: Sequence[StepCard], events: Sequence[Event], asked: Collection[UUID], end: datetime
+) -> list[Bar]:
+    """Return the bars of the wait in the queue, of each model and tool call, of waits, and of the current activity."""
     whole = max((end - run.created_at) / timedelta(seconds=1), 0.001)
 
     def bar(label: str, tone: str, start: datetime, stop: datetime, anchor: str = "") -> Bar:
@@ -129,18 +155,53 @@ def _bars(run: Run, cards: Sequence[StepCard], end: datetime) -> Iterator[Bar]:
         width = min(max((stop - start) / timedelta(seconds=1) / whole * 100, 0.4), max(100 - left, 0.4))
         return Bar(label, took(start, stop), tone, round(left, 2), round(width, 2), anchor)
 
-    yield bar("Queued", "quiet", run.created_at, run.started_at or end)
-    last = run.started_at
+    periods = [_Period("Queued", "quiet", run.created_at, run.started_at or end)]
     for card in cards:
-        yield bar(f"Step {card.number} · model", "model", card.row.started_at, card.row.ended_at, f"step-{card.number}")
-        last = card.row.ended_at
+        label = f"Step {card.number} · model"
+        periods.append(_Period(label, "model", card.row.started_at, card.row.ended_at, f"step-{card.number}"))
         for call in card.calls:
-            start = call.row.started_at or call.row.created_at
-            stop = call.row.completed_at or end
-            yield bar(visible(call.row.tool), call.tone, start, stop, f"call-{call.row.pk}")
-            last = max(last, stop)
-    if run.ended_at is None and last is not None and end - last > _WORTH_A_BAR:
-        yield bar(f"Now {run.status}", "now", last, end)
+            periods += _call_periods(call.row, call.tone, call.row.id in asked, end)
+    periods += _failed_model_calls(run, events, end)
+    last = max((period.stop for period in periods), default=run.created_at)
+    if run.ended_at is None and run.started_at is not None and end - last > _WORTH_A_BAR:
+        periods.append(_Period(f"Now {run.status}", "now", last, end))
+    # Stable: what begins at the same time keeps the order of steps and calls.
+    periods.sort(key=lambda period: max(period.start, run.created_at))
+    return [bar(period.label, period.tone, period.start, period.stop, period.anchor) for period in periods]
+
+
+def _call_periods(row: ToolExecution, tone: str, is_asked: bool, end: datetime) -> list[_Period]:
+    """Return the wait of a tool call, if it was asked about or long, and its execution."""
+    tool, anchor = visible(row.tool), f"call-{row.pk}"
+    stop = row.completed_at or end
+    started = row.started_at or stop
+    periods = []
+    if is_asked:
+        periods.append(_Period(f"{tool} · waits for a person", "warning", row.created_at, started, anchor))
+    elif started - row.created_at > _WORTH_A_BAR and row.started_at:
+        periods.append(_Period(f"{tool} · waits", "quiet", row.created_at, started, anchor))
+    if row.started_at or not is_asked:
+        periods.append(_Period(tool, tone, row.started_at or row.created_at, stop, anchor))
+    return periods
+
+
+def _failed_model_calls(run: Run, events: Sequence[Event], end: datetime) -> list[_Period]:
+    """Return the model calls that failed, and the pauses before the next try: they are in the events alone."""
+    periods: list[_Period] = []
+    since = run.started_at or run.created_at
+    for event in events:
+        at = datetime.fromtimestamp(event.ts / 1000, UTC)
+        is_retried = event.type == "run.waiting" and event.payload.get("waiting_on") == "retry"
+        is_end = event.type in _FAILED_ENDS and str(event.payload.get("code", "")).startswith("model_")
+        if is_retried or is_end:
+            periods.append(_Period("Model call · failed", "danger", since, at, "events"))
+        if is_retried and event.payload.get("until"):
+            until = min(datetime.fromisoformat(event.payload["until"]), end)
+            periods.append(_Period("Waits to retry", "quiet", at, until, "events"))
+            at = until
+        if is_retried or event.type in _BOUNDARIES:
+            since = at
+    return periods
 
 
 def _since(run: Run, moment: datetime) -> str:

@@ -100,7 +100,7 @@ def test_the_public_id_of_an_agent_stays(pages, agent):
 def test_an_agent_is_reached_by_its_public_id_and_tried_on_the_chat_page(pages, agent):
     html = pages.get(f"{AGENTS}default/change/").content.decode()
     assert "Try it" in html
-    assert pages.get(f"{AGENTS}default/try/")["Location"] == "/?agent=default"
+    assert pages.get(f"{AGENTS}default/try/")["Location"] == "/chat/new?agent=default"
     assert pages.get(f"{AGENTS}nobody/try/").status_code == 404
 
 

@@ -1,6 +1,7 @@
 """Channels in the admin: accounts, traffic, and secrets that are never shown."""
 
-import json
+import html
+import re
 
 import pytest
 from django.utils import timezone
@@ -8,6 +9,8 @@ from django.utils import timezone
 from audit_app.kernel.redact import MASK
 from audit_app.models import AuditEntry
 from sessions_app.channels import accounts
+from sessions_app.channels.registry import channels
+from sessions_app.channels.signatures import make_secret
 from sessions_app.models import ChannelAccount, Delivery, InboundMessage, Pairing
 from tests.fakes.telegram import BOT_NAME, TOKEN, FakeTelegram
 
@@ -25,8 +28,8 @@ def fields(**changed):
         "access": "open",
         "tools": "web_fetch",
         "allowed_senders": "",
-        "config": "{}",
-        "new_secrets": json.dumps({"bot_token": TOKEN}),
+        "telegram__bot_token": TOKEN,
+        "own__bot_token": TOKEN,
         "is_enabled": "on",
     }
     return {**given, **changed}
@@ -66,18 +69,80 @@ def test_an_account_is_made_and_its_secrets_are_not_shown_again(pages):
 
 
 @pytest.mark.parametrize(
-    "changed", [{"new_secrets": "{}"}, {"new_secrets": "[]"}, {"config": '{"colour": 1}'}, {"config": "{"}]
+    ("changed", "error"),
+    [
+        ({"telegram__bot_token": ""}, "This is required."),
+        ({"telegram__bot_token": "abc"}, "does not look like a bot"),
+        ({"telegram__api_url": "example"}, "This must be an address such as"),
+        ({"telegram__chat_seconds": "-1"}, "greater than or equal to 0"),
+        ({"shared__denied_tools": "a b c("}, "denied tools"),
+        ({"channel": "webhook"}, "This is required."),
+    ],
 )
-def test_what_cannot_work_is_not_stored(pages, changed):
-    assert pages.post(f"{ACCOUNTS}add/", fields(**changed)).status_code == 200
-    assert not ChannelAccount.objects.exists()
+def test_what_cannot_work_is_not_stored(pages, changed, error):
+    shown = pages.post(f"{ACCOUNTS}add/", fields(**changed))
+    assert shown.status_code == 200 and not ChannelAccount.objects.exists()
+    assert error.lower() in html.unescape(shown.content.decode()).lower()
+
+
+def test_each_setting_and_secret_has_a_field(pages, account):
+    page = pages.get(f"{ACCOUNTS}{account.pk}/change/").content.decode()
+    adapter = channels.get("telegram")
+    for name in (*adapter.config_fields, *adapter.secret_fields):
+        assert f'name="own__{name}"' in page
+    for name in adapter.secret_fields:
+        assert re.search(rf'<input type="password" name="own__{name}"(?![^>]*value=)[^>]*>', page)
+    added = pages.get(f"{ACCOUNTS}add/").content.decode()
+    for slug in channels.names():
+        adapter = channels.get(slug)
+        assert all(f'name="{slug}__{name}"' in added for name in (*adapter.config_fields, *adapter.secret_fields))
+
+
+def test_the_webhook_address_has_its_host(pages, account, settings):
+    path, page = "/channels/telegram/main/webhook", f"{ACCOUNTS}{account.pk}/change/"
+    settings.KOMAND_PUBLIC_URL = ""
+    assert f"http://testserver{path} (as this page was reached" in pages.get(page).content.decode()
+    settings.KOMAND_PUBLIC_URL = "https://komand.example.org"
+    shown = pages.get(page).content.decode()
+    assert f"https://komand.example.org{path}" in shown and "testserver" not in shown
+
+
+def test_an_optional_secret_can_be_removed(pages):
+    given = {"channel": "webhook", "account_id": "crm", "webhook__callback_url": "https://example.org/in"}
+    pages.post(f"{ACCOUNTS}add/", fields(**given, webhook__previous_secret=make_secret()))
+    [account] = ChannelAccount.objects.all()
+    assert "previous_secret" in accounts.secret_names(account)
+    page = f"{ACCOUNTS}{account.pk}/change/"
+    kept = fields(own__callback_url="https://example.org/in")
+    pages.post(page, {**kept, "remove_secrets": ["secret"]})
+    pages.post(page, {**kept, "remove_secrets": ["previous_secret"]})
+    account.refresh_from_db()
+    assert accounts.secret_names(account) == ("secret",)
+
+
+def test_who_may_only_look_sees_an_account(staff, account):
+    shown = staff("sessions_app.view_channelaccount").get(f"{ACCOUNTS}{account.pk}/change/")
+    assert shown.status_code == 200 and TOKEN not in shown.content.decode()
 
 
 def test_an_account_is_changed_and_keeps_its_secrets(pages, account):
-    change = fields(new_secrets="{}", allowed_senders="1, 2", access="allow_list", config='{"read_all_groups": true}')
+    change = fields(
+        own__bot_token="",
+        allowed_senders="1, 2",
+        access="allow_list",
+        own__read_all_groups="true",
+        own__known_bots="7, 8",
+        own__chat_seconds="2.5",
+        shared__denied_tools="echo",
+    )
     pages.post(f"{ACCOUNTS}{account.pk}/change/", change)
     account.refresh_from_db()
-    assert account.allowed_senders == ["1", "2"] and account.config == {"read_all_groups": True}
+    assert account.allowed_senders == ["1", "2"] and account.config == {
+        "read_all_groups": True,
+        "known_bots": ["7", "8"],
+        "chat_seconds": 2.5,
+        "denied_tools": ["echo"],
+    }
     assert "bot_token" in accounts.secret_names(account)
 
 
@@ -156,9 +221,9 @@ def test_who_may_only_look_sends_nothing_again(staff, delivery):
     assert Delivery.objects.get().status == "unknown"
 
 
-@pytest.mark.parametrize("secrets", [{}, {"webhook_secret": "another-secret-of-ours"}, {"bot_token": ""}])
+@pytest.mark.parametrize("secrets", [{}, {"own__webhook_secret": "another-secret-of-ours"}])
 def test_stored_secrets_are_not_sent_to_another_address(pages, account, secrets):
-    elsewhere = fields(new_secrets=json.dumps(secrets), config='{"api_url": "https://evil.test"}')
+    elsewhere = {**fields(own__bot_token="", own__api_url="https://evil.test"), **secrets}
     shown = pages.post(f"{ACCOUNTS}{account.pk}/change/", elsewhere).content.decode()
     assert "The address has changed. Enter these secrets again:" in shown
     account.refresh_from_db()
@@ -166,8 +231,7 @@ def test_stored_secrets_are_not_sent_to_another_address(pages, account, secrets)
 
 
 def test_an_account_may_move_with_all_its_secrets_entered_anew(pages, account):
-    secrets = {"bot_token": TOKEN, "webhook_secret": "another-secret-of-ours"}
-    moved = fields(new_secrets=json.dumps(secrets), config='{"api_url": "https://a.test"}')
+    moved = fields(own__webhook_secret="another-secret-of-ours", own__api_url="https://a.test")
     pages.post(f"{ACCOUNTS}{account.pk}/change/", moved)
     account.refresh_from_db()
     assert account.config == {"api_url": "https://a.test"}
@@ -176,15 +240,14 @@ def test_an_account_may_move_with_all_its_secrets_entered_anew(pages, account):
 def test_secrets_that_cannot_be_opened_any_more_are_entered_again(pages, account):
     ChannelAccount.objects.update(secrets_sealed="sealed-with-a-key-that-is-gone")
     page = f"{ACCOUNTS}{account.pk}/change/"
-    assert "Enter it again" in pages.post(page, fields(new_secrets="{}")).content.decode()
+    assert "Enter it again" in pages.post(page, fields(own__bot_token="")).content.decode()
     pages.post(page, fields())
     account.refresh_from_db()
     assert set(accounts.secret_names(account)) == {"bot_token", "webhook_secret"}
 
 
 def test_a_secret_that_was_made_is_shown_once(pages):
-    config = '{"callback_url": "https://example.org/in"}'
-    given = fields(channel="webhook", account_id="crm", config=config, new_secrets="{}")
+    given = fields(channel="webhook", account_id="crm", webhook__callback_url="https://example.org/in")
     shown = pages.post(f"{ACCOUNTS}add/", given, follow=True).content.decode()
     [account] = ChannelAccount.objects.all()
     secret = accounts.make_adapter(account).account.secrets["secret"]
@@ -193,6 +256,6 @@ def test_a_secret_that_was_made_is_shown_once(pages):
 
 def test_only_who_may_change_credentials_names_one_of_the_installation(staff, account):
     browser = staff("sessions_app.change_channelaccount", "sessions_app.view_channelaccount")
-    named = fields(new_secrets='{"bot_token": "{{credential:BOSS}}"}')
+    named = fields(own__bot_token="{{credential:BOSS}}")
     refused = browser.post(f"{ACCOUNTS}{account.pk}/change/", named).content.decode()
     assert "takes the right tools_app.change_credential" in refused

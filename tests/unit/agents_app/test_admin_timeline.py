@@ -52,6 +52,43 @@ def test_bars_lie_where_things_happened():
     assert story.length == "10.0 s"
 
 
+def event(seconds: float, name: str, **payload: str) -> Event:
+    return Event(type=name, ts=int(at(seconds).timestamp() * 1000), payload=payload)
+
+
+def test_a_failed_model_call_and_the_wait_for_the_next_try_have_bars():
+    events = [
+        event(1, "run.started"),
+        event(2, "run.waiting", waiting_on="retry", reason="busy", until=at(4).isoformat()),
+        event(6, "run.failed", code="model_error", message="broken"),
+    ]
+    story = timeline.build(run("failed", ended=6.0), [], [], events, now=at(99))
+    assert [(bar.label, bar.length, bar.tone) for bar in story.bars] == [
+        ("Queued", "1.0 s", "quiet"),
+        ("Model call · failed", "1.0 s", "danger"),
+        ("Waits to retry", "2.0 s", "quiet"),
+        ("Model call · failed", "2.0 s", "danger"),
+    ]
+
+
+def test_a_failure_that_is_not_the_model_s_has_no_model_call():
+    events = [event(1, "run.started"), event(6, "run.failed", code="internal_error", message="broken")]
+    assert len(timeline.build(run("failed", ended=6.0), [], [], events, now=at(99)).bars) == 1
+
+
+def test_the_wait_for_a_person_has_a_bar_of_its_own():
+    asked = call(0, 0, 3, 9)
+    asked.started_at = at(8)
+    story = timeline.build(run(), [step(0, 1, 3)], [asked], [], asked=[asked.id], now=at(99))
+    assert [(bar.label, bar.length, bar.tone) for bar in story.bars[2:]] == [
+        ("echo · waits for a person", "5.0 s", "warning"),
+        ("echo", "1.0 s", "success"),
+    ]
+    asked.started_at = asked.completed_at = None
+    story = timeline.build(run("waiting", ended=None), [step(0, 1, 3)], [asked], [], asked=[asked.id], now=at(7))
+    assert [(bar.label, bar.length) for bar in story.bars[2:]] == [("echo · waits for a person", "4.0 s")]
+
+
 def test_a_bar_never_leaves_the_lane_nor_disappears():
     late = timeline.build(run(), [step(0, 9.999, 30)], [call(0, 0, -5, -5)], [], now=at(99))
     for bar in late.bars:

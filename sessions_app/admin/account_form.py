@@ -1,0 +1,230 @@
+"""The form of a channel account: a field for each setting and secret that its adapter declares."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from django import forms
+from django.contrib.auth.models import AnonymousUser, User
+from django.core.exceptions import ValidationError
+from unfold.widgets import (
+    UnfoldAdminCheckboxSelectMultipleWidget,
+    UnfoldAdminDecimalFieldWidget,
+    UnfoldAdminPasswordWidget,
+    UnfoldAdminSelectWidget,
+    UnfoldAdminTextInputWidget,
+)
+
+from agents_app.agent_access import usable_agents
+from agents_app.models import Agent
+from audit_app.kernel.errors import AppError
+from sessions_app.channels import accounts, open_access
+from sessions_app.channels.base import SHARED_SETTINGS, ChannelAdapter, Setting
+from sessions_app.channels.registry import channels
+from sessions_app.models import ChannelAccount
+from tools_app.admin.rule_fields import patterns_field
+from tools_app.secrets import credentials
+
+_SHARED = "shared"
+_OWN = "own"
+_FLAGS = [("", "Default"), ("true", "Yes"), ("false", "No")]
+
+
+class IdsField(forms.CharField):
+    """A list of ids, separated by commas."""
+
+    widget = UnfoldAdminTextInputWidget
+
+    def prepare_value(self, value: Any) -> Any:
+        return ", ".join(map(str, value)) if isinstance(value, list) else value
+
+    def clean(self, value: Any) -> list[str]:
+        text: str = super().clean(value)
+        return [part.strip() for part in text.split(",") if part.strip()]
+
+
+class ChannelAccountForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptable when run
+    """The form of an account, which is validated by its adapter before it is stored. user: the operator.
+
+    The fields of settings and secrets are added by `form_for`. After validation, `cleaned_data` has them as `config`
+    and `new_secrets`, and `made` the secrets that were generated.
+    """
+
+    user: User | AnonymousUser = AnonymousUser()
+    channel = forms.ChoiceField(widget=UnfoldAdminSelectWidget)
+    allowed_senders = IdsField(required=False, help_text="Ids of senders or groups, separated by commas.")
+    tools = forms.CharField(
+        required=False,
+        widget=UnfoldAdminTextInputWidget,
+        help_text="Names of the tools that runs for its senders may use, separated by commas, or none. Required if the "
+        "account is open to everyone; otherwise empty means those of the agent.",
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if "channel" in self.fields:
+            names = [(name, channels.get(name).name) for name in channels.names()]
+            self.fields["channel"].choices = names  # type: ignore[attr-defined]
+        if "agent" in self.fields:
+            # Whoever configures the account gives its senders the agent: only one that they may use themselves.
+            usable = usable_agents(self.user) | Agent.objects.filter(pk=self.instance.agent_id)
+            self.fields["agent"].queryset = usable.order_by("name")  # type: ignore[attr-defined]
+        if not self.instance._state.adding:
+            tools = self.instance.tools
+            self.initial["tools"] = "" if tools is None else ", ".join(tools) or "none"
+            for key, name, _ in _settings_of(self.instance.channel, self._prefix):
+                value = self.instance.config.get(name)
+                self.initial[key] = str(value).lower() if isinstance(value, bool) else value
+
+    @property
+    def _prefix(self) -> str:
+        return str(self.data.get("channel", "")) if self.instance._state.adding else _OWN
+
+    def clean_tools(self) -> list[str] | None:
+        return open_access.parse_tools(self.cleaned_data["tools"])
+
+    def clean(self) -> dict[str, Any]:
+        data = super().clean() or self.cleaned_data
+        channel = data.get("channel") or self.instance.channel
+        if self.errors or not channel:
+            return data
+        data["config"] = self._read_config(channel, data)
+        data["new_secrets"] = self._read_secrets(channels.get(channel), data)
+        if not self.errors:
+            try:
+                self._apply(channel, data)
+            except AppError as error:
+                raise ValidationError(error.message) from None
+        return data
+
+    def _read_config(self, channel: str, data: Mapping[str, Any]) -> dict[str, Any]:
+        config = {}
+        for key, name, setting in _settings_of(channel, self._prefix):
+            value = data.get(key)
+            if value in (None, "", []):
+                problem = "is required" if setting.is_required else ""
+            else:
+                config[name], problem = value, setting.problem(value)
+            if problem:
+                self.add_error(key, f"This {problem}.")
+        return config
+
+    def _read_secrets(self, adapter: type[ChannelAdapter], data: Mapping[str, Any]) -> dict[str, str]:
+        given = {name: data.get(f"{self._prefix}__{name}") or "" for name in adapter.secret_fields}
+        for name, secret in given.items():
+            if problem := credentials.refuse_references(self.user, secret):
+                self.add_error(f"{self._prefix}__{name}", problem)
+        if self.instance._state.adding:
+            for name in {*adapter.required_secrets} - {*adapter.make_secrets()}:
+                if not given[name]:
+                    self.add_error(f"{self._prefix}__{name}", "This is required.")
+        removed = dict.fromkeys(data.get("remove_secrets", ()), "")
+        return {**removed, **{name: secret for name, secret in given.items() if secret}}
+
+    def _apply(self, channel: str, data: Mapping[str, Any]) -> None:
+        """Set the columns of the account. Raises AppError and ValidationError."""
+        account, secrets = self.instance, data["new_secrets"]
+        kept = accounts.kept_secrets(account, secrets)
+        # Otherwise an operator could have the stored secrets sent to a server of their own.
+        if kept and accounts.changes_address(account, data["config"]):
+            raise ValidationError(f"The address has changed. Enter these secrets again: {', '.join(sorted(kept))}.")
+        account.channel = channel
+        account.account_id, account.config = data.get("account_id") or account.account_id, data["config"]
+        self.made = {} if kept else accounts.missing_secrets(channel, secrets)
+        account.secrets_sealed = accounts.sealed_secrets(account, {**self.made, **secrets})
+
+
+def form_for(account: ChannelAccount | None) -> type[ChannelAccountForm]:
+    """Return the form with the fields of the account's channel, or of all channels for a new account."""
+    # The channel of an account is part of its URL and never changes: None removes the field.
+    fields: dict[str, forms.Field | None] = {"channel": None} if account else {}
+    stored = _stored_secrets(account) if account else ()
+    for prefix, slug in _channels(account):
+        fields |= {key: _setting_field(name, setting) for key, name, setting in _settings_of(slug, prefix)}
+        adapter = channels.get(slug)
+        fields |= {
+            f"{prefix}__{name}": _secret_field(name, help_text, name in stored)
+            for name, help_text in adapter.secret_fields.items()
+        }
+    if account and (removable := _removable(account)):
+        choices = [(name, _label(name)) for name in removable]
+        widget = UnfoldAdminCheckboxSelectMultipleWidget
+        fields["remove_secrets"] = forms.MultipleChoiceField(required=False, choices=choices, widget=widget)
+    return type("ChannelAccountForm", (ChannelAccountForm,), fields)
+
+
+def field_names(account: ChannelAccount | None, *, shared: bool) -> tuple[str, ...]:
+    """Return the names of the fields of `form_for`: those of every account, or those of its channel."""
+    if shared:
+        return tuple(f"{_SHARED}__{name}" for name in SHARED_SETTINGS)
+    names = [name for prefix, slug in _channels(account) for name in _names_of(slug, prefix)]
+    return (*names, "remove_secrets") if account and _removable(account) else tuple(names)
+
+
+def conditions() -> dict[str, str]:
+    """Return when the page shows the fields of a channel: while a new account is of that channel."""
+    return {name: f"channel == '{slug}'" for slug in channels.names() for name in _names_of(slug, slug)}
+
+
+def _names_of(slug: str, prefix: str) -> list[str]:
+    adapter = channels.get(slug)
+    return [f"{prefix}__{name}" for name in (*adapter.secret_fields, *adapter.config_fields)]
+
+
+def _channels(account: ChannelAccount | None) -> list[tuple[str, str]]:
+    """Return prefixes of field names and the channels that they stand for."""
+    return [(_OWN, account.channel)] if account else [(slug, slug) for slug in channels.names()]
+
+
+def _settings_of(channel: str, prefix: str) -> Iterator[tuple[str, str, Setting]]:
+    """Yield the name of the field, the name of the setting and its declaration."""
+    for name, setting in channels.get(channel).config_fields.items():
+        yield f"{prefix}__{name}", name, setting
+    for name, setting in SHARED_SETTINGS.items():
+        yield f"{_SHARED}__{name}", name, setting
+
+
+def _setting_field(name: str, setting: Setting) -> forms.Field:
+    text = setting.help.replace("true: ", "Yes: ").replace("false: ", "No: ")
+    options: dict[str, Any] = {"required": False, "label": _label(name), "help_text": f"{text[:1].upper()}{text[1:]}."}
+    match setting.kind:
+        case "flag":
+            coerce = "true".__eq__
+            return forms.TypedChoiceField(
+                choices=_FLAGS, coerce=coerce, empty_value=None, widget=UnfoldAdminSelectWidget, **options
+            )
+        case "number":
+            return forms.FloatField(min_value=0, widget=UnfoldAdminDecimalFieldWidget, **options)
+        case "ids":
+            options["help_text"] += " Separated by commas."
+            return IdsField(**options)
+        case "patterns":
+            return patterns_field(options["label"], options["help_text"])
+        case _:
+            return forms.CharField(widget=UnfoldAdminTextInputWidget, **options)
+
+
+def _secret_field(name: str, help_text: str, is_stored: bool) -> forms.Field:
+    kept = " Stored: leave empty to keep it." if is_stored else ""
+    return forms.CharField(
+        required=False,
+        max_length=4000,
+        label=_label(name),
+        widget=UnfoldAdminPasswordWidget(attrs={"autocomplete": "new-password"}),
+        help_text=f"{help_text[:1].upper()}{help_text[1:]}.{kept}",
+    )
+
+
+def _label(name: str) -> str:
+    return name.replace("_", " ").capitalize().replace("url", "URL")
+
+
+def _stored_secrets(account: ChannelAccount) -> tuple[str, ...]:
+    try:
+        return accounts.secret_names(account)
+    except AppError:
+        return ()
+
+
+def _removable(account: ChannelAccount) -> list[str]:
+    required = channels.get(account.channel).required_secrets
+    return [name for name in _stored_secrets(account) if name not in required]
