@@ -64,6 +64,11 @@ def count_open_runs(conversation_id: UUID) -> int:
     return len(hot_queries.LIST_OPEN_RUN_IDS.rows(conversation_id=conversation_id))
 
 
+def has_unstored_runs(conversation_id: UUID) -> bool:
+    """Return whether a run of the conversation is open, or has ended and its end is not stored yet."""
+    return Run.objects.filter(conversation_id=conversation_id, end_stored=False).exists()
+
+
 def list_steps(run_id: UUID) -> tuple[StepView, ...]:
     return tuple(step_view(step) for step in Step.objects.filter(run_id=run_id).order_by("index"))
 

@@ -27,6 +27,12 @@ class MessageReceived(TypedDict):
     note: NotRequired[Annotated[dict[str, Any], "data that the receiving surface stores with the message, if any"]]
 
 
+class BranchSelected(TypedDict):
+    branch: Annotated[int, "number of the branch that is active now; 0 is the first path"]
+    place: Annotated[int, "lowest ordinal that is on one of the two paths only"]
+    reason: Annotated[str, "edited | regenerated (a message follows, which begins the branch) | selected"]
+
+
 class UpdatePosted(TypedDict):
     kind: Annotated[int, "number of the message type in the agent-message protocol"]
     text: Annotated[str, "text of the message, or empty"]
@@ -72,6 +78,7 @@ SESSION_CREATED = declare("session.created", SessionCreated, audit="SessionCreat
 SESSION_BOUND = declare("session.bound", SessionBound, audit="SessionBound")
 SESSION_RENAMED = declare("session.renamed", SessionRenamed)
 MESSAGE_RECEIVED = declare("message.received", MessageReceived, audit="MessageReceived")
+BRANCH_SELECTED = declare("branch.selected", BranchSelected, audit="BranchSelected")
 UPDATE_POSTED = declare("update.posted", UpdatePosted)
 SIGNAL_RECEIVED = declare("signal.received", SignalReceived, audit="SignalReceived")
 MESSAGE_COMPLETED = declare("message.completed", MessageCompleted, closes_step=True)

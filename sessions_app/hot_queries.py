@@ -21,7 +21,9 @@ FIND_ACCESSIBLE_SESSION_BY_KEY = CompiledObjects(lambda key: _ACCESSIBLE.filter(
 FIND_SESSION_BY_KEY = CompiledObjects(lambda key: Session.objects.select_related("agent").filter(key=key))
 LOCK_SESSION = CompiledQuery(
     lambda session_id: (
-        Session.objects.select_for_update(of=("self",)).filter(pk=session_id).values_list("next_ordinal", "agent_id")
+        Session.objects.select_for_update(of=("self",))
+        .filter(pk=session_id)
+        .values_list("next_ordinal", "agent_id", "active_branch")
     )
 )
 INSERT_TURNS = CompiledInsert(Turn)
@@ -51,7 +53,7 @@ LIST_USER_TURNS = CompiledObjects(
 # Every run, when it is claimed: the history of its session, newest first, and its user turns.
 LIST_EARLIER_TURNS = CompiledObjects(
     lambda session_id, ordinal: (
-        Turn.objects.filter(session_id=session_id, ordinal__lt=ordinal)
+        Turn.objects.filter(session_id=session_id, ordinal__lt=ordinal, is_off_path=False)
         .exclude(state="error")
         .exclude(_IS_ANSWER)
         .order_by("-ordinal", "-part")[:_NEWEST_TURNS]

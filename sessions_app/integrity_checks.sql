@@ -150,6 +150,22 @@ SELECT r.id, r.words, COUNT(t.id)
 FROM komand_run r LEFT JOIN komand_turn t ON t.run_id = r.id AND t.role = 'user' AND t.tool_call_ids IS NULL
 GROUP BY r.id, r.words HAVING COUNT(t.id) <> r.words
 
+-- 8: the turns of the active branch are on the path, all others are not
+-- turn {0} of session {1} contradicts the active branch of its session
+WITH RECURSIVE path (session_id, branch, below) AS (
+  SELECT id, active_branch, 2147483647 FROM komand_session
+  UNION ALL SELECT b.session_id, b.parent, b.replaces
+  FROM komand_branch b JOIN path p ON p.session_id = b.session_id AND p.branch = b.number)
+SELECT t.id, t.session_id
+FROM komand_turn t LEFT JOIN path p ON p.session_id = t.session_id AND p.branch = t.branch AND t.ordinal < p.below
+WHERE t.is_off_path = (p.session_id IS NOT NULL)
+
+-- 8: a branch begins with a run of its own, behind the one that it replaces
+-- branch {1} of session {0} has no run at its beginning, or replaces a later one
+SELECT b.session_id, b.number
+FROM komand_branch b LEFT JOIN komand_turn t ON t.session_id = b.session_id AND t.ordinal = b.ordinal AND t.part = 0
+WHERE t.branch IS NULL OR t.branch <> b.number OR b.replaces >= b.ordinal OR b.parent >= b.number
+
 -- 8: an inbound message has a run or a reason
 -- inbound message {0} has neither a run nor a reason
 SELECT id FROM komand_inbound_message WHERE run_id IS NULL AND reason = ''

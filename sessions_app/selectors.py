@@ -1,6 +1,7 @@
 """Queries of sessions and turns, without access checks: `sessions_app.access` checks what a request names."""
 
 from collections.abc import Collection
+from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
@@ -9,7 +10,7 @@ from django.db.models import Q, QuerySet
 
 from sessions_app.conversation.citations import Citation
 from sessions_app.identity import scopes
-from sessions_app.models import Session, Turn
+from sessions_app.models import Branch, Session, Turn
 
 
 def list_sessions(
@@ -53,29 +54,76 @@ def find_owner_id(session_id: UUID) -> int | None:
     return Session.objects.filter(pk=session_id, deleted_at=None).values_list("owner_id", flat=True).first()
 
 
+ON_PATH = Q(is_off_path=False)
+
+
 def list_turns(
-    session: Session, *, limit: int = 50, offset: int = 0, before: tuple[int, int] | None = None, failed: bool = True
+    session: Session,
+    *,
+    limit: int = 50,
+    offset: int = 0,
+    before: tuple[int, int] | None = None,
+    failed: bool = True,
+    among: Q = ON_PATH,
 ) -> tuple[Turn, ...]:
     """Return the newest `limit` turns, the oldest first.
 
     offset: the number of newest turns to skip. before: only turns before this (ordinal, part). failed: with the turns
-    of failed runs that have no text.
+    of failed runs that have no text. among: which turns; those of the active branch (`branches.turns_of` for others).
     """
-    rows = _turns_of(session, failed)
+    rows = _turns_of(session, failed).filter(among)
     if before is not None:
         ordinal, part = before
         rows = rows.filter(Q(ordinal__lt=ordinal) | Q(ordinal=ordinal, part__lt=part))
     return tuple(reversed(rows.order_by("-ordinal", "-part")[offset : offset + limit]))
 
 
-def count_turns(session: Session, *, failed: bool = True) -> int:
-    """Return the number of turns in the session. failed: as for `list_turns`."""
-    return _turns_of(session, failed).count()
+def count_turns(session: Session, *, failed: bool = True, among: Q = ON_PATH) -> int:
+    """Return the number of turns in the session. failed, among: as for `list_turns`."""
+    return _turns_of(session, failed).filter(among).count()
 
 
 def _turns_of(session: Session, failed: bool) -> QuerySet[Turn]:
     rows = Turn.objects.filter(session=session)
     return rows if failed else rows.exclude(state="error", content="")
+
+
+@dataclass(frozen=True)
+class ListedBranch:
+    """A branch of a session. parent, replaces_run: None for the first path, which has number 0.
+
+    run: the first of its own; None if no run answers its first message. replaces_run: the run in whose place it begins.
+    """
+
+    number: int
+    parent: int | None
+    run: UUID | None
+    replaces_run: UUID | None
+    is_active: bool
+    created_at: datetime
+
+
+def list_branches(session: Session) -> list[ListedBranch]:
+    """Return the branches of the session, the first path first. Two queries."""
+    rows = list(Branch.objects.filter(session=session).order_by("number"))
+    ordinals = {0, *(row.ordinal for row in rows), *(row.replaces for row in rows)}
+    turns = Turn.objects.filter(session=session, ordinal__in=ordinals, part=0)
+    runs = dict(turns.values_list("ordinal", "run_id"))
+    active = session.active_branch
+    return [
+        ListedBranch(0, None, runs.get(0), None, active == 0, session.created_at),
+        *(
+            ListedBranch(
+                row.number,
+                row.parent,
+                runs.get(row.ordinal),
+                runs.get(row.replaces),
+                active == row.number,
+                row.created_at,
+            )
+            for row in rows
+        ),
+    ]
 
 
 def citations_of(turn: Turn) -> tuple[Citation, ...]:

@@ -1,4 +1,4 @@
-"""Operations on sessions: receive a message, open, bind, limit, rename, delete, cancel runs, retry a run.
+"""Operations on sessions: receive, edit and regenerate, open, bind, limit, rename, delete, cancel and retry runs.
 
 The caller has checked access (`sessions_app.access`). Each operation owns its transaction unless its docstring differs.
 """
@@ -17,10 +17,11 @@ from agents_app import services as runs
 from agents_app.agent_access import AgentNotShared
 from agents_app.models import Agent, Run
 from audit_app import services as audit
-from audit_app.kernel.errors import InvalidInput, NotFound
+from audit_app.kernel.errors import Conflict, InvalidInput, NotFound
 from audit_app.kernel.ids import new_id
 from sessions_app import events
-from sessions_app.conversation import notifications
+from sessions_app.conversation import branches, notifications
+from sessions_app.conversation.branches import select_branch
 from sessions_app.conversation.new_message import LONGEST_TEXT, Accepted, NewMessage, ReceiveOptions
 from sessions_app.conversation.receive_message import receive
 from sessions_app.conversation.session_key import SessionKey
@@ -37,12 +38,15 @@ __all__ = [
     "bind_session",
     "cancel_session_runs",
     "delete_session",
+    "edit_message",
     "import_history",
     "limit_session",
     "open_session",
     "receive",
+    "regenerate_answer",
     "rename_session",
     "retry_run",
+    "select_branch",
 ]
 
 WEB_CHAT = "WebChat"
@@ -144,11 +148,14 @@ def retry_run(session: Session, run_id: UUID, *, actor: str) -> UUID:
 
     actor: who retries it, for the audit log.
     Raises NotFound if the run is not in this session, Conflict (not_retryable) if it is open or completed, Forbidden
-    (agent_not_shared, audited) if the session's owner may no longer use the run's agent.
+    (agent_not_shared, audited) if the session's owner may no longer use the run's agent. Raises Conflict (other_branch)
+    for a run that the active branch leaves out.
     """
     run = Run.objects.select_related("agent").filter(pk=run_id, conversation_id=session.id).first()
     if run is None:
         raise NotFound("There is no such run in this session.")
+    if branches.is_off_path(session, run_id):
+        raise Conflict("The message is in another branch. Select that branch, then retry it.", code="other_branch")
     if session.owner:
         try:
             agent_access.check_still_shared(session.owner, run.agent)
@@ -156,3 +163,45 @@ def retry_run(session: Session, run_id: UUID, *, actor: str) -> UUID:
             agent_access.record_refusal(session.owner, refusal)
             raise
     return runs.retry_run(run_id, actor=actor)
+
+
+def edit_message(
+    session: Session, run_id: UUID, text: str, *, owner: User, message_id: str = "", idempotency_key: str = ""
+) -> Accepted:
+    """Send another text in place of the message of a run, with the same files and options: this begins a branch.
+
+    The turns from that message on stay stored, in the branch before. Idempotent as `receive`, and raises what it
+    raises: RunBusy while a run of the session is open. Raises NotFound if the run is not in this session, Conflict
+    (channel_message, no_message, too_many_branches).
+    """
+    replaced = branches.find_replacement(session, run_id, "edited")
+    return _send_again(session, replaced, text, owner, message_id, idempotency_key)
+
+
+def regenerate_answer(
+    session: Session, run_id: UUID | None, *, owner: User, message_id: str = "", idempotency_key: str = ""
+) -> Accepted:
+    """Send the message of a run again in its place, for another answer. Otherwise as `edit_message`.
+
+    run_id: None for the last run of the active branch.
+    """
+    replaced = branches.find_replacement(session, run_id, "regenerated")
+    return _send_again(session, replaced, replaced.text, owner, message_id, idempotency_key)
+
+
+def _send_again(
+    session: Session, replaced: branches.Replacement, text: str, owner: User, message_id: str, idempotency_key: str
+) -> Accepted:
+    return receive(
+        NewMessage.into(session, text, message_id=message_id),
+        owner=owner,
+        session=session,
+        idempotency_key=idempotency_key,
+        options=ReceiveOptions(
+            busy="reject",
+            run=replaced.options,
+            longest_text=max(LONGEST_TEXT, len(replaced.text)),
+            denied_tools=replaced.denied_tools,
+            replaces=replaced,
+        ),
+    )

@@ -4,6 +4,7 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin, messages
+from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
 from unfold.contrib.filters.admin import FieldTextFilter, RelatedDropdownFilter
 from unfold.decorators import display
@@ -82,7 +83,7 @@ class SessionAdmin(ReadOnlyAdmin):
     ) -> HttpResponse:
         session: Session = kwargs["obj"]
         before = _place(request.GET.get("before", ""))
-        turns = selectors.list_turns(session, limit=TURNS_PER_PAGE + 1, before=before)
+        turns = selectors.list_turns(session, limit=TURNS_PER_PAGE + 1, before=before, among=Q())
         has_older = len(turns) > TURNS_PER_PAGE
         shown = turns[-TURNS_PER_PAGE:]
         context |= {

@@ -44,6 +44,14 @@ def add(turn: Turn, account: ChannelAccount, files: Sequence[messages.Attachment
     return settle(turn)
 
 
+def copy(turn_ids: Sequence[UUID], turn: Turn) -> None:
+    """Add the files of other turns to a turn that repeats them. The rows share the stored files."""
+    rows = list(Attachment.objects.filter(turn__in=turn_ids).order_by("id"))
+    for row in rows:
+        row.pk, row.turn = new_id(), turn
+    Attachment.objects.bulk_create(rows)
+
+
 def list_due(limit: int) -> list[Attachment]:
     """Return unclaimed files that are to be fetched, oldest first."""
     if not hot_queries.FIND_WAITING_FILE.rows():

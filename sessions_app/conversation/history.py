@@ -100,7 +100,8 @@ def _with_files(content: str, attached: str) -> str:
 def _turns(transcript: RunTranscript, session: Session, now: datetime) -> Iterator[Turn]:
     """Yield the turns of a run: each step that called tools, the results of its tools, and last the answer."""
     run = transcript.run
-    of_run = partial(Turn, session=session, run_id=run.id, ordinal=run.ordinal)
+    # No other branch can be selected before the turns of a run are stored.
+    of_run = partial(Turn, session=session, run_id=run.id, ordinal=run.ordinal, branch=session.active_branch)
     for step in transcript.steps[: transcript.answering_step]:
         executions = [execution for execution in transcript.executions if execution.step == step.index]
         yield of_run(

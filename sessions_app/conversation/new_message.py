@@ -13,6 +13,7 @@ from agents_app.services import DEFAULT_OPTIONS
 from agents_app.types import RunOptions
 from audit_app.kernel import context
 from audit_app.kernel.errors import InvalidInput
+from sessions_app.conversation.branches import Replacement
 from sessions_app.conversation.inbound_record import InboundRecord
 from sessions_app.conversation.session_key import SessionKey
 from sessions_app.models import Session
@@ -65,6 +66,7 @@ class ReceiveOptions:
     longest_text: in characters.
     denied_tools: patterns of tool calls that the run may not make.
     act: called in the transaction that stores the message; not called for a duplicate.
+    replaces: begin a branch in place of this message, with its files. Raises RunBusy while a run is open.
     """
 
     busy: str = ""
@@ -72,6 +74,7 @@ class ReceiveOptions:
     longest_text: int = LONGEST_TEXT
     denied_tools: Sequence[str] = ()
     act: Callable[[], None] | None = None
+    replaces: Replacement | None = None
 
 
 @dataclass(frozen=True)
@@ -133,7 +136,8 @@ def validated(
             code="session_id_too_long",
         )
     requested = json.dumps(options.run.to_dict(), sort_keys=True) if options.run != DEFAULT_OPTIONS else ""
-    digest = hashlib.sha256(f"{where}\0{text}{requested}".encode()).hexdigest()
+    replaced = f"\0{options.replaces}" if options.replaces else ""
+    digest = hashlib.sha256(f"{where}\0{text}{requested}{replaced}".encode()).hexdigest()
     return ValidatedMessage(inbound, text, owner, _scoped_key(inbound, owner, idempotency_key), digest, options)
 
 

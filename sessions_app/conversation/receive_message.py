@@ -19,7 +19,7 @@ from audit_app.kernel.errors import Forbidden, InvalidInput
 from audit_app.kernel.shorten import shorten
 from sessions_app import events, hot_queries
 from sessions_app.attachments import records as attachments
-from sessions_app.conversation import run_options
+from sessions_app.conversation import branches, run_options
 from sessions_app.conversation.inbound_record import InboundRecord
 from sessions_app.conversation.new_message import Accepted, NewMessage, ReceiveOptions, ValidatedMessage, validated
 from sessions_app.conversation.sessions import check_sender, event_about, find_or_open, lock_seen
@@ -106,6 +106,10 @@ def _accept(message: ValidatedMessage, session: Session | None, agent_id: str) -
     if message.owner:
         scopes.require_agent(message.owner, session.agent)
     policy = options.busy or session.agent.busy_policy
+    if options.replaces:
+        session = lock_seen(session)
+        begun = branches.begin(session, options.replaces)
+        return _start(message, session, [begun]), policy
     question = tools.find_question(session.id)
     if question and (answered := runs.answer_input(question.run_id, message.text, actor=message.actor)):
         run, answer = answered
@@ -117,6 +121,12 @@ def _accept(message: ValidatedMessage, session: Session | None, agent_id: str) -
         return _store(message, session, steered, created), policy
     session = lock_seen(session)
     _check_queue(session, policy)
+    return _start(message, session, created), policy
+
+
+def _start(message: ValidatedMessage, session: Session, created: list[NewEvent]) -> Accepted:
+    """Store the message as the first turn of a new run. The session's row is locked."""
+    arrival, options = message.arrival, message.options
     account = arrival.row.account if arrival else None
     new = runs.NewRun(
         conversation_id=session.id,
@@ -128,7 +138,7 @@ def _accept(message: ValidatedMessage, session: Session | None, agent_id: str) -
         session_policy=run_options.restrictions(session, account, options.denied_tools),
     )
     run, queued = runs.start_run(new)
-    return _store(message, session, run, created, queued), policy
+    return _store(message, session, run, created, queued)
 
 
 def _next_part(run: Run) -> int:
@@ -147,20 +157,24 @@ def _store(
     answers: list[str] | None = None,
 ) -> Accepted:
     """Store the user turn and emit the events. queued: those of a new run, of which this is the first turn."""
-    now = timezone.now()
+    now, replaced = timezone.now(), message.options.replaces
     turn = Turn(
         session=session,
         run=run,
         ordinal=run.ordinal,
+        branch=session.active_branch if queued else branches.branch_of_run(session.id, run.ordinal),
         part=0 if queued else _next_part(run),
         role="user",
         content=message.text,
+        attached=replaced.attached if replaced else "",
         created_at=now,
         idempotency_key=message.key,
         body_digest=message.digest,
         tool_call_ids=answers,
     )
     hot_queries.INSERT_TURNS.run([turn])
+    if replaced:
+        attachments.copy(replaced.turn_ids, turn)
     if arrival := message.arrival:
         arrival.store(turn=turn)
         if arrival.files:

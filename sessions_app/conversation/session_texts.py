@@ -25,14 +25,18 @@ class StoredSessionTexts:
 
     def texts(self, session_id: UUID) -> SessionTexts:
         turns = Turn.objects.filter(session_id=session_id, role="user").order_by("-ordinal", "-part")
-        rows = list(turns.values_list("content", "attached", "tool_call_ids")[:_NEWEST_TURNS])
-        attached = [text for _, text, _ in rows if text]
-        own = tuple(content for content, _, ids in rows if ids is None)
+        rows = list(turns.values_list("content", "attached", "tool_call_ids", "is_off_path")[:_NEWEST_TURNS])
+        attached = [text for _, text, _, _ in rows if text]
         if _foreign_channel(session_id):
+            own = [content for content, _, ids, _ in rows if ids is None]
             return SessionTexts(others=(*own, *attached))
+        # A user who has edited a message does not name any more what it named. What was read stays read: files and
+        # memories of the other branches are still there.
+        active = [(content, ids) for content, _, ids, is_off_path in rows if not is_off_path]
         # The policy reads answers itself: those that are options are texts of the model.
-        answered = tuple(execution_id for _, _, ids in rows for execution_id in ids or ())
-        return SessionTexts(own, tuple(attached), answered)
+        own_texts = tuple(content for content, ids in active if ids is None)
+        answered = tuple(execution_id for _, ids in active for execution_id in ids or ())
+        return SessionTexts(own_texts, tuple(attached), answered)
 
 
 def _foreign_channel(session_id: UUID) -> str:

@@ -141,10 +141,10 @@ def lock_seen(session: Session) -> Session:
     found = hot_queries.LOCK_SESSION.rows(session_id=session.pk)
     if not found:
         raise Session.DoesNotExist
-    next_ordinal, agent_id = found[0]
+    next_ordinal, agent_id, active_branch = found[0]
     if agent_id != session.agent_id:
         return lock(session.pk)
-    session.next_ordinal = next_ordinal
+    session.next_ordinal, session.active_branch = next_ordinal, active_branch
     return session
 
 

@@ -11,13 +11,14 @@ from sessions_app.models.channels import (
     SenderDay,
 )
 from sessions_app.models.identity import ApiKey, ExternalIdentity, Login, RecoveryCode, RefreshToken, SecondFactor
-from sessions_app.models.sessions import Session, Turn
+from sessions_app.models.sessions import Branch, Session, Turn
 from sessions_app.models.threads import Feedback, MessageExtras
 
 __all__ = [
     "IS_OPEN",
     "ApiKey",
     "Attachment",
+    "Branch",
     "ChannelAccount",
     "Delivery",
     "ExternalIdentity",

@@ -28,6 +28,9 @@ class Session(models.Model):
     policy = models.JSONField(default=dict, blank=True, help_text="Restrictions by its owner: {readonly, deniedTools}.")
     message_count = models.IntegerField(default=0)
     next_ordinal = models.IntegerField(default=0)
+    active_branch = models.IntegerField(
+        default=0, db_default=0, help_text="Number of the branch that later messages continue; 0 is the first path."
+    )
     last_active_at = models.DateTimeField()
     created_at = models.DateTimeField()
     deleted_at = models.DateTimeField(null=True, blank=True)
@@ -57,6 +60,10 @@ class Turn(models.Model):
     run = models.ForeignKey(Run, null=True, on_delete=models.SET_NULL, related_name="+")
     ordinal = models.IntegerField()
     part = models.IntegerField()
+    branch = models.IntegerField(default=0, db_default=0, help_text="Number of its branch; 0 is the first path.")
+    is_off_path = models.BooleanField(
+        default=False, db_default=False, help_text="Whether the active branch leaves it out: no later run reads it."
+    )
     role = models.CharField(max_length=12, choices=ROLES)
     content = models.TextField(blank=True)
     attached = models.TextField(blank=True, help_text="Text of the attachments, for the model.")
@@ -91,3 +98,27 @@ class Turn(models.Model):
 
     def __str__(self) -> str:
         return f"{self.role} turn {self.ordinal}.{self.part}"
+
+
+class Branch(models.Model):
+    """A path of a session that begins with an edited message or a regenerated answer.
+
+    It has the turns of its number, and before them those of `parent` below the ordinal `replaces`. The path with which
+    a session begins has number 0 and no row.
+    """
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="branches", db_index=False)
+    number = models.IntegerField(help_text="From 1, in the order of creation.")
+    parent = models.IntegerField(help_text="Number of the branch from which it departs.")
+    replaces = models.IntegerField(help_text="Ordinal, in the parent, of the run in whose place it begins.")
+    ordinal = models.IntegerField(help_text="Ordinal of its first run.")
+    created_at = models.DateTimeField()
+
+    class Meta:
+        db_table = "komand_branch"
+        ordering = ["session", "number"]
+        constraints = [models.UniqueConstraint(fields=["session", "number"], name="branch_number")]
+
+    def __str__(self) -> str:
+        return f"branch {self.number}"

@@ -145,7 +145,7 @@ def _settled_position(session: Session) -> tuple[int, int, int]:
 
 
 def _history(session: Session, before: int) -> list[Message]:
-    turns = Turn.objects.filter(session=session, ordinal__lt=before).exclude(state="error")
+    turns = Turn.objects.filter(session=session, ordinal__lt=before, is_off_path=False).exclude(state="error")
     # Answers to the agent's questions are part of the history as results of its tool calls.
     turns = turns.exclude(role="user", tool_call_ids__isnull=False).order_by("ordinal", "part")
     return [

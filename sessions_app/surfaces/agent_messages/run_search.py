@@ -55,7 +55,7 @@ def search_runs(user: User, query: Mapping[str, str]) -> tuple[list[tuple[AgentR
             matching = (pk for pk, found in stored if isinstance(found, list) and labels & set(map(str, found)))
             rows = rows.filter(pk__in=list(matching))
     if text:
-        turns = Turn.objects.filter(session_id=OuterRef("pk"), content__icontains=text)
+        turns = Turn.objects.filter(session_id=OuterRef("pk"), content__icontains=text, is_off_path=False)
         in_topic = Q(**{f"metadata__{NAME}__topic__icontains": text})
         in_name = Q(**{f"metadata__{NAME}__interaction__icontains": text})
         rows = rows.filter(Q(title__icontains=text) | in_topic | in_name | Q(Exists(turns)))

@@ -17,6 +17,7 @@ from agents_app.types import Message
 from audit_app.kernel.errors import NotFound
 from sessions_app import services
 from sessions_app.access import access_agent, access_run, access_session
+from sessions_app.conversation import branches
 from sessions_app.identity.principal import Principal
 from sessions_app.live_view.viewer import cursor_now
 from sessions_app.models import Session, Turn
@@ -85,7 +86,8 @@ def _session_of(user: User, parsed: ParsedRequest, idempotency_key: str) -> Sess
     if parsed.previous:
         run = agents.get_run(run_of(user, parsed.previous))
         session = access_session(user, run.conversation_id)
-        if session.next_ordinal == run.ordinal + 1 and not history:  # no request has continued that response yet
+        is_last = session.next_ordinal == run.ordinal + 1 and not branches.is_off_path(session, run.id)
+        if is_last and not history:  # no request has continued that response yet
             _check_agent(session, parsed)
             return session
         history = [*_history_until(run.conversation_id, run.ordinal), *history]
@@ -98,7 +100,8 @@ def _check_agent(session: Session, parsed: ParsedRequest) -> None:
 
 
 def _history_until(session_id: UUID, ordinal: int) -> list[Message]:
-    turns = Turn.objects.filter(session_id=session_id, ordinal__lte=ordinal).exclude(state="error")
+    path = branches.turns_of(session_id, branches.branch_of_run(session_id, ordinal))
+    turns = Turn.objects.filter(path, session_id=session_id, ordinal__lte=ordinal).exclude(state="error")
     return [
         Message(
             turn.role,

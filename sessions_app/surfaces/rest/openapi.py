@@ -78,6 +78,12 @@ _WAIT = Parameter(
 )
 _PREFER = Parameter("Prefer", "`respond-async` returns at once.", TEXT, where="header")
 _ACCEPTED = Answer("The message is stored; the run continues.", _envelope(res.AcceptedOut, record({"runId": UUID})))
+_REPLACES: dict[str, Any] = {
+    "status": 202,
+    "errors": [404, 409, 422],
+    "parameters": [IDEMPOTENCY_KEY],
+    "description": "The new message begins a branch, which later messages continue. The earlier turns stay.",
+}
 _CANCELLED = record({"cancelled": INTEGER})
 _CONTENT = {200: Answer("The content, as an attachment.", media_type="*/*")}
 _MESSAGES = {
@@ -96,6 +102,16 @@ _MESSAGES = {
     "GET /api/sessions/{session_id}": Operation("Read a session", res.SessionOut),
     "DELETE /api/sessions/{session_id}": Operation("Delete a session", NULL),
     "GET /api/sessions/{session_id}/history": _page_of("Read the turns of a session", res.TurnOut, req.HistoryQuery),
+    "POST /api/sessions/{session_id}/regenerate": Operation(
+        "Generate an answer again", res.AcceptedOut, body=req.RegenerateBody, **_REPLACES
+    ),
+    "POST /api/sessions/{session_id}/edit": Operation(
+        "Edit a message", res.AcceptedOut, body=req.EditBody, **_REPLACES
+    ),
+    "GET /api/sessions/{session_id}/branches": _page_of("List the branches of a session", res.BranchOut),
+    "POST /api/sessions/{session_id}/branches": _page_of(
+        "Select the active branch", res.BranchOut, None, body=req.BranchBody, errors=[409]
+    ),
     "POST /api/sessions/{session_id}/bind": Operation("Bind a session to an agent", res.SessionOut, body=req.BindBody),
     "GET /api/sessions/{session_id}/policy": Operation("Read the restrictions of a session", res.SessionPolicyOut),
     "PUT /api/sessions/{session_id}/policy": Operation(

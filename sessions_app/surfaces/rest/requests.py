@@ -78,6 +78,19 @@ class CancelBody(CamelCaseSerializer):
     run_id = UUIDField(default=None, allow_null=True)
 
 
+class RegenerateBody(CamelCaseSerializer):
+    run_id = UUIDField(default=None, allow_null=True, help_text="Null: the last run of the active branch.")
+
+
+class EditBody(CamelCaseSerializer):
+    run_id = UUIDField(help_text="The run that answered the message.")
+    text = CharField(allow_blank=True, trim_whitespace=False)
+
+
+class BranchBody(CamelCaseSerializer):
+    branch = IntegerField(min_value=0, max_value=2**31 - 1)
+
+
 class SessionPolicyBody(CamelCaseSerializer):
     """Restrictions of a session. A missing field removes its restriction."""
 
@@ -250,6 +263,9 @@ class HistoryQuery(PageQuery):
         min_value=1, max_value=1000, default=None, allow_null=True, help_text="Return the newest N on one page."
     )
     failed = BooleanField(default=False, help_text="Return the turns of failed runs that have no text, too.")
+    branch = IntegerField(
+        min_value=0, max_value=2**31 - 1, default=None, allow_null=True, help_text="By default the active one."
+    )
 
     @property
     def wanted(self) -> Page:

@@ -105,6 +105,17 @@ class TurnOut(ObjectSerializer):
         return super().of(subject, citations=citations_of(subject), **given)
 
 
+class BranchOut(ObjectSerializer):
+    branch = IntegerField(source="number", help_text="0 is the path with which the session began.")
+    parent_branch = IntegerField(source="parent", allow_null=True, help_text="The branch whose turns are before it.")
+    run_id = UUIDField(source="run", allow_null=True, help_text="The first run of the branch.")
+    replaces_run_id = UUIDField(
+        source="replaces_run", allow_null=True, help_text="The run of the parent in whose place it begins."
+    )
+    is_active = BooleanField(help_text="Later messages continue it.")
+    created_at = Timestamp()
+
+
 class QuestionOut(Serializer[Any]):
     text = CharField()
     options = ListField(child=CharField())

@@ -135,11 +135,13 @@ def path_name_of(session: Session) -> str:
 def _store(session: Session, fields: dict[str, Any]) -> Turn:
     """Insert a turn at the end of the session, in the caller's transaction."""
     now = timezone.now()
-    ordinal = lock(session.id).next_ordinal
+    locked = lock(session.id)
+    ordinal = locked.next_ordinal
     turn = Turn.objects.create(
         pk=fields["message_id"] or new_id(),
         session=session,
         ordinal=ordinal,
+        branch=locked.active_branch,
         part=0,
         role=fields["role"].lower(),
         content=fields["content"]["text"],

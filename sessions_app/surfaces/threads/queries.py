@@ -58,7 +58,7 @@ class MessageFilter:
 
 def list_messages(session: Session, page: MessageFilter) -> tuple[list[ThreadMessage], int]:
     """Return a page of the thread's messages, and the number of all of them."""
-    rows = Turn.objects.filter(_LISTED, session=session)
+    rows = Turn.objects.filter(_LISTED, session=session, is_off_path=False)
     if page.role:
         rows = rows.filter(role=page.role)
     if page.before:

@@ -19,7 +19,7 @@ from agents_app.types import Message
 from audit_app import liveness
 from audit_app.models import AuditEntry, Event, TimelineHead
 from sessions_app.integrity_checks import INVARIANTS, find_violations
-from sessions_app.models import ChannelAccount, Delivery, InboundMessage, Turn
+from sessions_app.models import Branch, ChannelAccount, Delivery, InboundMessage, Session, Turn
 from sessions_app.services import import_history, open_session
 from tests.chaos.crash_gateway import Gateway
 from tests.chaos.scenario_player import Play
@@ -91,6 +91,12 @@ def take_in_twice() -> None:
         take_in(turn=turn, run=turn.run, session=turn.session)
 
 
+def begin_nowhere() -> None:
+    Branch.objects.create(
+        session=Session.objects.first(), number=1, parent=0, replaces=0, ordinal=9, created_at=timezone.now()
+    )
+
+
 BREAKS: dict[str, Callable[[], Any]] = {
     "session {0} has {1} active runs": two_active,
     "run {0} ({1} {2}) is stuck: it has no owner, no due time and no open tool execution": lambda: open_again(
@@ -140,6 +146,10 @@ BREAKS: dict[str, Callable[[], Any]] = {
     "event {1} of session {0} is not later than the event before it": lambda: Event.objects.update(ts=1),
     "turn {0} of session {1} has no run of that session and ordinal": lambda: Turn.objects.update(run=None),
     "run {0} counts {1} user turns but has {2}": lambda: Run.objects.update(user_turn_count=3),
+    "turn {0} of session {1} contradicts the active branch of its session": lambda: Turn.objects.filter(part=0).update(
+        is_off_path=True
+    ),
+    "branch {1} of session {0} has no run at its beginning, or replaces a later one": begin_nowhere,
     "inbound message {0} has neither a run nor a reason": take_in,
     "inbound message {0} is not a user turn of its run {1}": lambda: take_in(run=Run.objects.first()),
     "turn {0} comes from {1} inbound messages": take_in_twice,

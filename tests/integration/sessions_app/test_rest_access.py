@@ -18,6 +18,9 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey"), pytest.m
 OWNED = {
     "session-detail": ("session", "sessions/{}", ["GET", "DELETE"]),
     "session-history": ("session", "sessions/{}/history", ["GET"]),
+    "session-regenerate": ("session", "sessions/{}/regenerate", ["POST"]),
+    "session-edit": ("session", "sessions/{}/edit", ["POST"]),
+    "session-branches": ("session", "sessions/{}/branches", ["GET", "POST"]),
     "session-bind": ("session", "sessions/{}/bind", ["POST"]),
     "session-artifacts": ("session", "sessions/{}/artifacts", ["GET", "POST"]),
     "artifact-detail": ("artifact", "artifacts/{}", ["GET", "DELETE"]),
@@ -48,6 +51,7 @@ OPEN = {
 BY_RIGHT = {
     ("session-detail", "GET"),
     ("session-history", "GET"),
+    ("session-branches", "GET"),
     ("session-bind", "POST"),
     ("session-policy", "GET"),
     ("session-policy", "PUT"),

@@ -65,6 +65,7 @@ SILENT = {
     "session.created",
     "session.bound",
     "session.renamed",
+    "branch.selected",
     "run.queued",
     "run.started",
     "signal.received",

@@ -1,4 +1,4 @@
-"""Sessions and their runs: list, read, history, bind, restrict, cancel, retry, delete.
+"""Sessions and their runs: list, read, history, branches, bind, restrict, cancel, retry, delete.
 
 A session of others, such as that of a channel, takes the right to see or to change it.
 """
@@ -11,10 +11,21 @@ from rest_framework.response import Response
 from agents_app import selectors as agents
 from sessions_app import selectors, services
 from sessions_app.access import access_agent, access_run, access_session
+from sessions_app.conversation import branches
+from sessions_app.identity import rate_limits
 from sessions_app.models import Session
 from sessions_app.rights import CHANGE_SESSIONS, VIEW_SESSIONS
 from sessions_app.surfaces.rest import responses
-from sessions_app.surfaces.rest.requests import BindBody, CancelBody, HistoryQuery, PageQuery, SessionPolicyBody
+from sessions_app.surfaces.rest.requests import (
+    BindBody,
+    BranchBody,
+    CancelBody,
+    EditBody,
+    HistoryQuery,
+    PageQuery,
+    RegenerateBody,
+    SessionPolicyBody,
+)
 from sessions_app.surfaces.rest.views.base import RestView, ok
 
 _STOPPED, _STOPPED_BY_OPERATOR = "Stopped by its user.", "Stopped by an operator."
@@ -45,10 +56,50 @@ class SessionHistory(RestView):
     def get(self, request: Request, session_id: str) -> Response:
         session = access_session(self.principal.user, session_id, needs=VIEW_SESSIONS)
         query = self.query(HistoryQuery)
-        page, failed = query.wanted, query.validated_data["failed"]
-        turns = selectors.list_turns(session, limit=page.size, offset=page.offset, failed=failed)
-        count = selectors.count_turns(session, failed=failed)
+        page, failed, branch = query.wanted, query.validated_data["failed"], query.validated_data["branch"]
+        among = selectors.ON_PATH if branch is None else branches.turns_of(session.id, branch)
+        turns = selectors.list_turns(session, limit=page.size, offset=page.offset, failed=failed, among=among)
+        count = selectors.count_turns(session, failed=failed, among=among)
         return ok([responses.TurnOut.of(turn) for turn in turns], page.meta(count))
+
+
+class SessionRegenerate(RestView):
+    """Answer the message of a run again, in a branch of its own: by default the last message."""
+
+    def post(self, request: Request, session_id: str) -> Response:
+        session, owner = access_session(self.principal.user, session_id), self.principal.user
+        rate_limits.take(rate_limits.chat_limit(), self.principal.actor)
+        run_id, key = self.body(RegenerateBody)["run_id"], request.headers.get("Idempotency-Key", "")
+        return _accepted(services.regenerate_answer(session, run_id, owner=owner, idempotency_key=key))
+
+
+class SessionEdit(RestView):
+    """Replace the message of a run, in a branch of its own. The turns from that message on stay in the one before."""
+
+    def post(self, request: Request, session_id: str) -> Response:
+        session, owner = access_session(self.principal.user, session_id), self.principal.user
+        rate_limits.take(rate_limits.chat_limit(), self.principal.actor)
+        fields, key = self.body(EditBody), request.headers.get("Idempotency-Key", "")
+        accepted = services.edit_message(session, fields["run_id"], fields["text"], owner=owner, idempotency_key=key)
+        return _accepted(accepted)
+
+
+class SessionBranches(RestView):
+    """The branches of the session; and the choice of the one that later messages continue."""
+
+    def get(self, request: Request, session_id: str) -> Response:
+        session = access_session(self.principal.user, session_id, needs=VIEW_SESSIONS)
+        return self.page_of(selectors.list_branches(session), responses.BranchOut.of)
+
+    def post(self, request: Request, session_id: str) -> Response:
+        session = access_session(self.principal.user, session_id)
+        services.select_branch(session, self.body(BranchBody)["branch"])
+        session.refresh_from_db(fields=["active_branch"])
+        return self.page_of(selectors.list_branches(session), responses.BranchOut.of)
+
+
+def _accepted(accepted: services.Accepted) -> Response:
+    return ok(responses.AcceptedOut.of(None, session_id=accepted.session_key, run_id=accepted.run_id), status=202)
 
 
 class SessionBind(RestView):
