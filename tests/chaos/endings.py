@@ -101,6 +101,8 @@ def _turn(turn: Turn, hidden: set[str]) -> Any:
     return (
         turn.ordinal,
         turn.part,
+        turn.branch,
+        turn.is_off_path,
         turn.role,
         "" if is_hidden else without_receipt(turn.content),
         turn.state,

@@ -37,6 +37,9 @@ class Play:
         """Play it to its end with these cuts. Return the session's id."""
         session_id = self.begin(*cuts)
         self.settle(session_id)
+        for act in self.scenario.afterwards:
+            act(self.gateway, session_id)
+            self.settle(session_id)
         return session_id
 
     def begin(self, *cuts: int) -> UUID:

@@ -13,9 +13,11 @@ from uuid import UUID
 from django.contrib.auth.models import User
 
 from agents_app import services as runs
+from agents_app.models import Run
 from agents_app.providers.kinds.scripted import Reply, Script
 from agents_app.types import ModelRequest, Usage
-from sessions_app.services import ReceiveOptions, receive
+from sessions_app.models import Session
+from sessions_app.services import ReceiveOptions, edit_message, receive, select_branch
 from tests.chaos.crash_gateway import Gateway
 from tools_app.executions.approvals import AlreadyDecided
 from tools_app.models import Approval, InputRequest, ToolExecution
@@ -32,6 +34,7 @@ class Scenario:
     replies: by the number of assistant messages in the request; the last one is repeated
     faults: replies that come instead at the first attempt
     ignored: event types whose number may differ, because a cut comes before or after them
+    afterwards: acts of a user, each once the session is idle
     """
 
     name: str
@@ -40,6 +43,7 @@ class Scenario:
     faults: dict[int, Reply] = field(default_factory=dict)
     person: Person = lambda gateway, session_id, task: None
     ignored: frozenset[str] = frozenset()
+    afterwards: tuple[Callable[[Gateway, UUID], None], ...] = ()
 
 
 class StatefulScript(Script):
@@ -151,6 +155,18 @@ def add_at_the_tools(busy: str) -> Person:
     return add
 
 
+def edit_the_first_message(gateway: Gateway, session_id: UUID) -> None:
+    session = Session.objects.select_related("agent").get(pk=session_id)
+    run_id = Run.objects.get(conversation_id=session_id, ordinal=0).id
+    given: dict[str, Any] = {"owner": person_of(), "idempotency_key": f"{session_id} edited"}
+    gateway.run_until_stored("web", lambda: edit_message(session, run_id, "changed", **given))
+
+
+def select_the_first_branch(gateway: Gateway, session_id: UUID) -> None:
+    session = Session.objects.get(pk=session_id)
+    gateway.run_until_stored("web", lambda: select_branch(session, 0))
+
+
 QUESTION = ToolCall("call_2", "ask_user", json.dumps({"question": "Which colour?"}))
 _TOOLS_AND_APPROVAL = (
     Reply(("Let me ", "look. "), tool_calls=(call("peek", 1), call("file", 2)), usage=Usage(10, 5)),
@@ -184,6 +200,12 @@ SCENARIOS = (
         "a person answers a question",
         (Reply(tool_calls=(call("peek", 1), QUESTION)), Reply(("Blue ", "it is."))),
         person=answer_the_question,
+    ),
+    Scenario(
+        "a person edits a message and selects the first branch",
+        (Reply(("An ", "answer.")),),
+        messages=("one", "two"),
+        afterwards=(edit_the_first_message, select_the_first_branch),
     ),
 )
 
