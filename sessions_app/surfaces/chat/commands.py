@@ -79,6 +79,41 @@ def retry_run(request: PageRequest, run_id: UUID) -> HttpResponse:
 
 @page
 @require_POST
+def regenerate(request: PageRequest, run_id: UUID) -> HttpResponse:
+    """Answer the message of a run again, in a branch of its own."""
+    session = access_session(request.user, access_run(request.user, run_id).conversation_id)
+    rate_limits.take(rate_limits.chat_limit(), f"user:{request.user.pk}")
+    key = _message_key(request)
+    services.regenerate_answer(session, run_id, owner=request.user, message_id=key, idempotency_key=key)
+    return _done(request, session)
+
+
+@page
+@require_POST
+def edit(request: PageRequest, run_id: UUID) -> HttpResponse:
+    """Replace the message of a run, in a branch of its own."""
+    session = access_session(request.user, access_run(request.user, run_id).conversation_id)
+    rate_limits.take(rate_limits.chat_limit(), f"user:{request.user.pk}")
+    key, text = _message_key(request), request.POST.get("text", "")
+    services.edit_message(session, run_id, text, owner=request.user, message_id=key, idempotency_key=key)
+    return _done(request, session)
+
+
+@page
+@require_POST
+def select_branch(request: PageRequest, run_id: UUID) -> HttpResponse:
+    """Show another version of the message of a run, and what follows it."""
+    session = access_session(request.user, access_run(request.user, run_id).conversation_id)
+    try:
+        number = int(request.POST["branch"])
+    except (KeyError, ValueError):
+        raise InvalidInput("`branch` must be the number of a branch. Reload the page.") from None
+    services.select_branch(session, number)
+    return _done(request, session)
+
+
+@page
+@require_POST
 def decide(request: PageRequest, approval_id: UUID) -> HttpResponse:
     """Decide a request for approval, and return its card."""
     given = {name: request.POST.get(name, "") for name in ("decision", "note")}

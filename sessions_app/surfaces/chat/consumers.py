@@ -27,7 +27,15 @@ from sessions_app.identity.authentication import authenticate
 from sessions_app.live_view.viewer import Viewer
 from sessions_app.models import Session
 from sessions_app.surfaces.chat import projection, queries
-from sessions_app.surfaces.chat.fragments import Frame, answer_frame, approval_frame, files_frame, frame_of, turn_frame
+from sessions_app.surfaces.chat.fragments import (
+    Frame,
+    answer_frame,
+    approval_frame,
+    branch_frame,
+    files_frame,
+    frame_of,
+    turn_frame,
+)
 from sessions_app.surfaces.chat.live_text import LiveTexts
 from sessions_app.surfaces.chat.projection import ShowStatus, ShowTurn
 from sessions_app.surfaces.chat.session_files import read_files
@@ -137,6 +145,9 @@ class ChatSocket(AsyncWebsocketConsumer):
         if isinstance(update, projection.ShowApproval):
             card = await in_db(queries.read_approval, update.approval_id, allowed_decisions=self.allowed_decisions)
             return [approval_frame(update.run_id, card)]
+        if isinstance(update, projection.ShowBranch):
+            page = await in_db(queries.read_newest, self.session, allowed_decisions=self.allowed_decisions)
+            return [branch_frame(self.session, page, update.place)]
         if isinstance(update, projection.ShowAnswer):
             return await _answers.get(update.run_id, partial(self._answer, update.run_id))
         if isinstance(update, projection.ShowQueue):

@@ -6,8 +6,10 @@ from uuid import UUID
 
 from django.template.loader import render_to_string
 
+from sessions_app.models import Session
 from sessions_app.surfaces.chat.approval_cards import ApprovalCard
 from sessions_app.surfaces.chat.projection import ChangeCall, DiscardText, ShowAgent, ShowCall, ShowStatus, ShowText
+from sessions_app.surfaces.chat.queries import TurnPage
 from sessions_app.surfaces.chat.session_files import FileEntry
 from sessions_app.surfaces.chat.tool_cards import waiting_state
 from sessions_app.surfaces.chat.turn_views import TurnView
@@ -66,6 +68,14 @@ def answer_frame(turn_view: TurnView) -> Frame:
     """Return the frame that replaces the streamed text with the answer of an ended run."""
     html = render_to_string("chat/_answer.html", {"turn": turn_view})
     return {"do": "answer", "run": turn_view.key, "html": html, "say": _announcement(turn_view)}
+
+
+def branch_frame(session: Session, page: TurnPage, place: int) -> Frame:
+    """Return the frame that shows the newest turns of the active branch. place: the lowest ordinal that differs."""
+    html = render_to_string("chat/_turns.html", {"session": session, "page": page})
+    shown = next((view.versions for view in page.turn_views if view.versions and view.versions.place == place), None)
+    announcement = f"Version {shown.number} of {shown.count}" if shown else ""
+    return {"do": "branch", "place": place, "html": html, "say": announcement}
 
 
 def files_frame(files: Sequence[FileEntry]) -> Frame:

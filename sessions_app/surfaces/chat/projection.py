@@ -104,6 +104,13 @@ class ShowFiles:
 
 
 @dataclass(frozen=True)
+class ShowBranch:
+    """Show the turns of the active branch in place of those shown. place: the lowest ordinal that differs."""
+
+    place: int
+
+
+@dataclass(frozen=True)
 class ShowAgent:
     """Show the agent that answers from now on."""
 
@@ -114,7 +121,7 @@ class ShowAgent:
 _TEXT_ENDS = (tools.TOOL_REQUESTED.name, runs.STEP_COMPLETED.name)
 
 _TextUpdate = ShowText | DiscardText | ShowCall | ChangeCall | ShowApproval
-PageUpdate = ShowTurn | _TextUpdate | ShowStatus | ShowAnswer | ShowQueue | ShowAgent | ShowFiles
+PageUpdate = ShowTurn | _TextUpdate | ShowStatus | ShowAnswer | ShowQueue | ShowAgent | ShowFiles | ShowBranch
 
 
 class Projection:
@@ -155,16 +162,16 @@ class Projection:
             updates += self._updates_of(seen)
         if growing is not None:
             updates += growing.take_new()
-        # Updates of the queue and the files show the current state: they come last, once each.
-        others: list[PageUpdate] = [update for update in updates if not isinstance(update, ShowQueue | ShowFiles)]
-        return [*others, *(update for update in (ShowQueue(), ShowFiles()) if update in updates)]
+        # Updates of the branch, the queue and the files show the current state: once each. That of the branch comes
+        # first: it shows the turns that the others change.
+        selected: list[PageUpdate] = [update for update in updates if isinstance(update, ShowBranch)]
+        others = [update for update in updates if not isinstance(update, ShowBranch | ShowQueue | ShowFiles)]
+        return [*selected[-1:], *others, *(update for update in (ShowQueue(), ShowFiles()) if update in updates)]
 
     def _updates_of(self, seen: SessionEvent) -> list[PageUpdate]:
         run_id = seen.run_id
-        if seen.type == sessions.SESSION_BOUND.name:
-            return [ShowAgent(sessions.SESSION_BOUND.payload(seen)["agent_id"])]
         if run_id is None:
-            return []
+            return _updates_of_session(seen)
         if seen.step is not None and seen.type in (runs.MESSAGE_RESET.name, runs.SNAPSHOT.name):
             live = self._texts.open(run_id, f"{seen.type} {_live_part(seen.cursor)}", seen.step)
             return self._replace(run_id, seen.step, live, seen.payload.get("text", ""))
@@ -306,6 +313,15 @@ class _StepShown:
             return None
         self._draft_sent = draft
         return draft
+
+
+def _updates_of_session(seen: SessionEvent) -> list[PageUpdate]:
+    """Return the updates for an event of no run."""
+    if seen.type == sessions.SESSION_BOUND.name:
+        return [ShowAgent(sessions.SESSION_BOUND.payload(seen)["agent_id"])]
+    if seen.type == sessions.BRANCH_SELECTED.name:
+        return [ShowBranch(sessions.BRANCH_SELECTED.payload(seen)["place"])]
+    return []
 
 
 def _waiting(payload: runs.RunWaiting) -> Status:

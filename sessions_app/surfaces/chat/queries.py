@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from uuid import UUID
 
@@ -12,6 +12,8 @@ from django.utils.safestring import SafeString, mark_safe
 from agents_app import selectors as agents
 from agents_app.types import RunStatus, RunView
 from sessions_app import hot_queries, selectors
+from sessions_app.conversation.branch_paths import versions_of
+from sessions_app.conversation.branches import load
 from sessions_app.identity.actor_names import deciders, name_of_deciders, names_of
 from sessions_app.models import Session, Turn
 from sessions_app.surfaces.chat import markdown
@@ -42,13 +44,14 @@ def read_newest(session: Session, *, allowed_decisions: Collection[Decision] = (
     """
     runs = agents.list_open_runs(session.id)
     turns, older_than = _whole_runs(session, None)
-    return TurnPage(_turn_views(turns, runs, _stored_html(turns), allowed_decisions), older_than)
+    found = _turn_views(turns, runs, _stored_html(turns), allowed_decisions)
+    return TurnPage(_with_versions(session, turns, found), older_than)
 
 
 def read_older(session: Session, before: int) -> TurnPage:
     """Return the turns before that ordinal."""
     turns, older_than = _whole_runs(session, before)
-    return TurnPage(_turn_views(turns, (), _stored_html(turns)), older_than)
+    return TurnPage(_with_versions(session, turns, _turn_views(turns, (), _stored_html(turns))), older_than)
 
 
 def read_approval(approval_id: UUID, *, allowed_decisions: Collection[Decision]) -> ApprovalCard:
@@ -58,8 +61,10 @@ def read_approval(approval_id: UUID, *, allowed_decisions: Collection[Decision])
 
 
 def find_turn_view(session: Session, run_id: UUID) -> TurnView | None:
-    """Return the turn of one run of the session as it is now, None if there is no such run."""
+    """Return the turn of one run of the session as it is now, None if the active branch has no such run."""
     turns = hot_queries.LIST_TURNS_OF_RUN.fetch(session_id=session.id, run_id=run_id)
+    if any(turn.is_off_path for turn in turns):
+        return None
     runs: tuple[RunView, ...] = ()
     if not any(turn.is_answer for turn in turns):
         runs = agents.list_open_runs(session.id)
@@ -82,6 +87,16 @@ def find_new_turn_view(session: Session, run_id: UUID) -> TurnView | None:
         return find_turn_view(session, run_id)
     turns = hot_queries.LIST_USER_TURNS.fetch(session_id=session.id, run_id=run_id)
     return open_turn_view(run, turns, None, markdown.render, place=_place_of(run, runs))
+
+
+def _with_versions(session: Session, turns: Sequence[Turn], found: tuple[TurnView, ...]) -> tuple[TurnView, ...]:
+    branches = load(session.id)
+    if not branches:
+        return found
+    branch_of = {turn.ordinal: turn.branch for turn in turns}
+    return tuple(
+        replace(view, versions=versions_of(branches, branch_of.get(view.ordinal, 0), view.ordinal)) for view in found
+    )
 
 
 def _whole_runs(session: Session, before: int | None) -> tuple[list[Turn], int | None]:

@@ -12,6 +12,7 @@ from uuid import UUID
 from django.utils.safestring import SafeString
 
 from agents_app.types import RunStatus, RunTranscript, RunView, WaitingOn
+from sessions_app.conversation.branch_paths import Versions
 from sessions_app.conversation.citations import Citation, as_lines, numbered
 from sessions_app.models import Turn
 from sessions_app.selectors import citations_of
@@ -53,7 +54,10 @@ class Status:
 
 @dataclass(frozen=True)
 class TurnView:
-    """One run on the page. status: None once the run has ended; problem: why the answer is incomplete."""
+    """One run on the page. status: None once the run has ended; problem: why the answer is incomplete.
+
+    versions: the alternatives to its message, where others exist. Live updates of a turn that is shown leave them out.
+    """
 
     run_id: UUID | None
     ordinal: int
@@ -65,6 +69,7 @@ class TurnView:
     is_stopped: bool = False
     can_retry: bool = False
     citations: tuple[Citation, ...] = ()
+    versions: Versions | None = None
 
     @property
     def key(self) -> str:

@@ -13,6 +13,7 @@ from audit_app.kernel.ids import new_id
 from sessions_app import selectors
 from sessions_app.access import access_session, list_agents
 from sessions_app.approvals import permissions
+from sessions_app.channels.outbound.outbox import STORED_CHANNELS
 from sessions_app.identity.actor_names import display_name
 from sessions_app.live_view.viewer import cursor_now
 from sessions_app.models import Session
@@ -62,6 +63,7 @@ def session(request: PageRequest, session_id: UUID) -> HttpResponse:
         "title": title_of(found),
         "agent_id": found.agent.agent_id,
         "cursor": cursor,
+        "may_branch": found.channel in STORED_CHANNELS,
         "page": newest,
         "starters": () if newest.turn_views else STARTERS,
         "files_count": artifacts.count_artifacts(found.id),

@@ -120,6 +120,9 @@ def test_chats_of_other_users_are_not_found(browser: Client) -> None:
         *(f"/chat/{session.id}{tail}" for tail in CHANGED),
         f"/chat/runs/{run.pk}/stop",
         f"/chat/runs/{run.pk}/retry",
+        f"/chat/runs/{run.pk}/regenerate",
+        f"/chat/runs/{run.pk}/edit",
+        f"/chat/runs/{run.pk}/branch",
     ]:
         assert browser.post(path, {"text": "x", "title": "x", "agent": "default"}).status_code == 404
     assert browser.get(f"/chat/{uuid4()}").status_code == 404

@@ -15,6 +15,7 @@ from sessions_app.surfaces.chat.projection import (
     ShowAgent,
     ShowAnswer,
     ShowApproval,
+    ShowBranch,
     ShowCall,
     ShowFiles,
     ShowQueue,
@@ -195,6 +196,15 @@ def test_the_queue_is_updated_once_a_batch_if_any_run_is_queued() -> None:
     assert Projection(LiveTexts(), [CALL]).updates(batch[:1]) == [ShowAnswer(RUN), ShowQueue()]
     assert Projection(LiveTexts(), [CALL]).updates(batch) == [*shown, ShowQueue()]
     assert Projection(LiveTexts()).updates(batch) == shown
+
+
+def test_a_selected_branch_is_shown_once_and_before_what_changes_its_turns(projection: Projection) -> None:
+    batch = [
+        _seen("branch.selected", run=None, branch=1, place=4, reason="edited"),
+        _seen("run.queued", ordinal=5),
+        _seen("branch.selected", run=None, branch=0, place=3, reason="selected"),
+    ]
+    assert projection.updates(batch) == [ShowBranch(3), ShowTurn(RUN)]
 
 
 def test_another_agent_is_shown(projection: Projection) -> None:

@@ -1,5 +1,6 @@
 // Applies the server's frames (acts) to the page. They are idempotent, and ignored for turns that have ended.
 import { showFiles } from "./files.js";
+import { focusedVersions, focusVersions, versionsAt } from "./versions.js";
 import { GAP, StepText } from "./step-text.js";
 import { StepView } from "./step-view.js";
 
@@ -90,6 +91,9 @@ export class Log {
       case "files":
         showFiles(act);
         break;
+      case "branch":
+        this.#showBranch(act);
+        break;
       case "agent":
         byId("agent").value = act.agent;
     }
@@ -107,6 +111,18 @@ export class Log {
     const next = [...this.#root.querySelectorAll(".turn")].find((other) => Number(other.dataset.place) > Number(place));
     if (next) swap(next, html, "beforebegin");
     else swap(this.#root, html, "beforeend");
+    this.#onChange();
+  }
+
+  // Another branch was selected: its turns replace those shown, and the place of the change stays where it was.
+  #showBranch({ place, html, say }) {
+    const top = () => versionsAt(place)?.getBoundingClientRect().top;
+    const [before, focus] = [top(), focusedVersions()];
+    swap(this.#root, html, "innerHTML");
+    const after = top();
+    if (before !== undefined && after !== undefined) this.#scroll.shift(after - before);
+    if (focus) focusVersions(focus);
+    if (say) announce(say);
     this.#onChange();
   }
 

@@ -9,6 +9,7 @@ import { setUpRequests } from "./requests.js";
 import { Scroll } from "./scroll.js";
 import { setUpSidebar } from "./sidebar.js";
 import { follow } from "./socket.js";
+import { setUpVersions } from "./versions.js";
 
 const session = document.body.dataset.session;
 const sidebar = setUpSidebar();
@@ -21,5 +22,6 @@ setUpFiles(announce);
 setUpPreferences();
 const composer = setUpComposer(session, log, scroll);
 setUpKeys(composer, sidebar);
+setUpVersions(composer);
 log.refresh();
 if (session) follow(session, document.body.dataset.cursor, log);

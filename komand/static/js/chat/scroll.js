@@ -29,6 +29,14 @@ export class Scroll {
     return result;
   }
 
+  // Scroll by some pixels, away from the end.
+  shift(pixels) {
+    if (!pixels) return;
+    this.#view.scrollTop += pixels;
+    this.#top = this.#view.scrollTop;
+    this.#sticks = false;
+  }
+
   toEnd() {
     this.#view.scrollTop = this.#view.scrollHeight;
     this.#top = this.#view.scrollTop;
