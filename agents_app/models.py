@@ -6,7 +6,7 @@ from django.core.validators import MinValueValidator
 from django.db import models
 from django.db.models import Q
 
-from agents_app.types import RunStatus, WaitingOn
+from agents_app.types import RunStatus, Usage, WaitingOn
 from audit_app.kernel.ids import new_id
 
 ACTIVE = [RunStatus.RUNNING.value, RunStatus.WAITING.value]
@@ -45,6 +45,15 @@ class ModelProvider(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def has_prices(self) -> bool:
+        """Return whether an operator has set prices: by default the cost is a count of thousands of tokens."""
+        return (self.input_price, self.output_price) != (1.0, 1.0)
+
+    def cost_of(self, usage: Usage) -> float:
+        """Return the cost in the unit of the prices, which are per 1,000 tokens."""
+        return (usage.input_tokens * self.input_price + usage.output_tokens * self.output_price) / 1000
 
 
 class Agent(models.Model):

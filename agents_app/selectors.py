@@ -5,7 +5,17 @@ from uuid import UUID
 
 from agents_app import hot_queries
 from agents_app.models import IS_OPEN, Agent, Run, Step
-from agents_app.types import RunOptions, RunStatus, RunTranscript, RunView, Snapshot, StepView, Usage, WaitingOn
+from agents_app.types import (
+    RunCost,
+    RunOptions,
+    RunStatus,
+    RunTranscript,
+    RunView,
+    Snapshot,
+    StepView,
+    Usage,
+    WaitingOn,
+)
 from audit_app.kernel.errors import found
 from tools_app import selectors as tools
 from tools_app.types import ToolCall
@@ -25,6 +35,19 @@ def no_agent(agent_id: str) -> str:
 def get_run(run_id: UUID) -> RunView:
     """Return a run. Raises NotFound."""
     return run_view(_run(run_id))
+
+
+def get_cost(run_id: UUID) -> RunCost:
+    """Return what a run has used so far, at the present prices of its agent's provider. Raises NotFound."""
+    run = found(Run.objects.select_related("agent__provider").filter(pk=run_id).first(), "There is no such run.")
+    models = Step.objects.filter(run_id=run_id).exclude(model="").order_by("index").values_list("model", flat=True)
+    provider, usage = run.agent.provider, Usage(run.input_tokens, run.output_tokens)
+    return RunCost(
+        models=tuple(dict.fromkeys(models)),
+        usage=usage,
+        cost=provider.cost_of(usage) if provider is not None and provider.has_prices else None,
+        seconds=(run.ended_at - run.started_at).total_seconds() if run.started_at and run.ended_at else None,
+    )
 
 
 def _run(run_id: UUID) -> Run:

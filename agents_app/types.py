@@ -52,6 +52,20 @@ class Usage:
 
 
 @dataclass(frozen=True)
+class RunCost:
+    """The resources that a run has used.
+
+    models: names of the models that it called. cost: in the unit of the provider's prices; None if it has none.
+    seconds: from its start to its end; None before the end.
+    """
+
+    models: tuple[str, ...]
+    usage: Usage
+    cost: float | None
+    seconds: float | None
+
+
+@dataclass(frozen=True)
 class RunOptions:
     """Options of one message for its run, in addition to the agent's settings.
 

@@ -20,15 +20,10 @@ def charge(agent: Agent, provider: ModelProvider, response: ModelResponse) -> No
     usage = response.usage
     if not (usage.input_tokens or usage.output_tokens):
         usage = Usage(output_tokens=len(response.text) // 4)
-    cost = cost_of(provider, usage)
+    cost = provider.cost_of(usage)
     minute = datetime.now(UTC).replace(second=0, microsecond=0)
     Spending.objects.bulk_create([Spending(agent=agent, minute=minute, cost=0.0)], ignore_conflicts=True)
     Spending.objects.filter(agent=agent, minute=minute).update(cost=F("cost") + cost)
-
-
-def cost_of(provider: ModelProvider, usage: Usage) -> float:
-    """Return the cost in the unit of the provider's prices, which are per 1,000 tokens."""
-    return (usage.input_tokens * provider.input_price + usage.output_tokens * provider.output_price) / 1000
 
 
 def budget_refusal(agent: Agent) -> str:

@@ -123,7 +123,7 @@ def test_a_run_ends_when_the_cost_of_its_hour_is_spent(rig: EngineRig) -> None:
 
 def test_prices_turn_tokens_into_cost() -> None:
     provider = ModelProvider.objects.create(name="p", kind="demo", input_price=0.5, output_price=2)
-    assert cost_budget.cost_of(provider, Usage(2000, 1000)) == 3.0
+    assert provider.cost_of(Usage(2000, 1000)) == 3.0
     agent = Agent.objects.create(agent_id="a", name="A", provider=provider, budgets={"costPerHour": 10})
     for _ in range(3):
         cost_budget.charge(agent, provider, ModelResponse(usage=Usage(2000, 1000)))

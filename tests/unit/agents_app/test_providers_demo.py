@@ -225,3 +225,9 @@ def test_its_sums_are_sums_for_the_calculator(text: str) -> None:
 
 def test_every_city_has_a_real_time_zone() -> None:
     assert len(ZONE_OF_CITY) >= 60 and set(ZONE_OF_CITY.values()) <= available_timezones()
+
+
+def test_the_content_of_attached_files_asks_for_nothing() -> None:
+    attached = "[Attached file a.txt (text/plain); to be cited as [01a20527-3171-7747-873a-1]]\n<<<\n6 * 7\n>>>"
+    decision = decide([Message("user", f"What is 2 + 3?\n\n{attached}")], TOOLS)
+    assert [intent.arguments for intent in decision.intents] == [{"expression": "2 + 3"}]

@@ -9,6 +9,7 @@ from agents_app.providers.kinds.demo.intents import Intent, find_intents, suppor
 from agents_app.types import Message
 from tools_app.types import ToolSpec
 
+_FILES = "\n\n[Attached "  # begins the description of the files of a message
 _COMMAND = re.compile(r"\s*/demo\b\s*(\w*)\s*", re.IGNORECASE)
 _GREETING = re.compile(
     r"\s*(?:hi|hello|hey|help|start|good\s+(?:morning|day|evening)|what\s+can\s+you\s+do|who\s+are\s+you)\b[\s\w]{0,20}[.!?]*\s*",
@@ -33,7 +34,8 @@ def decide(messages: Sequence[Message], tools: Sequence[ToolSpec]) -> Decision:
     results = _results(messages[last_user + 1 :])
     if results:
         return Decision("\n".join([texts.FOUND, "", *results]) + texts.FOOTER)
-    return _first_decision(messages[last_user].content, tools)
+    written, _, _ = messages[last_user].content.partition(_FILES)  # what the files contain asks for nothing
+    return _first_decision(written, tools)
 
 
 def _first_decision(text: str, tools: Sequence[ToolSpec]) -> Decision:
