@@ -19,9 +19,10 @@ from audit_app.kernel.errors import NotFound
 from audit_app.rights import Right, holds, require
 from sessions_app import hot_queries, selectors
 from sessions_app.approvals import permissions
+from sessions_app.attachments import uploads
 from sessions_app.conversation.session_key import parse_key
 from sessions_app.identity import scopes
-from sessions_app.models import Session
+from sessions_app.models import Attachment, Session
 from sessions_app.rights import VIEW_SESSIONS
 from tools_app import selectors as tools
 from tools_app.storage import artifacts
@@ -84,6 +85,11 @@ def access_artifact(user: User | AnonymousUser, artifact_id: str | UUID) -> Arti
     artifact = artifacts.get_artifact(_uuid_or_404(artifact_id, "file"))
     _check_session(user, artifact.session_id, "file")
     return artifact
+
+
+def access_unsent_file(user: User | AnonymousUser, attachment_id: str | UUID) -> Attachment:
+    """Return a file that the user has uploaded for a message and not sent. Raises NotFound."""
+    return uploads.find_unsent(user, _uuid_or_404(attachment_id, "file"))
 
 
 def access_approval(user: User | AnonymousUser, approval_id: str | UUID, *, decision: str = "") -> ApprovalView:

@@ -1,6 +1,7 @@
 """Queries of sessions and turns, without access checks: `sessions_app.access` checks what a request names."""
 
-from collections.abc import Collection
+from collections import defaultdict
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -10,21 +11,19 @@ from django.db.models import Q, QuerySet
 
 from sessions_app.conversation.citations import Citation
 from sessions_app.identity import scopes
-from sessions_app.models import Branch, Session, Turn
+from sessions_app.models import Attachment, Branch, Session, Turn
 
 
 def list_sessions(
-    owner: User, *, limit: int = 50, offset: int = 0, before: datetime | None = None, query: str = ""
+    owner: User, *, limit: int = 50, offset: int = 0, before: datetime | None = None
 ) -> tuple[Session, ...]:
     """Return the user's sessions with their agents, the last active first.
 
-    before: only sessions last active before this time. query: only sessions whose title contains this text.
+    before: only sessions last active before this time.
     """
     rows = sessions_of(owner).select_related("agent")
     if before is not None:
         rows = rows.filter(last_active_at__lt=before)
-    if query:
-        rows = rows.filter(title__icontains=query)
     return tuple(rows.order_by("-last_active_at")[offset : offset + limit])
 
 
@@ -124,6 +123,16 @@ def list_branches(session: Session) -> list[ListedBranch]:
             for row in rows
         ),
     ]
+
+
+def attachments_of(turns: Iterable[Turn]) -> dict[UUID, tuple[Attachment, ...]]:
+    """Return the files of the turns, by turn. Turns without files are left out, and cost no query."""
+    with_files = [turn.pk for turn in turns if turn.attached]
+    found: dict[UUID, tuple[Attachment, ...]] = defaultdict(tuple)
+    for row in Attachment.objects.filter(turn__in=with_files).order_by("position", "id") if with_files else ():
+        if row.turn_id:
+            found[row.turn_id] += (row,)
+    return dict(found)
 
 
 def citations_of(turn: Turn) -> tuple[Citation, ...]:

@@ -118,6 +118,12 @@ KOMAND_FETCH_ALLOW_PRIVATE = env.listing("KOMAND_FETCH_ALLOW_PRIVATE")
 KOMAND_SKILL_ALLOW_PRIVATE = env.listing("KOMAND_SKILL_ALLOW_PRIVATE")
 KOMAND_TRUSTED_PUBLISHERS = env.listing("KOMAND_TRUSTED_PUBLISHERS")
 KOMAND_CALLBACK_ALLOW_PRIVATE = env.listing("KOMAND_CALLBACK_ALLOW_PRIVATE")
+# Files that a user may attach to one message, and their types, as `type/subtype` or `type/*`.
+KOMAND_MESSAGE_FILES = env.integer("KOMAND_MESSAGE_FILES", 5, least=0)
+KOMAND_ATTACHMENT_TYPES = env.listing(
+    "KOMAND_ATTACHMENT_TYPES",
+    "image/*,audio/*,video/*,text/*,application/pdf,application/json,application/xml,application/zip",
+)
 KOMAND_ATTACHMENT_DAYS = env.integer("KOMAND_ATTACHMENT_DAYS", 30, least=1)
 # Retention in days; 0: for ever. Timelines younger than 90 days, and the newest 1,000 messages of a session, are
 # always kept.

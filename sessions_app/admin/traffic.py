@@ -67,10 +67,11 @@ class AttachmentAdmin(ReadOnlyAdmin):
     search_ids = ("turn",)
     list_display = ("line", "kind", "account", "state", "size_bytes", "created_at")
     list_filter = (("status", ChoicesDropdownFilter), ("account", RelatedDropdownFilter))
-    prefetched = ("account",)
+    prefetched = ("account", "uploader")
     search_help_text = "An id, or that of a turn"
     fields = (
         "account",
+        "person",
         "line",
         "kind",
         "mime_type",
@@ -78,12 +79,14 @@ class AttachmentAdmin(ReadOnlyAdmin):
         "state",
         "problem",
         "path",
+        "artifact_id",
         "text_shown",
         "created_at",
     )
     readonly_fields = fields
 
     line = columns.text("File", "filename", empty="–")
+    person = columns.column("Uploaded by", lambda row: visible(row.uploader.get_username()) if row.uploader else "–")
     state = columns.column(
         "Status", lambda row: row.status, label={"stored": "success", "failed": "danger", "waiting": "info"}
     )

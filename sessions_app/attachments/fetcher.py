@@ -72,7 +72,7 @@ class Fetcher:
 
     def _end_album(self, row: Attachment) -> None:
         """Let the run start when no further part of the album can follow, without waiting for the sweeper."""
-        task = asyncio.create_task(in_db(records.settle, row.turn))
+        task = asyncio.create_task(in_db(records.settle, records.turn_of(row)))
         self._ends.add(task)
         task.add_done_callback(self._ends.discard)
 
@@ -92,6 +92,7 @@ class Fetcher:
             await retry_until_stored(records.mark_stored, row, self._owner, storage.path_of(row.id), size, content)
 
     async def _try(self, row: Attachment) -> tuple[int, Content]:
+        assert row.account is not None  # noqa: S101 - an uploaded file is never fetched
         for pause in (*_PAUSES, None):
             try:
                 adapter = self._adapters.get(row.account)

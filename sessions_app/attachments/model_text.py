@@ -39,7 +39,11 @@ class Content:
 
 @dataclass(frozen=True)
 class Described:
-    """A file to describe. status: as stored. error: why it was not fetched. id: the model cites the file by it."""
+    """A file to describe.
+
+    status: as stored. error: why it was not fetched. id: the model cites the file by it. artifact_path: by which the
+    tool `read_artifact` reads it; empty if it is no artifact.
+    """
 
     kind: str
     filename: str
@@ -50,6 +54,7 @@ class Described:
     characters: int | None = None
     error: str = ""
     id: str = ""
+    artifact_path: str = ""
 
 
 def read(data: bytes) -> Content:
@@ -96,12 +101,13 @@ def _describe_one(file: Described, room: int) -> str:
         return f"[Attached {what}: it could not be fetched in time]"
     if file.status == "failed":
         return f"[Attached {what}: it could not be fetched, {file.error}]"
+    kept = f"; stored as {file.artifact_path}" if file.artifact_path else ""
     if file.characters is None or not file.text:
-        return f"[Attached {what}{f' ({about})' if about else ''}: its content cannot be shown here]"
+        return f"[Attached {what}{f' ({about})' if about else ''}{kept}: its content cannot be shown here]"
     shown = file.text[:room]
     cut = "" if len(shown) == file.characters else f"; the first {len(shown):,} of {file.characters:,} characters"
     cited = f"; to be cited as [{file.id}]" if file.id else ""
-    return f"[Attached {what} ({about}){cut}{cited}]\n<<<\n{shown}\n>>>"
+    return f"[Attached {what} ({about}){cut}{kept}{cited}]\n<<<\n{shown}\n>>>"
 
 
 def _size(size_bytes: int | None) -> str:

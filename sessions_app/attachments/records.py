@@ -86,6 +86,13 @@ def as_message_part(row: Attachment) -> messages.Attachment:
     return messages.Attachment(row.source, row.kind, row.filename, row.mime_type, row.size_bytes, row.source)
 
 
+def turn_of(row: Attachment) -> Turn:
+    """Return the turn of a channel's file, which has one from the start."""
+    if row.turn is None:
+        raise ValueError(f"attachment {row.pk} has no message yet")
+    return row.turn
+
+
 def settle(turn: Turn) -> bool:
     """Describe the files in the turn, and start its run if it waits for none. Returns whether the run was waiting.
 
@@ -95,7 +102,7 @@ def settle(turn: Turn) -> bool:
     with transaction.atomic():
         is_waiting = runs.delay_run(turn.run_id, FETCH_SECONDS)
         files = list(Attachment.objects.filter(turn=turn).order_by("id"))
-        Turn.objects.filter(pk=turn.pk).update(attached=model_text.describe(_described(file) for file in files))
+        Turn.objects.filter(pk=turn.pk).update(attached=model_text.describe(described(file) for file in files))
         if is_waiting:
             ends = [file.until for file in files if file.status == "waiting"] + [file.album_until for file in files]
             now = timezone.now()
@@ -108,7 +115,7 @@ def _end(row: Attachment, owner: UUID | None, **fields: object) -> bool:
         rows = Attachment.objects.filter(pk=row.pk, status="waiting", owner=owner)
         if not rows.update(owner=None, **fields):
             return False
-        settle(row.turn)
+        settle(turn_of(row))
         return True
 
 
@@ -147,6 +154,8 @@ def _number_names(turn: Turn, rows: Sequence[Attachment]) -> None:
         taken.add(row.filename)
 
 
-def _described(row: Attachment) -> Described:
-    shown = (row.text, row.characters, row.error, str(row.pk))
+def described(row: Attachment) -> Described:
+    """Return the file as `model_text.describe` takes it."""
+    artifact_path = f"files/{row.filename}" if row.artifact_id else ""
+    shown = (row.text, row.characters, row.error, str(row.pk), artifact_path)
     return Described(row.kind, row.filename, row.mime_type, row.size_bytes, row.status, *shown)

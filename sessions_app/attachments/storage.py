@@ -13,6 +13,7 @@ from audit_app.kernel.ids import new_id
 from sessions_app.attachments import model_text
 from sessions_app.attachments.model_text import Content
 from sessions_app.channels.base import MIB, FetchError
+from sessions_app.models import Attachment
 
 # The database is usually on the same disk: files of strangers must not fill it.
 _LEAST_FREE_BYTES = 500 * MIB
@@ -43,6 +44,18 @@ async def store(attachment_id: UUID, pieces: AsyncGenerator[bytes, None]) -> tup
         return size, content
     finally:
         partial.unlink(missing_ok=True)
+
+
+def store_whole(attachment_id: UUID, data: bytes) -> None:
+    """Write a file at once. Raises FetchError."""
+    target = folder() / path_of(attachment_id)
+    _prepare(target)
+    target.write_bytes(data)
+
+
+def place_of(row: Attachment) -> Path:
+    """Return the place of the row's file on disk."""
+    return folder() / row.path
 
 
 def drop(path: str) -> None:

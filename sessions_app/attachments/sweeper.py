@@ -1,4 +1,4 @@
-"""The attachments' part of the reaper: orphaned claims, files that were not fetched in time, and old files."""
+"""The attachments' part of the reaper: orphaned claims, files that were not fetched in time, old and unsent files."""
 
 from datetime import timedelta
 
@@ -15,6 +15,7 @@ from sessions_app.attachments import records, storage
 from sessions_app.channels.nudges import files as file_nudge
 from sessions_app.models import Attachment
 
+UNSENT_DAYS = 1
 # The fetcher itself ends a file whose time is over, unless the database is unavailable at that moment.
 _GRACE = timedelta(seconds=5)
 
@@ -55,4 +56,29 @@ class OldFiles(retention.Rule):
         return Attachment.objects.filter(status="stored", created_at__lt=edge).exclude(path="")
 
 
+class UnsentFiles(retention.Rule):
+    """Deletes uploaded files whose message was never sent."""
+
+    name = "uploaded files without a message"
+    kept_for = f"{UNSENT_DAYS} day"
+
+    def prune(self, limit: int) -> int:
+        old = list(self._old().order_by("created_at")[:limit])
+        with transaction.atomic():
+            Attachment.objects.filter(pk__in=[row.pk for row in old], turn=None).delete()
+        sent = set(Attachment.objects.filter(pk__in=[row.pk for row in old]).values_list("pk", flat=True))
+        for row in old:
+            if row.pk not in sent:
+                storage.drop(row.path)
+        return len(old)
+
+    def count(self) -> int:
+        return self._old().count()
+
+    @staticmethod
+    def _old() -> QuerySet[Attachment]:
+        return Attachment.objects.filter(turn=None, created_at__lt=days_ago(UNSENT_DAYS))
+
+
 retention.register(OldFiles())
+retention.register(UnsentFiles())

@@ -16,7 +16,7 @@ from audit_app.kernel.errors import InvalidInput
 from sessions_app.conversation.branches import Replacement
 from sessions_app.conversation.inbound_record import InboundRecord
 from sessions_app.conversation.session_key import SessionKey
-from sessions_app.models import Session
+from sessions_app.models import Attachment, Session
 
 LONGEST_TEXT = 10_000
 LONGEST_KEY = 512  # as `Session.key` holds it
@@ -32,6 +32,7 @@ class NewMessage:
     author_id: the person who wrote it, if the session's sender is a group.
     note: data of the surface, stored with the event `message.received`. The model does not see it.
     arrival: the record of a channel's message, stored in the same transaction.
+    attachments: ids of files that the message's owner has uploaded, in order. A message with files may have no text.
     """
 
     channel: str
@@ -44,12 +45,12 @@ class NewMessage:
     author_id: str = ""
     note: Mapping[str, Any] | None = None
     arrival: InboundRecord | None = None
+    attachments: tuple[UUID, ...] = ()
 
     @classmethod
-    def into(cls, session: Session, text: str, *, message_id: str = "", note: Mapping[str, Any] | None = None) -> Self:
-        """Return a message to an existing session, from that session's sender."""
-        party = (session.channel, session.account_id, session.sender_id, session.sender_name)
-        return cls(*party, text, message_id=message_id, note=note)
+    def into(cls, session: Session, text: str, **more: Any) -> Self:
+        """Return a message to an existing session, from that session's sender. more: further fields."""
+        return cls(session.channel, session.account_id, session.sender_id, session.sender_name, text, **more)
 
     @property
     def key(self) -> SessionKey:
@@ -98,7 +99,8 @@ class ValidatedMessage:
 
     owner: the user it acts for, or None for a channel's sender.
     key: the idempotency key, unique over all callers, or None.
-    digest: of its text, its session and what it asks of its run.
+    digest: of its text, its session, what it asks of its run, and its files.
+    files: the uploaded files, once they are in the session; attached: their text for the model.
     """
 
     inbound: NewMessage
@@ -107,6 +109,8 @@ class ValidatedMessage:
     key: str | None
     digest: str
     options: ReceiveOptions
+    files: tuple[Attachment, ...] = ()
+    attached: str = ""
 
     @property
     def arrival(self) -> InboundRecord | None:
@@ -123,7 +127,7 @@ def validated(
 ) -> ValidatedMessage:
     """Check a message. Raises InvalidInput (text_required, text_too_long, session_id_too_long)."""
     text = inbound.text.replace("\0", "").strip()
-    if not text:
+    if not text and not inbound.attachments:
         raise InvalidInput("The message has no text.", code="text_required")
     if len(text) > options.longest_text:
         problem = f"The message has {len(text):,} characters; at most {options.longest_text:,} are allowed."
@@ -137,7 +141,8 @@ def validated(
         )
     requested = json.dumps(options.run.to_dict(), sort_keys=True) if options.run != DEFAULT_OPTIONS else ""
     replaced = f"\0{options.replaces}" if options.replaces else ""
-    digest = hashlib.sha256(f"{where}\0{text}{requested}{replaced}".encode()).hexdigest()
+    files = "".join(f"\0{name}" for name in inbound.attachments)
+    digest = hashlib.sha256(f"{where}\0{text}{requested}{replaced}{files}".encode()).hexdigest()
     return ValidatedMessage(inbound, text, owner, _scoped_key(inbound, owner, idempotency_key), digest, options)
 
 

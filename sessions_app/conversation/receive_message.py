@@ -1,6 +1,7 @@
 """Receiving a message of any surface or channel: deduplication, session, user turn and run in one transaction."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
@@ -18,6 +19,7 @@ from audit_app.event_types import NewEvent
 from audit_app.kernel.errors import Forbidden, InvalidInput
 from audit_app.kernel.shorten import shorten
 from sessions_app import events, hot_queries
+from sessions_app.attachments import model_text, uploads
 from sessions_app.attachments import records as attachments
 from sessions_app.conversation import branches, run_options
 from sessions_app.conversation.inbound_record import InboundRecord
@@ -52,9 +54,9 @@ def receive(
 
     Owns its transaction: the session, the user turn, the run, the channel's record and the events are stored in one,
     or nothing is. Earlier runs are interrupted after it. Raises InvalidInput (text_required, text_too_long,
-    session_id_too_long, channel_mismatch), NotFound (another owner's session, unknown agent), Forbidden
-    (channel_not_allowed, foreign_sender, agent_not_shared), RunBusy, QueueFull, IdempotencyMismatch, and IntegrityError
-    for a channel's message that arrived before and got no run.
+    session_id_too_long, channel_mismatch, and those of `uploads.take`), NotFound (another owner's session, unknown
+    agent), Forbidden (channel_not_allowed, foreign_sender, agent_not_shared), RunBusy, QueueFull, IdempotencyMismatch,
+    and IntegrityError for a channel's message that arrived before and got no run.
     """
     valid = validated(message, owner, session, idempotency_key, options)
     if prior := _find_prior(valid):
@@ -110,12 +112,16 @@ def _accept(message: ValidatedMessage, session: Session | None, agent_id: str) -
         session = lock_seen(session)
         begun = branches.begin(session, options.replaces)
         return _start(message, session, [begun]), policy
+    if message.inbound.attachments:
+        message = _with_files(message, session)
     question = tools.find_question(session.id)
-    if question and (answered := runs.answer_input(question.run_id, message.text, actor=message.actor)):
+    text = f"{message.text}\n\n{message.attached}" if message.attached else message.text
+    if question and (answered := runs.answer_input(question.run_id, text, actor=message.actor)):
         run, answer = answered
         return _store(message, session, run, [*created, *answer.events], answers=[str(answer.execution_id)]), policy
     # An open run does not wait for files and keeps its tools: a message that brings files or tools gets its own run.
-    may_join = policy == "steer" and not (arrival and arrival.files) and not options.run.chooses_tools
+    has_files = bool(message.files or (arrival and arrival.files))
+    may_join = policy == "steer" and not has_files and not options.run.chooses_tools
     if may_join and (steered := runs.steer_open_run(session.id)):
         # The run's row is locked now, the session's is not: the run's row guards the turn's part.
         return _store(message, session, steered, created), policy
@@ -139,6 +145,13 @@ def _start(message: ValidatedMessage, session: Session, created: list[NewEvent])
     )
     run, queued = runs.start_run(new)
     return _store(message, session, run, created, queued)
+
+
+def _with_files(message: ValidatedMessage, session: Session) -> ValidatedMessage:
+    """Return the message with its uploaded files, which are artifacts of the session from now on."""
+    files = uploads.take(message.owner, message.inbound.attachments, session)
+    text = message.text or model_text.file_list((file.kind, file.filename) for file in files)
+    return replace(message, text=text, files=files, attached=uploads.describe(files))
 
 
 def _next_part(run: Run) -> int:
@@ -166,7 +179,7 @@ def _store(
         part=0 if queued else _next_part(run),
         role="user",
         content=message.text,
-        attached=replaced.attached if replaced else "",
+        attached=replaced.attached if replaced else message.attached,
         created_at=now,
         idempotency_key=message.key,
         body_digest=message.digest,
@@ -175,6 +188,8 @@ def _store(
     hot_queries.INSERT_TURNS.run([turn])
     if replaced:
         attachments.copy(replaced.turn_ids, turn)
+    if message.files:
+        uploads.bind(message.files, turn.id)
     if arrival := message.arrival:
         arrival.store(turn=turn)
         if arrival.files:

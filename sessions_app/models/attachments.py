@@ -1,5 +1,6 @@
 """Attachments of messages: their source, their stored file and their text."""
 
+from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
@@ -9,21 +10,44 @@ from sessions_app.models.sessions import Turn
 
 
 class Attachment(models.Model):
-    """A file of a user turn. `owner` is the process that downloads it.
+    """A file of a user turn: one that a channel's message names, or one that a user has uploaded for a message.
 
-    The run of the turn starts when all its files are downloaded or `until` has passed.
+    `owner` is the process that downloads a channel's file. The run of the turn starts when all its files are downloaded
+    or `until` has passed. An uploaded file has no turn until its message is sent, with which it becomes an artifact.
     """
 
     STATUSES = [(status, status) for status in ("waiting", "stored", "skipped", "failed")]
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
-    turn = models.ForeignKey(Turn, on_delete=models.CASCADE, related_name="+")
-    account = models.ForeignKey(ChannelAccount, on_delete=models.CASCADE, related_name="+", db_index=False)
+    turn = models.ForeignKey(
+        Turn, null=True, on_delete=models.CASCADE, related_name="+", help_text="Empty until its message is sent."
+    )
+    account = models.ForeignKey(
+        ChannelAccount,
+        null=True,
+        on_delete=models.CASCADE,
+        related_name="+",
+        db_index=False,
+        help_text="Channel account that received it. Empty for an uploaded file.",
+    )
+    uploader = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        null=True,
+        on_delete=models.SET_NULL,
+        related_name="+",
+        db_index=False,
+        help_text="User who has uploaded it.",
+    )
+    artifact_id = models.UUIDField(null=True, help_text="File of the session that has the content, if uploaded.")
+    position = models.PositiveSmallIntegerField(
+        default=0, db_default=0, help_text="Place among the uploaded files of its message."
+    )
+    sha256 = models.CharField(max_length=64, blank=True, default="", db_default="")
     kind = models.CharField(max_length=12, help_text="image | audio | voice | video | file | sticker")
     filename = models.CharField(max_length=200, blank=True)
     mime_type = models.CharField(max_length=100, blank=True, help_text="Declared by the sender; detected once stored.")
     size_bytes = models.BigIntegerField(null=True, help_text="Declared by the sender; measured once stored.")
-    source = models.TextField(help_text="Id of the file on the platform, or its URL.")
+    source = models.TextField(help_text="Id of the file on the platform, or its URL. Empty for an uploaded file.")
     status = models.CharField(max_length=10, choices=STATUSES, default="waiting")
     owner = models.UUIDField(null=True)
     until = models.DateTimeField(help_text="Time limit of the download. After it, the run starts without the file.")
@@ -44,6 +68,9 @@ class Attachment(models.Model):
             models.Index(fields=["id"], name="attachment_waiting", condition=Q(status="waiting")),
             # retention: stored files by age
             models.Index(fields=["created_at"], name="attachment_stored", condition=Q(status="stored") & ~Q(path="")),
+            # limits of uploads: files of a user that are not sent; retention: those by age
+            models.Index(fields=["uploader"], name="attachment_of_uploader", condition=Q(turn=None)),
+            models.Index(fields=["created_at"], name="attachment_unsent", condition=Q(turn=None)),
         ]
 
     def __str__(self) -> str:

@@ -8,6 +8,7 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 
 from agents_app import skills
+from sessions_app.attachments import uploads
 from sessions_app.identity.api_keys import create_api_key
 from sessions_app.models import Feedback, Login, Turn
 from sessions_app.surfaces.threads.foreign_ids import workflow_id
@@ -63,6 +64,7 @@ class World:
             "message_id": Turn.objects.order_by("ordinal")[0].pk,
             "execution_id": execution.pk,
             "approval_id": approval.pk,
+            "attachment_id": uploads.upload(self.alice, "b.txt", b"hello").pk,
             "artifact_id": write_artifact(Writer(self.session.pk), "files/a.txt", b"hello").id,
             "path": "files/a.txt",
             "feedback_id": feedback.pk,

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from tools_app.advisory_lock import serialize
+from audit_app.kernel.advisory_lock import serialize
 from tools_app.models import ToolExecution
 from tools_app.policy.rules import AgentPolicy
 

@@ -55,6 +55,26 @@ def numbered(path: str, number: int) -> str:
     return f"{folder}{slash}{stem[: max(room, 1)].rstrip()}{tail}"
 
 
+def usable_name(name: str) -> str:
+    """Return a valid name for a file that a user names so: refused characters become `_`, a long name is shortened."""
+    name = unicodedata.normalize("NFC", name)
+    kept = "".join("_" if sign in _REFUSED_SIGNS | {"/"} else sign for sign in name if _is_visible(sign)).strip(" .")
+    if _RESERVED.fullmatch(kept):
+        kept = f"_{kept}"
+    return kept if len(kept) <= _MAX_NAME_CHARACTERS else _shortened(kept)
+
+
+def _is_visible(sign: str) -> bool:
+    return unicodedata.category(sign) not in _REFUSED_KINDS
+
+
+def _shortened(name: str) -> str:
+    stem, dot, ending = name.rpartition(".")
+    if not stem or len(ending) > _LONGEST_ENDING:
+        stem, dot, ending = name, "", ""
+    return f"{stem[: _MAX_NAME_CHARACTERS - len(dot) - len(ending)].rstrip(' .')}{dot}{ending}"
+
+
 def _check_name(name: str) -> None:
     if not name or name in (".", ".."):
         raise BadPathError("A path must not contain empty parts, `.` or `..`.")

@@ -7,6 +7,7 @@ one: a crash leaves an orphaned file, never a row without content. Several machi
 import mimetypes
 import os
 import re
+import shutil
 import time
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,10 +22,10 @@ from django.db import IntegrityError, transaction
 from django.db.models import Sum
 from django.utils import timezone
 
+from audit_app.kernel.advisory_lock import serialize
 from audit_app.kernel.after_commit import after_commit
 from audit_app.kernel.errors import Conflict, InvalidInput, NotFound, found
 from tools_app import conf
-from tools_app.advisory_lock import serialize
 from tools_app.models import Artifact
 from tools_app.storage import artifact_paths
 from tools_app.types import view_of
@@ -63,6 +64,16 @@ class Writer:
     origins: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class StoredFile:
+    """A file on the data folder's disk that is to become an artifact. sha256: of its content, in hexadecimal."""
+
+    place: Path
+    media_type: str
+    size_bytes: int
+    sha256: str
+
+
 def write_artifact(
     writer: Writer,
     path: str,
@@ -79,36 +90,24 @@ def write_artifact(
     Raises Conflict (artifact_changed) if the content is not the expected one, and InvalidInput: bad_path, path_taken
     (by a path that differs in case only), bad_media_type, artifact_too_large, quota_exceeded.
     """
-    path = _checked(path)
-    most, quota_bytes = conf.artifact_limits()
-    if len(data) > most:
-        problem = f"The file has {len(data):,} bytes; at most {most:,} are allowed."
-        raise InvalidInput(problem, code="artifact_too_large")
-    blob = uuid4()
-    origins = writer.origins if writer.run_id else (*writer.origins, f"file:{path}")
-    fields = {
-        "run_id": writer.run_id,
-        "agent_id": writer.agent_id,
-        "blob": blob,
-        "size_bytes": len(data),
-        "media_type": _media_type(media_type, path),
-        "sha256": sha256(data).hexdigest(),
-        "origins": "\n".join(dict.fromkeys(origins)),
-        "updated_at": timezone.now(),
-    }
-    folder = _folder(writer.session_id)
+    path, blob, folder = _checked(path), uuid4(), _folder(writer.session_id)
+    fields = _fields(writer, path, blob, media_type, len(data), sha256(data).hexdigest())
     _write_whole(folder, blob, data)
-    try:
-        store = partial(_store, writer.session_id, path, fields, quota_bytes, expected_sha256, keep_existing)
-        try:
-            row = store()
-        except IntegrityError:  # created by a concurrent call; now it is visible
-            row = store()
-    except BaseException:
-        _remove(folder, blob)
-        raise
+    view = _store_blob(writer.session_id, path, fields, expected_sha256, keep_existing)
     _remove_orphans(writer.session_id, folder)
-    return _view(row)
+    return view
+
+
+def add_artifact(writer: Writer, path: str, file: StoredFile) -> ArtifactView:
+    """Store a file that is on the disk already, without copying it, in the caller's transaction.
+
+    Another file of this path is kept, and this one named `name (2)`. The caller deletes `file.place` after commit.
+    Raises as `write_artifact`, and NotFound if the file is not on this machine.
+    """
+    path, blob = _checked(path), uuid4()
+    fields = _fields(writer, path, blob, file.media_type, file.size_bytes, file.sha256)
+    _link(_folder(writer.session_id), blob, file.place)
+    return _store_blob(writer.session_id, path, fields, None, True)
 
 
 def read_artifact(session_id: UUID, path: str) -> tuple[ArtifactView, bytes]:
@@ -145,6 +144,40 @@ def delete_artifact(session_id: UUID, path: str) -> bool:
         row.delete()
         after_commit(_remove, _folder(session_id), row.blob)
         return True
+
+
+def _fields(writer: Writer, path: str, blob: UUID, media_type: str, size: int, digest: str) -> dict[str, Any]:
+    """Return the fields of a file's row. Raises InvalidInput (artifact_too_large, bad_media_type)."""
+    most, _ = conf.artifact_limits()
+    if size > most:
+        raise InvalidInput(f"The file has {size:,} bytes; at most {most:,} are allowed.", code="artifact_too_large")
+    origins = writer.origins if writer.run_id else (*writer.origins, f"file:{path}")
+    return {
+        "run_id": writer.run_id,
+        "agent_id": writer.agent_id,
+        "blob": blob,
+        "size_bytes": size,
+        "media_type": _media_type(media_type, path),
+        "sha256": digest,
+        "origins": "\n".join(dict.fromkeys(origins)),
+        "updated_at": timezone.now(),
+    }
+
+
+def _store_blob(
+    session_id: UUID, path: str, fields: dict[str, Any], expected: str | None, keep_existing: bool
+) -> ArtifactView:
+    """Store the row of content that is written already. Removes the content if that fails."""
+    _, quota_bytes = conf.artifact_limits()
+    store = partial(_store, session_id, path, fields, quota_bytes, expected, keep_existing)
+    try:
+        try:
+            return _view(store())
+        except IntegrityError:  # created by a concurrent call; now it is visible
+            return _view(store())
+    except BaseException:
+        _remove(_folder(session_id), fields["blob"])
+        raise
 
 
 def _store(
@@ -236,6 +269,20 @@ def _write_whole(folder: Path, blob: UUID, data: bytes) -> None:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
+
+
+def _link(folder: Path, blob: UUID, place: Path) -> None:
+    """Give a file on the same disk a second name; copy it if the file system has no hard links."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    try:
+        try:
+            os.link(place, folder / str(blob), follow_symlinks=False)
+        except FileNotFoundError:
+            raise
+        except OSError:
+            shutil.copyfile(place, folder / str(blob), follow_symlinks=False)
+    except FileNotFoundError:
+        raise NotFound("The file's content is not on this machine. Upload it again.") from None
 
 
 def _read(folder: Path, blob: UUID) -> bytes:

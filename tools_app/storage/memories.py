@@ -13,7 +13,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from tools_app.advisory_lock import serialize
+from audit_app.kernel.advisory_lock import serialize
 from tools_app.models import Memory
 from tools_app.storage import memory_search
 from tools_app.types import ToolError

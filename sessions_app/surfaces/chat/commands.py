@@ -11,7 +11,7 @@ from django_htmx.http import HttpResponseClientRedirect
 from audit_app import fresh_login
 from audit_app.kernel.errors import InvalidInput
 from audit_app.kernel.ids import new_id
-from sessions_app import services
+from sessions_app import feedback, services
 from sessions_app.access import access_agent, access_approval, access_run, access_session
 from sessions_app.approvals import decisions
 from sessions_app.identity import rate_limits
@@ -32,7 +32,9 @@ def start(request: PageRequest) -> HttpResponse:
     key, sender = _message_key(request), (str(request.user.pk), display_name(request.user))
     # The key is also the thread id, so that a message sent twice creates one session.
     text, agent_id = request.POST.get("text", ""), request.POST.get("agent", "default")
-    inbound = services.NewMessage(services.WEB_CHAT, "default", *sender, text, message_id=key, thread_id=key)
+    inbound = services.NewMessage(
+        services.WEB_CHAT, "default", *sender, text, message_id=key, thread_id=key, attachments=_files(request)
+    )
     accepted = services.receive(inbound, owner=request.user, agent_id=agent_id, idempotency_key=key)
     return _go(request, f"/chat/{accepted.session_id}")
 
@@ -44,7 +46,8 @@ def send(request: PageRequest, session_id: UUID) -> HttpResponse:
     session = access_session(request.user, session_id)
     rate_limits.take(rate_limits.chat_limit(), f"user:{request.user.pk}")
     key = _message_key(request)
-    inbound = services.NewMessage.into(session, request.POST.get("text", ""), message_id=key)
+    text, files = request.POST.get("text", ""), _files(request)
+    inbound = services.NewMessage.into(session, text, message_id=key, attachments=files)
     accepted = services.receive(inbound, owner=request.user, session=session, idempotency_key=key)
     return _turn_view(request, session, accepted.run_id)
 
@@ -110,6 +113,19 @@ def select_branch(request: PageRequest, run_id: UUID) -> HttpResponse:
         raise InvalidInput("`branch` must be the number of a branch. Reload the page.") from None
     services.select_branch(session, number)
     return _done(request, session)
+
+
+@page
+@require_POST
+def rate(request: PageRequest, run_id: UUID) -> HttpResponse:
+    """Rate an answer, or take the rating back if `rating` is empty. Return the buttons."""
+    session = access_session(request.user, access_run(request.user, run_id).conversation_id)
+    rating, comment = request.POST.get("rating", ""), request.POST.get("comment")
+    stored = feedback.rate_answer(request.user, run_id, rating=rating, comment=comment)
+    if not request.htmx:
+        return HttpResponseRedirect(f"/chat/{session.id}")
+    shown = {"key": run_id, "rating": stored, "asks": stored is not None and comment is None}
+    return render(request, "chat/_feedback.html", shown)
 
 
 @page
@@ -184,6 +200,14 @@ def _go(request: PageRequest, target: str) -> HttpResponse:
 def _message_key(request: PageRequest) -> str:
     """Return the idempotency key of the message from the browser, or a new one for a page without scripts."""
     return str(_uuid(request, "key") or new_id())
+
+
+def _files(request: PageRequest) -> tuple[UUID, ...]:
+    """Return the ids of the uploaded files of the message."""
+    try:
+        return tuple(UUID(name) for name in request.POST.get("files", "").split(",") if name)
+    except ValueError:
+        raise InvalidInput("`files` must be ids of uploaded files. Reload the page.") from None
 
 
 def _uuid(request: PageRequest, field: str) -> UUID | None:

@@ -18,6 +18,7 @@ from sessions_app.identity.actor_names import deciders, name_of_deciders, names_
 from sessions_app.models import Session, Turn
 from sessions_app.surfaces.chat import markdown
 from sessions_app.surfaces.chat.approval_cards import ApprovalCard, card_of
+from sessions_app.surfaces.chat.sent_files import with_files
 from sessions_app.surfaces.chat.turn_views import TurnView, open_turn_view, stored_turn_view
 from tools_app import selectors as tools
 from tools_app.executions import preview
@@ -86,7 +87,7 @@ def find_new_turn_view(session: Session, run_id: UUID) -> TurnView | None:
     if run is None:
         return find_turn_view(session, run_id)
     turns = hot_queries.LIST_USER_TURNS.fetch(session_id=session.id, run_id=run_id)
-    return open_turn_view(run, turns, None, markdown.render, place=_place_of(run, runs))
+    return with_files(open_turn_view(run, turns, None, markdown.render, place=_place_of(run, runs)), turns)
 
 
 def _with_versions(session: Session, turns: Sequence[Turn], found: tuple[TurnView, ...]) -> tuple[TurnView, ...]:
@@ -145,7 +146,7 @@ def _turn_views(
             found[ordinal] = open_turn_view(transcript.run, group, transcript, markdown.render)
         else:
             found[ordinal] = stored_turn_view(group, executions, lambda turn: html[turn.pk], approvals)
-    return tuple(found[ordinal] for ordinal in sorted(found))
+    return tuple(with_files(found[ordinal], groups.get(ordinal, ())) for ordinal in sorted(found))
 
 
 def _place_of(run: RunView, open_runs: Sequence[RunView]) -> int:

@@ -1,6 +1,6 @@
 """The list of a user's sessions, grouped by day."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import groupby
 from uuid import UUID
@@ -11,6 +11,9 @@ from django.utils import timezone
 
 from agents_app import selectors as agents
 from sessions_app import selectors
+from sessions_app.conversation import session_search
+from sessions_app.conversation.session_search import Match
+from sessions_app.conversation.snippets import Piece
 from sessions_app.models import Session
 from sessions_app.surfaces.chat import labels
 
@@ -20,7 +23,10 @@ _ZONE_COOKIE = "komand_zone"
 
 @dataclass(frozen=True)
 class Entry:
-    """One session in the list. ago: relative time; is_running: it has an open run."""
+    """One session in the list. ago: relative time; is_running: it has an open run.
+
+    snippet: of the message in which a search has found its words; run_id: of that message.
+    """
 
     id: UUID
     title: str
@@ -28,6 +34,8 @@ class Entry:
     ago: str
     is_running: bool
     is_current: bool
+    snippet: tuple[Piece, ...] = ()
+    run_id: UUID | None = None
 
 
 @dataclass(frozen=True)
@@ -37,12 +45,21 @@ class Day:
 
 
 def read_days(request: HttpRequest, *, current: UUID | None = None, query: str = "") -> tuple[Day, ...]:
-    """Return the user's newest sessions, by day in their time zone. Two queries."""
+    """Return the user's newest sessions, by day in their time zone. Two queries, four for a search.
+
+    query: only sessions with these words in their title or in one message.
+    """
     assert request.user.is_authenticated  # noqa: S101 - required by the views
-    sessions = selectors.list_sessions(request.user, limit=SESSIONS_SHOWN, query=query.strip())
-    busy = agents.list_busy([session.id for session in sessions])
+    if query.strip():
+        matches = session_search.search(request.user, query, limit=SESSIONS_SHOWN)
+    else:
+        matches = tuple(map(Match, selectors.list_sessions(request.user, limit=SESSIONS_SHOWN)))
+    busy = agents.list_busy([match.session.id for match in matches])
     now = timezone.now().astimezone(_zone_of(request))
-    entries = [entry_of(session, now, is_running=session.id in busy, current=current) for session in sessions]
+    entries = []
+    for match in matches:
+        entry = entry_of(match.session, now, is_running=match.session.id in busy, current=current)
+        entries.append(replace(entry, snippet=match.snippet, run_id=match.run_id))
     grouped = groupby(entries, key=lambda entry: labels.day_name(entry.at, now.date()))
     return tuple(Day(name, tuple(group)) for name, group in grouped)
 

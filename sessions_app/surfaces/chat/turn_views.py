@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from types import MappingProxyType
+from typing import Any
 from uuid import UUID
 
 from django.utils.safestring import SafeString
@@ -14,7 +15,7 @@ from django.utils.safestring import SafeString
 from agents_app.types import RunStatus, RunTranscript, RunView, WaitingOn
 from sessions_app.conversation.branch_paths import Versions
 from sessions_app.conversation.citations import Citation, as_lines, numbered
-from sessions_app.models import Turn
+from sessions_app.models import Feedback, Turn
 from sessions_app.selectors import citations_of
 from sessions_app.surfaces.chat import labels
 from sessions_app.surfaces.chat.approval_cards import ApprovalCard
@@ -54,9 +55,11 @@ class Status:
 
 @dataclass(frozen=True)
 class TurnView:
-    """One run on the page. status: None once the run has ended; problem: why the answer is incomplete.
+    """One run on the page.
 
-    versions: the alternatives to its message, where others exist. Live updates of a turn that is shown leave them out.
+    status: None once the run has ended. problem: why the answer is incomplete. files: `sent_files.SentFile`s.
+    rating: the reader's. versions: the alternatives to its message, where others exist; live updates of a turn that is
+    shown leave them out.
     """
 
     run_id: UUID | None
@@ -70,6 +73,8 @@ class TurnView:
     can_retry: bool = False
     citations: tuple[Citation, ...] = ()
     versions: Versions | None = None
+    files: tuple[Any, ...] = ()
+    rating: Feedback | None = None
 
     @property
     def key(self) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from uuid import UUID
 
+from django.conf import settings
 from django.http import HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
@@ -11,7 +12,7 @@ from agents_app.models import Agent
 from audit_app.kernel.errors import InvalidInput
 from audit_app.kernel.ids import new_id
 from sessions_app import selectors
-from sessions_app.access import access_session, list_agents
+from sessions_app.access import access_run, access_session, list_agents
 from sessions_app.approvals import permissions
 from sessions_app.channels.outbound.outbox import STORED_CHANNELS
 from sessions_app.identity.actor_names import display_name
@@ -19,9 +20,11 @@ from sessions_app.live_view.viewer import cursor_now
 from sessions_app.models import Session
 from sessions_app.services import LONGEST_TEXT, WEB_CHAT
 from sessions_app.surfaces.base.pages import PageRequest, page
-from sessions_app.surfaces.chat import queries
+from sessions_app.surfaces.chat import answer_details, queries
+from sessions_app.surfaces.chat.ratings import with_ratings
 from sessions_app.surfaces.chat.session_files import read_files
 from sessions_app.surfaces.chat.sidebar import read_days, title_of
+from tools_app import conf
 from tools_app.storage import artifacts
 
 STARTERS = (
@@ -58,6 +61,7 @@ def session(request: PageRequest, session_id: UUID) -> HttpResponse:
     # The cursor first: events during the reads below are then sent again, which changes nothing.
     cursor = cursor_now(found.id)
     newest = queries.read_newest(found, allowed_decisions=permissions.allowed_decisions(request.user, found.owner_id))
+    newest = with_ratings(newest, request.user)
     context = {
         "session": found,
         "title": title_of(found),
@@ -80,8 +84,16 @@ def older_turns(request: PageRequest, session_id: UUID) -> HttpResponse:
         before = int(request.GET["before"])
     except (KeyError, ValueError):
         raise InvalidInput("`before` must be a number: the ordinal of the oldest turn shown.") from None
-    page_of = queries.read_older(found, max(0, min(before, 2**31 - 1)))
+    page_of = with_ratings(queries.read_older(found, max(0, min(before, 2**31 - 1))), request.user)
     return render(request, "chat/_turns.html", {"session": found, "page": page_of})
+
+
+@page
+@require_GET
+def details(request: PageRequest, run_id: UUID) -> HttpResponse:
+    """Return a fragment with the model, the time, the tokens and the cost of an answer."""
+    access_run(request.user, run_id)
+    return render(request, "chat/_details.html", {"shown": answer_details.read_details(run_id)})
 
 
 @page
@@ -94,7 +106,7 @@ def files(request: PageRequest, session_id: UUID) -> HttpResponse:
 @page
 @require_GET
 def sessions(request: PageRequest) -> HttpResponse:
-    """Return a fragment with the list of sessions, filtered by `q` in their titles."""
+    """Return a fragment with the list of sessions, filtered by the words `q` in their titles and messages."""
     days = read_days(request, current=_current(request), query=request.GET.get("q", ""))
     return render(request, "chat/_sessions.html", {"days": days, "query": request.GET.get("q", "").strip()})
 
@@ -104,6 +116,8 @@ def _chat(request: PageRequest, context: Mapping[str, object], current: Session 
         "days": read_days(request, current=current.id if current else None),
         "agents": _agents(request, current.agent if current else None),
         "longest_text": LONGEST_TEXT,
+        "most_files": settings.KOMAND_MESSAGE_FILES,
+        "largest_file": conf.artifact_limits()[0],
         "user_name": display_name(request.user),
         "message_key": new_id(),  # for a message sent before the scripts are loaded
     }

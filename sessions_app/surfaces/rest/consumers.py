@@ -98,6 +98,7 @@ def accept_message(principal: Principal, body: Any, idempotency_key: str) -> Acc
         sender_id=fields["sender_id"],
         sender_name=fields["display_name"] or "",
         text=fields["text"],
+        attachments=tuple(fields["attachments"]),
     )
     return services.receive(
         inbound,

@@ -98,7 +98,7 @@ _MESSAGES = {
         description="Waits up to 30 seconds, then returns 504 with the id of the run, which continues. "
         "Closing the connection does not stop the run.",
     ),
-    "GET /api/sessions": _page_of("List your sessions", res.SessionOut),
+    "GET /api/sessions": _page_of("List or search your sessions", res.FoundSessionOut, req.SessionQuery),
     "GET /api/sessions/{session_id}": Operation("Read a session", res.SessionOut),
     "DELETE /api/sessions/{session_id}": Operation("Delete a session", NULL),
     "GET /api/sessions/{session_id}/history": _page_of("Read the turns of a session", res.TurnOut, req.HistoryQuery),
@@ -124,6 +124,16 @@ _MESSAGES = {
     ),
     "GET /api/artifacts/{artifact_id}": Operation("Download a file", answers=_CONTENT),
     "DELETE /api/artifacts/{artifact_id}": Operation("Delete a file", NULL),
+    "POST /api/attachments": Operation(
+        "Upload a file for a message",
+        res.AttachmentOut,
+        body=BINARY,
+        media_type="*/*",
+        query=req.AttachmentQuery,
+        description="Send its id in `attachments` of a message within a day.",
+    ),
+    "GET /api/attachments/{attachment_id}": Operation("Read a file that is not sent", res.AttachmentOut),
+    "DELETE /api/attachments/{attachment_id}": Operation("Delete a file that is not sent", NULL),
     "GET /api/runs/{run_id}": Operation("Read a run", res.RunOut),
     "POST /api/runs/{run_id}/retry": Operation("Retry a run", res.AcceptedOut, status=202, errors=[409]),
 }

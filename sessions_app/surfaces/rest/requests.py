@@ -61,6 +61,9 @@ class MessageBody(CamelCaseSerializer):
     account_id = CharField(max_length=120, default="default")
     session_id = CharField(max_length=_LONGEST_KEY, default="", allow_null=True, allow_blank=True)
     agent_id = CharField(max_length=120, default="default")
+    attachments = ListField(
+        default=list, child=UUIDField(), max_length=100, help_text="Ids of files that you uploaded for it, in order."
+    )
     tools = ScopeField(default=INHERIT, help_text="The tools that may be used for this message.")
     mcp_servers = ScopeField(default=INHERIT, help_text="The MCP servers whose tools may be used for this message.")
 
@@ -234,6 +237,10 @@ class PageQuery(CamelCaseSerializer):
         return Page(self.validated_data["page"], self.validated_data["page_size"])
 
 
+class SessionQuery(PageQuery):
+    query = CharField(max_length=200, default="", help_text="Words that the title or one message contains.")
+
+
 class SkillQuery(PageQuery):
     publisher_id = CharField(max_length=120, default="")
     category = CharField(max_length=60, default="")
@@ -280,6 +287,10 @@ class UploadQuery(CamelCaseSerializer):
         help_text="Such as files/report.pdf. If the path is taken, the file becomes `files/report (2).pdf`.",
     )
     replace = BooleanField(default=False, help_text="Replace a file of the same path instead.")
+
+
+class AttachmentQuery(CamelCaseSerializer):
+    filename = CharField(max_length=500, default="", allow_blank=True, help_text="The name that the agent sees.")
 
 
 class ApprovalQuery(PageQuery):

@@ -3,7 +3,7 @@
 Values are read from rows and views that are loaded already.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from django.contrib.auth.models import User
@@ -12,6 +12,7 @@ from rest_framework.serializers import (
     CharField,
     ChoiceField,
     DictField,
+    FloatField,
     IntegerField,
     JSONField,
     ListField,
@@ -19,12 +20,12 @@ from rest_framework.serializers import (
     UUIDField,
 )
 
-from agents_app.types import RunStatus, RunTranscript, WaitingOn
+from agents_app.types import RunCost, RunStatus, RunTranscript, WaitingOn
 from audit_app.kernel import redact
 from audit_app.models import AuditEntry
 from sessions_app.approvals import prompt_text
 from sessions_app.identity.actor_names import display_name
-from sessions_app.models import ApiKey, Session, Turn
+from sessions_app.models import ApiKey, Attachment, Session, Turn
 from sessions_app.selectors import citations_of
 from sessions_app.surfaces.base.citations_json import CitationOut
 from sessions_app.surfaces.base.serializers import (
@@ -83,9 +84,31 @@ class SessionOut(ObjectSerializer):
     last_active_at = Timestamp()
 
 
+class FoundSessionOut(SessionOut):
+    snippet = CharField(help_text="Of the newest message with all words; empty if the title has them.")
+    optional = ("snippet",)
+
+
 class SessionPolicyOut(ObjectSerializer):
     readonly = BooleanField()
     denied_tools = ListField(child=CharField())
+
+
+class AttachmentOut(ObjectSerializer):
+    attachment_id = UUIDField(source="pk")
+    kind = CharField(help_text="image, audio, voice, video, file or sticker.")
+    filename = CharField()
+    media_type = CharField(source="mime_type", help_text="As the bytes of the file say.")
+    size_bytes = Count(allow_null=True)
+    status = ChoiceField(choices=Attachment.STATUSES)
+    error = NullableText(help_text="The reason why it was not fetched.")
+    artifact_id = UUIDField(allow_null=True, help_text="The file of the session with its content.")
+    url = NullableText(help_text="The path of its content on this server.")
+
+    @classmethod
+    def of(cls, subject: Attachment, **given: Any) -> dict[str, Any]:
+        url = f"/api/artifacts/{subject.artifact_id}" if subject.artifact_id else ""
+        return super().of(subject, url=url, **given)
 
 
 class TurnOut(ObjectSerializer):
@@ -99,10 +122,11 @@ class TurnOut(ObjectSerializer):
     error = NullableText(source="error_message", help_text="The reason why the turn is partial or an error.")
     error_code = NullableText()
     citations = ListField(child=CitationOut(), help_text="In the order of the markers in `content`.")
+    attachments = ListField(child=AttachmentOut(), help_text="Files of the message.")
 
     @classmethod
-    def of(cls, subject: Turn, **given: Any) -> dict[str, Any]:
-        return super().of(subject, citations=citations_of(subject), **given)
+    def of(cls, subject: Turn, files: Iterable[Attachment] = (), **given: Any) -> dict[str, Any]:
+        return super().of(subject, citations=citations_of(subject), attachments=tuple(files), **given)
 
 
 class BranchOut(ObjectSerializer):
@@ -122,8 +146,12 @@ class QuestionOut(Serializer[Any]):
 
 
 class UsageOut(ObjectSerializer):
-    input_tokens = Count()
-    output_tokens = Count()
+    input_tokens = Count(source="usage.input_tokens")
+    output_tokens = Count(source="usage.output_tokens")
+    cost = FloatField(
+        allow_null=True, help_text="At the present prices of the model provider, in their unit; null if it has none."
+    )
+    models = ListField(child=CharField(), help_text="Names of the models that were called.")
 
 
 class RunOut(ObjectSerializer):
@@ -264,8 +292,8 @@ class ArtifactOut(ObjectSerializer):
     url = CharField(help_text="The path of its content on this server.")
 
 
-def run(transcript: RunTranscript, session: Session) -> dict[str, Any]:
-    """Return a run with its answer, its open question and the ids of its tool executions."""
+def run(transcript: RunTranscript, session: Session, cost: RunCost) -> dict[str, Any]:
+    """Return a run with its answer, its open question, its cost and the ids of its tool executions."""
     asking = (one for one in transcript.executions if one.tool == "ask_user" and not one.status.is_terminal)
     question = next(asking, None)
     return RunOut.of(
@@ -275,6 +303,7 @@ def run(transcript: RunTranscript, session: Session) -> dict[str, Any]:
         and {"text": question.arguments.get("question", ""), "options": question.arguments.get("options", [])},
         text=transcript.answer if transcript.run.status.is_terminal else None,
         tool_call_ids=[execution.id for execution in transcript.executions],
+        usage=cost,
     )
 
 

@@ -1,4 +1,5 @@
 // The composer. A message is shown at once and sent by htmx with an idempotency key: sent twice, it is stored once.
+import { Attachments, listFiles } from "./attachments.js";
 import { explain } from "./requests.js";
 import { newId } from "./ids.js";
 
@@ -25,6 +26,7 @@ class Composer {
   #scroll;
   #isStart;
   #isRedirecting = false;
+  #attachments = new Attachments((some) => this.#box.toggleAttribute("required", !some));
 
   constructor(form, session, log, scroll) {
     this.#form = form;
@@ -48,30 +50,33 @@ class Composer {
 
   // Send the text of the box, or the given text.
   send(text = this.#box.value) {
-    if (!text.trim() || this.#isRedirecting) {
+    if (!(text.trim() || this.#attachments.some) || this.#isRedirecting || !this.#attachments.areReady()) {
       this.focus();
       return;
     }
+    const files = this.#attachments.take();
     // The first message creates the chat: a second one sent before the redirect would create another.
     this.#isRedirecting = this.#isStart;
     const message = document.getElementById("sending-pattern").content.firstElementChild.cloneNode(true);
     const key = newId();
     message.id = `sending-${key}`;
     message.querySelector(".bubble").textContent = text.trim();
-    message.querySelector(".again").addEventListener("click", () => this.#post(message, key, text));
-    message.querySelector(".edit").addEventListener("click", () => this.#edit(message, text));
+    message.querySelector(".bubble").hidden = !text.trim();
+    listFiles(message.querySelector(".sent-files"), files);
+    message.querySelector(".again").addEventListener("click", () => this.#post(message, key, text, files));
+    message.querySelector(".edit").addEventListener("click", () => this.#edit(message, text, files));
     document.getElementById("welcome")?.setAttribute("hidden", "");
     document.getElementById("note").textContent = "";
     document.getElementById("sending").append(message);
     this.#set("");
     this.#scroll.toEnd();
-    this.#post(message, key, text);
+    this.#post(message, key, text, files);
   }
 
-  #post(message, key, text) {
+  #post(message, key, text, files) {
     message.querySelector(".sending-state").hidden = false;
     message.querySelector(".sending-failed").hidden = true;
-    const values = { text, key };
+    const values = { text, key, files: files.map(({ id }) => id).join(",") };
     if (this.#isStart) values.agent = document.getElementById("agent").value;
     const failed = (event) => this.#failed(message, event.detail.xhr);
     message.addEventListener("htmx:responseError", failed, { once: true });
@@ -97,8 +102,9 @@ class Composer {
     this.#scroll.toEnd();
   }
 
-  #edit(message, text) {
+  #edit(message, text, files) {
     message.remove();
+    this.#attachments.restore(files);
     this.#set(text);
     this.focus();
   }

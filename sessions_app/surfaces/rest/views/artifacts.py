@@ -4,20 +4,14 @@ from pathlib import PurePosixPath
 
 from django.http import HttpResponse
 from django.utils.http import content_disposition_header
-from rest_framework.exceptions import UnsupportedMediaType
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from sessions_app.access import access_artifact, access_session
-from sessions_app.surfaces.base.bodies import BodyTooLarge
 from sessions_app.surfaces.rest import responses
 from sessions_app.surfaces.rest.requests import UploadQuery
 from sessions_app.surfaces.rest.views.base import RestView, ok
-from tools_app import conf
 from tools_app.storage import artifacts
-
-_FORMS = ("multipart/form-data", "application/x-www-form-urlencoded")
-_NO_TYPE = "application/octet-stream"
 
 
 class SessionArtifacts(RestView):
@@ -35,13 +29,10 @@ class SessionArtifacts(RestView):
         """
         session = access_session(self.principal.user, session_id)
         wanted = self.query(UploadQuery).validated_data
-        kind = (request.content_type or "").partition(";")[0].strip().lower()
-        if kind in _FORMS:  # the body is the file itself, not a form with it
-            raise UnsupportedMediaType(kind)
-        media_type = "" if kind == _NO_TYPE else kind
+        data, media_type = self.file_body()
         writer, keep_existing = artifacts.Writer(session.id), not wanted["replace"]
         stored = artifacts.write_artifact(
-            writer, wanted["path"], _body(request), media_type=media_type, keep_existing=keep_existing
+            writer, wanted["path"], data, media_type=media_type, keep_existing=keep_existing
         )
         return ok(responses.artifact(stored, session.key))
 
@@ -64,12 +55,3 @@ class ArtifactDetail(RestView):
         artifact = access_artifact(self.principal.user, artifact_id)
         artifacts.delete_artifact(artifact.session_id, artifact.path)
         return ok(None)
-
-
-def _body(request: Request) -> bytes:
-    """Return the raw body. Raises BodyTooLarge if it exceeds the limit of an artifact."""
-    most, _ = conf.artifact_limits()
-    body: bytes = request._request.read(most + 1)
-    if len(body) > most:
-        raise BodyTooLarge
-    return body

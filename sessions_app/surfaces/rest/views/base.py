@@ -3,17 +3,38 @@
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+from rest_framework.exceptions import UnsupportedMediaType
 from rest_framework.response import Response
 
+from sessions_app.surfaces.base.bodies import BodyTooLarge
 from sessions_app.surfaces.base.views import PlainView
 from sessions_app.surfaces.rest import envelope
 from sessions_app.surfaces.rest.requests import PageQuery
+from tools_app import conf
 
 T = TypeVar("T")
+
+_FORMS = ("multipart/form-data", "application/x-www-form-urlencoded")
+_NO_TYPE = "application/octet-stream"
 
 
 class RestView(PlainView):
     """One resource under /api."""
+
+    def file_body(self) -> tuple[bytes, str]:
+        """Return the raw body and its media type, empty if unknown.
+
+        Raises BodyTooLarge if it exceeds the limit of an artifact, and UnsupportedMediaType for a form: the body is the
+        file itself, not a form with it.
+        """
+        kind = (self.request.content_type or "").partition(";")[0].strip().lower()
+        if kind in _FORMS:
+            raise UnsupportedMediaType(kind)
+        most, _ = conf.artifact_limits()
+        body: bytes = self.request._request.read(most + 1)
+        if len(body) > most:
+            raise BodyTooLarge
+        return body, "" if kind == _NO_TYPE else kind
 
     def page_of(self, rows: Sequence[T], show: Callable[[T], Any]) -> Response:
         """Return the page of a whole list that the query names. show: returns the JSON object of a row."""

@@ -11,7 +11,7 @@ from rest_framework.response import Response
 from agents_app import selectors as agents
 from sessions_app import selectors, services
 from sessions_app.access import access_agent, access_run, access_session
-from sessions_app.conversation import branches
+from sessions_app.conversation import branches, session_search
 from sessions_app.identity import rate_limits
 from sessions_app.models import Session
 from sessions_app.rights import CHANGE_SESSIONS, VIEW_SESSIONS
@@ -22,9 +22,9 @@ from sessions_app.surfaces.rest.requests import (
     CancelBody,
     EditBody,
     HistoryQuery,
-    PageQuery,
     RegenerateBody,
     SessionPolicyBody,
+    SessionQuery,
 )
 from sessions_app.surfaces.rest.views.base import RestView, ok
 
@@ -33,9 +33,18 @@ _STOPPED, _STOPPED_BY_OPERATOR = "Stopped by its user.", "Stopped by an operator
 
 class SessionList(RestView):
     def get(self, request: Request) -> Response:
-        page, owner = self.query(PageQuery).wanted, self.principal.user
+        query, owner = self.query(SessionQuery), self.principal.user
+        page, words = query.wanted, query.validated_data["query"].strip()
+        if words:
+            matches = session_search.search(owner, words, limit=session_search.SESSIONS_SEARCHED)
+            shown = matches[page.offset : page.offset + page.size]
+            return ok([_found(match) for match in shown], page.meta(len(matches)))
         rows = selectors.list_sessions(owner, limit=page.size, offset=page.offset)
         return ok([responses.SessionOut.of(row) for row in rows], page.meta(selectors.count_sessions(owner)))
+
+
+def _found(match: session_search.Match) -> dict[str, Any]:
+    return responses.FoundSessionOut.of(match.session, snippet=match.excerpt)
 
 
 class SessionDetail(RestView):
@@ -60,7 +69,8 @@ class SessionHistory(RestView):
         among = selectors.ON_PATH if branch is None else branches.turns_of(session.id, branch)
         turns = selectors.list_turns(session, limit=page.size, offset=page.offset, failed=failed, among=among)
         count = selectors.count_turns(session, failed=failed, among=among)
-        return ok([responses.TurnOut.of(turn) for turn in turns], page.meta(count))
+        files = selectors.attachments_of(turns)
+        return ok([responses.TurnOut.of(turn, files.get(turn.pk, ())) for turn in turns], page.meta(count))
 
 
 class SessionRegenerate(RestView):
@@ -143,7 +153,7 @@ class RunDetail(RestView):
     def get(self, request: Request, run_id: str) -> Response:
         view = access_run(self.principal.user, run_id)
         session = access_session(self.principal.user, view.conversation_id)
-        return ok(responses.run(agents.get_transcript(view.id), session))
+        return ok(responses.run(agents.get_transcript(view.id), session, agents.get_cost(view.id)))
 
 
 class RunRetry(RestView):

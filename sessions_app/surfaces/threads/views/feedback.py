@@ -5,7 +5,8 @@ from uuid import UUID
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from sessions_app.surfaces.threads import feedback, responses
+from sessions_app import feedback
+from sessions_app.surfaces.threads import responses
 from sessions_app.surfaces.threads.requests import FeedbackBody, FeedbackQuery
 from sessions_app.surfaces.threads.views.base import ThreadsView
 

@@ -1,0 +1,113 @@
+"""Files of messages, ratings and details of answers, and the search in messages."""
+
+from typing import Any
+
+from playwright.sync_api import Locator, expect
+
+from tests.browser.chat_page import SOON, ChatPage, answering
+
+PNG = bytes.fromhex(
+    "89504e470d0a1a0a0000000d4948445200000001000000010806000000"
+    "1f15c4890000000d49444154789c6360f8cf500f0003860180b18a9e9b0000000049454e44ae426082"
+)
+# Hands the page a file as the browser does after a drop or a paste.
+HAND_OVER = """([selector, kind, name, text]) => {
+  const data = new DataTransfer();
+  data.items.add(new File([text], name, { type: "text/plain" }));
+  const options = { bubbles: true, cancelable: true, [kind === "paste" ? "clipboardData" : "dataTransfer"]: data };
+  const made = kind === "paste" ? new ClipboardEvent(kind, options) : new DragEvent(kind, options);
+  document.querySelector(selector).dispatchEvent(made);
+}"""
+
+
+def file(name: str, data: bytes = b"The word is heron.", media_type: str = "text/plain") -> Any:
+    return {"name": name, "mimeType": media_type, "buffer": data}
+
+
+def attached(chat: ChatPage) -> Locator:
+    return chat.page.locator("#attached li")
+
+
+def choose(chat: ChatPage, *files: Any) -> None:
+    with chat.page.expect_file_chooser() as chooser:
+        chat.page.get_by_role("button", name="Attach files").click()
+    chooser.value.set_files(list(files))
+
+
+def test_files_are_attached_removed_and_sent(chat: ChatPage) -> None:
+    choose(chat, file("notes.txt"), file("photo.png", PNG, "image/png"))
+    chat.page.evaluate(HAND_OVER, ["#message", "paste", "pasted.txt", "from the clipboard"])
+    chat.page.evaluate(HAND_OVER, [".main", "drop", "dropped.txt", "from the desktop"])
+    expect(attached(chat)).to_have_count(4)
+    chat.page.get_by_role("button", name="Remove notes.txt").click()
+    expect(attached(chat)).to_have_count(3)
+    expect(chat.page.locator("#attached progress:not([hidden])")).to_have_count(0, timeout=SOON)
+    chat.send(answering(text="I have read them."))
+    chat.page.wait_for_url("**/chat/*-*", timeout=SOON)
+    chat.wait_finished()
+    for _ in range(2):
+        sent = chat.questions.first.locator(".sent-files li")
+        expect(sent).to_have_count(3, timeout=SOON)
+        expect(sent.nth(0)).to_contain_text("photo.png")
+        expect(chat.page.get_by_text("3", exact=True).and_(chat.page.locator("#files-count"))).to_be_visible()
+        chat.page.reload()
+    with chat.page.expect_download() as download:
+        chat.questions.first.get_by_role("link", name="dropped.txt").click()
+    assert download.value.path().read_bytes() == b"from the desktop"
+
+
+def test_a_message_may_have_files_alone(chat: ChatPage) -> None:
+    choose(chat, file("notes.txt"))
+    expect(chat.page.locator("#attached progress:not([hidden])")).to_have_count(0, timeout=SOON)
+    chat.page.get_by_role("button", name="Send", exact=True).click()
+    expect(chat.questions.first.locator(".sent-files")).to_contain_text("notes.txt", timeout=SOON)
+    expect(chat.questions.first.locator(".bubble")).to_have_count(0, timeout=SOON)
+    chat.wait_finished()
+
+
+def test_files_that_cannot_be_attached_are_named_with_the_reason(chat: ChatPage) -> None:
+    note = chat.page.locator("#note")
+    choose(chat, file("big.txt", b"a" * 10_000_001))
+    expect(note).to_contain_text("big.txt is too large: it has 10.0 MB")
+    choose(chat, file("run.exe", b"MZ" + bytes(50), ""))
+    expect(note).to_contain_text("run.exe was not added.", timeout=SOON)
+    expect(note).to_contain_text("application/x-executable are not accepted", timeout=SOON)
+    expect(attached(chat)).to_have_count(0)
+    choose(chat, *(file(f"{number}.txt") for number in range(6)))
+    expect(note).to_contain_text("A message may have at most 5 files. 5.txt was not added.")
+    expect(attached(chat)).to_have_count(5)
+
+
+def test_an_answer_is_rated_and_its_details_are_shown(chat: ChatPage) -> None:
+    chat.ask(text="A strange heron.")
+    chat.page.wait_for_url("**/chat/*-*", timeout=SOON)
+    chat.wait_finished()
+    good, bad = (chat.page.get_by_role("button", name=f"{kind} answer") for kind in ("Good", "Bad"))
+    good.click()
+    expect(good).to_have_attribute("aria-pressed", "true")
+    bad.click()
+    chat.page.get_by_label("Comment on the answer").fill("It is too short")
+    chat.page.get_by_role("button", name="Save").click()
+    expect(chat.page.locator(".feedback")).to_contain_text("It is too short")
+    chat.page.reload()
+    expect(bad).to_have_attribute("aria-pressed", "true")
+    expect(good).to_have_attribute("aria-pressed", "false")
+    expect(chat.page.locator(".feedback")).to_contain_text("It is too short")
+    bad.click()
+    expect(bad).to_have_attribute("aria-pressed", "false")
+    chat.page.locator(".about-answer summary").click()
+    expect(chat.page.locator(".details")).to_contain_text("tokens")
+
+
+def test_the_sidebar_finds_what_was_written_in_messages(chat: ChatPage) -> None:
+    chat.ask(text="The bittern hides in the reeds.")
+    chat.page.wait_for_url("**/chat/*-*", timeout=SOON)
+    chat.wait_finished()
+    found = chat.page.url
+    chat.open()
+    chat.page.get_by_role("searchbox").fill("REEDS bittern")
+    entry = chat.page.locator(".session").filter(has=chat.page.locator(".snippet"))
+    expect(entry.locator("mark").first).to_have_text("bittern")
+    entry.first.get_by_role("link").click()
+    expect(chat.answers.first).to_contain_text("The bittern hides")
+    assert chat.page.url.partition("#")[0] == found
