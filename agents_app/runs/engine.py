@@ -25,7 +25,7 @@ from agents_app.runs import hooks, lease, writes
 from agents_app.runs.lease import Claim, Held
 from agents_app.runs.live_text import LiveText
 from agents_app.runs.model_call import Interrupted, ModelCall, build_request
-from agents_app.runs.next_step import CANCELLED, DEFECT, End, Think, next_step, out_of_time, stopped
+from agents_app.runs.next_step import CANCELLED, DEFECT, REPEATS, End, Think, next_step, out_of_time, stopped, too_long
 from agents_app.runs.retry_policy import retry_delay
 from agents_app.runs.writes import Spent
 from agents_app.types import RunStatus, Snapshot
@@ -255,6 +255,11 @@ class Engine:
                 await self._persist(writes.end_early, claim, stopped(why), partial=partial, spent=spent)
             case "time_limit":
                 await self._persist(writes.end_early, claim, out_of_time(snapshot), partial=partial, spent=spent)
+            case "too_long":
+                end = too_long(settings.KOMAND_MAX_ANSWER_CHARACTERS)
+                await self._persist(writes.end_early, claim, end, partial=partial, spent=spent)
+            case "repeats":
+                await self._persist(writes.end_early, claim, REPEATS, partial=partial, spent=spent)
             case "drained":
                 await in_db(lease.release, claim.run, claim.owner, active_seconds=spent.active_seconds)
             case _:

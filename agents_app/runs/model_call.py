@@ -13,13 +13,17 @@ from agents_app.providers.base import Provider, ProviderError
 from agents_app.runs import run_policy
 from agents_app.runs.lease import Claim
 from agents_app.runs.live_text import LiveText
+from agents_app.runs.text_limit import TextLimit
 from agents_app.types import Message, ModelRequest, ModelResponse, ReasoningDelta, RunOptions, Snapshot, TextDelta
 from audit_app.kernel.errors import AppError
 
 
 @dataclass(frozen=True)
 class Interrupted:
-    """A stopped call. why: cancelled | stopped | time_limit | drained | fenced; text: the text received so far."""
+    """A stopped call. text: the text received so far.
+
+    why: cancelled | stopped | time_limit | too_long | repeats | drained | fenced
+    """
 
     why: str
     text: str
@@ -74,6 +78,8 @@ class ModelCall:
         self._request = request
         self._live = live
         self._pieces: list[str] = []
+        self._limit = TextLimit(settings.KOMAND_MAX_ANSWER_CHARACTERS)
+        self._reasoning_limit = TextLimit(settings.KOMAND_MAX_ANSWER_CHARACTERS)
         self._stop: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
     @property
@@ -103,17 +109,20 @@ class ModelCall:
                 with contextlib.suppress(asyncio.CancelledError, AppError):
                     await reading
 
-    async def _read(self) -> ModelResponse:
+    async def _read(self) -> ModelResponse | Interrupted:
         async with contextlib.aclosing(self._provider.stream(self._request)) as chunks:
             async for chunk in chunks:
                 match chunk:
                     case TextDelta(text):
+                        text = self._limit.take(text)
                         self._pieces.append(text)
                         self._live.add(text)
                     case ReasoningDelta(text):
-                        self._live.add_reasoning(text)
+                        self._live.add_reasoning(self._reasoning_limit.take(text))
                     case ModelResponse():
                         return chunk
                 if self._live.fenced:
                     self.stop("fenced")
+                elif reached := self._limit.reached or self._reasoning_limit.reached:
+                    return Interrupted(reached, self.text)
         raise ProviderError("The model's answer ended without its last part. Try again.", code="model_stream_cut")

@@ -49,6 +49,12 @@ CANCELLED = End(RunStatus.CANCELLED, "cancelled", "Stopped.")
 DEFECT = End(
     RunStatus.FAILED, "internal_error", "Something went wrong inside Komand while it worked on this. Try again."
 )
+REPEATS = End(
+    RunStatus.FAILED,
+    "answer_repeats",
+    "The model repeated the same text again and again, so its answer was stopped. Ask again in other words, or choose "
+    "another model.",
+)
 _EMPTY_ANSWER = End(
     RunStatus.FAILED, "empty_answer", "The model ended without an answer. Try again, or check the agent's model."
 )
@@ -96,6 +102,16 @@ def out_of_time(snapshot: Snapshot) -> End:
         "time_limit",
         f"The agent worked on this for {snapshot.limits.active_seconds:.0f} seconds, which is its limit. "
         "Ask a narrower question or raise the limit of the agent.",
+    )
+
+
+def too_long(characters: int) -> End:
+    """Return the end of a run whose answer has reached the limit of characters."""
+    return End(
+        RunStatus.FAILED,
+        "answer_too_long",
+        f"The answer was stopped at {characters:,} characters, which is the limit. Ask for a shorter answer or for one "
+        "part at a time, or raise KOMAND_MAX_ANSWER_CHARACTERS.",
     )
 
 

@@ -102,6 +102,8 @@ KOMAND_OPEN_MESSAGES_PER_DAY = env.integer("KOMAND_OPEN_MESSAGES_PER_DAY", 50, l
 KOMAND_FRESH_LOGIN_MINUTES = env.integer("KOMAND_FRESH_LOGIN_MINUTES", 10)
 KOMAND_DRAIN_SECONDS = env.integer("KOMAND_DRAIN_SECONDS", 25)
 KOMAND_RUN_SLOTS = env.integer("KOMAND_RUN_SLOTS", 200, least=1)
+# Of the text of one model call, and of its reasoning: the call is stopped there, and what came is kept as partial.
+KOMAND_MAX_ANSWER_CHARACTERS = env.integer("KOMAND_MAX_ANSWER_CHARACTERS", 200_000, least=1000)
 # Tools of agents that do not choose their own: `inherit` (all), `none`, or names.
 KOMAND_AGENT_TOOLS = env.listing("KOMAND_AGENT_TOOLS", "inherit")
 KOMAND_AGENT_MCP_SERVERS = env.listing("KOMAND_AGENT_MCP_SERVERS", "inherit")
