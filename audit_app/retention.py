@@ -19,7 +19,8 @@ from django.db.models import QuerySet
 
 from audit_app.kernel import single_holder
 from audit_app.kernel.ids import FIRST_MOMENT, new_id
-from audit_app.models import Event, TimelineHead
+from audit_app.models import Event, LiveCopy, TimelineHead
+from audit_app.stream import KEEP_SECONDS
 
 logger = logging.getLogger(__name__)
 
@@ -187,4 +188,10 @@ def _old_events(session_id: UUID, limit: int) -> Iterator[int]:
         yield pk
 
 
+def _old_copies() -> "QuerySet[LiveCopy]":
+    before = datetime.now(UTC) - timedelta(seconds=KEEP_SECONDS)
+    return LiveCopy.objects.filter(stored_at__lt=before).order_by("stored_at")
+
+
 register(OldTimelines())
+register(Expired("copies of live text", "half an hour, as the live streams", _old_copies))

@@ -31,6 +31,8 @@ _TEXT_AT_ONCE = 200
 _RENEW_SECONDS = 60.0
 # The end of a run waits for its last entries, but no longer than this on a server that hangs.
 _ANSWER_SECONDS = 2.0
+# A server that has not answered for so long is in doubt: nobody waits for it, and text is copied into the database.
+_DOUBT_SECONDS = 1.0
 
 
 def hints_key() -> str:
@@ -68,6 +70,16 @@ def _append_hint(fields: dict[str, str]) -> None:
         logger.warning("hint not sent: %s", error)
 
 
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """An entry of a run's live stream for the database. fields: as in Valkey."""
+
+    run_id: UUID
+    fence: int
+    n: int
+    fields: Mapping[str, Any]
+
+
 @dataclass
 class _Entry:
     stream: "LiveStream"
@@ -87,6 +99,7 @@ class LiveStream:
 
     def __init__(self, writer: "StreamWriter", run_id: UUID, fence: int) -> None:
         self._writer = writer
+        self._run_id = run_id
         self.key = run_key(run_id)
         self._fence = fence
         self._n = 0
@@ -117,9 +130,29 @@ class LiveStream:
         if offset == 0:
             self._writer.hurry()  # viewers wait for the first piece; later ones may be batched
 
+    @property
+    def is_in_doubt(self) -> bool:
+        """Return whether viewers may lack text because Valkey does not answer."""
+        return self.lost or self._writer.is_stalled
+
+    def copy(self, event_type: EventType[P], payload: P, *, step: int) -> Copy:
+        """Return an entry for the database, at the next position of this stream. Later text is a later entry."""
+        fields = _fields(event_type, step, payload)
+        self._n += 1
+        copy = Copy(self._run_id, self._fence, self._n, fields)
+        if self._open and self._open.fields["type"] == fields["type"]:
+            # It can still grow, so it takes a position behind the copy. It is the last entry: the order stays.
+            self._n += 1
+            self._open.id = f"{self._fence}-{self._n}"
+        else:
+            self._open = None
+        return copy
+
     async def flush(self) -> None:
-        """Wait until everything appended so far has been sent or has failed."""
-        await self._writer.flush()
+        """Wait until everything appended so far has been sent or has failed, not long for a server that hangs."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(0 if self._writer.is_stalled else _DOUBT_SECONDS):
+                await self._writer.flush()
 
     def sent(self, entry: _Entry, answer: Any) -> None:
         """Note the result of sending: `answer` is the entry's id, None for a missing stream, or an error."""
@@ -161,6 +194,12 @@ class StreamWriter:
         self._flushers: list[asyncio.Future[None]] = []
         self._in_flight: asyncio.Future[None] | None = None
         self._expiring: dict[str, float] = {}
+        self._sent_at: float | None = None  # monotonic; of the batch that is in flight
+
+    @property
+    def is_stalled(self) -> bool:
+        """Return whether the server has not answered a batch for longer than usual."""
+        return self._sent_at is not None and time.monotonic() - self._sent_at >= _DOUBT_SECONDS
 
     def open(self, run_id: UUID, fence: int, event_type: EventType[P], payload: P) -> LiveStream:
         """Begin a claim: its first entry creates the stream and fences off older claims."""
@@ -202,6 +241,7 @@ class StreamWriter:
         self._in_flight = asyncio.get_running_loop().create_future()
         for entry in batch:
             entry.stream.closing(entry)
+        self._sent_at = time.monotonic()
         try:
             async with asyncio.timeout(_ANSWER_SECONDS):
                 answers = await self._transmit(batch)
@@ -214,7 +254,7 @@ class StreamWriter:
         for done in (*flushers, self._in_flight):
             if not done.done():
                 done.set_result(None)
-        self._in_flight = None
+        self._in_flight = self._sent_at = None
 
     async def _transmit(self, batch: list[_Entry]) -> list[Any]:
         for entry in batch:

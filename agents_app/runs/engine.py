@@ -29,6 +29,7 @@ from agents_app.runs.next_step import CANCELLED, DEFECT, REPEATS, End, Think, ne
 from agents_app.runs.retry_policy import retry_delay
 from agents_app.runs.writes import Spent
 from agents_app.types import RunStatus, Snapshot
+from audit_app import live_copies
 from audit_app.kernel import context, valkey
 from audit_app.kernel.database import in_db, is_away
 from audit_app.kernel.durable_writes import run_until_stored
@@ -129,6 +130,12 @@ class Engine:
                 drive.call.stop("stopped")
         for run in self._orphaned_claims(held):
             await in_db(lease.release, run, self._owner, active_seconds=0.0)
+
+    async def copy_live_text(self) -> None:
+        """Store the text of open steps that Valkey does not take, for viewers. No statement while it does."""
+        copies = [copy for drive in self._drives.values() if (copy := drive.live.copy())]
+        if copies:
+            await in_db(live_copies.store, copies)
 
     def _orphaned_claims(self, held: dict[UUID, Held]) -> list[Run]:
         """Return the runs that were twice found without a drive, for example because the database went away.

@@ -3,7 +3,7 @@
 from uuid import UUID
 
 from agents_app import events
-from audit_app.stream import LiveStream, StreamWriter
+from audit_app.stream import Copy, LiveStream, StreamWriter
 
 
 class LiveText:
@@ -15,6 +15,7 @@ class LiveText:
         self._text: list[str] = []
         self._length = 0
         self._reasoning_length = 0
+        self._copied = 0  # length of the step's text when it was copied last
 
     @property
     def fenced(self) -> bool:
@@ -22,7 +23,7 @@ class LiveText:
 
     def begin(self, step: int, *, reset: str = "") -> None:
         """Start a step. reset: the reason why viewers must discard its text (retry | resumed), if any."""
-        self._step, self._text, self._length, self._reasoning_length = step, [], 0, 0
+        self._step, self._text, self._length, self._reasoning_length, self._copied = step, [], 0, 0, 0
         if reset:
             self._stream.append(events.MESSAGE_RESET, {"reason": reset}, step=step)
 
@@ -38,6 +39,13 @@ class LiveText:
         if not self._stream.lost:
             self._stream.append_text(events.REASONING_DELTA, self._step, self._reasoning_length, text)
         self._reasoning_length += len(text)
+
+    def copy(self) -> Copy | None:
+        """Return the step's text for the database, if viewers may lack it and no earlier copy has it."""
+        if not self._stream.is_in_doubt or self._length == self._copied:
+            return None
+        self._copied = self._length
+        return self._stream.copy(events.SNAPSHOT, {"text": "".join(self._text)}, step=self._step)
 
     async def flush(self) -> None:
         """Wait until all text has been sent, so that viewers need not read it when the step closes."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from audit_app import timeline
+from audit_app.follow.copy_reader import CopyReader
 from audit_app.follow.items import START, CaughtUp, Hint, Item, LiveEntry, Position
 from audit_app.follow.stream_reader import StreamReader
 from audit_app.follow.subscription import Subscription
@@ -55,6 +56,7 @@ class Follower:
         self._has_moved = asyncio.Event()
         self._reads_begun = 0
         self._reader = StreamReader(self._on_entries, self._on_hints, lambda: self._mark_moved(self._sessions))
+        self._copies = CopyReader(lambda copy: self._deliver_live(self._session_of_run.get(copy.run_id), [copy]))
         self._tasks: list[asyncio.Task[None]] = []
 
     def subscribe(self, session_id: UUID, *, live: bool = True) -> Subscription:
@@ -94,6 +96,8 @@ class Follower:
             session.runs.add(run_id)
             self._session_of_run[run_id] = session_id
             self._reader.watch(run_id, after)
+        if session is not None and run_id in session.runs:
+            self._copies.watch(run_id)
 
     def request_read(self, session_id: UUID) -> int:
         session = self._sessions.get(session_id)
@@ -103,8 +107,9 @@ class Follower:
         return self._reads_begun + 1
 
     async def read_stream(self, run_id: UUID) -> list[LiveEntry]:
-        """Return the entries of the run's stream, oldest first; none if it is gone or Valkey is unavailable."""
-        return await self._reader.read_all(run_id)
+        """Return the entries of the run's stream, oldest first; while Valkey is unavailable, the copy of its text."""
+        entries = await self._reader.read_all(run_id)
+        return await self._copies.find(run_id) if entries is None else entries
 
     async def aclose(self) -> None:
         self.is_closed = True
@@ -122,6 +127,7 @@ class Follower:
         session.runs.discard(run_id)
         self._session_of_run.pop(run_id, None)
         self._reader.unwatch(run_id)
+        self._copies.unwatch(run_id)
 
     def _mark_moved(self, session_ids: Iterable[UUID]) -> None:
         self._moved.update(session_ids)
@@ -130,6 +136,7 @@ class Follower:
     # Callbacks of the stream reader.
 
     def _on_entries(self, run_id: UUID, entries: Sequence[LiveEntry]) -> None:
+        self._copies.note_entries(run_id)
         self._deliver_live(self._session_of_run.get(run_id), entries)
 
     def _on_hints(self, hints: Sequence[Hint]) -> None:
@@ -216,8 +223,9 @@ class Follower:
                 continue
             try:
                 heads = await in_db(timeline.list_heads, list(self._sessions))
+                await self._copies.look()
             except Exception as error:  # as above
-                logger.warning("cannot read the heads of the timelines: %r", error)
+                logger.warning("cannot read the heads of the timelines, or copies of live text: %r", error)
             else:
                 known = self._positions(heads)
                 self._mark_moved(session_id for session_id, seq in known.items() if heads[session_id] > seq)

@@ -20,6 +20,8 @@ from audit_app.kernel import valkey
 logger = logging.getLogger(__name__)
 
 _BLOCK_SECONDS = 5
+# For a viewer that has just come: of a server that hangs it gets the copy in the database.
+_READ_ALL_SECONDS = 1.5
 _STALLED_SECONDS = _BLOCK_SECONDS + 5
 _RETRY_SECONDS = 0.5
 _ENTRIES_A_READ = 500
@@ -71,14 +73,14 @@ class StreamReader:
         self._runs.pop(key, None)
         self._read_to.pop(key, None)
 
-    async def read_all(self, run_id: UUID) -> list[LiveEntry]:
-        """Return the entries of the run's stream; none if it is gone or Valkey is unavailable."""
+    async def read_all(self, run_id: UUID) -> list[LiveEntry] | None:
+        """Return the entries of the run's stream, none if it is gone; None if Valkey is unavailable."""
         try:
-            async with asyncio.timeout(_BLOCK_SECONDS):
+            async with asyncio.timeout(_READ_ALL_SECONDS):
                 raw: Any = await self._client.xrange(stream.run_key(run_id))
         except (RedisError, OSError) as error:
             logger.info("stream of run %s could not be read: %r", run_id, error)
-            return []
+            return None
         return _parse_entries(run_id, raw)
 
     async def run(self) -> None:

@@ -103,7 +103,7 @@ class RunTextState:
             case REASONING_DELTA.name:
                 return [*self._reset_void(), *self._take_reasoning(entry)]
             case SNAPSHOT.name:
-                self._length, self._is_void = len(entry.payload["text"]), False
+                return self._take_snapshot(entry)
             case MESSAGE_RESET.name:
                 return self._reset(entry.payload)
         return [Shown(entry.type, entry.step, entry.payload)]
@@ -143,6 +143,15 @@ class RunTextState:
             return []  # a duplicate, or after a gap, which the next snapshot or the end of the step fills
         start, self._length = self._length, self._length + len(piece)
         return [Shown(TEXT_DELTA.name, entry.step, {"offset": start, "text": piece})]
+
+    def _take_snapshot(self, entry: LiveEntry) -> list[Shown]:
+        """Replace the shown text; if it is known to be the beginning of the snapshot, add the rest."""
+        text, shown = entry.payload["text"], None if self._is_void else self._length
+        self._length, self._is_void = len(text), False
+        if shown is None or shown > len(text):
+            return [Shown(SNAPSHOT.name, entry.step, entry.payload)]
+        piece = text[shown:]
+        return [Shown(TEXT_DELTA.name, entry.step, {"offset": shown, "text": piece})] if piece else []
 
     def _take_reasoning(self, entry: LiveEntry) -> list[Shown]:
         offset, text = entry.payload["offset"], entry.payload["text"]

@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('sessions_app', '0016_external_identity'),
+        ('sessions_app', '0017_branches'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 

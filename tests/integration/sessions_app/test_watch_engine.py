@@ -35,11 +35,14 @@ async def follower() -> AsyncIterator[None]:
 
 
 async def see(
-    accepted: Accepted, cursor: str = "", on_event: Callable[[SessionEvent], object] = lambda event: None
+    accepted: Accepted,
+    cursor: str = "",
+    on_event: Callable[[SessionEvent], object] = lambda event: None,
+    seconds: float = 20,
 ) -> list[SessionEvent]:
     """Return all events. on_event: called with each event as it is seen."""
     seen: list[SessionEvent] = []
-    async with Viewer(accepted.session_id, cursor) as viewer, asyncio.timeout(20):
+    async with Viewer(accepted.session_id, cursor) as viewer, asyncio.timeout(seconds):
         async for frame in viewer.frames():
             seen += frame
             for event in frame:

@@ -16,6 +16,13 @@ SESSION = UUID(int=1)
 FLUSH = "all streams are gone"
 
 
+@dataclass(frozen=True)
+class Copied:
+    """An entry that is in the database alone, because Valkey did not take it."""
+
+    entry: LiveEntry
+
+
 @dataclass
 class World:
     """Everything written so far, in order."""
@@ -23,6 +30,7 @@ class World:
     log: list[Any] = field(default_factory=list)
     kept: list[KeptEvent] = field(default_factory=list)
     streams: dict[UUID, list[LiveEntry]] = field(default_factory=dict)
+    copies: dict[UUID, LiveEntry] = field(default_factory=dict)
     stored: dict[tuple[UUID, int], str] = field(default_factory=dict)
     attempts: list[str] = field(default_factory=list)
 
@@ -32,6 +40,8 @@ class World:
             self.kept.append(item)
         elif isinstance(item, LiveEntry):
             self.streams.setdefault(item.run_id, []).append(item)
+        elif isinstance(item, Copied):
+            self.copies[item.entry.run_id] = item.entry
         elif item == FLUSH:
             self.streams.clear()
 
@@ -41,6 +51,9 @@ class World:
 
     def stream(self, run_id: UUID, position: tuple[int, int], type_: str, step: int | None, **fields: Any) -> None:
         self.write(LiveEntry(run_id, position, type_, step, fields))
+
+    def copy(self, run_id: UUID, position: tuple[int, int], step: int, text: str) -> None:
+        self.write(Copied(LiveEntry(run_id, position, "snapshot", step, {"text": text})))
 
     def announce_execution(self, run_id: UUID, execution_id: str) -> None:
         self.write(PassingEvent("tool.started", run_id, {"execution_id": execution_id, "tool": "echo"}))
@@ -61,7 +74,7 @@ class World:
         seen_before = [event for event in self.kept if event.seq <= place.seq]
         starts = [event.run_id for event in seen_before if event.type == RUN_STARTED.name]
         own = [event for event in seen_before if event.run_id == starts[-1]] if starts else []
-        streams = self.streams if stream_is_there else {}
+        streams = self.streams if stream_is_there else {run_id: [copy] for run_id, copy in self.copies.items()}
         if own and not any(event.ends_run for event in own):
             shown = watch.restore(starts[-1], own, streams.get(starts[-1], []), place.live)
             if recall:
@@ -71,7 +84,8 @@ class World:
         return watch, self.feed(watch, [*entries, *self.kept[place.seq :]])
 
     def feed(self, watch: SessionStream, items: list[Any]) -> list[SessionEvent]:
-        seen = watch.feed(item for item in items if item != FLUSH)
+        found = (item.entry if isinstance(item, Copied) else item for item in items)
+        seen = watch.feed(item for item in found if item != FLUSH)
         while watch.wanted:
             seen += watch.supply(self.stored.get(watch.wanted))
         return seen
