@@ -153,8 +153,11 @@ IS_OPEN = Q(status="pending") | Q(status="sending")
 class Delivery(models.Model):
     """An outbound message: a part of an answer, or a notice. Those of one ordering key are sent in the order of ids.
 
-    `owner` is the process that sends it, or that shows a draft of it.
+    `owner` is the process that sends it, or that shows a draft of it. `follows_doubt` is no column: it is set
+    where earlier deliveries of the ordering key have an open doubt, by `transitions.list_due`.
     """
+
+    follows_doubt = False
 
     STATUSES = [(status, status) for status in ("draft", "pending", "sending", "sent", "failed", "unknown", "expired")]
     OPEN = ("pending", "sending")
@@ -184,6 +187,11 @@ class Delivery(models.Model):
     buttons = models.JSONField(default=list, help_text="[[label, action id, style]], for channels with buttons.")
     approval_id = models.UUIDField(null=True, help_text="Approval whose outcome it does not show yet.")
     status = models.CharField(max_length=10, choices=STATUSES, default="pending")
+    is_doubt_open = models.BooleanField(
+        default=False,
+        db_default=False,
+        help_text="It may not have arrived, and no later message of the chat has mentioned that yet.",
+    )
     owner = models.UUIDField(null=True)
     tries = models.IntegerField(default=0)
     ready_at = models.DateTimeField()
@@ -212,6 +220,8 @@ class Delivery(models.Model):
                 name="delivery_trouble",
                 condition=Q(status="failed") | Q(status="unknown") | Q(status="expired"),
             ),
+            # sender: deliveries that the next one of the chat has to mention
+            models.Index(fields=["ordering_key", "id"], name="delivery_doubt", condition=Q(is_doubt_open=True)),
             # reaper: deliveries with an owner
             models.Index(fields=["owner"], name="delivery_owned", condition=Q(owner__isnull=False)),
         ]

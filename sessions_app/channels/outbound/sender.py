@@ -24,7 +24,7 @@ from sessions_app.channels.base import ChannelAdapter, SendCertainty, SendError
 from sessions_app.channels.messages import Button, Capabilities, Outgoing, Rendered, Target
 from sessions_app.channels.nudges import Poller
 from sessions_app.channels.nudges import deliveries as delivery_nudge
-from sessions_app.channels.outbound import chat_migration, transitions
+from sessions_app.channels.outbound import chat_migration, doubts, transitions
 from sessions_app.channels.outbound.rate_limiter import LOOP_SECONDS, RateLimiter
 from sessions_app.channels.outbound.retry_policy import FailedTry, decide, may_repeat
 from sessions_app.channels.outbound.scheduler import Scheduler
@@ -151,6 +151,8 @@ class Sender:
             logger.error("%s: too many messages into one chat in which no person writes; refused", row.account)
             problem = "Too many messages into a chat in which no person writes: this looks like a message loop."
             raise SendError(problem, SendCertainty.REFUSED)
+        if row.follows_doubt:
+            await _in_time(doubts.send_notice(adapter, message, row.ordering_key), can, SendCertainty.NOT_SENT)
         return await self._edit_or_send(adapter, can, message, row)
 
     async def _edit_or_send(self, adapter: ChannelAdapter, can: Capabilities, message: Outgoing, row: Delivery) -> str:
@@ -194,13 +196,15 @@ class Sender:
             await retry_until_stored(accounts.note_error, row.account, error.message)
 
 
-async def _in_time(call: Awaitable[T], capabilities: Capabilities) -> T:
-    """Return the platform's answer. Raises SendError if it takes too long."""
+async def _in_time(
+    call: Awaitable[T], capabilities: Capabilities, certainty: SendCertainty = SendCertainty.UNKNOWN
+) -> T:
+    """Return the platform's answer. Raises SendError, with that certainty, if it takes too long."""
     try:
         async with asyncio.timeout(capabilities.send_seconds + 5.0):
             return await call
     except TimeoutError:
-        raise SendError("The platform did not answer in time.", SendCertainty.UNKNOWN) from None
+        raise SendError("The platform did not answer in time.", certainty) from None
 
 
 def outgoing_of(row: Delivery, rendered: Rendered | None = None) -> Outgoing:

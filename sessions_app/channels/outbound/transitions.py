@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import F, Q, QuerySet, TextField
+from django.db.models import Exists, F, OuterRef, Q, QuerySet, TextField
 from django.db.models.fields.json import KT
 from django.db.models.functions import Concat, Left, Now
 from django.utils import timezone
@@ -89,7 +89,12 @@ def list_due(
         place = Concat(Left("ordering_key", _ACCOUNT_LENGTH), KT("target__chat"), output_field=TextField())
         waiting = [f"{account}:{chat}" for account, chat in but_chats]
         due = due.alias(place=place).exclude(place__in=waiting, target__press="")
-    return list(due.select_related("account", "session__agent").order_by("id")[:limit])
+    doubts = Delivery.objects.filter(is_doubt_open=True, ordering_key=OuterRef("ordering_key"))
+    due = due.annotate(has_doubts=Exists(doubts)).select_related("account", "session__agent")
+    rows = list(due.order_by("id")[:limit])
+    for row in rows:
+        row.follows_doubt = row.has_doubts
+    return list(rows)
 
 
 def claim(delivery_ids: Collection[int], owner: UUID) -> set[int]:
@@ -123,7 +128,12 @@ def mark_sent(delivery: Delivery, owner: UUID, provider_message_id: str) -> bool
         doubted = Q(status="unknown", owner=None)
         ours = Q(status="sending", owner=owner)
         moved = Delivery.objects.filter(ours | doubted, pk=delivery.pk).update(
-            status="sent", owner=None, provider_message_id=provider_message_id, sent_at=Now(), error=""
+            status="sent",
+            owner=None,
+            provider_message_id=provider_message_id,
+            sent_at=Now(),
+            error="",
+            is_doubt_open=False,
         )
         if not moved:
             return False
@@ -165,7 +175,8 @@ def give_up(delivery: Delivery, owner: UUID | None, status: str, error: str) -> 
         rows = Delivery.objects.filter(pk=delivery.pk, owner=owner, status__in=Delivery.OPEN)
         if delivery.sent_at is not None:
             return bool(rows.update(status="sent", owner=None, error=error[:500]))
-        if not rows.update(status=status, owner=None, error=error[:500]):
+        is_doubtful = status == "unknown" and delivery.kind != "press"
+        if not rows.update(status=status, owner=None, error=error[:500], is_doubt_open=is_doubtful):
             return False
         if status != "unknown" and delivery.parts > 1:
             later = _siblings(delivery).filter(part__gt=delivery.part, status="pending", owner=None)
@@ -195,7 +206,9 @@ def send_again(deliveries: Sequence[Delivery], lifetime_seconds: float) -> int:
     with transaction.atomic():
         pks, expires_at = [delivery.pk for delivery in deliveries], Now() + timedelta(seconds=lifetime_seconds)
         rows = Delivery.objects.filter(pk__in=pks, status__in=["failed", "unknown", "expired"], owner=None)
-        count = rows.update(status="pending", ready_at=Now(), expires_at=expires_at, tries=0, error="")
+        count = rows.update(
+            status="pending", ready_at=Now(), expires_at=expires_at, tries=0, error="", is_doubt_open=False
+        )
         delivery_nudge.send_on_commit()
         return count
 

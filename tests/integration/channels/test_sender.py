@@ -72,6 +72,38 @@ def test_a_platform_that_fails_is_tried_again(rig: EngineRig, platform: FakeTele
     assert settle(rig) == ["sent"] and platform.chat(501) == ["one"]
 
 
+def doubt_about(text: str) -> str:
+    return f"⚠️ An earlier message may not have arrived. It begins: “{text}” If you do not see it, ask for it again."
+
+
+def test_a_message_in_doubt_is_mentioned_before_the_next_that_arrives(rig: EngineRig, platform: FakeTelegram) -> None:
+    """Once, but again if it is in doubt, too; and the message behind it comes once."""
+    destination = Destination(add_telegram(platform, config=QUIET), Target(Chat("501")))
+    elsewhere = Destination(destination.account, Target(Chat("502")))
+    platform.faults += [Fault("accept_and_drop", only=SEND)]
+    for number, text in enumerate(("one", "two", "three"), start=1):
+        outbox.plan_notice(destination, text, text)
+        assert settle(rig, number) == ["unknown", "sent", "sent"][:number]
+        if number == 1:
+            platform.faults += [Fault("accept_and_drop", only=SEND)]
+    outbox.plan_notice(elsewhere, "x", "of another chat")
+    settle(rig, 4)
+    assert platform.chat(501) == ["one", doubt_about("one"), doubt_about("one"), "two", "three"]
+    assert platform.chat(502) == ["of another chat"]
+
+
+def test_a_notice_about_a_message_in_doubt_that_is_refused_holds_nothing_up(
+    rig: EngineRig, platform: FakeTelegram
+) -> None:
+    destination = Destination(add_telegram(platform, config=QUIET), Target(Chat("501")))
+    platform.faults += [Fault("accept_and_drop", only=SEND)]
+    outbox.plan_notice(destination, "one", "one")
+    settle(rig, 1)
+    platform.faults += [Fault("status", 400, only=SEND)]
+    outbox.plan_notice(destination, "two", "two")
+    assert settle(rig, 2) == ["unknown", "sent"] and platform.chat(501) == ["one", "two"]
+
+
 def test_a_message_in_doubt_is_marked_and_not_sent_again(rig: EngineRig, platform: FakeTelegram) -> None:
     rig.agent(Reply(("one",)), Reply(("two",)))
     add_telegram(platform, config=QUIET)
@@ -79,7 +111,7 @@ def test_a_message_in_doubt_is_marked_and_not_sent_again(rig: EngineRig, platfor
     telegram(private_update(1, "a"))
     telegram(private_update(2, "b"))
     assert settle(rig, 2) == ["unknown", "sent"]
-    assert platform.chat(501) == ["one", "two"]
+    assert platform.chat(501) == ["one", doubt_about("one"), "two"]
     assert [entry["code"] for entry in audited("MessageFailed")] == ["unknown"] and len(audited("MessageSent")) == 1
 
 
