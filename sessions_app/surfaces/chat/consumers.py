@@ -38,6 +38,7 @@ from sessions_app.surfaces.chat.fragments import (
 )
 from sessions_app.surfaces.chat.live_text import LiveTexts
 from sessions_app.surfaces.chat.projection import ShowStatus, ShowTurn
+from sessions_app.surfaces.chat.render_thread import RenderThread
 from sessions_app.surfaces.chat.session_files import read_files
 from sessions_app.surfaces.chat.single_flight import SingleFlight
 from sessions_app.surfaces.chat.turn_views import status_of
@@ -51,6 +52,7 @@ TOO_SLOW, FAILED, NOT_LOGGED_IN, NOT_YOURS = 4001, 4002, 4401, 4403
 CHECK_SECONDS = 30.0
 
 _texts = LiveTexts()
+_rendering = RenderThread()
 # Frames that are the same for all viewers of a session, each of whom would read them from the database.
 _answers = SingleFlight[list[Frame]](kept=100)
 _turn_views = SingleFlight[list[Frame]](kept=100)
@@ -127,7 +129,8 @@ class ChatSocket(AsyncWebsocketConsumer):
             state = projection.Projection(_texts, runs, may_decide=may_decide)
             async for batch in viewer.frames():
                 now = _stored_part(batch[-1].cursor)
-                frames = [frame for update in state.updates(batch) for frame in await self._frames_of(update, now)]
+                updates = await _rendering.run(partial(state.updates, batch), is_long=state.is_long(batch))
+                frames = [frame for update in updates for frame in await self._frames_of(update, now)]
                 await self._send({"cursor": now, "acts": frames})
         return TOO_SLOW
 

@@ -67,6 +67,11 @@ class LiveText:
     def text(self) -> str:
         return self._splitter.text
 
+    @property
+    def open_length(self) -> int:
+        """The length of the open block."""
+        return len(self._splitter.text) - self._splitter.done
+
     def feed(self, offset: int, piece: str) -> bool:
         """Add a piece that begins at `offset`. Return False, and add nothing, if it does not fit the text."""
         known = self.text[offset : offset + len(piece)]

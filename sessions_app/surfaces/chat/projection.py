@@ -3,7 +3,7 @@
 `fragments` renders an update. Updates are idempotent, and the page ignores updates of a turn that has ended.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -19,6 +19,9 @@ from sessions_app.surfaces.chat.live_text import LiveText, LiveTexts, RenderedBl
 from sessions_app.surfaces.chat.turn_views import ASKING, RETRYING, THINKING, Status, using
 from tools_app import events as tools
 from tools_app.types import ApprovalStatus
+
+# Takes 50 to 350 ms to render.
+_LONG_TEXT = 20_000
 
 
 @dataclass(frozen=True)
@@ -138,6 +141,13 @@ class Projection:
         self._calls: dict[UUID, dict[str, str]] = {}
         self._refused: set[str] = set()
         self._received: set[UUID] = set()
+
+    def is_long(self, batch: Sequence[SessionEvent]) -> bool:
+        """Return whether `updates` may have so much text to render that the event loop should not wait for it."""
+        texts = [seen for seen in batch if seen.type in (runs.TEXT_DELTA.name, runs.SNAPSHOT.name)]
+        run_ids = {seen.run_id for seen in batch}
+        open_lengths = (shown.open_length for (run_id, _), shown in self._steps.items() if run_id in run_ids)
+        return sum(len(seen.payload["text"]) for seen in texts) + sum(open_lengths) > _LONG_TEXT
 
     def updates(self, batch: Iterable[SessionEvent]) -> list[PageUpdate]:
         """Return the updates for a batch, in order. Consecutive pieces of text become one update."""
@@ -274,6 +284,10 @@ class _StepShown:
         self._blocks_sent = 0
         self._draft_sent: RenderedBlock | None = None
         self._reached = 0
+
+    @property
+    def open_length(self) -> int:
+        return self._live.open_length
 
     @property
     def seen(self) -> str:

@@ -4,6 +4,7 @@ import asyncio
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import redis
@@ -151,20 +152,19 @@ async def test_a_copy_of_live_text_arrives_while_the_stream_is_silent(follower, 
 
 async def test_no_copies_are_looked_for_while_the_streams_move(follower, conversation, monkeypatch):
     """Nor while there is none: the working path costs no statement."""
-    looked = []
-    monkeypatch.setattr(live_copies, "list_newer", lambda positions: looked.append(positions) or [])
+    look = Mock(return_value=[])
+    monkeypatch.setattr(live_copies, "list_newer", look)
     monkeypatch.setattr("audit_app.follow.copy_reader._SILENT_SECONDS", 600)
     subscription = await listening(follower, conversation)
     await conversation.keep(RUN_QUEUED)
     conversation.text("1-1", 0, 0, "text")
     await take(subscription, 2)
-    polled = asyncio.Event()
-    monkeypatch.setattr("audit_app.timeline.list_heads", lambda sessions: polled.set() or {})
+    heads = Mock(return_value={})
+    monkeypatch.setattr("audit_app.timeline.list_heads", heads)
     async with asyncio.timeout(20):
-        await polled.wait()
-        polled.clear()
-        await polled.wait()  # the first poll has ended
-    assert not looked
+        while heads.call_count < 2:  # the first poll has ended
+            await asyncio.sleep(0.02)
+    assert not look.called
 
 
 def test_a_late_write_of_an_older_claim_does_not_hide_the_newer_copy(conversation):

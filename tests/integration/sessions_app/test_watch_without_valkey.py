@@ -79,11 +79,15 @@ async def test_a_viewer_that_comes_later_gets_the_text_so_far(rig: EngineRig) ->
     def has_text(event: SessionEvent) -> bool:
         return event.type in ("text.delta", "snapshot") and event.payload["text"] == "One two "
 
+    def go_on(event: SessionEvent) -> None:
+        if has_text(event):
+            held.set()
+
     try:
         async with asyncio.timeout(60):
             while not await in_db(LiveCopy.objects.filter(run_id=accepted.run_id, entry__contains="two ").exists):
                 await asyncio.sleep(0.05)
-        seen = await see(accepted, on_event=lambda event: has_text(event) and held.set(), seconds=60)
+        seen = await see(accepted, on_event=go_on, seconds=60)
     finally:
         held.set()
     assert any(has_text(event) for event in seen)
