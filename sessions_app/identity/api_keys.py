@@ -91,10 +91,10 @@ def authenticate_key(key: str) -> Principal:
     return Principal(row.user, "api_key", frozenset(row.scopes), credential=f"key:{row.pk}")
 
 
-def is_valid_key(key_id: UUID) -> bool:
-    """Return whether the key with that id is still valid."""
+def find_scopes(key_id: UUID) -> frozenset[str] | None:
+    """Return the scopes that the key with that id has now; None if it is not valid any more."""
     row = ApiKey.objects.select_related("user").filter(pk=key_id).first()
-    return row is not None and _is_usable(row, timezone.now())
+    return frozenset(row.scopes) if row is not None and _is_usable(row, timezone.now()) else None
 
 
 def list_api_keys(user: User) -> tuple[ApiKey, ...]:

@@ -77,7 +77,7 @@ def _query_credential(request: HttpRequest, accepted: QueryCredential) -> str:
     if token.startswith(api_keys.MARK):
         raise CredentialInQuery(
             "API keys in the URL are not accepted, because URLs are logged. Exchange the key for a ticket "
-            "(POST /api/auth/ticket) or a token (GET /token/issue), or send it as `Authorization: Bearer …`."
+            "(POST /api/auth/ticket) or a token (POST /token/issue), or send it as `Authorization: Bearer …`."
         )
     if ticket and not ticket.startswith(stream_tickets.MARK):
         raise CredentialInQuery("`ticket` in the URL accepts only tickets of POST /api/auth/ticket.")

@@ -1,7 +1,7 @@
 """Session tokens: short-lived JWTs in place of an API key or a login, for clients that do not send those themselves.
 
-A token has the rights of the credential from which it was issued and ends with it: revoking the key, logging out or
-changing the password voids it.
+A token has the rights that the credential from which it was issued has when it is used, and ends with it: revoking the
+key, logging out or changing the password voids it.
 """
 
 from datetime import timedelta
@@ -34,6 +34,7 @@ def issue_session_token(principal: Principal, claims: dict[str, Any]) -> str:
     if not principal.credential.startswith(("key:", "login:")):
         message = "Only an API key or the access token of a login can be exchanged for a session token."
         raise InvalidInput(message, code="not_exchangeable")
+    # `scopes` is for the release before, and for clients that look into their token.
     own = {"scopes": sorted(principal.scopes), "of": principal.credential, "iat": timezone.now()}
     claims = {**claims, **own, **signed_claims.auth_time(principal.authenticated_at)}
     return signed_claims.encode(principal.user, _AUDIENCE, timedelta(minutes=settings.KOMAND_JWT_MINUTES), claims)
@@ -47,24 +48,30 @@ def is_session_token(credential: str) -> bool:
 def authenticate_token(credential: str) -> Principal:
     """Return the principal of a valid session token. Raises SessionTokenRefused."""
     try:
-        claims = signed_claims.decode(credential, _AUDIENCE, "scopes", "of")
+        claims = signed_claims.decode(credential, _AUDIENCE, "of")
     except jwt.InvalidTokenError:
         raise SessionTokenRefused from None
     user = signed_claims.find_user(claims)
     credential = str(claims["of"])
-    if user is None or not is_valid_credential(credential):
+    scopes = _find_scopes(credential)
+    if user is None or scopes is None:
         raise SessionTokenRefused
     kind: Literal["api_key", "jwt"] = "api_key" if credential.startswith("key:") else "jwt"
     given: Any = {"credential": credential, "authenticated_at": signed_claims.read_auth_time(claims)}
-    return Principal(user, kind, frozenset(claims["scopes"]), **given)
+    return Principal(user, kind, scopes, **given)
 
 
 def is_valid_credential(credential: str) -> bool:
     """Return whether a `Principal.credential` is still valid. An empty one is valid as long as its user."""
-    kind, _, name = credential.removeprefix(stream_tickets.CREDENTIAL).partition(":")
+    return _find_scopes(credential.removeprefix(stream_tickets.CREDENTIAL)) is not None
+
+
+def _find_scopes(credential: str) -> frozenset[str] | None:
+    """Return the scopes that a credential has now, none for one without scopes; None if it is not valid any more."""
+    kind, _, name = credential.partition(":")
     if kind == "key":
-        return api_keys.is_valid_key(UUID(name))
-    return kind != "login" or not access_tokens.is_closed(UUID(name))
+        return api_keys.find_scopes(UUID(name))
+    return None if kind == "login" and access_tokens.is_closed(UUID(name)) else frozenset()
 
 
 def _peek(credential: str) -> dict[str, Any]:

@@ -95,6 +95,16 @@ def test_exchanged_credentials_have_the_scopes_of_their_key(alice, exchange, rf)
     assert ask("/api/sessions", token).status_code == 403
 
 
+def test_a_session_token_has_the_scopes_that_its_key_has_now(alice):
+    """Tokens of the release before name no scopes, and are valid for an hour after the upgrade."""
+    key = old_key(alice, [])
+    token = ask("/token/issue", key, "POST").json()["token"]
+    assert ask("/api/sessions", token).status_code == 403
+    for scopes, status in (["all"], 200), (["openai"], 403):
+        ApiKey.objects.filter(user=alice).update(scopes=scopes)
+        assert ask("/api/sessions", token).status_code == status
+
+
 def test_a_key_of_an_administrator_uses_rights_only_with_that_scope():
     admin = make_user("root", is_superuser=True)
     for scopes, holds in [(["all"], False), (["read"], False), (["all", "rights"], True)]:
