@@ -194,7 +194,9 @@ HAVING r.input_tokens <> COALESCE(SUM(s.input_tokens), 0)
 SELECT session_id, action, SUM(n)
 FROM (SELECT session_id, CASE type {cases} END action, 1 n FROM komand_event
   WHERE type IN {types} AND {kept_entries}
-  UNION ALL SELECT session_id, action, -1 FROM komand_audit_log
+  -- Releases before 0.4 wrote ToolExecutionStarted when a call was requested, with its arguments.
+  UNION ALL SELECT session_id, CASE WHEN action = 'ToolExecutionStarted' AND details -> 'arguments' IS NOT NULL
+    THEN 'ToolCallRequested' ELSE action END, -1 FROM komand_audit_log
   WHERE session_id IS NOT NULL AND action IN {actions}) entries
 GROUP BY session_id, action HAVING SUM(n) > 0
 

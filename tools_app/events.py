@@ -83,7 +83,7 @@ class ToolProgress(TypedDict):
     fraction: Annotated[float | None, "0..1 or null"]
 
 
-TOOL_REQUESTED = declare("tool.requested", ToolRequested, closes_step=True, audit="ToolExecutionStarted")
+TOOL_REQUESTED = declare("tool.requested", ToolRequested, closes_step=True, audit="ToolCallRequested")
 TOOL_COMPLETED = declare("tool.completed", ToolCompleted, audit="ToolExecutionCompleted")
 TOOL_FAILED = declare("tool.failed", ToolFailed, audit="ToolExecutionFailed")
 APPROVAL_REQUESTED = declare("approval.requested", ApprovalRequested, audit="ApprovalRequested")
@@ -92,5 +92,5 @@ INPUT_REQUESTED = declare("input.requested", InputRequested, audit="InputRequest
 WARNING_RAISED = declare(
     "warning.raised", WarningRaised, audit="PromptInjectionDetected", audited_kind="prompt_injection"
 )
-TOOL_STARTED = declare("tool.started", ToolStarted, kept=False)
+TOOL_STARTED = declare("tool.started", ToolStarted, kept=False, audit="ToolExecutionStarted")
 TOOL_PROGRESS = declare("tool.progress", ToolProgress, kept=False)

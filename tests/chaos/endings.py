@@ -40,6 +40,12 @@ def ending_of(session_id: UUID, *, unknown: Collection[_PLACE], ignored: frozens
     events = list(Event.objects.filter(session_id=session_id).exclude(type__in=ignored).order_by("seq"))
     executions = list(ToolExecution.objects.filter(session_id=session_id).order_by("run_id", "step", "call_index"))
     hidden = {str(execution.id) for execution in executions if (execution.step, execution.call_index) in unknown}
+    # An attempt whose process died is repeated, and each has its entry.
+    entries = [
+        entry
+        for entry in AuditEntry.objects.filter(session_id=session_id)
+        if entry.action != "ToolExecutionStarted" or entry.details["attempt"] == 1
+    ]
     order = {run.id: run.ordinal for run in Run.objects.filter(conversation_id=session_id)}
     return Ending(
         runs=[
@@ -73,7 +79,7 @@ def ending_of(session_id: UUID, *, unknown: Collection[_PLACE], ignored: frozens
             for approval in Approval.objects.filter(execution__in=executions).select_related("execution")
         ],
         events=Counter(_event(event, hidden) for event in events),
-        audit=Counter(_entry(entry, hidden) for entry in AuditEntry.objects.filter(session_id=session_id)),
+        audit=Counter(_entry(entry, hidden) for entry in entries),
         last_events=[event.type for event in events if event.type.startswith(("run.", "message."))],
     )
 
@@ -125,7 +131,7 @@ def _event(event: Event, hidden: set[str]) -> Any:
 
 def _entry(entry: AuditEntry, hidden: set[str]) -> Any:
     if entry.details.get("execution_id") in hidden and entry.action.startswith("ToolExecution"):
-        is_start = entry.action == "ToolExecutionStarted"
-        return ("started" if is_start else "ended", entry.details["call_id"])
+        has_begun = entry.action == "ToolExecutionStarted"
+        return ("started" if has_begun else "ended", entry.details["call_id"])
     compared = [entry.details.get(name) for name in ("call_id", "status", "code", "state")]
     return (entry.action, entry.actor, entry.agent_id, *compared)

@@ -50,7 +50,13 @@ _SKILL = {
     "description": "The plan that nobody reads without being asked.",
     "instruction": {"body": "Count down from ten. Stop at zero."},
 }
-_AUDITED = ("ToolExecutionStarted", "ApprovalRequested", "ApprovalDecided", "ToolExecutionCompleted")
+_AUDITED = (
+    "ToolCallRequested",
+    "ApprovalRequested",
+    "ApprovalDecided",
+    "ToolExecutionStarted",
+    "ToolExecutionCompleted",
+)
 _LOOK_SECONDS = 0.2
 
 T = TypeVar("T")

@@ -3,8 +3,10 @@
 from dataclasses import replace
 from typing import Any
 
+from audit_app import services as audit
 from audit_app import stream
 from audit_app.event_types import EventType, NewEvent, P
+from audit_app.kernel import context
 from audit_app.kernel.redact import masked_arguments
 from audit_app.kernel.shorten import shorten
 from tools_app import conf, selectors
@@ -93,6 +95,19 @@ def ended(row: ToolExecution) -> NewEvent:
 def _event_of_end(event_type: EventType[P], row: ToolExecution, payload: P) -> NewEvent:
     """The audit entry has the receipt, so that the sealed log proves that the execution existed."""
     return replace(_event(event_type, row, payload), audit_details={"receipt": row.receipt})
+
+
+def record_started(row: ToolExecution) -> None:
+    """Audit that an attempt begins, in the transaction that claims it. The row must be as stored."""
+    with context.bind(request_id=row.request_id):
+        audit.record(
+            str(declared.TOOL_STARTED.audit),
+            details={**_names(row), "attempt": row.attempts, "run_id": str(row.run_id)},
+            actor=row.actor,
+            agent_id=row.agent_id,
+            session_id=row.session_id,
+            session_key=row.session_key,
+        )
 
 
 def notify_started(row: ToolExecution) -> None:

@@ -71,7 +71,7 @@ def execute(execution_id: UUID) -> None:
 
 
 def claim(execution_id: UUID, owner: UUID) -> ToolExecution | None:
-    """Claim a pending execution for this process. Owns its transaction.
+    """Claim a pending execution for this process and audit its begin. Owns its transaction.
 
     Returns None if it is no longer pending, or its agent is stopped.
     """
@@ -82,6 +82,7 @@ def claim(execution_id: UUID, owner: UUID) -> ToolExecution | None:
         if emergency_stop.why_stopped(row.agent_id):
             transaction.set_rollback(True)  # its run is about to be ended
             return None
+        events.record_started(row)
         return row
 
 

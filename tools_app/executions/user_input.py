@@ -62,6 +62,8 @@ def answer_input(run_id: UUID, text: str, *, actor: str) -> Answered | None:
     # Started and completed at once: no process runs it.
     if not move(row.id, ExecutionStatus.RUNNING):
         return None
+    row.refresh_from_db(fields=["attempts"])
+    events.record_started(row)
     output = json.dumps(_value(row, request, text), ensure_ascii=False)
     if not move(row.id, ExecutionStatus.COMPLETED, output=output):
         return None

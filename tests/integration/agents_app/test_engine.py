@@ -253,9 +253,10 @@ def test_the_audit_log_rebuilds_the_whole_conversation(rig: EngineRig) -> None:
     assert actions[:2] == ["SessionCreated", "MessageReceived"]
     assert actions[-1] == "MessageSent"
     assert sorted(actions[2:-1]) == [
+        "ToolCallRequested",
+        "ToolCallRequested",
         "ToolExecutionCompleted",
         "ToolExecutionFailed",
-        "ToolExecutionStarted",
         "ToolExecutionStarted",
     ]
     named = {entry.details["turn_id"] for entry in entries if "turn_id" in entry.details}

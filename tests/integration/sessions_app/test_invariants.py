@@ -196,6 +196,14 @@ def test_steps_deleted_by_retention_are_no_gap(whole: UUID, settings: Any) -> No
     assert find_violations() == []
 
 
+def test_requests_of_releases_that_audited_them_as_started_are_complete(whole: UUID) -> None:
+    AuditEntry.objects.filter(action="ToolExecutionStarted").delete()
+    requests = AuditEntry.objects.filter(action="ToolCallRequested")
+    assert requests.update(action="ToolExecutionStarted") and find_violations() == []
+    AuditEntry.objects.filter(action="ToolExecutionStarted").delete()
+    assert {found.number for found in find_violations()} == {10}
+
+
 def test_each_rule_finds_its_violations(whole: UUID, subtests: Any) -> None:
     for finding, break_it in BREAKS.items():
         with subtests.test(finding), transaction.atomic():

@@ -12,11 +12,11 @@ from django.db.models import F
 from audit_app import services as audit
 from audit_app.models import AuditEntry
 from tools_app import services
-from tools_app.executions.transitions import move
+from tools_app.executions import runner
 from tools_app.models import Approval, ToolExecution
 from tools_app.policy import emergency_stop
 from tools_app.policy.rules import AgentPolicy, Budgets
-from tools_app.types import Effect, ExecutionStatus, Risk, ToolError
+from tools_app.types import Effect, Risk, ToolError
 
 pytestmark = pytest.mark.usefixtures("world")
 
@@ -34,8 +34,13 @@ class Story:
 def read_from_the_log(session_id: UUID) -> Story:
     """Return the history of the session's only call."""
     entries = list(AuditEntry.objects.filter(session_id=session_id).order_by("id"))
-    asked, *between, ended = entries
-    assert asked.action == "ToolExecutionStarted"
+    begun = [entry for entry in entries if entry.action == "ToolExecutionStarted"]
+    asked, *between, ended = [entry for entry in entries if entry not in begun]
+    assert asked.action == "ToolCallRequested"
+    # A call that was denied, or ended before a process took it, has no entry of a begin; else it stands before the end.
+    assert [entry.details["attempt"] for entry in begun] == list(range(1, ToolExecution.objects.get().attempts + 1))
+    assert entries[-1 - len(begun) : -1] == begun
+    assert all((entry.actor, entry.details["tool"]) == ("user:7", "act") for entry in begun)
     assert {entry.details["execution_id"] for entry in entries} == {str(ToolExecution.objects.get().pk)}
     assert (asked.details["tool"], asked.details["arguments"]) == ("act", {"text": "hi"})
     assert (asked.actor, asked.agent_id, asked.session_key) == ("user:7", "default", "WebChat:web:7")
@@ -61,7 +66,7 @@ def decide(decision: str) -> Callable[[UUID], None]:
 
 def leave(seconds_ago: int) -> Callable[[UUID], None]:
     def run_and_die(execution_id: UUID) -> None:
-        move(execution_id, ExecutionStatus.RUNNING, owner=uuid4())
+        runner.claim(execution_id, uuid4())
         ToolExecution.objects.update(started_at=F("started_at") - timedelta(seconds=seconds_ago))
         services.sweep(Everybody())
 

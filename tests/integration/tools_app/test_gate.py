@@ -17,12 +17,12 @@ def test_a_denied_call_records_actor_call_and_reason(plan):
     assert (
         execution.error == "This call is not allowed: The call is denied by the rule echo(text=x*). Do not repeat it."
     )
-    started, failed = AuditEntry.objects.filter(session_id=execution.session_id).order_by("id")
-    assert (started.action, failed.action) == ("ToolExecutionStarted", "ToolExecutionFailed")
+    requested, failed = AuditEntry.objects.filter(session_id=execution.session_id).order_by("id")
+    assert (requested.action, failed.action) == ("ToolCallRequested", "ToolExecutionFailed")
     assert (failed.actor, failed.agent_id, failed.details["tool"]) == ("user:7", "default", "echo")
     assert "echo(text=x*)" in failed.details["error"]
-    assert started.details["decision"].startswith("deny: ")
-    assert started.details["arguments"] == {"text": "x"}
+    assert requested.details["decision"].startswith("deny: ")
+    assert requested.details["arguments"] == {"text": "x"}
 
 
 @pytest.mark.parametrize(

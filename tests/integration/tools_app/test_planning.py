@@ -33,7 +33,7 @@ def test_a_call_is_recorded_in_the_timeline_and_the_audit_log(plan):
     assert (event.payload["call_id"], event.payload["tool"], event.payload["text_length"]) == ("call_0", "echo", 12)
     assert "sk-" not in str(event.payload)
     (entry,) = AuditEntry.objects.filter(session_id=execution.session_id)
-    assert (entry.action, entry.actor, entry.session_key) == ("ToolExecutionStarted", "user:7", "WebChat:web:7")
+    assert (entry.action, entry.actor, entry.session_key) == ("ToolCallRequested", "user:7", "WebChat:web:7")
     assert ToolExecution.objects.get().request_id == entry.request_id == "req-1"
 
 
