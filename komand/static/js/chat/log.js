@@ -1,8 +1,9 @@
 // Applies the server's frames (acts) to the page. They are idempotent, and ignored for turns that have ended.
 import { showFiles } from "./files.js";
-import { focusedVersions, focusVersions, versionsAt } from "./versions.js";
+import { discardReasoning, showReasoning, timeReasoning } from "./reasoning.js";
 import { GAP, StepText } from "./step-text.js";
 import { StepView } from "./step-view.js";
+import { focusedVersions, focusVersions, versionsAt } from "./versions.js";
 
 const byId = (id) => document.getElementById(id);
 const swap = (target, html, swapStyle) => htmx.swap(target, html, { swapStyle });
@@ -70,6 +71,9 @@ export class Log {
         break;
       case "text":
         return this.#takeText(act);
+      case "reasoning":
+        this.#showReasoning(act);
+        break;
       case "forget":
         this.#discardText(act);
         break;
@@ -145,14 +149,23 @@ export class Log {
     if (parts.querySelector(`.text[data-step="${number}"][data-closed]`)) return undefined;
     const part = byId("text-pattern").content.firstElementChild.cloneNode(true);
     part.dataset.step = number;
-    const later = [...parts.children].find((other) => Number(other.dataset.step) >= number);
+    const isLater = ({ dataset, classList }) => dataset.step - number >= (classList.contains("reasoning") ? 1 : 0);
+    const later = [...parts.children].find(isLater);
     parts.insertBefore(part, later ?? null);
     const step = { text: new StepText(), part, view: new StepView(part) };
     this.#steps.set(key, step);
     return step;
   }
 
-  #discardText({ run, step: number }) {
+  #showReasoning(act) {
+    const parts = this.#openParts(act.run);
+    if (!parts) return;
+    showReasoning(parts, act);
+    parts.closest(".answer").toggleAttribute("data-writing", true);
+  }
+
+  #discardText({ run, step: number, reasoning }) {
+    if (reasoning) discardReasoning(run, number);
     const key = `${run}/${number}`;
     const step = this.#steps.get(key);
     if (!step || step.part.hasAttribute("data-closed")) return;
@@ -241,6 +254,7 @@ export class Log {
   }
 
   #countDown() {
+    timeReasoning(this.#root);
     for (const status of this.#root.querySelectorAll(".status[data-until]")) {
       const seconds = Math.ceil((Date.parse(status.dataset.until) - Date.now()) / 1000);
       status.querySelector(".countdown").textContent = seconds > 0 ? ` in ${seconds} s` : "…";
