@@ -13,7 +13,7 @@ def menu(request: HttpRequest) -> list[dict[str, Any]]:
     """Return groups of links, each visible to users who may open it. Approvals show the number of pending ones."""
     return [
         {
-            "title": "What happens",
+            "title": "Activity",
             "items": [
                 {"title": "Dashboard", "icon": "monitoring", "link": reverse("admin:index")},
                 _item("Runs", "play_circle", "agents_app", "run"),
@@ -30,7 +30,7 @@ def menu(request: HttpRequest) -> list[dict[str, Any]]:
             ],
         },
         {
-            "title": "Set up",
+            "title": "Configuration",
             "items": [
                 _item("Agents", "smart_toy", "agents_app", "agent"),
                 _item("Permissions", "verified_user", "tools_app", "grant"),
@@ -45,14 +45,14 @@ def menu(request: HttpRequest) -> list[dict[str, Any]]:
             ],
         },
         {
-            "title": "On record",
+            "title": "Audit",
             "items": [
                 _item("Audit log", "fact_check", "audit_app", "auditentry"),
                 _item("Events", "timeline", "audit_app", "event"),
             ],
         },
         {
-            "title": "People",
+            "title": "Users",
             "items": [_item("Users", "person", "auth", "user"), _item("Groups", "group", "auth", "group")],
         },
     ]

@@ -1,5 +1,6 @@
 """Agents in the admin. They are retired, never deleted, because runs refer to them."""
 
+from collections.abc import Collection
 from typing import Any
 from urllib.parse import urlencode
 
@@ -19,7 +20,7 @@ from agents_app.admin.forms import AgentForm
 from agents_app.models import Agent
 from agents_app.rights import DELETE_AGENTS
 from audit_app import fresh_login
-from audit_app.admin_base import columns, links
+from audit_app.admin_base import columns, links, names
 from audit_app.admin_base.base import AuditedAdmin, acting, get_or_404
 from audit_app.admin_base.dialogs import back_to
 from audit_app.admin_base.filters import ActiveFilter
@@ -33,6 +34,19 @@ from tools_app.rights import STOP_AGENTS
 PAGE = "admin:agents_app_agent_change"
 
 links.register_page("agent", PAGE)
+
+
+def _agent_names(keys: Collection[str], user: Any) -> dict[str, str]:
+    return dict(Agent.objects.filter(agent_id__in=keys).values_list("agent_id", "name"))
+
+
+def _agent_actors(keys: Collection[str], user: Any) -> dict[str, str]:
+    ids = {key.removeprefix("agent:") for key in keys if key.startswith("agent:")}
+    return {f"agent:{agent_id}": name for agent_id, name in _agent_names(ids, user).items()} if ids else {}
+
+
+names.register_names("agent", _agent_names)
+names.register_names("actor", _agent_actors)
 
 
 def try_url(agent: Agent) -> str:
@@ -135,7 +149,7 @@ class AgentAdmin(AuditedAdmin):
     def try_it(self, request: HttpRequest, object_id: str) -> HttpResponse:
         return HttpResponseRedirect(try_url(get_or_404(self, request, object_id)))
 
-    @button("What would it do?", path="rehearsal", icon="psychology_alt", permissions=["change"])
+    @button("Test permissions", path="rehearsal", icon="psychology_alt", permissions=["change"])
     def dry_run(self, request: HttpRequest, object_id: str) -> HttpResponse:
         return dry_run_page.page(request, self, get_or_404(self, request, object_id))
 

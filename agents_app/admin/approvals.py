@@ -22,6 +22,7 @@ from audit_app.admin_base.base import ReadOnlyAdmin, acting
 from audit_app.admin_base.dialogs import back_to
 from audit_app.admin_base.filters import KeyDateFilter
 from audit_app.admin_base.html import json_block
+from audit_app.admin_base.names import name_of
 from audit_app.admin_base.theme import Dialog, act
 from audit_app.fresh_login import ALLOW_HIGH_RISK
 from audit_app.kernel.errors import AppError
@@ -86,12 +87,13 @@ def _button(
 
 @admin.register(Approval)
 class ApprovalAdmin(ReadOnlyAdmin):
-    list_display = ("requested", "state", "tool", "call", "risk", "agent", "run", "left", "who")
+    list_display = ("requested", "state", "tool", "call", "risk", "agent", "left", "who")
+    named = {"execution.agent_id": "agent", "execution.session_id": "session", "decided_by": "actor"}
     list_filter = (("status", ChoicesDropdownFilter), ("created_at", KeyDateFilter))
     prefetched = ("execution",)
     search_fields = ("=execution__tool", "=execution__agent_id", "decided_by", "note")
     search_ids = ("id", "run_id", "execution_id")
-    search_help_text = "An id, or text in the newest 5,000 rows"
+    search_help_text = "Search by id, or in the latest 5,000"
     list_before_template: Any = "admin/tools_app/approval/waiting.html"
     actions_detail: Any = tuple(choice.value for choice in Decision)
     fieldsets = (
@@ -179,9 +181,9 @@ class ApprovalAdmin(ReadOnlyAdmin):
         return " · ".join(shown) or "–"
 
     risk = columns.column("Risk", lambda approval: f"{approval.execution.risk} ({approval.execution.effect})")
-    agent = columns.column("Agent", lambda approval: links.link("agent", approval.execution.agent_id))
+    agent = columns.named("Agent", "agent", "execution.agent_id")
     run = columns.link("Run", "run", "run_id")
-    session = columns.column("Session", lambda approval: links.link("session", approval.execution.session_id))
+    session = columns.named("Session", "session", "execution.session_id")
     execution_link = columns.link("Execution", "execution", "execution_id")
     why = columns.text("Reason for approval", "reason")
     has_read = columns.column(
@@ -196,7 +198,8 @@ class ApprovalAdmin(ReadOnlyAdmin):
     def who(self, approval: Approval) -> str:
         if approval.status == ApprovalStatus.PENDING and approval.first_allowed_by:
             return f"1 of 2: {visible(approval.first_allowed_by)}"
-        people = " and ".join(part for part in (approval.first_allowed_by, approval.decided_by) if part)
+        decided_by = name_of(approval, "decided_by") or approval.decided_by
+        people = " and ".join(part for part in (approval.first_allowed_by, decided_by) if part)
         decision = " by ".join(part for part in (approval.decision, people) if part)
         return visible(decision) or "–"
 

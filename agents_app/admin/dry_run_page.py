@@ -1,4 +1,4 @@
-"""The page "What would this agent do?": a dry run of a tool call."""
+"""The page "Test permissions": a dry run of a tool call."""
 
 from typing import Any
 
@@ -49,7 +49,7 @@ def page(request: HttpRequest, model_admin: ModelAdmin, agent: Agent) -> HttpRes
     context = {
         **model_admin.admin_site.each_context(request),
         "opts": model_admin.model._meta,
-        "title": f"What would {agent.name} do?",
+        "title": f"Test permissions of {agent.name}",
         "agent": agent,
         "form": form,
         "verdict": verdict,

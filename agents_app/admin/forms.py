@@ -64,7 +64,7 @@ class AgentForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptable
         help_text="Used unless all tools are selected.",
     )
     allowed_channels = NamesField(
-        required=False, help_text="Names separated by commas, such as WebChat. Empty: all channels."
+        required=False, help_text="Comma-separated, such as WebChat. Leave empty for all channels."
     )
     mcp_servers = NamesField(
         required=False, label="MCP servers", help_text="Names separated by commas, for the mode list."
@@ -72,7 +72,7 @@ class AgentForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptable
     enabled_skill_ids = NamesField(required=False, label="Skills", help_text="Ids separated by commas.")
     denied_tools = patterns_field("Denied calls", "Always denied, whatever other rules allow.")
     always_ask = patterns_field("Calls that always ask", "A person has to approve each.")
-    auto_approve = patterns_field("Approved calls", "Need no approval.")
+    auto_approve = patterns_field("Allowed without asking", "These calls run without approval.")
     allowed_tools = patterns_field("Allowed calls", "Nothing else is allowed; empty: no restriction.")
     allowed_hosts = hosts_field("Allowed hosts", "Calls reach no others; empty: no restriction.")
     denied_hosts = hosts_field("Denied hosts", "Calls never reach them.")
@@ -80,19 +80,19 @@ class AgentForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptable
         required=False,
         min_value=0,
         widget=UnfoldAdminIntegerFieldWidget,
-        label="Calls an hour",
+        label="Calls per hour",
         help_text="Empty: no limit.",
     )
     cost_per_hour = forms.FloatField(
         required=False,
         min_value=0,
         widget=UnfoldAdminDecimalFieldWidget,
-        label="Cost an hour",
+        label="Cost per hour",
         help_text="Cost of model calls, in the unit of the provider's prices. Empty: no limit.",
     )
 
     class Meta:
-        labels = {"model_id": "Model", "agent_id": "Agent id", "mcp_servers_mode": "MCP servers it has"}
+        labels = {"model_id": "Model", "agent_id": "Agent id", "mcp_servers_mode": "MCP servers"}
         widgets = {"description": UnfoldAdminTextareaWidget(attrs={"rows": 2})}
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -149,12 +149,12 @@ class ProviderForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscripta
         max_length=4000,
         label="New key",
         widget=UnfoldAdminPasswordWidget(attrs={"autocomplete": "new-password"}),
-        help_text="Stored encrypted; {{credential:NAME}} uses a stored credential. Empty keeps the current key.",
+        help_text="Stored encrypted, or {{credential:NAME}}. Leave empty to keep the current key.",
     )
     remove_key = forms.BooleanField(required=False, widget=UnfoldBooleanSwitchWidget, label="Remove the stored key")
 
     class Meta:
-        labels = {"base_url": "Address", "is_enabled": "Enabled"}
+        labels = {"base_url": "Base URL", "is_enabled": "Enabled"}
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

@@ -2,17 +2,22 @@
 
 from typing import Any
 
-from django.contrib import admin
-from django.http import HttpRequest
+from django.contrib import admin, messages
+from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
 from django.utils.crypto import salted_hmac
 from unfold.decorators import display
 
 from agents_app.admin.forms import ProviderForm
 from agents_app.models import ModelProvider
+from agents_app.providers import trial
 from audit_app import services as audit
 from audit_app.admin_base import columns, links
-from audit_app.admin_base.base import AuditedAdmin, acting
+from audit_app.admin_base.base import AuditedAdmin, acting, get_or_404
+from audit_app.admin_base.dialogs import back_to
+from audit_app.admin_base.theme import Dialog, act, button
 from audit_app.kernel.errors import AppError
+from audit_app.kernel.safe_text import duration, visible
 from tools_app.secrets import vault
 
 PAGE = "admin:agents_app_modelprovider_change"
@@ -32,6 +37,7 @@ class ModelProviderAdmin(AuditedAdmin):
     list_display = ("name", "kind", "address", "default_model", "key_is_set", "is_enabled", "updated_at")
     search_fields = ("name", "base_url", "default_model")
     readonly_fields = ("stored_key",)
+    actions_detail: Any = ("try_out", "choose_model")
     fieldsets = (
         (None, {"fields": (("name", "kind"), "base_url", ("default_model", "is_enabled"))}),
         ("Prices", {"fields": (("input_price", "output_price"),)}),
@@ -57,7 +63,55 @@ class ModelProviderAdmin(AuditedAdmin):
             elif form.cleaned_data["remove_key"]:
                 audit.record("CredentialDeleted", details={"provider": obj.name})
 
-    address = columns.text("Address", "base_url", empty="–")
+    def has_try_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
+        return self.has_change_permission(request)
+
+    @act(
+        "Test",
+        path="test",
+        icon="wifi_tethering",
+        permissions=["try"],
+        dialog=Dialog("Test the model provider?", "Its default model gets one short message.", "Test"),
+    )
+    def try_out(self, request: HttpRequest, form: Any, object_id: str) -> HttpResponse:
+        provider = get_or_404(self, request, object_id)
+        with acting(request):
+            audit.record("ModelProviderTested", details={"provider": provider.name})
+        try:
+            tested = trial.try_out(provider)
+            count = len(tested.models)
+            listed = f" It lists {count} model{'' if count == 1 else 's'}." if count else ""
+            messages.success(request, f"{visible(tested.model)} answered in {duration(tested.seconds)}.{listed}")
+        except AppError as error:
+            messages.error(request, error.message)
+        return back_to(request, PAGE, object_id)
+
+    @button("Choose a model", path="models", icon="list", permissions=["try"])
+    def choose_model(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Show the models of the provider; on POST, store the chosen one as its default."""
+        provider: ModelProvider = get_or_404(self, request, object_id)
+        try:
+            models = trial.list_models(provider)
+        except AppError as error:
+            messages.error(request, error.message)
+            return back_to(request, PAGE, object_id)
+        if request.POST.get("model") in models:
+            provider.default_model = request.POST["model"]
+            provider.save()
+            self.log_change(request, provider, [{"changed": {"fields": ["Default model"]}}])
+            messages.success(request, f"The default model is {visible(provider.default_model)}.")
+            return back_to(request, PAGE, object_id)
+        context = {
+            **self.admin_site.each_context(request),
+            "opts": self.model._meta,
+            "title": f"Models of {provider.name}",
+            "provider": provider,
+            "models": models,
+        }
+        request.current_app = self.admin_site.name
+        return TemplateResponse(request, "admin/agents_app/modelprovider/models.html", context)
+
+    address = columns.text("Base URL", "base_url", empty="–")
     key_is_set = columns.column("Key set", lambda provider: bool(provider.api_key_sealed), boolean=True)
 
     @display(description="Stored key")

@@ -77,7 +77,8 @@ def _record(action: str, run: Run, **details: str) -> None:
 
 @admin.register(Run)
 class RunAdmin(ReadOnlyAdmin):
-    list_display = ("begun", "state", "agent_link", "session", "who", "waited", "length", "tokens", "problem")
+    list_display = ("begun", "state", "session", "agent_link", "who", "length", "tokens", "problem")
+    named = {"conversation_id": "session", "actor": "actor"}
     list_filter = (
         ("status", MultipleChoicesDropdownFilter),
         ("agent", RelatedDropdownFilter),
@@ -87,7 +88,7 @@ class RunAdmin(ReadOnlyAdmin):
     prefetched = ("agent",)
     search_fields = ("=request_id", "session_key", "actor", "=error_code", "error_message")
     search_ids = ("id", "conversation_id")
-    search_help_text = "An id, or text in the newest 5,000 rows"
+    search_help_text = "Search by id, or in the latest 5,000"
     actions = ("cancel_selected", "retry_selected")
     actions_detail: Any = ("cancel_this", "retry_this")
     change_form_template = "admin/agents_app/run/timeline.html"
@@ -186,10 +187,9 @@ class RunAdmin(ReadOnlyAdmin):
     def state(self, run: Run) -> str | tuple[str, str]:
         return (run.status, f"waiting on {run.waiting_on}") if run.waiting_on else run.status
 
-    agent_link = columns.column("Agent", lambda run: links.link("agent", run.agent.agent_id))
-    session = columns.column("Session", lambda run: links.session_link(run.conversation_id, run.session_key))
-    who = columns.text("Actor", "actor")
-    waited = columns.column("Waited", lambda run: took(run.created_at, run.started_at))
-    length = columns.column("Took", lambda run: took(run.started_at, run.ended_at))
-    tokens = columns.column("Tokens", lambda run: f"{run.input_tokens:,} in, {run.output_tokens:,} out")
+    agent_link = columns.column("Agent", lambda run: links.link("agent", run.agent.agent_id, run.agent.name))
+    session = columns.named("Session", "session", "conversation_id", fallback="session_key")
+    who = columns.named("Actor", "actor", "actor")
+    length = columns.column("Duration", lambda run: took(run.started_at, run.ended_at))
+    tokens = columns.column("Tokens in / out", lambda run: f"{run.input_tokens:,} / {run.output_tokens:,}")
     problem = columns.text("Error", "error_code", empty="–")

@@ -54,5 +54,9 @@ class Provider(ABC):
         Cancelling the iterating task, or `aclose()` on the generator, also ends the call at the server.
         """
 
+    async def list_models(self, *, seconds: float) -> tuple[str, ...]:
+        """Return the ids of the models that the server offers; none if it has no list. Raises ProviderError."""
+        return ()
+
     async def aclose(self) -> None:  # noqa: B027 - optional
         """Close all connections. Calls that still stream fail."""

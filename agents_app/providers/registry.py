@@ -55,7 +55,7 @@ def open_provider(row: ModelProvider) -> Provider:
         opened = _open.get(row.pk)
         if opened and opened[0] == row.updated_at:
             return opened[1]
-        provider = _build(row)
+        provider = build(row)
         if opened:
             # It may still be streaming: it is closed with the process, its idle connections earlier.
             _replaced.append(opened[1])
@@ -79,7 +79,8 @@ async def aclose_all() -> None:
         await provider.aclose()
 
 
-def _build(row: ModelProvider) -> Provider:
+def build(row: ModelProvider) -> Provider:
+    """Return a new provider of a row, which the caller closes. Raises what `open_provider` raises."""
     if not row.is_enabled:
         message = f"The model provider {row.name!r} is disabled. Choose another one."
         raise ProviderError(message, code="model_bad_request")

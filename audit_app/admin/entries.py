@@ -59,10 +59,11 @@ class ActionFilter(DropdownFilter):
 class AuditEntryAdmin(ReadOnlyAdmin):
     list_display = ("when", "what", "who", "agent", "session", "summary")
     list_filter = (ActionFilter, ("at", KeyDateFilter))
+    named = {"actor": "actor", "agent_id": "agent", "session_id": "session"}
     search_fields = ("=agent_id", "actor", "session_key", "details")
     search_ids = ("id", "session_id")
     search_keys = ("request_id",)
-    search_help_text = "An id, or text in the newest 5,000"
+    search_help_text = "Search by id, or in the latest 5,000"
     fields = ("when", "what", "who", "agent", "session", "request_link", "pretty_details", "id", "number", "hash")
 
     def get_urls(self) -> list[Any]:
@@ -72,9 +73,9 @@ class AuditEntryAdmin(ReadOnlyAdmin):
 
     when = columns.time("Time", "at", ordering="id")
     what = columns.text("Action", "action")
-    who = columns.text("Actor", "actor")
-    agent = columns.link("Agent", "agent", "agent_id")
-    session = columns.column("Session", lambda entry: links.session_link(entry.session_id, entry.session_key))
+    who = columns.named("Actor", "actor", "actor")
+    agent = columns.named("Agent", "agent", "agent_id")
+    session = columns.named("Session", "session", "session_id", fallback="session_key")
     request_link = columns.column(
         "Request",
         lambda entry: (

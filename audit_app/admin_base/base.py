@@ -1,20 +1,31 @@
 """Base classes of admin pages: read-only pages of big tables, and audited pages of settings."""
 
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, ClassVar
 from uuid import UUID
 
 from django.contrib.admin import ShowFacets
 from django.db.models import Model, QuerySet
-from django.http import Http404, HttpRequest
+from django.http import Http404, HttpRequest, HttpResponse
 from unfold.admin import ModelAdmin
 
 from audit_app import fresh_login, services
+from audit_app.admin_base import names
 from audit_app.kernel import context
 from audit_app.pagination import UncountedChangeList
 
 # Text is searched in this many of the newest rows unless a date filter is set: no index helps such a search.
 SEARCH_ROWS = 5_000
+
+
+class _NamedChangeList(UncountedChangeList):
+    """A page of a list with the names of the objects that its rows refer to."""
+
+    def get_results(self, request: HttpRequest) -> None:
+        super().get_results(request)
+        page: Any = self.model_admin
+        names.load_names(self.result_list, page.named, request.user)
 
 
 class ReadOnlyAdmin(ModelAdmin):
@@ -28,6 +39,8 @@ class ReadOnlyAdmin(ModelAdmin):
     search_keys: tuple[str, ...] = ()
     newest_by = "pk"
     prefetched: tuple[str, ...] = ()
+    # Kinds of the keys that are shown by name, by attribute of the row.
+    named: ClassVar[Mapping[str, str]] = {}
     change_form_template = "admin/komand/read_only.html"
     show_full_result_count = False
     show_facets = ShowFacets.NEVER
@@ -50,7 +63,14 @@ class ReadOnlyAdmin(ModelAdmin):
         return super().get_queryset(request).prefetch_related(*self.prefetched)
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> Any:
-        return UncountedChangeList
+        return _NamedChangeList
+
+    def render_change_form(
+        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> HttpResponse:
+        names.load_names([kwargs["obj"]], self.named, request.user)
+        response: HttpResponse = super().render_change_form(request, context, *args, **kwargs)
+        return response
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str

@@ -24,10 +24,13 @@ def find_url(noun: str, key: object) -> str | None:
 
 
 def link(noun: str, key: object, text: object = "") -> SafeString | str:
-    """Return a link to an object's page, or its text alone if there is no such page."""
+    """Return a link to an object's page, or its text alone if there is no such page. A name has its key as a hint."""
     label = visible(text or key or "–")
     url = find_url(noun, key)
-    return format_html('<a class="k-link" href="{}">{}</a>', url, label) if url else label
+    hint = visible(key) if text else ""
+    if url:
+        return format_html('<a class="k-link" href="{}" title="{}">{}</a>', url, hint, label)
+    return format_html('<span title="{}">{}</span>', hint, label) if hint else label
 
 
 def session_link(session_id: object, key: str) -> SafeString | str:

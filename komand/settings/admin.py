@@ -7,7 +7,7 @@ from django.templatetags.static import static
 UNFOLD: dict[str, Any] = {
     "SITE_TITLE": "Komand",
     "SITE_HEADER": "Komand",
-    "SITE_SUBHEADER": "Operators",
+    "SITE_SUBHEADER": "Admin",
     "SITE_URL": "/",
     "SITE_ICON": lambda request: static("img/komand.svg"),
     "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": lambda request: static("img/komand.svg")}],

@@ -1,5 +1,6 @@
 """Sessions in the admin, with their conversations. Only their agent can be changed."""
 
+from collections.abc import Collection
 from typing import Any
 
 from django import forms
@@ -12,7 +13,7 @@ from unfold.forms import BaseDialogForm
 from unfold.widgets import UnfoldAdminTextInputWidget
 
 from agents_app import selectors as agents
-from audit_app.admin_base import columns, links
+from audit_app.admin_base import columns, links, names
 from audit_app.admin_base.base import ReadOnlyAdmin, acting, get_or_404
 from audit_app.admin_base.dialogs import back_to
 from audit_app.admin_base.filters import KeyDateFilter
@@ -33,6 +34,16 @@ TURNS_PER_PAGE = 50
 links.register_page("session", PAGE)
 
 
+def _titles(keys: Collection[Any], user: Any) -> dict[Any, str]:
+    """Return the titles of sessions, which are taken from messages: for users who may see sessions."""
+    if not user.has_perm("sessions_app.view_session"):
+        return {}
+    return dict(Session.objects.filter(pk__in=keys).values_list("pk", "title"))
+
+
+names.register_names("session", _titles)
+
+
 class BindForm(BaseDialogForm):
     """The agent that answers the later messages of a session."""
 
@@ -45,7 +56,7 @@ class SessionAdmin(ReadOnlyAdmin):
     list_filter = (("channel", FieldTextFilter), ("agent", RelatedDropdownFilter), ("created_at", KeyDateFilter))
     prefetched = ("agent", "owner")
     search_fields = ("key", "title", "sender_name", "=owner__username", "=owner__email")
-    search_help_text = "An id, or text in the newest 5,000 rows"
+    search_help_text = "Search by id, or in the latest 5,000"
     newest_by = "last_active_at"
     change_form_template = "admin/sessions_app/session/conversation.html"
     fields = ("channel",)
@@ -102,7 +113,7 @@ class SessionAdmin(ReadOnlyAdmin):
         return visible(session.owner.get_username() if session.owner else session.sender_name or session.sender_id)
 
     platform = columns.text("Channel", "channel")
-    agent_link = columns.column("Agent", lambda session: links.link("agent", session.agent.agent_id))
+    agent_link = columns.column("Agent", lambda row: links.link("agent", row.agent.agent_id, row.agent.name))
     active = columns.time("Last active", "last_active_at")
     is_deleted = columns.column("Deleted", lambda session: session.deleted_at is not None, boolean=True)
 

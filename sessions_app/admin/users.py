@@ -1,5 +1,6 @@
 """Users and groups in the admin. Only a superuser can grant permissions or change another superuser."""
 
+from collections.abc import Collection
 from typing import Any
 
 from django.contrib import admin, messages
@@ -13,6 +14,7 @@ from unfold.decorators import display
 from unfold.enums import ActionVariant
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
+from audit_app.admin_base import names
 from audit_app.admin_base.base import AuditedAdmin, acting, get_or_404
 from audit_app.admin_base.dialogs import back_to
 from audit_app.admin_base.theme import Dialog, act
@@ -24,6 +26,15 @@ from sessions_app.rights import CHANGE_USERS
 
 # An operator who could set these could grant themselves any permission.
 _RIGHTS = ("is_staff", "is_superuser", "groups", "user_permissions")
+
+
+def _user_actors(keys: Collection[str], user: Any) -> dict[str, str]:
+    ids = {key.removeprefix("user:") for key in keys if key.startswith("user:")}
+    rows = User.objects.filter(pk__in=[int(pk) for pk in ids if pk.isdecimal()])
+    return {f"user:{pk}": name for pk, name in rows.values_list("pk", "username")} if ids else {}
+
+
+names.register_names("actor", _user_actors)
 
 admin.site.unregister(User)
 admin.site.unregister(Group)

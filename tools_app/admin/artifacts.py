@@ -13,7 +13,7 @@ class ArtifactAdmin(ReadOnlyAdmin):
     list_display = ("name", "size", "kind", "agent", "run", "changed")
     search_fields = ("=agent_id", "path")
     search_ids = ("id", "session_id", "run_id")
-    search_help_text = "An id, or words of the newest 5,000"
+    search_help_text = "Search by id, or in the latest 5,000"
     fieldsets = ((None, {"fields": (("name", "size"), ("kind", "changed"), ("agent", "run"), "digest")}),)
 
     name = columns.text("Path", "path")

@@ -66,9 +66,10 @@ class ToolFilter(DropdownFilter):
 class ToolExecutionAdmin(ReadOnlyAdmin):
     list_display = ("name", "state", "asked", "length", "agent", "run", "problem")
     list_filter = (("status", ChoicesDropdownFilter), ToolFilter, ("created_at", KeyDateFilter))
+    named = {"agent_id": "agent"}
     search_fields = ("=tool", "=agent_id", "=request_id", "error")
     search_ids = ("id", "run_id")
-    search_help_text = "An id, or words of the newest 5,000"
+    search_help_text = "Search by id, or in the latest 5,000"
     actions_detail: Any = ("stop", "check_receipt")
     fieldsets = (
         (None, {"fields": (("name", "state"), ("agent", "run"), ("asked", "started"), ("completed", "length"))}),
@@ -119,7 +120,7 @@ class ToolExecutionAdmin(ReadOnlyAdmin):
     started = columns.column("Started", lambda execution: f"{took(execution.created_at, execution.started_at)} later")
     completed = columns.time("Ended", "completed_at")
     length = columns.column("Took", lambda execution: took(execution.started_at, execution.completed_at))
-    agent = columns.link("Agent", "agent", "agent_id")
+    agent = columns.named("Agent", "agent", "agent_id")
     run = columns.link("Run", "run", "run_id")
     problem = columns.column("Error", lambda execution: visible(clipped(execution.error or "", 500)) or "–")
 

@@ -24,7 +24,7 @@ class InputRequestAdmin(ReadOnlyAdmin):
     list_filter = (("status", ChoicesDropdownFilter),)
     search_fields = ("question", "=answered_by")
     search_ids = ("id", "run_id", "session_id", "execution_id")
-    search_help_text = "An id, or words of the newest 5,000"
+    search_help_text = "Search by id, or in the latest 5,000"
     fieldsets = (
         (None, {"fields": ("whole", "choices", ("state", "who"), ("run", "execution_link"), ("asked", "until"))}),
     )

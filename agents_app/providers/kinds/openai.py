@@ -4,6 +4,7 @@ The SDK sends the request. The stream is parsed here, at a fraction of the cost 
 """
 
 import asyncio
+import json
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
@@ -63,6 +64,25 @@ class OpenAIProvider(Provider):
                 yield delta
             yield whole
 
+    async def list_models(self, *, seconds: float) -> tuple[str, ...]:
+        """Return the ids of `GET /models`."""
+        endpoint = errors.Endpoint(self.base_url, "", self.api_key)
+        _check_key(endpoint)
+        headers = {} if endpoint.api_key else {"Authorization": openai.Omit()}
+        try:
+            async with asyncio.timeout(seconds):
+                listed = await self._client_of_this_loop(endpoint).models.with_raw_response.list(extra_headers=headers)
+                found = json.loads(listed.text())
+            return tuple(str(model["id"]) for model in found["data"])
+        except TimeoutError as error:
+            raise errors.silent(endpoint, seconds) from error
+        except openai.APIStatusError as error:
+            raise errors.of_status(endpoint, error.status_code, error.body) from error
+        except openai.APIConnectionError as error:
+            raise errors.unreachable(endpoint, error) from error
+        except (ValueError, TypeError, KeyError) as error:
+            raise errors.not_a_model_server(endpoint) from error
+
     async def aclose(self) -> None:
         client, self._client = self._client, None
         if client is not None:
@@ -117,8 +137,7 @@ class OpenAIProvider(Provider):
         endpoint = errors.Endpoint(self.base_url, request.model or self.default_model, self.api_key)
         if not endpoint.model:
             raise errors.no_model(endpoint)
-        if not (self.api_key.isascii() and self.api_key.isprintable()):
-            raise errors.bad_key(endpoint)
+        _check_key(endpoint)
         return endpoint
 
     def _client_of_this_loop(self, endpoint: errors.Endpoint) -> AsyncOpenAI:
@@ -127,6 +146,11 @@ class OpenAIProvider(Provider):
         if self._client is None or self._loop is not loop:
             self._client, self._loop = _new_client(endpoint), loop
         return self._client
+
+
+def _check_key(endpoint: errors.Endpoint) -> None:
+    if not (endpoint.api_key.isascii() and endpoint.api_key.isprintable()):
+        raise errors.bad_key(endpoint)
 
 
 def _new_client(endpoint: errors.Endpoint) -> AsyncOpenAI:

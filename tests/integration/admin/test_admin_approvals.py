@@ -97,7 +97,7 @@ def test_what_waits_is_seen_on_the_dashboard_the_menu_and_the_run(pages, approva
 def test_the_list_is_filtered_by_status_and_costs_a_fixed_number_of_queries(
     pages, approval, django_assert_max_num_queries
 ):
-    with django_assert_max_num_queries(7):
+    with django_assert_max_num_queries(9):
         assert "17*23" in pages.get(LIST, {"status__exact": "pending"}).content.decode()
     assert "17*23" not in pages.get(LIST, {"status__exact": "denied"}).content.decode()
 

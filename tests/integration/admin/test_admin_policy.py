@@ -59,7 +59,7 @@ def test_the_dry_run_shows_the_verdict_and_runs_nothing(pages, agent, fields, ca
 
 def test_the_page_is_reached_from_the_agent_by_those_who_may_change_it(pages, staff, agent):
     assert f"{AGENTS}{agent.pk}/rehearsal/" in pages.get(f"{AGENTS}{agent.pk}/change/").content.decode()
-    assert "Judge it" in pages.get(f"{AGENTS}{agent.pk}/rehearsal/").content.decode()
+    assert "Test permissions of" in pages.get(f"{AGENTS}{agent.pk}/rehearsal/").content.decode()
     assert staff("agents_app.view_agent").get(f"{AGENTS}{agent.pk}/rehearsal/").status_code == 403
 
 

@@ -1,7 +1,10 @@
 """Runs in the admin: timeline, list, stop and retry."""
 
+from datetime import timedelta
+
 import pytest
 from django.urls import reverse
+from django.utils import timezone
 
 from agents_app.models import Run
 from audit_app.models import AuditEntry
@@ -51,14 +54,26 @@ def test_an_open_run_refreshes_itself_and_an_ended_one_does_not(pages, make_run)
 def test_a_long_run_costs_no_more_queries_than_a_short_one(pages, make_run, django_assert_max_num_queries):
     for calls in (1, 30):
         run = make_run(calls=calls)
-        with django_assert_max_num_queries(11):
+        with django_assert_max_num_queries(13):
             pages.get(page_of(run))
+
+
+def test_a_list_shows_names_and_the_time_that_has_passed(pages, staff, make_run, operator):
+    run = make_run()
+    Session.objects.filter(pk=run.conversation_id).update(title="Planets and moons")
+    Run.objects.filter(pk=run.pk).update(actor=f"user:{operator.pk}", created_at=timezone.now() - timedelta(minutes=3))
+    shown = pages.get(LIST).content.decode()
+    for text in ("Planets and moons", "Assistant", f'<span title="user:{operator.pk}">operator</span>', "3 min ago"):
+        assert text in shown
+    assert "Planets and moons" in pages.get(page_of(run)).content.decode()
+    # A title is taken from a message: who may not see sessions does not see it.
+    assert "Planets and moons" not in staff("agents_app.view_run").get(LIST).content.decode()
 
 
 def test_a_long_list_costs_no_more_queries_than_a_short_one(pages, make_run, django_assert_max_num_queries):
     for _ in range(12):
         make_run()
-    with django_assert_max_num_queries(7):
+    with django_assert_max_num_queries(9):
         assert pages.get(LIST).content.decode().count('name="_selected_action"') == 12
 
 

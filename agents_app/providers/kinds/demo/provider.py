@@ -23,6 +23,9 @@ class DemoProvider(Provider):
 
     kind = "demo"
 
+    async def list_models(self, *, seconds: float) -> tuple[str, ...]:
+        return tuple(WORDS_PER_SECOND)
+
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelChunk, None]:
         decision = decide(request.messages, request.tools if request.may_call_tools else ())
         model = request.model or self.default_model or DEFAULT_MODEL

@@ -1,0 +1,49 @@
+"""The lists of the admin: they fit a window of 1280 pixels, and show names instead of keys."""
+
+import os
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.conftest import NewTab
+
+LISTS = {
+    "runs": "agents_app/run",
+    "sessions": "sessions_app/session",
+    "approvals": "tools_app/approval",
+    "executions": "tools_app/toolexecution",
+    "audit": "audit_app/auditentry",
+    "agents": "agents_app/agent",
+}
+_TOO_WIDE = """() => [...document.querySelectorAll("#result_list, #result_list th, #result_list td")]
+    .filter(cell => cell.getBoundingClientRect().right > innerWidth + 1).length"""
+
+
+@pytest.fixture(scope="module")
+def shots() -> Path | None:
+    """Return the folder for pictures of the pages, if one is wanted."""
+    return Path(os.environ["KOMAND_SHOTS"]) if "KOMAND_SHOTS" in os.environ else None
+
+
+def test_lists_fit_1280_pixels_and_show_names(new_tab: NewTab, careful: str, shots: Path | None) -> None:
+    chat = new_tab(viewport={"width": 1280, "height": 800})
+    chat.open(f"/admin/agents_app/agent/{careful}/try/")  # the button "Try it"
+    expect(chat.page.get_by_label("Agent")).to_have_value(careful)
+    chat.send("echo a list of planets and moons of the solar system")
+    expect(chat.page.get_by_role("button", name="Allow once")).to_be_visible()
+    for name, address in LISTS.items():
+        page = chat.page
+        page.goto(f"{chat.url}/admin/{address}/")
+        expect(page.locator("#result_list")).to_be_visible()
+        if shots:
+            page.screenshot(path=shots / f"{name}.png")
+        assert page.evaluate(_TOO_WIDE) == 0, name
+    chat.page.goto(f"{chat.url}/admin/agents_app/run/")
+    row = chat.page.locator("#result_list tbody tr").first
+    for text in ("echo a list of planets", "Careful", "admin", "just now"):
+        expect(row).to_contain_text(text)
+    row.get_by_role("link").first.click()
+    expect(chat.page.locator(".k-bars")).to_contain_text("echo · waits for a person")
+    if shots:
+        chat.page.screenshot(path=shots / "run.png", full_page=True)
