@@ -7,7 +7,7 @@ class Migration(migrations.Migration):
 
     dependencies = [
         ('agents_app', '0012_two_approvers'),
-        ('sessions_app', '0016_external_identity'),
+        ('sessions_app', '0018_uploaded_files'),
     ]
 
     operations = [
