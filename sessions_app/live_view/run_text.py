@@ -3,6 +3,7 @@
 A step is open until a stored event closes it by naming the length of its text. Only one step is open at a time.
 """
 
+import zlib
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -35,6 +36,7 @@ class RunTextState:
         self._held_before: Position = START
         self._step = 0
         self._length: int | None = None  # of the open step's text as shown; None: unknown
+        self._checksum = 0  # of that text
         self._reasoning = 0
         self._is_void = False  # the shown text is of an older claim
 
@@ -129,26 +131,28 @@ class RunTextState:
         return step == self._step
 
     def _begin(self, step: int) -> None:
-        self._step, self._length, self._reasoning, self._is_void = step, 0, 0, False
+        self._step, self._length, self._checksum, self._reasoning, self._is_void = step, 0, 0, 0, False
 
     def _take_text(self, entry: LiveEntry) -> list[Shown]:
         offset, text = entry.payload["offset"], entry.payload["text"]
         if self._length is None:
             if offset:
                 return []  # its beginning is unknown: the whole text comes when the step closes
-            self._length = len(text)
+            self._length, self._checksum = len(text), _checksum(text)
             return [Shown(SNAPSHOT.name, entry.step, {"text": text})]
         piece = text[self._length - offset :] if offset <= self._length else ""
         if not piece:
             return []  # a duplicate, or after a gap, which the next snapshot or the end of the step fills
         start, self._length = self._length, self._length + len(piece)
+        self._checksum = _checksum(piece, self._checksum)
         return [Shown(TEXT_DELTA.name, entry.step, {"offset": start, "text": piece})]
 
     def _take_snapshot(self, entry: LiveEntry) -> list[Shown]:
-        """Replace the shown text; if it is known to be the beginning of the snapshot, add the rest."""
+        """Replace the shown text; if it is the beginning of the snapshot, only add the rest."""
         text, shown = entry.payload["text"], None if self._is_void else self._length
-        self._length, self._is_void = len(text), False
-        if shown is None or shown > len(text):
+        is_beginning = shown is not None and _checksum(text[:shown]) == self._checksum
+        self._length, self._checksum, self._is_void = len(text), _checksum(text), False
+        if shown is None or not is_beginning:
             return [Shown(SNAPSHOT.name, entry.step, entry.payload)]
         piece = text[shown:]
         return [Shown(TEXT_DELTA.name, entry.step, {"offset": shown, "text": piece})] if piece else []
@@ -170,3 +174,8 @@ class RunTextState:
     def _reset_void(self) -> list[Shown]:
         """Reset text of an older claim before the first piece of a newer one, which begins the step again."""
         return self._reset({"reason": "resumed"}) if self._is_void else []
+
+
+def _checksum(text: str, before: int = 0) -> int:
+    """Return the checksum of a text. before: that of the text before it."""
+    return zlib.crc32(text.encode(errors="surrogatepass"), before)

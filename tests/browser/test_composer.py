@@ -86,6 +86,7 @@ def test_an_answer_is_rated_and_its_details_are_shown(chat: ChatPage) -> None:
     good.click()
     expect(good).to_have_attribute("aria-pressed", "true")
     bad.click()
+    expect(bad).to_have_attribute("aria-pressed", "true")  # the form for the comment is this rating's from now on
     chat.page.get_by_label("Comment on the answer").fill("It is too short")
     chat.page.get_by_role("button", name="Save").click()
     expect(chat.page.locator(".feedback")).to_contain_text("It is too short")

@@ -72,7 +72,7 @@ class OpenAIProvider(Provider):
         try:
             async with asyncio.timeout(seconds):
                 listed = await self._client_of_this_loop(endpoint).models.with_raw_response.list(extra_headers=headers)
-                found = json.loads(listed.text())
+                found = json.loads(listed.text)
             return tuple(str(model["id"]) for model in found["data"])
         except TimeoutError as error:
             raise errors.silent(endpoint, seconds) from error

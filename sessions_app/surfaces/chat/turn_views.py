@@ -55,7 +55,7 @@ class ReasoningPart:
 
 @dataclass(frozen=True)
 class RunDetails:
-    """What the turns of a page do not contain.
+    """Facts about the runs of a page that their turns do not contain.
 
     reasoning: texts and seconds by run and step; withdrawn: runs that were cancelled before they began.
     """

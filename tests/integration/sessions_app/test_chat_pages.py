@@ -298,7 +298,7 @@ def test_the_list_has_my_chats_by_day_and_finds_titles(browser: Client, alice) -
     assert re.findall(r'class="session-title">(.*)</span>', html) == ["Alpha", "Beta plan", "Gamma plan"]
     found = _page(browser, "/chat/sessions?q=+PLAN+", **HTMX)
     assert re.findall(r'class="session-title">(.*)</span>', found) == ["Beta plan", "Gamma plan"]
-    assert "No chat has “zzz”" in _page(browser, "/chat/sessions?q=zzz", **HTMX)
+    assert "No chat contains “zzz”" in _page(browser, "/chat/sessions?q=zzz", **HTMX)
 
 
 @pytest.mark.parametrize("zone", ["Pacific/Kiritimati", "nowhere", "../../etc/passwd", "", "a" * 500])

@@ -47,6 +47,6 @@ def test_a_text_is_long_with_what_is_open_of_it() -> None:
     assert not page.is_long(piece(0, block))
     page.updates(piece(0, block))
     assert page.is_long(piece(len(block), "y\n" * 2_000))
-    closed = "y\n```\n\nDone.\n\n"
+    closed = "y\n```\n\n" + "Done.\n\n" * 300
     page.updates(piece(len(block), closed))
     assert not page.is_long(piece(len(block + closed), "y\n" * 2_000))
