@@ -243,6 +243,9 @@ class Step(models.Model):
     )
     text = models.TextField(blank=True)
     reasoning = models.TextField(blank=True)
+    reasoning_ms = models.IntegerField(
+        default=0, db_default=0, help_text="From the first piece of the reasoning to the first of the text."
+    )
     tool_calls = models.JSONField(default=list, help_text="[{id, name, arguments}] as sent by the model.")
     finish_reason = models.CharField(max_length=40)
     model = models.CharField(max_length=200, blank=True)

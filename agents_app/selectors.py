@@ -3,6 +3,8 @@
 from collections.abc import Collection
 from uuid import UUID
 
+from django.db.models.functions import Substr
+
 from agents_app import hot_queries
 from agents_app.models import IS_OPEN, Agent, Run, Step
 from agents_app.types import RunOptions, RunStatus, RunTranscript, RunView, Snapshot, StepView, Usage, WaitingOn
@@ -120,6 +122,19 @@ def run_view(run: Run) -> RunView:
     )
 
 
+def list_reasoning(run_ids: Collection[UUID], longest: int) -> dict[tuple[UUID, int], tuple[str, float]]:
+    """Return the reasoning of the runs' steps by run and index, each cut after `longest`, and how long it took in s."""
+    rows = Step.objects.filter(run_id__in=run_ids).exclude(reasoning="")
+    found = rows.values_list("run_id", "index", Substr("reasoning", 1, longest), "reasoning_ms")
+    return {(run_id, index): (text, milliseconds / 1000) for run_id, index, text, milliseconds in found}
+
+
+def list_withdrawn(run_ids: Collection[UUID]) -> set[UUID]:
+    """Return those of the runs that were cancelled before they began."""
+    cancelled = Run.objects.filter(pk__in=run_ids, status=RunStatus.CANCELLED, started_at=None)
+    return set(cancelled.values_list("pk", flat=True))
+
+
 def step_view(step: Step) -> StepView:
     calls = tuple(ToolCall(call["id"], call["name"], call["arguments"]) for call in step.tool_calls)
     return StepView(
@@ -130,4 +145,5 @@ def step_view(step: Step) -> StepView:
         reasoning=step.reasoning,
         usage=Usage(step.input_tokens, step.output_tokens),
         turns_seen=step.turns_seen,
+        reasoning_seconds=step.reasoning_ms / 1000,
     )

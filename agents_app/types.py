@@ -127,13 +127,17 @@ class ReasoningDelta:
 
 @dataclass(frozen=True)
 class ModelResponse:
-    """The whole response: the last item of a provider's stream. finish_reason: stop | tool_calls | length | …"""
+    """The whole response: the last item of a provider's stream. finish_reason: stop | tool_calls | length | …
+
+    reasoning_seconds: set by who reads the stream, not by providers.
+    """
 
     text: str = ""
     reasoning: str = ""
     tool_calls: tuple[ToolCall, ...] = ()
     finish_reason: str = "stop"
     usage: Usage = field(default_factory=Usage)
+    reasoning_seconds: float = 0.0
 
 
 ModelChunk = TextDelta | ReasoningDelta | ModelResponse
@@ -169,6 +173,7 @@ class StepView:
     reasoning: str = ""
     usage: Usage = field(default_factory=Usage)
     turns_seen: int = 1
+    reasoning_seconds: float = 0.0
 
 
 @dataclass(frozen=True)

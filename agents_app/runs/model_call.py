@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -104,16 +105,20 @@ class ModelCall:
                     await reading
 
     async def _read(self) -> ModelResponse:
+        began = ended = 0.0  # of the reasoning
         async with contextlib.aclosing(self._provider.stream(self._request)) as chunks:
             async for chunk in chunks:
                 match chunk:
                     case TextDelta(text):
+                        ended = ended or time.monotonic()
                         self._pieces.append(text)
                         self._live.add(text)
                     case ReasoningDelta(text):
+                        began, ended = began or time.monotonic(), 0.0
                         self._live.add_reasoning(text)
                     case ModelResponse():
-                        return chunk
+                        seconds = max((ended or time.monotonic()) - began, 0.001) if began else 0.0
+                        return replace(chunk, reasoning_seconds=seconds)
                 if self._live.fenced:
                     self.stop("fenced")
         raise ProviderError("The model's answer ended without its last part. Try again.", code="model_stream_cut")

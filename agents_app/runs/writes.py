@@ -58,6 +58,7 @@ def record_and_decide(
             turns_seen=turns_seen,
             text=response.text,
             reasoning=response.reasoning,
+            reasoning_ms=round(response.reasoning_seconds * 1000),
             tool_calls=[asdict(call) for call in response.tool_calls],
             finish_reason=response.finish_reason,
             model=model_of(claim.run),
@@ -69,7 +70,14 @@ def record_and_decide(
         hot_queries.INSERT_STEP.run([step_row])
         cost_budget.charge(claim.run.agent, claim.provider, response)
         step = StepView(
-            index, response.text, response.tool_calls, response.finish_reason, response.reasoning, usage, turns_seen
+            index,
+            response.text,
+            response.tool_calls,
+            response.finish_reason,
+            response.reasoning,
+            usage,
+            turns_seen,
+            response.reasoning_seconds,
         )
         [(turn_count, cancel_requested_at)] = hot_queries.GET_REQUESTS.rows(run_id=claim.run.id)
         user_turns = snapshot.user_turns

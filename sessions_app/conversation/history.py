@@ -7,6 +7,7 @@ from uuid import UUID
 
 from django.utils import timezone
 
+from agents_app import selectors as agents
 from agents_app.types import Message, RunStatus, RunTranscript, RunView
 from audit_app import services as audit
 from audit_app.event_types import NewEvent
@@ -25,6 +26,10 @@ class StoredConversations:
     def history(self, run: RunView) -> Sequence[Message]:
         """Return the messages before the run, oldest first. Called once when a process claims the run."""
         newest = hot_queries.LIST_EARLIER_TURNS.fetch(session_id=run.conversation_id, ordinal=run.ordinal)
+        # The user has taken back what was withdrawn from the queue.
+        empty = {turn.run_id for turn in newest if turn.error_code == "cancelled" and not turn.content and turn.run_id}
+        if withdrawn := agents.list_withdrawn(empty) if empty else set():
+            newest = [turn for turn in newest if turn.run_id not in withdrawn]
         # A run that was stopped before its first text has an empty answer, which some models refuse.
         return [_message(turn) for turn in reversed(newest) if turn.content or turn.tool_calls or turn.role == "tool"]
 

@@ -1,5 +1,7 @@
 """The text of a conversation: older messages, writing directions, formulas, and blocks that are still growing."""
 
+import re
+
 from playwright.sync_api import Locator, expect
 
 from tests.browser.chat_page import SOON, ChatPage, answering
@@ -134,3 +136,39 @@ def test_the_text_before_a_long_call_is_rendered(chat: ChatPage) -> None:
     expect(answer.locator(".text strong")).to_have_text("wonder")
     chat.stop.click()
     chat.wait_finished()
+
+
+def test_reasoning_grows_in_a_fold_and_is_there_after_a_reload(chat: ChatPage, model_server: ModelServer) -> None:
+    answer = chat.ask(reasoning="First I look. <b>Then</b> I jump. ", text="The **answer**. " * 30, rate=40, hold=20)
+    fold = answer.locator(".reasoning")
+    fold.locator("summary").click()
+    expect(fold.locator(".reasoning-text")).to_contain_text("First I look. <b>Then</b> I jump.")
+    model_server.go_on()
+    chat.wait_finished()
+    expect(fold.locator(".reasoning-label")).to_have_text(re.compile(r"Thought for \d"))
+    expect(fold).to_have_attribute("open", "")
+    expect(answer.locator(".text")).not_to_contain_text("I jump")
+    chat.page.reload()
+    fold = chat.answers.first.locator(".reasoning")
+    expect(fold.locator(".reasoning-label")).to_have_text(re.compile(r"Thought for \d"))
+    expect(fold.locator(".reasoning-text")).to_be_hidden()
+
+
+def test_a_queued_message_can_be_taken_back_into_the_box(chat: ChatPage) -> None:
+    chat.ask(tokens=2000, rate=40)
+    queued = chat.ask(text="mine")
+    chat.box.fill("more")
+    queued.get_by_role("button", name="Edit").click()
+    expect(chat.box).to_have_value(re.compile(r"mine.*\n\nmore", re.DOTALL))
+    expect(queued).to_contain_text("Not sent")
+    expect(queued.get_by_role("button", name="Try again")).to_have_count(0)
+    chat.stop.click()
+    chat.wait_finished()
+
+
+def test_question_and_answer_are_shown_once(chat: ChatPage) -> None:
+    answer = chat.ask(tool="ask_user", args={"question": "Which colour?", "options": ["Red", "Dark blue"]})
+    answer.get_by_role("button", name="Dark blue").click()
+    chat.wait_finished()
+    shown = answer.locator(".call").inner_text()
+    assert (shown.count("Which colour?"), shown.count("Dark blue"), shown.count("is_option")) == (1, 1, 0)

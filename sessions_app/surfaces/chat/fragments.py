@@ -7,7 +7,15 @@ from uuid import UUID
 from django.template.loader import render_to_string
 
 from sessions_app.surfaces.chat.approval_cards import ApprovalCard
-from sessions_app.surfaces.chat.projection import ChangeCall, DiscardText, ShowAgent, ShowCall, ShowStatus, ShowText
+from sessions_app.surfaces.chat.projection import (
+    ChangeCall,
+    DiscardText,
+    ShowAgent,
+    ShowCall,
+    ShowReasoning,
+    ShowStatus,
+    ShowText,
+)
 from sessions_app.surfaces.chat.session_files import FileEntry
 from sessions_app.surfaces.chat.tool_cards import waiting_state
 from sessions_app.surfaces.chat.turn_views import TurnView
@@ -17,7 +25,7 @@ _LONGEST_ANNOUNCEMENT = 300
 Frame = dict[str, Any]
 
 
-def frame_of(update: ShowText | DiscardText | ShowCall | ChangeCall | ShowStatus | ShowAgent) -> Frame:
+def frame_of(update: ShowText | ShowReasoning | DiscardText | ShowCall | ChangeCall | ShowStatus | ShowAgent) -> Frame:
     """Return the frame of an update that contains all that it shows."""
     match update:
         case ShowText():
@@ -26,7 +34,11 @@ def frame_of(update: ShowText | DiscardText | ShowCall | ChangeCall | ShowStatus
             draft = {"draft": [update.draft.start, update.draft.end, update.draft.html]} if update.draft else {}
             return {"do": "text", **place, "text": update.text, "blocks": blocks, **draft}
         case DiscardText():
-            return {"do": "forget", "run": str(update.run_id), "step": update.step}
+            place = {"run": str(update.run_id), "step": update.step}
+            return {"do": "forget", **place, "reasoning": update.with_reasoning}
+        case ShowReasoning():
+            place = {"run": str(update.run_id), "step": update.step, "offset": update.offset}
+            return {"do": "reasoning", **place, "text": update.text}
         case ShowCall():
             html = render_to_string("chat/_call.html", {"call": update.call})
             ids = {"run": str(update.run_id), "step": update.call.step, "call": str(update.call.id)}
@@ -77,6 +89,8 @@ def _announcement(turn_view: TurnView) -> str:
     """Return the text for screen readers: the answer, or its beginning."""
     if turn_view.problem:
         return f"The answer failed: {turn_view.problem}"
+    if turn_view.is_withdrawn:
+        return "Not sent."
     if turn_view.is_stopped:
         return "Stopped."
     text = " ".join(turn_view.source.split())

@@ -24,7 +24,7 @@ BAD_CALL_STATES = {"failed", "timed-out"}
 
 def in_line(place: int) -> str:
     """Return the status of a queued message. place: from 1."""
-    return f"Waiting ({ordinal(place)} in line)"
+    return "Queued, next" if place == 1 else f"Queued, {ordinal(place)} in line"
 
 
 def ordinal(number: int) -> str:

@@ -16,7 +16,7 @@ from sessions_app.surfaces.chat import tool_cards
 from sessions_app.surfaces.chat.approval_cards import waiting_label
 from sessions_app.surfaces.chat.labels import WRITE_ARTIFACT
 from sessions_app.surfaces.chat.live_text import LiveText, LiveTexts, RenderedBlock
-from sessions_app.surfaces.chat.turn_views import ASKING, RETRYING, THINKING, Status, using
+from sessions_app.surfaces.chat.turn_views import ASKING, LONGEST_REASONING, RETRYING, THINKING, Status, using
 from tools_app import events as tools
 from tools_app.types import ApprovalStatus
 
@@ -47,10 +47,21 @@ class ShowText:
 
 @dataclass(frozen=True)
 class DiscardText:
-    """Discard the text of a step: another follows."""
+    """Discard the text of a step, and perhaps its reasoning: another follows."""
 
     run_id: UUID
     step: int
+    with_reasoning: bool = False
+
+
+@dataclass(frozen=True)
+class ShowReasoning:
+    """Show a piece of a step's reasoning, which begins at `offset`, in code points."""
+
+    run_id: UUID
+    step: int
+    offset: int
+    text: str
 
 
 @dataclass(frozen=True)
@@ -113,7 +124,9 @@ class ShowAgent:
 # Events behind the text of a step. At the end of a run, the stored answer takes its place.
 _TEXT_ENDS = (tools.TOOL_REQUESTED.name, runs.STEP_COMPLETED.name)
 
-_TextUpdate = ShowText | DiscardText | ShowCall | ChangeCall | ShowApproval
+_LIVE_TEXT = (runs.REASONING_DELTA.name, runs.MESSAGE_RESET.name, runs.SNAPSHOT.name)
+
+_TextUpdate = ShowText | ShowReasoning | DiscardText | ShowCall | ChangeCall | ShowApproval
 PageUpdate = ShowTurn | _TextUpdate | ShowStatus | ShowAnswer | ShowQueue | ShowAgent | ShowFiles
 
 
@@ -165,9 +178,8 @@ class Projection:
             return [ShowAgent(sessions.SESSION_BOUND.payload(seen)["agent_id"])]
         if run_id is None:
             return []
-        if seen.step is not None and seen.type in (runs.MESSAGE_RESET.name, runs.SNAPSHOT.name):
-            live = self._texts.open(run_id, f"{seen.type} {_live_part(seen.cursor)}", seen.step)
-            return self._replace(run_id, seen.step, live, seen.payload.get("text", ""))
+        if seen.step is not None and seen.type in _LIVE_TEXT:
+            return self._live_text(run_id, seen.step, seen)
         match seen.type:
             case sessions.MESSAGE_RECEIVED.name:
                 self._received.add(run_id)
@@ -204,6 +216,13 @@ class Projection:
                 return self._call_ended(run_id, tools.TOOL_FAILED.payload(seen))
             case _:
                 return []
+
+    def _live_text(self, run_id: UUID, step: int, seen: SessionEvent) -> list[PageUpdate]:
+        if seen.type == runs.REASONING_DELTA.name:
+            return _reasoning(run_id, step, runs.REASONING_DELTA.payload(seen))
+        live = self._texts.open(run_id, f"{seen.type} {_live_part(seen.cursor)}", step)
+        updates = self._replace(run_id, step, live, seen.payload.get("text", ""))
+        return [DiscardText(run_id, step, with_reasoning=seen.type == runs.MESSAGE_RESET.name), *updates[1:]]
 
     def _leave_queue(self, run_id: UUID) -> list[PageUpdate]:
         """Remove a run from the queue; the others move up."""
@@ -306,6 +325,11 @@ class _StepShown:
             return None
         self._draft_sent = draft
         return draft
+
+
+def _reasoning(run_id: UUID, step: int, piece: runs.TextPiece) -> list[PageUpdate]:
+    text = piece["text"][: max(0, LONGEST_REASONING - piece["offset"])]
+    return [ShowReasoning(run_id, step, piece["offset"], text)] if text else []
 
 
 def _waiting(payload: runs.RunWaiting) -> Status:

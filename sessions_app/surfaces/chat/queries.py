@@ -16,7 +16,13 @@ from sessions_app.identity.actor_names import deciders, name_of_deciders, names_
 from sessions_app.models import Session, Turn
 from sessions_app.surfaces.chat import markdown
 from sessions_app.surfaces.chat.approval_cards import ApprovalCard, card_of
-from sessions_app.surfaces.chat.turn_views import TurnView, open_turn_view, stored_turn_view
+from sessions_app.surfaces.chat.turn_views import (
+    LONGEST_REASONING,
+    RunDetails,
+    TurnView,
+    open_turn_view,
+    stored_turn_view,
+)
 from tools_app import selectors as tools
 from tools_app.executions import preview
 from tools_app.types import ApprovalStatus, ApprovalView, Decision, ExecutionView
@@ -111,6 +117,7 @@ def _turn_views(
     under_way = {run.id: agents.get_transcript(run.id) for run in open_runs if run.status is not RunStatus.QUEUED}
     shown = [*executions.values(), *(item for transcript in under_way.values() for item in transcript.executions)]
     approvals = _approvals(shown, allowed_decisions)
+    details = _details_of(turns)
     found: dict[int, TurnView] = {}
     for run in open_runs:
         found[run.ordinal] = open_turn_view(
@@ -129,8 +136,18 @@ def _turn_views(
             transcript = agents.get_transcript(run_id)
             found[ordinal] = open_turn_view(transcript.run, group, transcript, markdown.render)
         else:
-            found[ordinal] = stored_turn_view(group, executions, lambda turn: html[turn.pk], approvals)
+            found[ordinal] = stored_turn_view(group, executions, lambda turn: html[turn.pk], approvals, details)
     return tuple(found[ordinal] for ordinal in sorted(found))
+
+
+def _details_of(turns: Sequence[Turn]) -> RunDetails:
+    """Return what the turns of ended runs do not contain. One query, two if runs were stopped without any text."""
+    answered = {turn.run_id for turn in turns if turn.is_answer and turn.run_id}
+    if not answered:
+        return RunDetails()
+    empty = {turn.run_id for turn in turns if turn.run_id and turn.error_code == "cancelled" and not turn.content}
+    withdrawn = frozenset(agents.list_withdrawn(empty)) if empty else frozenset()
+    return RunDetails(agents.list_reasoning(answered, LONGEST_REASONING), withdrawn)
 
 
 def _place_of(run: RunView, open_runs: Sequence[RunView]) -> int:

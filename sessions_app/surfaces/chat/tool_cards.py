@@ -31,20 +31,20 @@ class CallState:
 
 @dataclass(frozen=True)
 class CallResult:
-    """The result of a call: the output as formatted JSON, or an error."""
+    """The result of a call: the output as formatted JSON, or an error. answer: the user's, if the call asked one."""
 
     id: UUID
     output: Folded = Folded()
     error: str = ""
+    answer: str = ""
 
 
 @dataclass(frozen=True)
 class InputRequest:
-    """A question to the user. options: answers to choose from; answer: empty until the user has answered."""
+    """A question to the user. options: answers to choose from."""
 
     text: str
     options: tuple[str, ...] = ()
-    answer: str = ""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,6 @@ class ToolCard:
     """One tool call on the page. step: the run's step that requested it; result: None until the call has ended.
 
     arguments: as the model sent them, perhaps invalid, but masked; approval: set if the call needs an approval, or did.
-    output: the stored output, in which a question finds its answer.
     """
 
     id: UUID
@@ -61,7 +60,6 @@ class ToolCard:
     arguments: dict[str, Any]
     state: CallState
     result: CallResult | None = None
-    output: str | None = None
     approval: ApprovalCard | None = None
 
     @property
@@ -81,10 +79,8 @@ class ToolCard:
         question, options = self.arguments.get("question"), self.arguments.get("options")
         if self.tool != labels.ASK_USER or not isinstance(question, str):
             return None
-        result = parsed(self.output) if self.output else None
-        answer = result.get("answer") if isinstance(result, dict) else None
         texts = tuple(str(option) for option in options) if isinstance(options, list) else ()
-        return InputRequest(question, texts, str(masked(answer)) if answer else "")
+        return InputRequest(question, texts)
 
     @property
     def is_unfolded(self) -> bool:
@@ -102,9 +98,9 @@ def tool_card_of(execution: ExecutionView, approval: ApprovalCard | None = None)
     if approval is not None and approval.is_refused:
         result = CallResult(execution.id)  # the approval card shows the reason
     elif execution.status.is_terminal:
-        result = _result(execution.id, execution.output, execution.error)
+        result = _result(execution.id, execution.tool, execution.output, execution.error)
     arguments = masked_arguments(execution.arguments)
-    return ToolCard(execution.id, execution.step, execution.tool, arguments, state, result, execution.output, approval)
+    return ToolCard(execution.id, execution.step, execution.tool, arguments, state, result, approval)
 
 
 def requested_card(step: int, payload: ToolRequested) -> ToolCard:
@@ -138,12 +134,15 @@ def ended_state(payload: ToolCompleted | ToolFailed, *, is_refused: bool = False
     state = _state(execution_id, payload["status"], None if took_ms is None else took_ms / 1000)
     if is_refused and payload["status"] == ExecutionStatus.FAILED:
         return CallState(execution_id, *labels.DENIED), CallResult(execution_id)  # the approval card shows the reason
-    return state, _result(execution_id, payload.get("output"), payload.get("error"))
+    return state, _result(execution_id, payload.get("tool", ""), payload.get("output"), payload.get("error"))
 
 
 def _state(execution_id: UUID, status: str, seconds: float | None) -> CallState:
     return CallState(execution_id, *labels.CALL_STATES[status], labels.duration(seconds))
 
 
-def _result(execution_id: UUID, output: Any, error: Any) -> CallResult:
-    return CallResult(execution_id, pretty(output) if output is not None else Folded(), masked(error or ""))
+def _result(execution_id: UUID, tool: str, output: Any, error: Any) -> CallResult:
+    shown = pretty(output) if output is not None else Folded()
+    given = parsed(output) if tool == labels.ASK_USER and isinstance(output, str) else output
+    answer = given.get("answer") if tool == labels.ASK_USER and isinstance(given, dict) else None
+    return CallResult(execution_id, shown, masked(error or ""), str(masked(answer)) if answer else "")

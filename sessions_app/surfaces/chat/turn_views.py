@@ -4,7 +4,7 @@ It is built from stored turns once the run has ended, and from the run's own rec
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from types import MappingProxyType
 from uuid import UUID
@@ -22,6 +22,7 @@ from sessions_app.surfaces.chat.tool_cards import ToolCard, tool_card_of
 from tools_app.types import ExecutionView
 
 THINKING = "Thinking…"
+LONGEST_REASONING = 20_000  # characters that the page shows of a step
 ASKING = "Waiting for your answer"
 RETRYING = "The model is busy, trying again"
 NO_APPROVALS: Mapping[UUID, ApprovalCard] = MappingProxyType({})
@@ -42,6 +43,35 @@ class TextPart:
 
 
 @dataclass(frozen=True)
+class ReasoningPart:
+    """The reasoning of one step, as plain text. duration: for people; empty if unknown."""
+
+    step: int
+    reasoning: str
+    duration: str = ""
+
+
+@dataclass(frozen=True)
+class RunDetails:
+    """Facts about the runs of a page that their turns do not contain.
+
+    reasoning: texts and seconds by run and step; withdrawn: runs that were cancelled before they began.
+    """
+
+    reasoning: Mapping[tuple[UUID, int], tuple[str, float]] = field(default_factory=dict)
+    withdrawn: frozenset[UUID] = frozenset()
+
+    def reasoning_of(self, run_id: UUID | None, step: int) -> list["ReasoningPart"]:
+        """Return the part for a step: none if it has no reasoning."""
+        text, seconds = self.reasoning.get((run_id, step), ("", 0.0)) if run_id else ("", 0.0)
+        return [ReasoningPart(step, text, labels.duration(seconds or None))] if text.strip() else []
+
+
+Part = TextPart | ReasoningPart | ToolCard
+NO_DETAILS = RunDetails()
+
+
+@dataclass(frozen=True)
 class Status:
     """The status of an open run. until: time of the next retry, if known; detail: reason for waiting."""
 
@@ -58,11 +88,12 @@ class TurnView:
     run_id: UUID | None
     ordinal: int
     question: str = ""
-    parts: tuple[TextPart | ToolCard, ...] = ()
+    parts: tuple[Part, ...] = ()
     status: Status | None = None
     state: str = "complete"
     problem: str = ""
     is_stopped: bool = False
+    is_withdrawn: bool = False
     can_retry: bool = False
     citations: tuple[Citation, ...] = ()
 
@@ -91,6 +122,7 @@ def stored_turn_view(
     executions: Mapping[str, ExecutionView],
     html_of: Callable[[Turn], SafeString],
     approvals: Mapping[UUID, ApprovalCard] = NO_APPROVALS,
+    details: RunDetails = NO_DETAILS,
 ) -> TurnView:
     """Return the view of a run that has ended. turns: all of the run, in order.
 
@@ -98,8 +130,9 @@ def stored_turn_view(
     html_of: returns the rendered text of a turn.
     """
     first, answer = turns[0], next((turn for turn in turns if turn.is_answer), None)
-    parts: list[TextPart | ToolCard] = []
+    parts: list[Part] = []
     for step, turn in enumerate(turn for turn in turns if turn.role == "assistant"):
+        parts += details.reasoning_of(first.run_id, step)
         if turn.content:
             parts.append(TextPart(step, numbered(turn.content, citations_of(turn)), html_of(turn)))
         if not turn.is_answer:
@@ -110,6 +143,8 @@ def stored_turn_view(
     if answer is None or answer.state == "complete":
         return view
     is_stopped = answer.error_code == "cancelled"
+    if first.run_id in details.withdrawn:
+        return replace(view, state=answer.state, is_withdrawn=True)
     return replace(
         view,
         state=answer.state,
@@ -133,8 +168,11 @@ def open_turn_view(
     transcript: None while the run is queued; render: returns the HTML of a text; place: in the queue, from 1.
     approvals: of its calls, by execution id.
     """
-    parts: list[TextPart | ToolCard] = []
+    parts: list[Part] = []
     for step in transcript.steps if transcript else ():
+        if step.reasoning.strip():
+            thought = step.reasoning[:LONGEST_REASONING]
+            parts.append(ReasoningPart(step.index, thought, labels.duration(step.reasoning_seconds or None)))
         if step.text:
             parts.append(TextPart(step.index, step.text, render(step.text)))
         own = [item for item in transcript.executions if item.step == step.index] if transcript else []
@@ -143,7 +181,7 @@ def open_turn_view(
     return TurnView(run.id, run.ordinal, _question(turns), tuple(parts), status)
 
 
-def status_of(run: RunView, parts: Iterable[TextPart | ToolCard] = (), place: int = 1) -> Status:
+def status_of(run: RunView, parts: Iterable[Part] = (), place: int = 1) -> Status:
     """Return the status to show for an open run. place: in the queue, from 1."""
     if run.status is RunStatus.QUEUED:
         return Status(labels.in_line(place), is_queued=True)

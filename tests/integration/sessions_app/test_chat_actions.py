@@ -69,7 +69,7 @@ def test_a_message_is_answered_with_its_turn(browser: Client, session: Session) 
     assert html.startswith(f'<section class="turn" id="turn-{run.pk}"')
     assert response.headers["X-New-Turn"] == str(run.pk)
     assert '<div class="bubble" dir="auto">what &lt;b&gt;now&lt;/b&gt;?</div>' in html
-    assert "Waiting (1st in line)" in html
+    assert "Queued, next" in html
 
 
 def test_a_message_sent_twice_is_one(browser: Client, session: Session) -> None:

@@ -12,10 +12,13 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from agents_app.models import Step
+from agents_app import selectors as agents
+from agents_app.models import Run, Step
 from agents_app.types import RunStatus
+from sessions_app.conversation.history import StoredConversations
 from sessions_app.models import Session, Turn
 from sessions_app.surfaces.chat import markdown
+from sessions_app.surfaces.chat.turn_views import LONGEST_REASONING
 from tests.support.rest import make_agent, make_execution, make_run, make_session, make_user
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey"), pytest.mark.one_database]
@@ -185,7 +188,7 @@ def test_a_thousand_turns_open_quickly_with_few_queries(browser: Client, alice) 
             began = time.thread_time()  # of its own: what others do meanwhile is not its fault
             _page(browser, f"/chat/{session.id}")
             times.append(time.thread_time() - began)
-        assert len(queries) <= 12
+        assert len(queries) <= 13
     assert min(times) < 0.2
 
 
@@ -227,8 +230,8 @@ def test_an_open_run_is_shown_with_what_is_recorded(browser: Client, alice) -> N
     )
     html = _page(browser, f"/chat/{session.id}")
     assert "let <em>me</em> see" in html and "is-running" in html and "Using echo…" in html
-    assert "Waiting (1st in line)" in html
-    assert html.index("let <em>me</em>") < html.index('class="call"') < html.index("Waiting (1st")
+    assert "Queued, next" in html
+    assert html.index("let <em>me</em>") < html.index('class="call"') < html.index("Queued, next")
 
 
 def test_a_run_whose_answer_is_not_stored_yet_stays_open(browser: Client, alice) -> None:
@@ -248,6 +251,36 @@ def test_errors_and_stopped_answers_differ(browser: Client, alice) -> None:
     assert html.count('class="stopped"') == 1
     assert "The key &lt;b&gt; is refused." in html
     assert html.count("Try again") == 2  # the style sheet shows the newest alone
+
+
+def test_a_message_that_was_withdrawn_from_the_queue_was_not_sent(browser: Client, alice) -> None:
+    session = make_session(alice)
+    _turn_view(session, "taken back", "", state="partial", error_code="cancelled", error_message="Stopped.")
+    _turn_view(session, "stopped", "", state="partial", error_code="cancelled", error_message="Stopped.")
+    first, second = Run.objects.filter(conversation_id=session.id).order_by("ordinal")
+    Run.objects.filter(pk=first.pk).update(status=RunStatus.CANCELLED, started_at=None)
+    Run.objects.filter(pk=second.pk).update(status=RunStatus.CANCELLED, started_at=timezone.now())
+    html = _page(browser, f"/chat/{session.id}")
+    assert (html.count('class="not-sent"'), html.count('class="stopped"'), html.count("Try again")) == (1, 1, 1)
+    following = agents.run_view(make_run(session))
+    assert [message.content for message in StoredConversations().history(following)] == ["stopped"]
+
+
+def test_reasoning_is_folded_apart_from_the_answer(browser: Client, alice) -> None:
+    session = make_session(alice)
+    _turn_view(session, "why", "so")
+    now, run = timezone.now(), Run.objects.get(conversation_id=session.id)
+    thought = "because <b>" + "x" * LONGEST_REASONING
+    Step.objects.create(
+        run=run, index=0, fence=1, text="so", reasoning=thought, reasoning_ms=4200, started_at=now, ended_at=now
+    )
+    html = _page(browser, f"/chat/{session.id}")
+    fold = re.search(r'<details class="reasoning" .*?</details>', html, re.DOTALL)
+    assert fold and "Thought for 4.2 s" in fold[0] and "because &lt;b&gt;x" in fold[0]
+    assert html.count("x" * 1000) == LONGEST_REASONING // 1000 - 1 and " open>" not in fold[0]
+    assert html.index('class="reasoning"') < html.index('<p dir="auto">so</p>')
+    source = re.search(r'<template class="source">(.*?)</template>', html, re.DOTALL)
+    assert source and source[1] == "so"
 
 
 def test_the_list_has_my_chats_by_day_and_finds_titles(browser: Client, alice) -> None:

@@ -18,11 +18,12 @@ from sessions_app.surfaces.chat.projection import (
     ShowCall,
     ShowFiles,
     ShowQueue,
+    ShowReasoning,
     ShowStatus,
     ShowText,
     ShowTurn,
 )
-from sessions_app.surfaces.chat.turn_views import Status
+from sessions_app.surfaces.chat.turn_views import LONGEST_REASONING, Status
 
 RUN, SESSION, CALL = uuid4(), uuid4(), uuid4()
 
@@ -89,7 +90,7 @@ def test_a_newer_claim_begins_the_text_again(projection: Projection) -> None:
     acts = projection.updates(
         [_seen("message.reset", 0, "5.2-1", reason="crash"), _delta(0, "new\n\n", cursor="5.2-2")]
     )
-    assert acts[0] == DiscardText(RUN, 0)
+    assert acts[0] == DiscardText(RUN, 0, with_reasoning=True)
     assert _texts(acts) == [(4, "\n", ['<p dir="auto">new</p>\n'])]
 
 
@@ -201,9 +202,7 @@ def test_another_agent_is_shown(projection: Projection) -> None:
     assert projection.updates([_seen("session.bound", run=None, agent_id="writer")]) == [ShowAgent("writer")]
 
 
-@pytest.mark.parametrize(
-    "kind", ["session.created", "reasoning.delta", "tool.progress", "run.completed", "something.new"]
-)
+@pytest.mark.parametrize("kind", ["session.created", "tool.progress", "run.completed", "something.new"])
 def test_events_that_the_page_does_not_show_are_ignored(projection: Projection, kind: str) -> None:
     assert projection.updates([_seen(kind, 0, offset=0, text="x")]) == []
 
@@ -268,3 +267,14 @@ def test_the_text_before_a_call_is_shown_whole(closing: SessionEvent) -> None:
     acts = projection.updates([closing])
     assert "<th>a</th>" in "".join(html for _, _, blocks in _texts(acts) for html in blocks)
     assert isinstance(acts[0], ShowText) and acts[0].draft is None
+
+
+def test_reasoning_is_shown_apart_from_the_text_and_cut() -> None:
+    projection = Projection(LiveTexts())
+    shown = projection.updates([_seen("reasoning.delta", 0, offset=0, text="Hm."), _delta(0, "So.")])
+    assert shown[0] == ShowReasoning(RUN, 0, 0, "Hm.")
+    assert _texts(shown) == [(0, "So.", [])]
+    assert projection.updates([_seen("reasoning.delta", 0, offset=LONGEST_REASONING - 1, text="abc")]) == [
+        ShowReasoning(RUN, 0, LONGEST_REASONING - 1, "a")
+    ]
+    assert projection.updates([_seen("reasoning.delta", 0, offset=LONGEST_REASONING + 2, text="d")]) == []

@@ -124,7 +124,7 @@ def test_an_open_turn_shows_what_is_recorded() -> None:
 @pytest.mark.parametrize(
     ("run", "expected"),
     [
-        (_run(RunStatus.QUEUED), "Waiting (2nd in line)"),
+        (_run(RunStatus.QUEUED), "Queued, 2nd in line"),
         (_run(RunStatus.RUNNING), "Thinking…"),
         (_run(RunStatus.WAITING, WaitingOn.RETRY, retry_at=NOW), "The model is busy, trying again"),
         (_run(RunStatus.WAITING, WaitingOn.APPROVAL), "Waiting for an approval"),
@@ -141,7 +141,7 @@ def test_a_card_is_the_same_from_events_and_from_the_record() -> None:
         {"execution_id": str(CALL), "status": "Completed", "output": '{"text":"a"}', "duration_ms": 400}
     )
     card = tool_card_of(_execution())
-    assert card == ToolCard(CALL, 0, "echo", requested.arguments, state, result, '{"text":"a"}')
+    assert card == ToolCard(CALL, 0, "echo", requested.arguments, state, result)
     assert (card.brief, card.arguments_text) == (requested.brief, requested.arguments_text) and card.brief == "a"
 
 

@@ -1,6 +1,7 @@
 """Questions of an agent to its user on the chat page."""
 
 import json
+import re
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -13,7 +14,7 @@ from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.models import Turn
 from sessions_app.surfaces.chat.live_text import LiveTexts
 from sessions_app.surfaces.chat.projection import Projection, ShowStatus
-from sessions_app.surfaces.chat.tool_cards import InputRequest, requested_card, tool_card_of
+from sessions_app.surfaces.chat.tool_cards import InputRequest, ended_state, requested_card, tool_card_of
 from sessions_app.surfaces.chat.turn_views import ASKING, THINKING, stored_turn_view, using
 from tools_app.types import ExecutionStatus, ExecutionView
 
@@ -64,6 +65,22 @@ def test_live_and_reloaded_it_is_the_same_card() -> None:
 def test_an_answered_question_shows_the_answer_and_nothing_to_press() -> None:
     html = html_of(tool_card_of(execution({"question": "Which?", "options": ["Red"]}, json.dumps({"answer": "Teal"}))))
     assert "Teal" in html and "answer-option" not in html
+
+
+def test_question_and_answer_are_shown_once_and_the_rest_is_folded() -> None:
+    output = json.dumps({"answer": "Teal", "is_option": False})
+    html = html_of(tool_card_of(execution({"question": "Which?", "options": ["Red"]}, output)))
+    body = html.split('<div class="call-body">')[1]
+    shown = re.sub(r'<details class="fold">.*?</details>', "", body, flags=re.DOTALL)
+    assert (shown.count("Which?"), shown.count("Teal"), shown.count("is_option")) == (1, 1, 0)
+    assert "is_option" in html and 'class="call is-question"' in html
+
+
+def test_the_answer_is_shown_as_soon_as_the_call_has_ended() -> None:
+    output = json.dumps({"answer": "Teal", "is_option": False})
+    payload: Any = {"execution_id": str(EXECUTION), "tool": "ask_user", "status": "Completed"}
+    _, result = ended_state({**payload, "output": output, "duration_ms": 5})
+    assert result.answer == "Teal"
 
 
 def test_questions_and_answers_are_escaped() -> None:

@@ -10,6 +10,8 @@ export function setUpComposer(session, log, scroll) {
     composer.send();
   });
   document.addEventListener("click", (event) => {
+    const turn = event.target.closest(".take-back")?.closest(".turn");
+    if (turn) composer.takeBack(turn.querySelector(".bubble").textContent);
     const starter = event.target.closest(".starter, .answer-option");
     if (starter) composer.send(starter.textContent);
   });
@@ -95,6 +97,12 @@ class Composer {
     message.querySelector(".sending-failed").hidden = false;
     explain(xhr, message.querySelector(".sending-problem"));
     this.#scroll.toEnd();
+  }
+
+  // Put a text into the box, in front of what is there.
+  takeBack(text) {
+    this.#set(this.#box.value.trim() ? `${text}\n\n${this.#box.value}` : text);
+    this.focus();
   }
 
   #edit(message, text) {

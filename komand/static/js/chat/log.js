@@ -1,5 +1,6 @@
 // Applies the server's frames (acts) to the page. They are idempotent, and ignored for turns that have ended.
 import { showFiles } from "./files.js";
+import { discardReasoning, showReasoning, timeReasoning } from "./reasoning.js";
 import { GAP, StepText } from "./step-text.js";
 import { StepView } from "./step-view.js";
 
@@ -69,6 +70,9 @@ export class Log {
         break;
       case "text":
         return this.#takeText(act);
+      case "reasoning":
+        this.#showReasoning(act);
+        break;
       case "forget":
         this.#discardText(act);
         break;
@@ -129,14 +133,23 @@ export class Log {
     if (parts.querySelector(`.text[data-step="${number}"][data-closed]`)) return undefined;
     const part = byId("text-pattern").content.firstElementChild.cloneNode(true);
     part.dataset.step = number;
-    const later = [...parts.children].find((other) => Number(other.dataset.step) >= number);
+    const isLater = ({ dataset, classList }) => dataset.step - number >= (classList.contains("reasoning") ? 1 : 0);
+    const later = [...parts.children].find(isLater);
     parts.insertBefore(part, later ?? null);
     const step = { text: new StepText(), part, view: new StepView(part) };
     this.#steps.set(key, step);
     return step;
   }
 
-  #discardText({ run, step: number }) {
+  #showReasoning(act) {
+    const parts = this.#openParts(act.run);
+    if (!parts) return;
+    showReasoning(parts, act);
+    parts.closest(".answer").toggleAttribute("data-writing", true);
+  }
+
+  #discardText({ run, step: number, reasoning }) {
+    if (reasoning) discardReasoning(run, number);
     const key = `${run}/${number}`;
     const step = this.#steps.get(key);
     if (!step || step.part.hasAttribute("data-closed")) return;
@@ -225,6 +238,7 @@ export class Log {
   }
 
   #countDown() {
+    timeReasoning(this.#root);
     for (const status of this.#root.querySelectorAll(".status[data-until]")) {
       const seconds = Math.ceil((Date.parse(status.dataset.until) - Date.now()) / 1000);
       status.querySelector(".countdown").textContent = seconds > 0 ? ` in ${seconds} s` : "…";
