@@ -9,7 +9,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.db.models.expressions import CombinedExpression
 from django.db.models.functions import Now
 
-from agents_app.models import IS_OPEN, Run, Step
+from agents_app.models import IS_OPEN, Agent, Run, Step
 from agents_app.types import WaitingOn
 from audit_app.kernel.compiled_queries import CompiledInsert, CompiledObjects, CompiledQuery
 from tools_app import selectors as tools
@@ -28,6 +28,11 @@ LIST_OPEN_RUN_IDS = CompiledQuery(
 )
 # Every request that waits for its run.
 GET_RUN = CompiledObjects(lambda run_id: Run.objects.select_related("agent").filter(pk=run_id))
+LIST_STEPS = CompiledObjects(lambda run_id: Step.objects.filter(run_id=run_id).order_by("index"))
+# Every request that names an agent.
+GET_AGENT = CompiledObjects(
+    lambda agent_id: Agent.objects.select_related("provider").filter(agent_id=agent_id, retired_at=None)
+)
 # Every recorded step.
 INSERT_STEP = CompiledInsert(Step)
 GET_REQUESTS = CompiledQuery(

@@ -15,8 +15,7 @@ from tools_app.types import ToolCall
 
 def get_agent(agent_id: str) -> Agent:
     """Return the agent with this public id, with its provider. Raises NotFound for an unknown or retired agent."""
-    agent = Agent.objects.select_related("provider").filter(agent_id=agent_id, retired_at=None).first()
-    return found(agent, no_agent(agent_id), code="unknown_agent")
+    return found(hot_queries.GET_AGENT.first(agent_id=agent_id), no_agent(agent_id), code="unknown_agent")
 
 
 def no_agent(agent_id: str) -> str:
@@ -67,7 +66,7 @@ def count_open_runs(conversation_id: UUID) -> int:
 
 
 def list_steps(run_id: UUID) -> tuple[StepView, ...]:
-    return tuple(step_view(step) for step in Step.objects.filter(run_id=run_id).order_by("index"))
+    return tuple(step_view(step) for step in hot_queries.LIST_STEPS.fetch(run_id=run_id))
 
 
 def list_steps_of(run_ids: Collection[UUID]) -> list[tuple[UUID, StepView]]:

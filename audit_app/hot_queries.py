@@ -6,13 +6,16 @@ from operator import or_
 from django.db.models import Q, QuerySet
 
 from audit_app.kernel.compiled_queries import CompiledInsert, CompiledObjects, CompiledQuery, Param
-from audit_app.models import AuditEntry, Event
+from audit_app.models import AuditEntry, Event, TimelineHead
 
 EVENT_COLUMNS = ("session_id", "seq", "ts", "type", "run_id", "parent_run_id", "workstream", "step", "actor", "payload")
 
 # Every transaction that emits events.
 INSERT_EVENTS = CompiledInsert(Event)
 INSERT_AUDIT_ENTRIES = CompiledInsert(AuditEntry)
+
+# Every request that follows its run.
+FIND_HEAD = CompiledQuery(lambda session_id: TimelineHead.objects.filter(pk=session_id).values_list("seq"))
 
 # The sealer of each worker, each second. At most this many entries have one seal.
 SEALED_AT_ONCE = 200

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from django.db.models import QuerySet
 
+from audit_app import hot_queries
 from audit_app.event_types import event_types
 from audit_app.hot_queries import EVENT_COLUMNS, events_after
 from audit_app.models import Event, TimelineHead
@@ -46,8 +47,8 @@ class KeptEvent:
 
 def find_head(session_id: UUID) -> int:
     """Return the last `seq` of the session, 0 if it has no events."""
-    head = TimelineHead.objects.filter(pk=session_id).values_list("seq", flat=True).first()
-    return head or 0
+    heads = hot_queries.FIND_HEAD.rows(session_id=session_id)
+    return int(heads[0][0]) if heads else 0
 
 
 def list_heads(session_ids: Collection[UUID]) -> dict[UUID, int]:

@@ -12,6 +12,7 @@ import re
 import socket
 import struct
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
@@ -78,6 +79,10 @@ class EagerServer(tcp.Server):  # type: ignore[misc] # untyped
                 data = data[sent:]
         if data:
             super().write(data)
+
+    def writeSequence(self, iovec: Iterable[bytes]) -> None:  # noqa: N802 - Twisted's name
+        """Write in one piece what Twisted passes in several, such as a chunk of a streamed HTTP response."""
+        self.write(b"".join(iovec))
 
 
 class LeanSocket(WebSocketProtocol):  # type: ignore[misc] # untyped

@@ -17,6 +17,9 @@ FIND_API_KEY = CompiledObjects(lambda prefix: ApiKey.objects.select_related("use
 FIND_ACCESSIBLE_SESSION = CompiledObjects(lambda session_id: _ACCESSIBLE.filter(pk=session_id))
 FIND_ACCESSIBLE_SESSION_BY_KEY = CompiledObjects(lambda key: _ACCESSIBLE.filter(key=key))
 
+# Every request of a program that sends the whole conversation: it opens a session.
+INSERT_SESSION = CompiledInsert(Session)
+
 # Every message that is received.
 FIND_SESSION_BY_KEY = CompiledObjects(lambda key: Session.objects.select_related("agent").filter(key=key))
 LOCK_SESSION = CompiledQuery(

@@ -19,6 +19,10 @@ FIND_OPEN_QUESTIONS = CompiledQuery(
         .values_list("pk")
     )
 )
+# Every request that waits for its run.
+LIST_EXECUTIONS = CompiledObjects(
+    lambda run_id: ToolExecution.objects.filter(run_id=run_id).order_by("step", "call_index")
+)
 # Every step of a run, and every tool call.
 LIST_STOPPED_SCOPES = CompiledQuery(lambda: Control.objects.filter(is_stopped=True).values_list("scope", "reason"))
 # Every look-up of tools: have the settings of a server or its tools changed, has the agent any skill?

@@ -23,7 +23,7 @@ from tools_app.types import (
 
 def list_executions(run_id: UUID) -> tuple[ExecutionView, ...]:
     """Return the executions of a run, ordered by step and call."""
-    return tuple(view(row) for row in ToolExecution.objects.filter(run_id=run_id).order_by("step", "call_index"))
+    return tuple(view(row) for row in hot_queries.LIST_EXECUTIONS.fetch(run_id=run_id))
 
 
 def list_executions_of(execution_ids: Collection[UUID]) -> tuple[ExecutionView, ...]:

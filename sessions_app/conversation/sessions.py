@@ -101,7 +101,7 @@ def open_new(
         created_at=now,
         metadata=dict(metadata or {}),
     )
-    session.save(force_insert=True)
+    hot_queries.INSERT_SESSION.run([session])
     created: events.SessionCreated = {"channel": key.channel, "agent_id": agent.agent_id}
     return session, [event_about(session, events.SESSION_CREATED, created)]
 

@@ -24,6 +24,14 @@ _HEADERS = [
 ]
 
 
+def event_text(data: str, *, event: str = "", entry_id: str = "") -> str:
+    """Return an event as it is sent. data: each line becomes a field of its own."""
+    lines = [f"event: {event}"] if event else []
+    lines += [f"id: {entry_id}"] if entry_id else []
+    lines += [f"data: {line}" for line in data.split("\n")]
+    return "\n".join(lines) + "\n\n"
+
+
 class EventStreamConsumer(LiveConsumer):
     """A LiveConsumer whose `respond` may open a stream and send events in it.
 
@@ -44,10 +52,7 @@ class EventStreamConsumer(LiveConsumer):
 
     async def send_event(self, data: str, *, event: str = "", entry_id: str = "") -> None:
         """Send an event. data: each line becomes a field of its own."""
-        lines = [f"event: {event}"] if event else []
-        lines += [f"id: {entry_id}"] if entry_id else []
-        lines += [f"data: {line}" for line in data.split("\n")]
-        await self.send_text("\n".join(lines) + "\n\n")
+        await self.send_text(event_text(data, event=event, entry_id=entry_id))
 
     async def send_text(self, text: str) -> None:
         """Send text that is framed already."""

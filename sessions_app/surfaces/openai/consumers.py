@@ -28,7 +28,7 @@ from sessions_app.surfaces.base.bodies import parse_json
 from sessions_app.surfaces.base.http_errors import HttpError
 from sessions_app.surfaces.base.intake_limit import store_message
 from sessions_app.surfaces.base.run_errors import http_status_of
-from sessions_app.surfaces.base.sse import EventStreamConsumer
+from sessions_app.surfaces.base.sse import EventStreamConsumer, event_text
 from sessions_app.surfaces.openai import errors, responses, sdk_retries
 from sessions_app.surfaces.openai.annotations import CitedByStep
 from sessions_app.surfaces.openai.chat_messages import invalid_param
@@ -56,14 +56,19 @@ class _Endpoint(EventStreamConsumer):
         await self.send_event(as_json(self.error_body(failure)), event="error")
         await super().break_off(failure)
 
-    async def run_events(self, session_id: UUID, run_id: UUID, cursor: str) -> AsyncIterator[SessionEvent]:
-        """Yield the events of the run until it ends or waits for the user's answer to a question."""
+    async def run_events(self, session_id: UUID, run_id: UUID, cursor: str) -> AsyncIterator[list[SessionEvent]]:
+        """Yield the events of the run until it ends or waits for the user's answer to a question.
+
+        Those that wait at the same time come together, so that they are written together.
+        """
         async for frame in self.watch(session_id, cursor):
-            for event in frame:
-                if event.run_id == run_id:
-                    yield event
-                    if event.type in RUN_ENDS or event.type == INPUT_REQUESTED.name:
-                        return
+            events = [event for event in frame if event.run_id == run_id]
+            for place, event in enumerate(events, start=1):
+                if event.type in RUN_ENDS or event.type == INPUT_REQUESTED.name:
+                    yield events[:place]
+                    return
+            if events:
+                yield events
 
 
 class _NewAnswer(_Endpoint):
@@ -113,8 +118,8 @@ class _NewAnswer(_Endpoint):
         accepted, last = request.accepted, None
         try:
             async with asyncio.timeout(settings.KOMAND_OPENAI_WAIT_SECONDS):
-                async for event in self.run_events(accepted.session_id, accepted.run_id, request.cursor):
-                    last = event
+                async for events in self.run_events(accepted.session_id, accepted.run_id, request.cursor):
+                    last = events[-1]
                 return last
         except TimeoutError:
             return None
@@ -159,25 +164,25 @@ class ChatCompletions(_NewAnswer):
         self, parsed: ParsedRequest, request: AcceptedRequest, completion: Completion, headers: dict[str, str]
     ) -> None:
         await self.open_stream(headers)
-        await self._send(completion.begin())
+        await self._send([completion.begin()])
         accepted = request.accepted
-        async for event in self.run_events(accepted.session_id, accepted.run_id, request.cursor):
-            for chunk in completion.see(event):
-                await self._send(chunk)
-            if event.type == INPUT_REQUESTED.name:
-                await self._send(completion.add_paragraph(INPUT_REQUESTED.payload(event)["question"]))
+        async for events in self.run_events(accepted.session_id, accepted.run_id, request.cursor):
+            chunks = [chunk for event in events for chunk in completion.see(event)]
+            if events[-1].type == INPUT_REQUESTED.name:
+                chunks.append(completion.add_paragraph(INPUT_REQUESTED.payload(events[-1])["question"]))
+            await self._send(chunks)
         transcript = await in_db(agents.get_transcript, accepted.run_id)
         if problem := problem_of(transcript):
-            await self._send(problem)
+            await self._send([problem])
         else:
-            await self._send(completion.finish(finish_reason(transcript)))
-            if parsed.include_usage:
-                await self._send(completion.usage(transcript.run.usage))
+            usage = [completion.usage(transcript.run.usage)] if parsed.include_usage else []
+            await self._send([completion.finish(finish_reason(transcript)), *usage])
         await self.send_event("[DONE]")
         await self.close_stream()
 
-    async def _send(self, chunk: dict[str, Any]) -> None:
-        await self.send_event(as_json(chunk))
+    async def _send(self, chunks: list[dict[str, Any]]) -> None:
+        if chunks:
+            await self.send_text("".join(event_text(as_json(chunk)) for chunk in chunks))
 
 
 class Responses(_NewAnswer):
@@ -252,13 +257,13 @@ async def _stream_response(
     projection = ResponseEvents(context, after)
 
     async def send(events: list[dict[str, Any]]) -> None:
-        for event in events:
-            await endpoint.send_event(as_json(event), event=event["type"])
+        if events:
+            await endpoint.send_text("".join(event_text(as_json(event), event=event["type"]) for event in events))
 
     await endpoint.open_stream()
     await send(projection.begin())
-    async for event in endpoint.run_events(session_id, context.run_id, cursor):
-        await send(projection.see(event))
+    async for seen in endpoint.run_events(session_id, context.run_id, cursor):
+        await send([event for each in seen for event in projection.see(each)])
     await send(projection.end(responses.of_transcript(context, *await in_db(_read, context.run_id))))
     await endpoint.close_stream()
 

@@ -1,0 +1,72 @@
+"""The cost of the OpenAI protocol: few writes for many tokens, few statements that are built anew."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+from uuid import UUID
+
+import pytest
+from channels.routing import URLRouter
+from django.contrib.auth.models import User
+from django.db.models.sql.compiler import SQLCompiler
+
+from agents_app.events import RUN_COMPLETED, TEXT_DELTA
+from agents_app.models import Run
+from audit_app.kernel.database import in_db
+from sessions_app.identity.api_keys import create_api_key
+from sessions_app.live_view.cursor import SessionEvent
+from sessions_app.surfaces.openai import consumers
+from tests.support.rest import LiveCaller, make_agent, make_user
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey")]
+
+BODIES = {
+    "/v1/chat/completions": {"model": "default", "messages": [{"role": "user", "content": "Hi"}], "stream": True},
+    "/v1/responses": {"model": "default", "input": "Hi", "stream": True},
+}
+TEXTS = ["One ", "two ", "three."]
+# Of the request itself all are compiled; some rare ones may run beside it.
+MOST_BUILT = 3
+
+
+@pytest.fixture
+def caller() -> LiveCaller:
+    make_agent()
+    user: User = make_user("alice")
+    return LiveCaller(URLRouter(consumers.routes), bearer=create_api_key(user, "k", scopes=["all"]).key)
+
+
+@pytest.fixture(autouse=True)
+def waiting_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let every viewer get all tokens and the end of the run at once, as one that was busy meanwhile."""
+
+    async def watch(endpoint: Any, session_id: UUID, cursor: str) -> AsyncIterator[list[SessionEvent]]:
+        run_id = (await in_db(Run.objects.latest, "id")).pk
+        tokens = [SessionEvent(TEXT_DELTA.name, session_id, run_id, 0, {"text": text}, "") for text in TEXTS]
+        yield [*tokens, SessionEvent(RUN_COMPLETED.name, session_id, run_id, None, {}, "")]
+
+    monkeypatch.setattr(consumers._Endpoint, "watch", watch)
+
+
+@pytest.mark.parametrize("path", BODIES)
+async def test_tokens_that_wait_are_written_at_once(caller: LiveCaller, path: str) -> None:
+    _, text = await caller.ask("POST", path, BODIES[path])
+    pieces = [message.get("body", b"").decode() for message in caller.sent]
+    [together] = [piece for piece in pieces if any(f'"{token}"' in piece for token in TEXTS)]
+    assert all(f'"{token}"' in together for token in TEXTS)
+    assert together.count("\n\n") >= len(TEXTS) and "".join(pieces) == text
+
+
+@pytest.mark.parametrize("path", BODIES)
+async def test_a_request_builds_few_statements(caller: LiveCaller, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    await caller.ask("POST", path, BODIES[path])
+    built: list[str] = []
+    as_sql = SQLCompiler.as_sql
+
+    def count(self: SQLCompiler, *args: Any, **kwargs: Any) -> Any:
+        sql = as_sql(self, *args, **kwargs)
+        built.append(str(sql[0]))
+        return sql
+
+    monkeypatch.setattr(SQLCompiler, "as_sql", count)
+    assert (await caller.ask("POST", path, BODIES[path]))[0] == 200
+    assert len(built) <= MOST_BUILT, built
