@@ -25,6 +25,7 @@ from benchmarks.parts import (
     growth,
     idle,
     memory,
+    overhead,
     page,
     policy,
     receipts,
@@ -43,7 +44,7 @@ Measure = Callable[[Installation, Scale], Coroutine[Any, Any, list[Figure]]]
 # In this order: memory is measured before the installation does anything else.
 _RUNNING: dict[str, Measure] = {
     module.PART: module.measure
-    for module in (memory, idle, page, first_token, throughput, webhooks, streams, encoders, fanout, stalled)
+    for module in (memory, idle, page, first_token, throughput, webhooks, streams, encoders, fanout, stalled, overhead)
 }
 NAMES = (startup.PART, growth.PART, *_RUNNING, receipts.PART, policy.PART)
 _MODEL_SERVER = ("tests.fakes.model_server", "--port", "0")

@@ -15,7 +15,7 @@ django_application = get_asgi_application()
 # Only after Django is set up: these modules name models.
 from audit_app import liveness  # noqa: E402
 from audit_app.kernel.database import in_db  # noqa: E402
-from komand import background, schema_check, sd_notify, websocket_origins  # noqa: E402
+from komand import background, schema_check, sd_notify, warm_up, websocket_origins  # noqa: E402
 from sessions_app.channels.inbound import webhook  # noqa: E402
 from sessions_app.surfaces.base.surface import most_specific_first  # noqa: E402
 
@@ -75,6 +75,7 @@ class Application:
                 if problem := await in_db(schema_check.find_problem):
                     await send({"type": "lifespan.startup.failed", "message": problem})
                     return
+                await in_db(warm_up.warm_up)
                 sd_notify.notify_ready()
                 sd_notify.show_life(liveness.is_stuck)
             else:

@@ -26,7 +26,7 @@ from twisted.logger import globalLogBeginner
 from twisted.web.http import HTTPChannel
 
 from audit_app import liveness
-from komand import asgi, background, schema_check, sd_notify, server_log
+from komand import asgi, background, schema_check, sd_notify, server_log, warm_up
 from sessions_app.surfaces.base.bodies import BodyTooLarge
 from sessions_app.surfaces.base.http_errors import http_error_of
 from sessions_app.surfaces.base.surface import surface_at
@@ -256,6 +256,7 @@ def main() -> None:
     parser.add_argument("--fd", type=int, help="serve on this open listening socket instead")
     options = parser.parse_args()
     schema_check.require()
+    warm_up.warm_up()
     listener = socket.socket(fileno=options.fd) if options.fd is not None else open_listener(options.host, options.port)
     WebServer(listener).run()
 

@@ -14,7 +14,7 @@ from agents_app.providers import registry
 from agents_app.runs import hooks, reaper
 from agents_app.runs.engine import Engine
 from audit_app import liveness
-from audit_app.kernel import shutdown
+from audit_app.kernel import compiled_queries, shutdown
 from audit_app.kernel.database import in_db
 from audit_app.kernel.errors import AppError
 from audit_app.kernel.outage import outages
@@ -58,6 +58,7 @@ class EngineThread:
 
     async def _open(self, owner: UUID) -> None:
         await in_db(_load_providers)
+        await in_db(compiled_queries.compile_all)
         self._engine, self._calls = Engine(owner), loop_runner.open_here(owner)
         self._reaping = asyncio.create_task(reaper.loop(self._engine.nudge))
         self._checks = [

@@ -15,6 +15,7 @@ that a lookup transforms, is a TypeError when the statement is compiled. An inse
 """
 
 import inspect
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -33,6 +34,7 @@ from django.db.models.sql import InsertQuery, Query, UpdateQuery
 from django.db.models.sql.compiler import SQLCompiler
 
 _M = TypeVar("_M", bound=Model)
+_statements: "weakref.WeakSet[_CompiledStatement | CompiledInsert[Any]]" = weakref.WeakSet()
 _COMPARISONS = (Exact, GreaterThan, GreaterThanOrEqual, LessThan, LessThanOrEqual)
 
 
@@ -47,12 +49,30 @@ class Param(Expression):
         return "%s", (self,)
 
 
+def compile_all() -> None:
+    """Compile the statements of all imported modules, so that no request waits for it. Sends none of them."""
+    for statement in list(_statements):
+        statement.compile()
+
+
+def forget_all() -> None:
+    """Let every statement be compiled anew at its next use. For tests and benchmarks."""
+    for statement in list(_statements):
+        statement._compiled.clear()
+
+
 class _CompiledStatement:
     """build: returns the query; called with a `Param` for each of its arguments."""
 
     def __init__(self, build: Callable[..., Any]) -> None:
         self._build = build
         self._compiled: dict[str, _Compiled] = {}
+        _statements.add(self)
+
+    def compile(self) -> None:
+        """Compile the statement for the database of this process, unless that is done."""
+        if connection.vendor not in self._compiled:
+            self._compile()
 
     def _execute(self, cursor: CursorWrapper, values: dict[str, Any]) -> "_Compiled":
         compiled = self._compiled.get(connection.vendor) or self._compile()
@@ -210,6 +230,12 @@ class CompiledInsert(Generic[_M]):
         self._model = model
         self._fixed = fixed
         self._compiled: dict[str, _Insertion] = {}
+        _statements.add(self)
+
+    def compile(self) -> None:
+        """Compile the statement for the database of this process, unless that is done."""
+        if connection.vendor not in self._compiled:
+            self._compile()
 
     def run(self, rows: Sequence[_M]) -> None:
         """Insert the rows. Raises IntegrityError as `bulk_create` does."""
