@@ -15,13 +15,14 @@ that a lookup transforms, is a TypeError when the statement is compiled. An inse
 """
 
 import inspect
-import weakref
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic, TypeVar
 from uuid import UUID
 
+from django.apps import apps
 from django.db import connection
 from django.db.backends.utils import CursorWrapper
 from django.db.models import Case, Expression, Field, Model, QuerySet, When
@@ -34,7 +35,6 @@ from django.db.models.sql import InsertQuery, Query, UpdateQuery
 from django.db.models.sql.compiler import SQLCompiler
 
 _M = TypeVar("_M", bound=Model)
-_statements: "weakref.WeakSet[_CompiledStatement | CompiledInsert[Any]]" = weakref.WeakSet()
 _COMPARISONS = (Exact, GreaterThan, GreaterThanOrEqual, LessThan, LessThanOrEqual)
 
 
@@ -50,15 +50,23 @@ class Param(Expression):
 
 
 def compile_all() -> None:
-    """Compile the statements of all imported modules, so that no request waits for it. Sends none of them."""
-    for statement in list(_statements):
+    """Compile the statements of the apps' imported modules, so that no request waits for it. Sends none of them."""
+    for statement in _statements():
         statement.compile()
 
 
 def forget_all() -> None:
     """Let every statement be compiled anew at its next use. For tests and benchmarks."""
-    for statement in list(_statements):
+    for statement in _statements():
         statement._compiled.clear()
+
+
+def _statements() -> "list[_CompiledStatement | CompiledInsert[Any]]":
+    """Return the module-level statements of installed apps."""
+    installed = {config.name for config in apps.get_app_configs()}
+    modules = [module for name, module in list(sys.modules.items()) if name.partition(".")[0] in installed]
+    values = [value for module in modules for value in vars(module).values()]
+    return [value for value in values if isinstance(value, _CompiledStatement | CompiledInsert)]
 
 
 class _CompiledStatement:
@@ -67,7 +75,6 @@ class _CompiledStatement:
     def __init__(self, build: Callable[..., Any]) -> None:
         self._build = build
         self._compiled: dict[str, _Compiled] = {}
-        _statements.add(self)
 
     def compile(self) -> None:
         """Compile the statement for the database of this process, unless that is done."""
@@ -230,7 +237,6 @@ class CompiledInsert(Generic[_M]):
         self._model = model
         self._fixed = fixed
         self._compiled: dict[str, _Insertion] = {}
-        _statements.add(self)
 
     def compile(self) -> None:
         """Compile the statement for the database of this process, unless that is done."""

@@ -4,15 +4,14 @@ import pytest
 from django.db.models.sql.compiler import SQLCompiler
 
 from agents_app import hot_queries
-from audit_app.kernel.compiled_queries import CompiledInsert, CompiledQuery, compile_all
-from audit_app.models import AuditEntry
+from agents_app.runs import transitions
+from audit_app.kernel.compiled_queries import compile_all, forget_all
 
 
 def test_all_statements_are_compiled_at_once_and_not_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    query = CompiledQuery(lambda action: AuditEntry.objects.filter(action=action).values_list("pk"))
-    insertion = CompiledInsert(AuditEntry)
+    forget_all()
     compile_all()
-    assert all(statement._compiled for statement in (query, insertion, hot_queries.GET_RUN, hot_queries.INSERT_RUN))
+    assert all(statement._compiled for statement in (hot_queries.GET_RUN, hot_queries.INSERT_RUN, transitions._CLAIM))
 
     def refuse(self: SQLCompiler, *args: object, **kwargs: object) -> None:
         raise AssertionError("compiled again")
