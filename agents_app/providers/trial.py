@@ -44,7 +44,7 @@ async def try_out(row: ModelProvider) -> Trial:
         try:
             models = await _models(provider)
         except ProviderError as error:
-            if error.code != "model_bad_request":  # the server has no list, which it need not have
+            if error.code != "model_bad_request" or not row.default_model:  # a server need not have a list
                 raise
             models = ()
         model = row.default_model or (models[0] if models else "")
