@@ -37,7 +37,16 @@ from sessions_app.surfaces.chat.fragments import (
     turn_frame,
 )
 from sessions_app.surfaces.chat.live_text import LiveTexts
-from sessions_app.surfaces.chat.projection import ShowStatus, ShowTurn
+from sessions_app.surfaces.chat.page_updates import (
+    PageUpdate,
+    ShowAnswer,
+    ShowApproval,
+    ShowBranch,
+    ShowFiles,
+    ShowQueue,
+    ShowStatus,
+    ShowTurn,
+)
 from sessions_app.surfaces.chat.render_thread import RenderThread
 from sessions_app.surfaces.chat.session_files import read_files
 from sessions_app.surfaces.chat.single_flight import SingleFlight
@@ -141,21 +150,21 @@ class ChatSocket(AsyncWebsocketConsumer):
         except Exception as error:  # each server raises its own for a closed connection
             raise _ViewerGone from error
 
-    async def _frames_of(self, update: projection.PageUpdate, now: str) -> list[Frame]:
+    async def _frames_of(self, update: PageUpdate, now: str) -> list[Frame]:
         """Return the frames of an update. now: the last stored event, by which queue and files are shared."""
         if isinstance(update, ShowTurn):
             return await _turn_views.get((update.run_id, update.message_id), partial(self._turn_view, update))
-        if isinstance(update, projection.ShowApproval):
+        if isinstance(update, ShowApproval):
             card = await in_db(queries.read_approval, update.approval_id, allowed_decisions=self.allowed_decisions)
             return [approval_frame(update.run_id, card)]
-        if isinstance(update, projection.ShowBranch):
+        if isinstance(update, ShowBranch):
             page = await in_db(queries.read_newest, self.session, allowed_decisions=self.allowed_decisions)
             return [branch_frame(self.session, page, update.place)]
-        if isinstance(update, projection.ShowAnswer):
+        if isinstance(update, ShowAnswer):
             return await _answers.get(update.run_id, partial(self._answer, update.run_id))
-        if isinstance(update, projection.ShowQueue):
+        if isinstance(update, ShowQueue):
             return await _queues.get((self.session.id, now), self._queue)
-        if isinstance(update, projection.ShowFiles):
+        if isinstance(update, ShowFiles):
             return await _files.get((self.session.id, now), self._list_of_files)
         return [frame_of(update)]
 

@@ -8,7 +8,7 @@ from django.template.loader import render_to_string
 
 from sessions_app.models import Session
 from sessions_app.surfaces.chat.approval_cards import ApprovalCard
-from sessions_app.surfaces.chat.projection import (
+from sessions_app.surfaces.chat.page_updates import (
     ChangeCall,
     DiscardText,
     ShowAgent,

@@ -127,3 +127,8 @@ class LiveTexts:
         if len(self._texts) > _STEPS_KEPT:
             self._texts.popitem(last=False)
         return text
+
+
+def live_part(cursor: str) -> str:
+    """Return `<fence>-<n>` of a cursor `<seq>.<fence>-<n>`, "" if it has none."""
+    return cursor.partition(".")[2]

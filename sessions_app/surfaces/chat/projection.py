@@ -4,19 +4,32 @@
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from datetime import datetime
 from uuid import UUID
 
 from agents_app import events as runs
-from agents_app.types import WaitingOn
 from sessions_app import events as sessions
 from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.surfaces.chat import tool_cards
 from sessions_app.surfaces.chat.approval_cards import waiting_label
 from sessions_app.surfaces.chat.labels import WRITE_ARTIFACT
-from sessions_app.surfaces.chat.live_text import LiveText, LiveTexts, RenderedBlock
-from sessions_app.surfaces.chat.turn_views import ASKING, LONGEST_REASONING, RETRYING, THINKING, Status, using
+from sessions_app.surfaces.chat.live_text import LiveText, LiveTexts, RenderedBlock, live_part
+from sessions_app.surfaces.chat.page_updates import (
+    ChangeCall,
+    DiscardText,
+    PageUpdate,
+    ShowAgent,
+    ShowAnswer,
+    ShowApproval,
+    ShowBranch,
+    ShowCall,
+    ShowFiles,
+    ShowQueue,
+    ShowReasoning,
+    ShowStatus,
+    ShowText,
+    ShowTurn,
+)
+from sessions_app.surfaces.chat.turn_views import ASKING, LONGEST_REASONING, THINKING, Status, using, waiting_status
 from tools_app import events as tools
 from tools_app.types import ApprovalStatus
 
@@ -24,120 +37,10 @@ from tools_app.types import ApprovalStatus
 _LONG_TEXT = 20_000
 
 
-@dataclass(frozen=True)
-class ShowTurn:
-    """Show the turn of a run, or update its question if the turn is shown. message_id: given by the sender, if any."""
-
-    run_id: UUID
-    message_id: str = ""
-
-
-@dataclass(frozen=True)
-class ShowText:
-    """Show a piece of a step's text.
-
-    blocks: finished Markdown blocks, which replace the text up to their ends; text: begins at `offset`, in code points.
-    draft: the open block behind them, if it was rendered anew.
-    """
-
-    run_id: UUID
-    step: int
-    offset: int
-    text: str
-    blocks: tuple[RenderedBlock, ...] = ()
-    draft: RenderedBlock | None = None
-
-
-@dataclass(frozen=True)
-class DiscardText:
-    """Discard the text of a step, and perhaps its reasoning: another follows."""
-
-    run_id: UUID
-    step: int
-    with_reasoning: bool = False
-
-
-@dataclass(frozen=True)
-class ShowReasoning:
-    """Show a piece of a step's reasoning, which begins at `offset`, in code points."""
-
-    run_id: UUID
-    step: int
-    offset: int
-    text: str
-
-
-@dataclass(frozen=True)
-class ShowCall:
-    """Show a tool card below the text of its step."""
-
-    run_id: UUID
-    call: tool_cards.ToolCard
-
-
-@dataclass(frozen=True)
-class ChangeCall:
-    """Change the state of a tool card, and show its result once the call has ended."""
-
-    state: tool_cards.CallState
-    result: tool_cards.CallResult | None = None
-
-
-@dataclass(frozen=True)
-class ShowApproval:
-    """Show a request for approval as it is now, below its call."""
-
-    run_id: UUID
-    approval_id: UUID
-
-
-@dataclass(frozen=True)
-class ShowStatus:
-    """Show the status of a run. is_announced: screen readers announce it."""
-
-    run_id: UUID
-    status: Status
-    is_announced: bool = False
-
-
-@dataclass(frozen=True)
-class ShowAnswer:
-    """Replace the streamed text with the stored answer: the run has ended."""
-
-    run_id: UUID
-
-
-@dataclass(frozen=True)
-class ShowQueue:
-    """Show the current place of each queued message."""
-
-
-@dataclass(frozen=True)
-class ShowFiles:
-    """Show the files of the session: one was added or changed."""
-
-
-@dataclass(frozen=True)
-class ShowBranch:
-    """Show the turns of the active branch in place of those shown. place: the lowest ordinal that differs."""
-
-    place: int
-
-
-@dataclass(frozen=True)
-class ShowAgent:
-    """Show the agent that answers from now on."""
-
-    agent_id: str
-
-
 # Events behind the text of a step. At the end of a run, the stored answer takes its place.
 _TEXT_ENDS = (tools.TOOL_REQUESTED.name, runs.STEP_COMPLETED.name)
 
 _LIVE_TEXT = (runs.REASONING_DELTA.name, runs.MESSAGE_RESET.name, runs.SNAPSHOT.name)
-
-_TextUpdate = ShowText | ShowReasoning | DiscardText | ShowCall | ChangeCall | ShowApproval
-PageUpdate = ShowTurn | _TextUpdate | ShowStatus | ShowAnswer | ShowQueue | ShowAgent | ShowFiles | ShowBranch
 
 
 class Projection:
@@ -208,7 +111,7 @@ class Projection:
             case runs.RUN_STARTED.name:
                 return [ShowStatus(run_id, Status(THINKING), is_announced=True), *self._leave_queue(run_id)]
             case runs.RUN_WAITING.name:
-                return [ShowStatus(run_id, _waiting(runs.RUN_WAITING.payload(seen)), is_announced=True)]
+                return [ShowStatus(run_id, waiting_status(runs.RUN_WAITING.payload(seen)), is_announced=True)]
             case tools.INPUT_REQUESTED.name:
                 return [ShowStatus(run_id, Status(ASKING), is_announced=True)]
             case sessions.MESSAGE_COMPLETED.name:
@@ -237,7 +140,7 @@ class Projection:
     def _live_text(self, run_id: UUID, step: int, seen: SessionEvent) -> list[PageUpdate]:
         if seen.type == runs.REASONING_DELTA.name:
             return _reasoning(run_id, step, runs.REASONING_DELTA.payload(seen))
-        live = self._texts.open(run_id, f"{seen.type} {_live_part(seen.cursor)}", step)
+        live = self._texts.open(run_id, f"{seen.type} {live_part(seen.cursor)}", step)
         updates = self._replace(run_id, step, live, seen.payload.get("text", ""))
         return [DiscardText(run_id, step, with_reasoning=seen.type == runs.MESSAGE_RESET.name), *updates[1:]]
 
@@ -283,7 +186,7 @@ class Projection:
     def _step(self, run_id: UUID, step: int, cursor: str) -> "_StepShown":
         shown = self._steps.get((run_id, step))
         if shown is None:
-            live = self._texts.open(run_id, _live_part(cursor).partition("-")[0], step)
+            live = self._texts.open(run_id, live_part(cursor).partition("-")[0], step)
             shown = self._steps[run_id, step] = _StepShown(run_id, step, live)
         return shown
 
@@ -360,15 +263,3 @@ def _updates_of_session(seen: SessionEvent) -> list[PageUpdate]:
 def _reasoning(run_id: UUID, step: int, piece: runs.TextPiece) -> list[PageUpdate]:
     text = piece["text"][: max(0, LONGEST_REASONING - piece["offset"])]
     return [ShowReasoning(run_id, step, piece["offset"], text)] if text else []
-
-
-def _waiting(payload: runs.RunWaiting) -> Status:
-    if payload["waiting_on"] != WaitingOn.RETRY:
-        return Status(payload["reason"] or "Waiting")
-    until = datetime.fromisoformat(payload["until"]) if payload["until"] else None
-    return Status(RETRYING, until=until, detail=payload["reason"])
-
-
-def _live_part(cursor: str) -> str:
-    """Return `<fence>-<n>` of a cursor `<seq>.<fence>-<n>`, "" if it has none."""
-    return cursor.partition(".")[2]

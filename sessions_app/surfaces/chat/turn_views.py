@@ -12,6 +12,7 @@ from uuid import UUID
 
 from django.utils.safestring import SafeString
 
+from agents_app.events import RunWaiting
 from agents_app.types import RunStatus, RunTranscript, RunView, WaitingOn
 from sessions_app.conversation.branch_paths import Versions
 from sessions_app.conversation.citations import Citation, as_lines, numbered
@@ -216,3 +217,11 @@ def using(tools: Iterable[str]) -> str:
 def _question(turns: Sequence[Turn]) -> str:
     # An answer to a question of the agent has tool_call_ids: it is shown on the card of that question.
     return "\n\n".join(turn.content for turn in turns if turn.role == "user" and not turn.tool_call_ids)
+
+
+def waiting_status(payload: RunWaiting) -> Status:
+    """Return the status to show for a run that waits."""
+    if payload["waiting_on"] != WaitingOn.RETRY:
+        return Status(payload["reason"] or "Waiting")
+    until = datetime.fromisoformat(payload["until"]) if payload["until"] else None
+    return Status(RETRYING, until=until, detail=payload["reason"])

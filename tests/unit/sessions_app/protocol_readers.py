@@ -16,7 +16,8 @@ from sessions_app.surfaces.agent_messages.projection import StepTextRecord, Stor
 from sessions_app.surfaces.agent_messages.streaming_chunks import activity_of
 from sessions_app.surfaces.agent_messages.wire_format import AgentMessageType, Compact
 from sessions_app.surfaces.chat.live_text import LiveTexts
-from sessions_app.surfaces.chat.projection import DiscardText, Projection, ShowText
+from sessions_app.surfaces.chat.page_updates import DiscardText, ShowText
+from sessions_app.surfaces.chat.projection import Projection
 from sessions_app.surfaces.openai.projection_responses import ResponseEvents
 from sessions_app.surfaces.openai.responses import ResponseContext, message_id
 from sessions_app.surfaces.signalr.projection import HubProjection

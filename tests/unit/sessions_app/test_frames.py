@@ -7,11 +7,10 @@ import pytest
 
 from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.surfaces.chat.live_text import LiveTexts
-from sessions_app.surfaces.chat.projection import (
+from sessions_app.surfaces.chat.page_updates import (
     ChangeCall,
     DiscardText,
     PageUpdate,
-    Projection,
     ShowAgent,
     ShowAnswer,
     ShowApproval,
@@ -24,6 +23,7 @@ from sessions_app.surfaces.chat.projection import (
     ShowText,
     ShowTurn,
 )
+from sessions_app.surfaces.chat.projection import Projection
 from sessions_app.surfaces.chat.turn_views import LONGEST_REASONING, Status
 
 RUN, SESSION, CALL = uuid4(), uuid4(), uuid4()

@@ -12,7 +12,8 @@ from sessions_app.events import MESSAGE_COMPLETED
 from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.surfaces.chat.live_text import LiveText, LiveTexts, RenderedBlock
 from sessions_app.surfaces.chat.markdown import render
-from sessions_app.surfaces.chat.projection import DiscardText, PageUpdate, Projection, ShowText
+from sessions_app.surfaces.chat.page_updates import DiscardText, PageUpdate, ShowText
+from sessions_app.surfaces.chat.projection import Projection
 from tests.unit.sessions_app.test_watch_properties import watch_live, write_world
 
 _TEXT = (TEXT_DELTA.name, SNAPSHOT.name, MESSAGE_RESET.name)

@@ -13,7 +13,8 @@ from django.utils.safestring import mark_safe
 from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.models import Turn
 from sessions_app.surfaces.chat.live_text import LiveTexts
-from sessions_app.surfaces.chat.projection import Projection, ShowStatus
+from sessions_app.surfaces.chat.page_updates import ShowStatus
+from sessions_app.surfaces.chat.projection import Projection
 from sessions_app.surfaces.chat.tool_cards import InputRequest, ended_state, requested_card, tool_card_of
 from sessions_app.surfaces.chat.turn_views import ASKING, THINKING, stored_turn_view, using
 from tools_app.types import ExecutionStatus, ExecutionView

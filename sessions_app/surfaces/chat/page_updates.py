@@ -1,0 +1,119 @@
+"""Updates of the chat page: what `projection` makes of events, and `fragments` renders."""
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from sessions_app.surfaces.chat.live_text import RenderedBlock
+from sessions_app.surfaces.chat.tool_cards import CallResult, CallState, ToolCard
+from sessions_app.surfaces.chat.turn_views import Status
+
+
+@dataclass(frozen=True)
+class ShowTurn:
+    """Show the turn of a run, or update its question if the turn is shown. message_id: given by the sender, if any."""
+
+    run_id: UUID
+    message_id: str = ""
+
+
+@dataclass(frozen=True)
+class ShowText:
+    """Show a piece of a step's text.
+
+    blocks: finished Markdown blocks, which replace the text up to their ends; text: begins at `offset`, in code points.
+    draft: the open block behind them, if it was rendered anew.
+    """
+
+    run_id: UUID
+    step: int
+    offset: int
+    text: str
+    blocks: tuple[RenderedBlock, ...] = ()
+    draft: RenderedBlock | None = None
+
+
+@dataclass(frozen=True)
+class DiscardText:
+    """Discard the text of a step, and perhaps its reasoning: another follows."""
+
+    run_id: UUID
+    step: int
+    with_reasoning: bool = False
+
+
+@dataclass(frozen=True)
+class ShowReasoning:
+    """Show a piece of a step's reasoning, which begins at `offset`, in code points."""
+
+    run_id: UUID
+    step: int
+    offset: int
+    text: str
+
+
+@dataclass(frozen=True)
+class ShowCall:
+    """Show a tool card below the text of its step."""
+
+    run_id: UUID
+    call: ToolCard
+
+
+@dataclass(frozen=True)
+class ChangeCall:
+    """Change the state of a tool card, and show its result once the call has ended."""
+
+    state: CallState
+    result: CallResult | None = None
+
+
+@dataclass(frozen=True)
+class ShowApproval:
+    """Show a request for approval as it is now, below its call."""
+
+    run_id: UUID
+    approval_id: UUID
+
+
+@dataclass(frozen=True)
+class ShowStatus:
+    """Show the status of a run. is_announced: screen readers announce it."""
+
+    run_id: UUID
+    status: Status
+    is_announced: bool = False
+
+
+@dataclass(frozen=True)
+class ShowAnswer:
+    """Replace the streamed text with the stored answer: the run has ended."""
+
+    run_id: UUID
+
+
+@dataclass(frozen=True)
+class ShowQueue:
+    """Show the current place of each queued message."""
+
+
+@dataclass(frozen=True)
+class ShowFiles:
+    """Show the files of the session: one was added or changed."""
+
+
+@dataclass(frozen=True)
+class ShowBranch:
+    """Show the turns of the active branch in place of those shown. place: the lowest ordinal that differs."""
+
+    place: int
+
+
+@dataclass(frozen=True)
+class ShowAgent:
+    """Show the agent that answers from now on."""
+
+    agent_id: str
+
+
+TextUpdate = ShowText | ShowReasoning | DiscardText | ShowCall | ChangeCall | ShowApproval
+PageUpdate = ShowTurn | TextUpdate | ShowStatus | ShowAnswer | ShowQueue | ShowAgent | ShowFiles | ShowBranch
