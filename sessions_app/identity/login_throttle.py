@@ -24,6 +24,7 @@ from sessions_app.identity import client_ip
 logger = logging.getLogger(__name__)
 
 FREE_FAILURES = 5
+FIRST_SECONDS = 2
 LONGEST_SECONDS = 300
 _REMEMBERED_SECONDS = 3600  # since the last failure
 _USUAL = timedelta(days=90)  # since the last login from an address
@@ -78,7 +79,7 @@ def _admit(username: str, address: str) -> bool:
         pipe.expire(network, settings.KOMAND_NETWORK_WINDOW_SECONDS, nx=True)
         failures = pipe.execute()[0]
     if failures > FREE_FAILURES:
-        seconds = min(2 ** (failures - FREE_FAILURES), LONGEST_SECONDS)
+        seconds = min(FIRST_SECONDS * 2 ** (failures - FREE_FAILURES - 1), LONGEST_SECONDS)
         if not client.set(hold, "1", nx=True, ex=seconds):
             raise _delayed(client.pttl(hold))
     if failures == FREE_FAILURES + 1:

@@ -250,7 +250,7 @@ def test_a_full_or_read_only_disk_is_a_503_and_stores_nothing_partly(
 @pytest.mark.sqlite_only
 @pytest.mark.parametrize("pragma", ["max_page_count", "query_only"], ids=["full", "read-only"])
 def test_a_disk_that_is_full_during_a_model_call_costs_no_answer(
-    play: Play, gateway: Gateway, monkeypatch: pytest.MonkeyPatch, pragma: str
+    play: Play, gateway: Gateway, monkeypatch: pytest.MonkeyPatch, settings: Any, pragma: str
 ) -> None:
     """The answer is kept in memory until there is room."""
     database = connection.connection  # past Django, which takes the engine's loop for a reason to refuse
@@ -261,7 +261,9 @@ def test_a_disk_that_is_full_during_a_model_call_costs_no_answer(
         database.execute(f"PRAGMA {pragma} = {1 if pragma == 'query_only' else pages}")
 
     spare = database.execute("SELECT freelist_count * page_size FROM pragma_freelist_count, pragma_page_size")
-    answer = "x" * (200_000 + spare.fetchone()[0])  # more than fits into what was freed before
+    length = 200_000 + spare.fetchone()[0]  # more than fits into what was freed before
+    settings.KOMAND_MAX_ANSWER_CHARACTERS = 2 * length
+    answer = "".join(f"{number:08x}" for number in range(length // 8))
     relief = partial(database.execute, f"PRAGMA {pragma} = {usual}")
     see_an_answer_through(play, gateway, monkeypatch, answer, trouble, relief)
 

@@ -5,6 +5,7 @@ from uuid import uuid4
 import pytest
 from django.urls import get_resolver
 
+from sessions_app.attachments.uploads import upload
 from sessions_app.identity.api_keys import create_api_key
 from sessions_app.surfaces.rest import urls
 from tests.support.rest import RestCaller, make_execution, make_run, make_session, make_user
@@ -23,6 +24,7 @@ OWNED = {
     "session-branches": ("session", "sessions/{}/branches", ["GET", "POST"]),
     "session-bind": ("session", "sessions/{}/bind", ["POST"]),
     "session-artifacts": ("session", "sessions/{}/artifacts", ["GET", "POST"]),
+    "attachment-detail": ("attachment", "attachments/{}", ["GET", "DELETE"]),
     "artifact-detail": ("artifact", "artifacts/{}", ["GET", "DELETE"]),
     "session-policy": ("session", "sessions/{}/policy", ["GET", "PUT"]),
     "session-cancel": ("session", "sessions/{}/cancel", ["POST"]),
@@ -78,6 +80,7 @@ def alices():
         "api_key": key.pk,
         "credential": credential.name,
         "artifact": file.id,
+        "attachment": upload(alice, "a.txt", b"hello").pk,
     }
 
 

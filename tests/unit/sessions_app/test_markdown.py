@@ -1,6 +1,7 @@
 """Answers become HTML that is safe and fits the page."""
 
 import re
+from functools import partial
 from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
@@ -16,7 +17,7 @@ from sessions_app.surfaces.chat.linkify import pieces
 from sessions_app.surfaces.chat.markdown import render
 from sessions_app.surfaces.chat.sanitizer import sanitised
 from tests.support import code_stylesheet
-from tests.support.cpu_cost import costs_less_than
+from tests.support.cpu_cost import seconds_of
 
 HOSTILE = [
     "<img src=x onerror=alert(1)>",
@@ -227,8 +228,8 @@ def test_addresses_in_running_text(text: str, found: list[str]) -> None:
 )
 def test_rendering_time_is_bounded(unit: str) -> None:
     text = (unit * 50_000)[:50_000]
-    with costs_less_than(1.8):  # the slowest takes 0.7, quadratic ones took three and more
-        render(text)
+    half, whole = seconds_of(partial(render, text[:25_000])), seconds_of(partial(render, text))
+    assert whole < 3 * half + 0.2  # quadratic ones take four times as long
 
 
 def test_very_long_text_is_not_rendered() -> None:
