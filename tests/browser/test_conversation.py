@@ -265,7 +265,7 @@ def test_a_refused_message_shows_the_reason_and_can_be_edited(chat: ChatPage) ->
     problem = chat.page.locator(".sending-problem")
     expect(problem).to_contain_text("at most 10,000 are allowed")
     expect(problem).to_contain_text("Reference:")
-    chat.page.get_by_role("button", name="Edit").click()
+    chat.page.get_by_role("button", name="Edit", exact=True).click()
     expect(chat.box).to_have_value("x" * 10_001)
     expect(chat.page.locator("#count")).to_have_text("10,001 of 10,000")
     expect(chat.questions).to_have_count(1)
