@@ -17,13 +17,14 @@ that a lookup transforms, is a TypeError when the statement is compiled. An inse
 import inspect
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic, TypeVar
 from uuid import UUID
 
 from django.apps import apps
-from django.db import connection
+from django.db import connection, transaction
 from django.db.backends.utils import CursorWrapper
 from django.db.models import Case, Expression, Field, Model, QuerySet, When
 from django.db.models.expressions import CombinedExpression, ExpressionList
@@ -51,8 +52,10 @@ class Param(Expression):
 
 def compile_all() -> None:
     """Compile the statements of the apps' imported modules, so that no request waits for it. Sends none of them."""
-    for statement in _statements():
-        statement.compile()
+    # Django compiles FOR UPDATE only inside of a transaction. On SQLite, which has none, it would block other writers.
+    with transaction.atomic() if connection.features.has_select_for_update else nullcontext():
+        for statement in _statements():
+            statement.compile()
 
 
 def forget_all() -> None:

@@ -8,7 +8,7 @@ from agents_app.runs import transitions
 from audit_app.kernel.compiled_queries import compile_all, forget_all
 
 
-@pytest.mark.django_db
+@pytest.mark.django_db(transaction=True)  # as at a start, there is no transaction around it
 def test_all_statements_are_compiled_at_once_and_not_again(monkeypatch: pytest.MonkeyPatch) -> None:
     forget_all()
     compile_all()
