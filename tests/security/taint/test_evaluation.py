@@ -64,6 +64,7 @@ def test_ordinary_tasks_cost_at_most_one_question(gateway: Gateway) -> None:
 
 
 @pytest.mark.whole
+@pytest.mark.sqlite_only  # PostgreSQL gets the samples
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("autonomy", AUTONOMIES)
 def test_nothing_leaves_unapproved(gateway: Gateway, autonomy: str) -> None:
@@ -71,6 +72,7 @@ def test_nothing_leaves_unapproved(gateway: Gateway, autonomy: str) -> None:
 
 
 @pytest.mark.whole
+@pytest.mark.sqlite_only  # PostgreSQL gets the samples
 @pytest.mark.timeout(1800)
 def test_figures(gateway: Gateway, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Print the table."""
