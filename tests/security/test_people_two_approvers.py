@@ -25,7 +25,7 @@ from tools_app.policy.rules import AgentPolicy
 from tools_app.services import SecondPersonNeeded
 from tools_app.types import Risk
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey")]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey"), pytest.mark.one_database]
 
 TWO = AgentPolicy(needs_two=True)
 

@@ -16,7 +16,7 @@ from audit_app.kernel.signing_keys import Validity
 from audit_app.models import AuditSeal
 from tests.fakes.webhook_receiver import SECRET, WebhookReceiver
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
 
 
 class Clock:

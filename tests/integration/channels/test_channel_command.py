@@ -14,7 +14,7 @@ from tests.fakes.http_server import Fault
 from tests.fakes.telegram import BOT_NAME, TOKEN, FakeTelegram
 from tests.fakes.webhook_receiver import SECRET, WebhookReceiver
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
 
 
 def channel(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:

@@ -19,7 +19,7 @@ from tools_app.sandbox import python_process
 from tools_app.sandbox.python_process import Isolation
 from tools_app.secrets import vault
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.one_database]
 
 
 @pytest.fixture(autouse=True)

@@ -30,7 +30,7 @@ from tests.support.engine import EngineRig
 from tests.support.rest import make_session, make_user
 from tools_app.types import ToolCall
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
 
 APPLICATION = OriginCheck(URLRouter(consumers.routes))
 OURS = {"host": "localhost", "origin": "http://localhost"}

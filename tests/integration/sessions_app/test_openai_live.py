@@ -25,7 +25,7 @@ from sessions_app.surfaces.base import reauthentication
 from sessions_app.surfaces.openai import commands, consumers, sdk_retries
 from tests.support.rest import LiveCaller, make_agent, make_user
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey")]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey"), pytest.mark.one_database]
 
 APPLICATION = URLRouter(consumers.routes)
 REQUESTS = [

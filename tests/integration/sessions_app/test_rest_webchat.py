@@ -20,7 +20,7 @@ from tests.support.rest import LiveCaller, RestCaller, make_session, make_user, 
 from tools_app.models import ToolExecution
 from tools_app.types import ToolCall
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey")]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey"), pytest.mark.one_database]
 APPLICATION = WebChatMessage.as_asgi()
 PATH = "/api/webchat/message"
 

@@ -17,7 +17,7 @@ from tools_app.storage import artifacts
 from tools_app.storage.artifacts import delete_artifact, list_artifacts, read_artifact, write_artifact
 from tools_app.types import Change, Risk, ToolContext, ToolError
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
 
 
 @pytest.fixture(autouse=True)

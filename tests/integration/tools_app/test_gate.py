@@ -8,7 +8,7 @@ from tools_app.models import ToolExecution
 from tools_app.policy.rules import AgentPolicy, SessionPolicy
 from tools_app.types import Effect, ExecutionStatus, Risk, TargetKind
 
-pytestmark = pytest.mark.usefixtures("world")
+pytestmark = [pytest.mark.usefixtures("world"), pytest.mark.one_database]
 FULL = AgentPolicy("full", agent_id="default")
 
 
