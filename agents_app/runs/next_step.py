@@ -110,8 +110,8 @@ def too_long(characters: int) -> End:
     return End(
         RunStatus.FAILED,
         "answer_too_long",
-        f"The answer was stopped at {characters:,} characters, which is the limit. Ask for a shorter answer or for one "
-        "part at a time, or raise KOMAND_MAX_ANSWER_CHARACTERS.",
+        f"The answer was stopped at {characters:,} characters, which is the limit. Ask for a shorter answer, or for "
+        "one part at a time. An operator can raise KOMAND_MAX_ANSWER_CHARACTERS.",
     )
 
 
