@@ -20,6 +20,7 @@ ALLOW_HIGH_RISK = "allow a call of high risk"
 GRANT_AUTONOMY = "let an agent act without approval"
 SEE_CREDENTIALS = "see credentials"
 CREATE_API_KEY = "create an API key"
+LINK_CHANNEL = "link a channel"
 
 _SESSION_KEY = "authenticated_at"
 

@@ -6,9 +6,8 @@ from uuid import UUID
 
 from django.db.models import QuerySet
 
-from audit_app.kernel.ids import FIRST_MOMENT
+from audit_app.kernel.ids import FIRST_MOMENT, first_id_at
 from audit_app.models import AuditEntry
-from audit_app.pagination import first_id_at
 
 MOST_COUNTED = 10_000
 

@@ -92,6 +92,11 @@ def list_events_of_run(run_id: UUID, *, until: int) -> list[KeptEvent]:
     return _read(Event.objects.filter(run_id=run_id, seq__lte=until).order_by("seq"))
 
 
+def list_events_of_runs(run_ids: Collection[UUID], *, until: int) -> list[KeptEvent]:
+    """Return the events of these runs up to and including that `seq`, in order."""
+    return _read(Event.objects.filter(run_id__in=run_ids, seq__lte=until).order_by("seq"))
+
+
 def find_first_of_run(run_id: UUID) -> KeptEvent | None:
     """Return the run's first event, or None once retention has deleted it."""
     found = _read(Event.objects.filter(run_id=run_id).order_by("seq")[:1])

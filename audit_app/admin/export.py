@@ -1,14 +1,13 @@
 """The audit log as CSV, streamed newest first in chunks by key, so that memory does not grow with its size."""
 
-import csv
-import io
 import json
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator
 from typing import Any
 from uuid import UUID
 
 from django.db.models import QuerySet
 
+from audit_app.kernel.csv_text import csv_lines
 from audit_app.kernel.database import in_db
 from audit_app.models import AuditEntry
 
@@ -26,21 +25,6 @@ COLUMNS = (
     "hash",
 )
 _CHUNK = 1000
-# A spreadsheet treats a cell that begins with one of these as a formula, including the full-width forms.
-_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-
-
-def safe_cell(value: object) -> str:
-    """Return the value as the text of one cell, with a leading `'` where a spreadsheet would run it as a formula."""
-    text = "" if value is None else str(value)
-    return f"'{text}" if text.lstrip(" ").startswith(_FORMULA_STARTS) else text
-
-
-def csv_lines(rows: Iterable[Sequence[object]]) -> str:
-    """Return the rows as CSV text, with all cells safe."""
-    buffer = io.StringIO()
-    csv.writer(buffer).writerows([safe_cell(value) for value in row] for row in rows)
-    return buffer.getvalue()
 
 
 async def stream_csv(entries: QuerySet[AuditEntry]) -> AsyncIterator[str]:

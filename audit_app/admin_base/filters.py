@@ -8,7 +8,7 @@ from django.http import HttpRequest
 from unfold.contrib.filters.admin import DropdownFilter, RangeDateFilter
 from unfold.utils import parse_date_str
 
-from audit_app.pagination import first_id_at
+from audit_app.kernel.ids import first_id_at
 
 
 class ActiveFilter(DropdownFilter):

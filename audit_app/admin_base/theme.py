@@ -1,4 +1,4 @@
-"""The theme's action decorator in the three forms that are used here, typed."""
+"""The theme's action decorator in the four forms that are used here, typed."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -24,7 +24,10 @@ class Dialog:
 def button(
     label: str, *, path: str, icon: str, permissions: Sequence[str] = (), variant: ActionVariant = ActionVariant.DEFAULT
 ) -> Callable[[F], F]:
-    """Declare a button on an object's page that opens another page: `method(self, request, object_id)`."""
+    """Declare a button on an object's page that opens another page: `method(self, request, object_id)`.
+
+    Of a list, in `actions_list`: `method(self, request)`.
+    """
     return _action(description=label, url_path=path, icon=icon, permissions=permissions, variant=variant)
 
 
@@ -44,6 +47,11 @@ def act(
     texts = {"title": dialog.question, "description": dialog.explanation, "form_submit_text": dialog.submit}
     shown = {**texts, "form_class": dialog.form_class}
     return _action(description=label, url_path=path, icon=icon, permissions=permissions, variant=variant, dialog=shown)
+
+
+def submit(label: str, *, permissions: Sequence[str]) -> Callable[[F], F]:
+    """Declare a further button of a form, beside "Save": `method(self, request, obj)`, after the form was saved."""
+    return _action(description=label, permissions=permissions)
 
 
 def bulk_act(label: str, *, permissions: Sequence[str]) -> Callable[[F], F]:

@@ -26,26 +26,26 @@ class _Session:
 
     seq: the last stored event that was delivered, None until a subscription has joined.
     hinted: the highest `seq` of a hint.
-    runs: those whose streams are read.
+    runs: those whose streams are read, and whether they are child runs.
     wants_caught_up: a subscription waits for a CaughtUp.
     """
 
     subscriptions: set[Subscription] = field(default_factory=set)
     seq: int | None = None
     hinted: int = 0
-    runs: set[UUID] = field(default_factory=set)
+    runs: dict[UUID, bool] = field(default_factory=dict)
     wants_caught_up: bool = False
 
-    @property
-    def is_live(self) -> bool:
-        return any(subscription.live for subscription in self.subscriptions)
+    def reads(self, *, is_child: bool) -> bool:
+        """Return whether a subscription wants the streams of root runs, or of child runs."""
+        return any(one.live and (one.with_children or not is_child) for one in self.subscriptions)
 
 
 class Follower:
     """The follower of one event loop, created by `current_follower()`. Starts with the first subscription.
 
     After hints it reads the new events of all named sessions in one query; a poll each second finds lost hints. The
-    stream of a run is read from the run's first event to its end.
+    stream of a run is read from the run's first event to its end; that of a child run if a subscription wants it.
     """
 
     def __init__(self) -> None:
@@ -56,18 +56,20 @@ class Follower:
         self._has_moved = asyncio.Event()
         self._reads_begun = 0
         self._reader = StreamReader(self._on_entries, self._on_hints, lambda: self._mark_moved(self._sessions))
-        self._copies = CopyReader(lambda copy: self._deliver_live(self._session_of_run.get(copy.run_id), [copy]))
+        self._copies = CopyReader(lambda copy: self._deliver_text(copy.run_id, [copy]))
         self._tasks: list[asyncio.Task[None]] = []
 
-    def subscribe(self, session_id: UUID, *, live: bool = True) -> Subscription:
-        """Start to collect the session's items. live: also its runs' streams and passing events.
+    def subscribe(self, session_id: UUID, *, live: bool = True, with_children: bool = False) -> Subscription:
+        """Start to collect the session's items.
+
+        live: also its runs' streams and passing events. with_children: also the streams of its child runs.
 
         Stored events come once the subscription has joined; see `Subscription.join`.
         """
         if not self._tasks:
             loop = asyncio.get_running_loop()
             self._tasks = [loop.create_task(work()) for work in (self._reader.run, self._read_news, self._poll_heads)]
-        subscription = Subscription(self, session_id, live=live)
+        subscription = Subscription(self, session_id, live=live, with_children=with_children)
         self._sessions.setdefault(session_id, _Session()).subscriptions.add(subscription)
         return subscription
 
@@ -76,8 +78,8 @@ class Follower:
         if session is None:
             return
         session.subscriptions.discard(subscription)
-        if not session.is_live:
-            for run_id in list(session.runs):
+        for run_id, is_child in list(session.runs.items()):
+            if not session.reads(is_child=is_child):
                 self._unwatch_run(session, run_id)
         if not session.subscriptions:
             del self._sessions[subscription.session_id]
@@ -90,10 +92,10 @@ class Follower:
                 self._mark_moved([session_id])
         return session.seq <= seq
 
-    def watch_run(self, session_id: UUID, run_id: UUID, after: Position) -> None:
+    def watch_run(self, session_id: UUID, run_id: UUID, after: Position, *, is_child: bool = False) -> None:
         session = self._sessions.get(session_id)
-        if session is not None and session.is_live and run_id not in session.runs:
-            session.runs.add(run_id)
+        if session is not None and session.reads(is_child=is_child) and run_id not in session.runs:
+            session.runs[run_id] = is_child
             self._session_of_run[run_id] = session_id
             self._reader.watch(run_id, after)
         if session is not None and run_id in session.runs:
@@ -124,7 +126,7 @@ class Follower:
         await self._reader.aclose()
 
     def _unwatch_run(self, session: _Session, run_id: UUID) -> None:
-        session.runs.discard(run_id)
+        session.runs.pop(run_id, None)
         self._session_of_run.pop(run_id, None)
         self._reader.unwatch(run_id)
         self._copies.unwatch(run_id)
@@ -137,7 +139,7 @@ class Follower:
 
     def _on_entries(self, run_id: UUID, entries: Sequence[LiveEntry]) -> None:
         self._copies.note_entries(run_id)
-        self._deliver_live(self._session_of_run.get(run_id), entries)
+        self._deliver_text(run_id, entries)
 
     def _on_hints(self, hints: Sequence[Hint]) -> None:
         passing: dict[UUID, list[Item]] = {}
@@ -152,12 +154,17 @@ class Follower:
                 if session.seq is not None and hint.seq > session.seq:
                     self._mark_moved([hint.session_id])
         for session_id, batch in passing.items():
-            self._deliver_live(session_id, batch)
+            self._deliver_live(self._sessions[session_id], batch)
 
-    def _deliver_live(self, session_id: UUID | None, batch: Sequence[Item]) -> None:
-        session = self._sessions.get(session_id) if session_id else None
-        for subscription in session.subscriptions if session and batch else ():
-            if subscription.live:
+    def _deliver_text(self, run_id: UUID, entries: Sequence[LiveEntry]) -> None:
+        session = self._sessions.get(self._session_of_run[run_id]) if run_id in self._session_of_run else None
+        if session and entries:
+            self._deliver_live(session, entries, is_child=session.runs.get(run_id, False))
+
+    @staticmethod
+    def _deliver_live(session: _Session, batch: Sequence[Item], *, is_child: bool = False) -> None:
+        for subscription in session.subscriptions:
+            if subscription.live and (subscription.with_children or not is_child):
                 subscription.put(batch)
 
     # Reads of the timeline.
@@ -214,7 +221,7 @@ class Follower:
         if event.ends_run:
             self._unwatch_run(session, event.run_id)
         elif event.shows_run_open:
-            self.watch_run(event.session_id, event.run_id, START)
+            self.watch_run(event.session_id, event.run_id, START, is_child=event.parent_run_id is not None)
 
     async def _poll_heads(self) -> None:
         while True:

@@ -15,7 +15,7 @@ class Source(Protocol):
     """The part of a follower that a subscription uses."""
 
     def join(self, session_id: UUID, seq: int) -> bool: ...
-    def watch_run(self, session_id: UUID, run_id: UUID, after: Position) -> None: ...
+    def watch_run(self, session_id: UUID, run_id: UUID, after: Position, *, is_child: bool) -> None: ...
     def request_read(self, session_id: UUID) -> int: ...
     def unsubscribe(self, subscription: "Subscription") -> None: ...
 
@@ -23,13 +23,14 @@ class Source(Protocol):
 class Subscription:
     """The items of one session from the moment of subscribing, in order, each stored event once.
 
-    live: whether live entries and passing events are included.
+    live: whether live entries and passing events are included. with_children: those of child runs, too.
     overflowed: the subscriber was too slow and its queue was dropped; it subscribes again from its last position.
     """
 
-    def __init__(self, source: Source, session_id: UUID, *, live: bool) -> None:
+    def __init__(self, source: Source, session_id: UUID, *, live: bool, with_children: bool) -> None:
         self.session_id = session_id
         self.live = live
+        self.with_children = with_children
         self.overflowed = False
         self._source = source
         self._batches: deque[Sequence[Item]] = deque()
@@ -44,9 +45,9 @@ class Subscription:
         """
         return self._source.join(self.session_id, seq)
 
-    def watch_run(self, run_id: UUID, after: Position) -> None:
+    def watch_run(self, run_id: UUID, after: Position, *, is_child: bool = False) -> None:
         """Read the run's stream from after that position too, unless it is being read already."""
-        self._source.watch_run(self.session_id, run_id, after)
+        self._source.watch_run(self.session_id, run_id, after, is_child=is_child)
 
     def request_read(self) -> int:
         """Read the timeline again at once. A CaughtUp with at least the returned number follows its events."""

@@ -1,5 +1,6 @@
 """Sortable ids: UUID version 7 (RFC 9562), strictly rising within a process."""
 
+import hashlib
 import os
 import secrets
 import threading
@@ -40,6 +41,15 @@ def new_id() -> uuid.UUID:
         ms, counter = _last_ms, _last_counter
     value = (ms & 0xFFFF_FFFF_FFFF) << 80 | 0x7 << 76 | counter << 64 | 0b10 << 62 | secrets.randbits(62)
     return uuid.UUID(int=value)
+
+
+def derived_id(source: uuid.UUID, key: str) -> uuid.UUID:
+    """Return the version 7 UUID that belongs to this id and key: always the same, with the place of `source` in time.
+
+    source: of version 7.
+    """
+    digest = int.from_bytes(hashlib.sha256(source.bytes + key.encode()).digest()[:8])
+    return uuid.UUID(int=source.int >> 64 << 64 | 0b10 << 62 | digest & (1 << 62) - 1)
 
 
 def first_id_at(moment: datetime) -> uuid.UUID:

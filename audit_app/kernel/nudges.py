@@ -66,6 +66,8 @@ def send(task_name: str, args: tuple[str, ...], *, queue: str, task_id: str | No
                 retry=False,
                 ignore_result=True,
                 producer=producer,
+                argsrepr=repr(args),  # for Celery's logs; it would take longer over them
+                kwargsrepr="{}",
                 **options,
             )
     except Exception as error:  # the broker may fail in many ways; none of them loses the row

@@ -14,7 +14,7 @@ a test fails when the two differ.
 Each event has the same envelope: `type`, `session_id`, `run_id`, `step`, `actor`, `payload`. A kept event is stored in
 the session's timeline with a gapless `seq` and a rising `ts` (milliseconds), as long as the timeline is kept. A live
 event is sent once and not replayed: the next kept event holds its outcome. A type with an audit action also writes an
-entry of the audit log.
+entry of the audit log. Kept events of a child run also have `parent_run_id` and `workstream`.
 """
 
 

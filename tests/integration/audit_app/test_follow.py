@@ -9,6 +9,7 @@ from audit_app import stream
 from audit_app.follow import Follower, LiveEntry, PassingEvent, Subscription
 from audit_app.follow.subscription import BUFFERED_ITEMS
 from audit_app.kernel.database import in_db
+from audit_app.kernel.ids import new_id
 from audit_app.timeline import KeptEvent
 from tests.integration.audit_app.timelines import RUN_COMPLETED, RUN_QUEUED, RUN_STARTED, Conversation
 from tools_app.events import TOOL_PROGRESS, TOOL_STARTED
@@ -93,6 +94,19 @@ async def test_a_run_is_read_from_the_position_of_a_subscriber(follower, convers
     subscription = await listening(follower, conversation)
     subscription.watch_run(conversation.run_id, (1, 2))
     assert [item.position for item in await take(subscription, 1)] == [(1, 3)]
+
+
+async def test_the_stream_of_a_child_run_reaches_only_those_that_want_it(follower, conversation, no_poll):
+    conversation.parent_run_id = new_id()
+    other = await listening(follower, conversation)
+    following = follower.subscribe(conversation.id, with_children=True)
+    assert following.join(0)
+    await conversation.keep(RUN_QUEUED)
+    conversation.text("1-1", 0, 0, "hello")
+    assert [item.type for item in await take(following, 2)] == ["run.queued", "text.delta"]
+    following.close()
+    await conversation.keep(RUN_COMPLETED)
+    assert [item.type for item in await take(other, 2)] == ["run.queued", "run.completed"]
 
 
 async def test_all_subscribers_share_one_decoded_entry(follower, conversation):

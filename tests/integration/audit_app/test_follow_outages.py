@@ -20,7 +20,7 @@ from tests.integration.audit_app.test_follow import listening, take
 from tests.integration.audit_app.timelines import RUN_QUEUED, RUN_STARTED
 from tests.support.live_server import wait_for
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
 
 
 class OwnValkey:

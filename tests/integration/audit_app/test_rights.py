@@ -8,7 +8,7 @@ from audit_app.models import AuditEntry
 from audit_app.rights import MissingRight, holders, holds, require, rights
 from tools_app.rights import DECIDE_APPROVALS
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.one_database]
 
 
 def permission(name: str) -> Permission:

@@ -18,7 +18,12 @@ __all__ = ["MESSAGE_RESET", "RUN_COMPLETED", "RUN_QUEUED", "RUN_STARTED", "Conve
 
 
 class Conversation:
-    """A session with runs. `keep` commits stored events, `live` appends to a run's stream."""
+    """A session with runs. `keep` commits stored events, `live` appends to a run's stream.
+
+    parent_run_id: set it to make its run a child run.
+    """
+
+    parent_run_id: UUID | None = None
 
     def __init__(self, valkey: "redis.Redis") -> None:
         self.id = new_id()
@@ -29,7 +34,8 @@ class Conversation:
         self, *types: EventType[Any], step: int | None = None, run_id: UUID | None = None, **payload: Any
     ) -> None:
         run = run_id or self.run_id
-        events = [NewEvent(type_, self.id, sample_payload(type_, **payload), run_id=run, step=step) for type_ in types]
+        ids = {"run_id": run, "parent_run_id": self.parent_run_id}
+        events = [NewEvent(type_, self.id, sample_payload(type_, **payload), **ids, step=step) for type_ in types]
         await in_db(_emit, events)
 
     def pass_on(self, event_type: EventType[Any], **payload: Any) -> None:

@@ -12,7 +12,7 @@ from audit_app.follow.subscription import BUFFERED_ITEMS, Subscription
 
 @pytest.fixture
 def subscription() -> Subscription:
-    return Subscription(Mock(), UUID(int=1), live=True)
+    return Subscription(Mock(), UUID(int=1), live=True, with_children=False)
 
 
 async def test_all_queued_items_are_taken_at_once(subscription):

@@ -4,10 +4,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from audit_app.admin.export import csv_lines, safe_cell
-from audit_app.kernel.ids import new_id
+from audit_app.kernel.csv_text import csv_lines, safe_cell
+from audit_app.kernel.ids import first_id_at, new_id
 from audit_app.kernel.safe_text import clipped, duration, pretty_json, summary, visible
-from audit_app.pagination import first_id_at
 
 
 @pytest.mark.parametrize(
