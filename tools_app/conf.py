@@ -17,6 +17,8 @@ RENUDGE_MAX_SECONDS = 60
 # Starts of a repeatable call: a tool may kill its process each time.
 MAX_ATTEMPTS = 3
 
+MOST_BATCH_ITEMS = 1_000  # whatever the setting is: the numbers of calls depend on it
+
 MAX_ARGUMENTS_CHARACTERS = 256 * 1024
 MAX_OUTPUT_CHARACTERS = 256 * 1024
 # Longer texts are truncated in events; the row has the full text.
@@ -26,6 +28,16 @@ MAX_EVENT_CHARACTERS = 4_000
 def max_timeout_seconds() -> int:
     """Return the longest time limit of any call."""
     return int(settings.KOMAND_TOOL_MAX_MINUTES) * 60
+
+
+def batch_items() -> int:
+    """Return how many items a batch may have."""
+    return min(int(settings.KOMAND_BATCH_ITEMS), MOST_BATCH_ITEMS)
+
+
+def batch_parallel() -> int:
+    """Return how many items of a batch run concurrently."""
+    return int(settings.KOMAND_BATCH_PARALLEL)
 
 
 def mcp_folder() -> Path:

@@ -54,8 +54,12 @@ class ApprovalDecided(ExecutionPayload):
 
 class InputRequested(ExecutionPayload):
     request_id: Annotated[str, "the question"]
-    question: Annotated[str, "text"]
-    options: Annotated[list[str], "answers to choose from: texts"]
+    question: Annotated[str, "text of all questions"]
+    options: Annotated[list[str], "answers to choose from: texts; empty for a form of several questions"]
+    questions: Annotated[
+        list[dict[str, Any]],
+        "[{text, options: [{id, label, description}], allows_text, allows_several, placeholder, variant}], one to four",
+    ]
     allows_text: Annotated[bool, "whether free text is accepted as an answer"]
     expires_at: Annotated[str, "ISO time"]
 
@@ -70,6 +74,34 @@ class InjectionWarning(TypedDict):
 
 class WarningRaised(ExecutionPayload, InjectionWarning):
     pass
+
+
+class PlanUpdated(ExecutionPayload):
+    tasks: Annotated[
+        list[dict[str, Any]],
+        "[{id, goal, status: pending | in_progress | completed | skipped, instructions?, comment?}], the whole plan",
+    ]
+    comment: Annotated[str, "why it changed, or empty"]
+
+
+class ProgressReported(ExecutionPayload):
+    text: Annotated[str, "what the run is doing"]
+    percent: Annotated[int | None, "0..100 or null"]
+    phase: Annotated[str, "name of the part of the work, or empty"]
+
+
+class BatchProgress(TypedDict):
+    batch_id: Annotated[str, "the execution of the batch"]
+    tool: Annotated[str, "name of the tool that is called for each item"]
+    total: Annotated[int, "number of items"]
+    done: Annotated[int, "number of items that have ended"]
+    failed: Annotated[int, "number of items that have ended without a result"]
+    items: Annotated[
+        list[dict[str, Any]],
+        "[{id, execution_id, status: pending | running | success | error, message?, duration_ms?}], all of them",
+    ]
+    started_at: Annotated[int, "milliseconds since 1970"]
+    completed_at: Annotated[int | None, "milliseconds since 1970, or null"]
 
 
 class ToolStarted(TypedDict):
@@ -92,5 +124,8 @@ INPUT_REQUESTED = declare("input.requested", InputRequested, audit="InputRequest
 WARNING_RAISED = declare(
     "warning.raised", WarningRaised, audit="PromptInjectionDetected", audited_kind="prompt_injection"
 )
+PLAN_UPDATED = declare("plan.updated", PlanUpdated)
+PROGRESS_REPORTED = declare("progress.reported", ProgressReported)
+BATCH_PROGRESS = declare("batch.progress", BatchProgress)
 TOOL_STARTED = declare("tool.started", ToolStarted, kept=False, audit="ToolExecutionStarted")
 TOOL_PROGRESS = declare("tool.progress", ToolProgress, kept=False)

@@ -4,8 +4,9 @@ from django.db.models import Q
 from django.db.models.functions import Now
 
 from audit_app.kernel.compiled_queries import CompiledObjects, CompiledQuery
-from tools_app.models import Approval, Control, InputRequest, McpServer, SkillInstall, ToolExecution
-from tools_app.types import ApprovalStatus, InputStatus
+from tools_app.models import Approval, Control, InputRequest, McpServer, Memory, SkillInstall, ToolExecution
+from tools_app.question_types import InputStatus
+from tools_app.types import ApprovalStatus
 
 _PENDING_APPROVALS = Approval.objects.filter(status=ApprovalStatus.PENDING)
 _PENDING_INPUTS = InputRequest.objects.filter(status=InputStatus.PENDING)
@@ -21,7 +22,7 @@ FIND_OPEN_QUESTIONS = CompiledQuery(
 )
 # Every request that waits for its run.
 LIST_EXECUTIONS = CompiledObjects(
-    lambda run_id: ToolExecution.objects.filter(run_id=run_id).order_by("step", "call_index")
+    lambda run_id: ToolExecution.objects.filter(run_id=run_id, batch_id__isnull=True).order_by("step", "call_index")
 )
 # Every step of a run, and every tool call.
 LIST_STOPPED_SCOPES = CompiledQuery(lambda: Control.objects.filter(is_stopped=True).values_list("scope", "reason"))
@@ -33,6 +34,10 @@ LIST_SERVER_VERSIONS = CompiledQuery(
 )
 FIND_ANY_SKILL = CompiledQuery(
     lambda agent_id: SkillInstall.objects.filter(agent_id=agent_id).order_by().values_list("pk")[:1]
+)
+# Every claim of a new run: is there anything to recall?
+FIND_ANY_MEMORY = CompiledQuery(
+    lambda agent_id, actor: Memory.objects.filter(agent_id=agent_id, actor=actor).order_by().values_list("pk")[:1]
 )
 # Every tool call that sends something to a place that the agent's rules do not name: what has the session read?
 LIST_ORIGINS = CompiledQuery(

@@ -25,9 +25,11 @@ _REFERENCES = frozenset({"$ref", "$dynamicRef", "$recursiveRef"})
 _REGULAR = frozenset({"pattern", "patternProperties"})
 _NAMING = frozenset({"properties", "$defs", "definitions", "dependentSchemas"})
 # Keywords that models need not see: a violation is answered with an error that names it.
-_LIMITS = frozenset({"minLength", "maxLength", "maxItems", "uniqueItems", "maxProperties", "$schema", "title"})
+_LIMITS = frozenset(
+    {"minimum", "minLength", "maxLength", "maxItems", "uniqueItems", "maxProperties", "$schema", "title"}
+)
 _VALUES = frozenset({"enum", "const", "default", "examples"})
-_SHORT_SECONDS = 10
+_SHORT_SECONDS = 30
 # An escaped NUL character in JSON text, after any escaped backslashes.
 _NUL = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
 _JSON_NAMES = {dict: "object", list: "array", str: "string", bool: "boolean", int: "integer", float: "number"}
@@ -75,7 +77,7 @@ def read_arguments(text: str, *, max_characters: int) -> dict[str, Any]:
     if len(text) > max_characters:
         raise ArgumentsError(f"The arguments are longer than {max_characters} characters. Send less.")
     try:
-        value = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite) if text.strip() else {}
+        value = parse_json(text) if text.strip() else {}
     except RecursionError:
         raise ArgumentsError("The arguments are nested too deeply.") from None
     except ValueError as error:
@@ -84,6 +86,11 @@ def read_arguments(text: str, *, max_characters: int) -> dict[str, Any]:
         raise ArgumentsError(f"The arguments must be a JSON object, not {_kind(value)}.")
     _refuse_unstorable(value)
     return value
+
+
+def parse_json(text: str) -> Any:
+    """Return the value of a JSON text. Raises ValueError, also for NaN and numbers too large; RecursionError."""
+    return json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
 
 
 def take_timeout(arguments: dict[str, Any], *, default_seconds: int, max_seconds: int) -> tuple[dict[str, Any], int]:
@@ -116,12 +123,15 @@ def check_call(tool: BaseTool, arguments: dict[str, Any]) -> None:
         raise ArgumentsError(str(error)) from None
 
 
-def find_problems(value: Any, schema: dict[str, Any]) -> str:
-    """Return the first few mismatches of a JSON value and a JSON Schema, as text; empty if it is valid."""
+def find_problems(value: Any, schema: dict[str, Any], *, pointers: bool = False) -> str:
+    """Return the first few mismatches of a JSON value and a JSON Schema, as text; empty if it is valid.
+
+    pointers: name each place by its JSON pointer.
+    """
     _steps_left.set(_MAX_STEPS)
     errors: Iterable[ValidationError] = _Validator(schema).iter_errors(value)
     try:
-        return "; ".join(sorted(_problem(error) for error in errors)[:_MAX_PROBLEMS])
+        return "; ".join(sorted(_problem(error, pointers) for error in errors)[:_MAX_PROBLEMS])
     except RecursionError:
         return "it is nested too deeply to be checked"
     except _TooMuchWorkError:
@@ -169,11 +179,18 @@ def fit_foreign(schema: dict[str, Any]) -> dict[str, Any]:
     Raises ValueError if it is not a valid schema, is nested too deeply, or has an external reference.
     """
     fit: dict[str, Any] = _fit(schema)
-    try:
-        Draft202012Validator.check_schema(fit)
-    except SchemaError as error:
-        raise ValueError(f"not a valid JSON Schema: {error.message[:_MAX_PROBLEM_CHARACTERS]}") from None
+    check_draft(fit)
     return fit
+
+
+def check_draft(schema: Any) -> None:
+    """Raise ValueError, with the JSON pointer of the fault, if this is not a schema of draft 2020-12."""
+    try:
+        Draft202012Validator.check_schema(schema)
+    except SchemaError as error:
+        place = _pointer(error)
+        problem = error.message[:_MAX_PROBLEM_CHARACTERS]
+        raise ValueError(f"not a valid JSON Schema: {f'{place}: ' if place else ''}{problem}") from None
 
 
 def _fit(schema: Any, *, depth: int = 0, names: bool = False) -> Any:
@@ -203,9 +220,13 @@ def check_spec(spec: ToolSpec) -> None:
         raise ValueError(f"{spec.name} must not declare {TIMEOUT}: every call has it already")
 
 
-def _problem(error: ValidationError) -> str:
-    field = ".".join(str(part) for part in error.absolute_path)
+def _problem(error: ValidationError, pointers: bool) -> str:
+    field = _pointer(error) if pointers else ".".join(str(part) for part in error.absolute_path)
     return f"{field}: {_expectation(error)}" if field else _expectation(error)
+
+
+def _pointer(error: ValidationError | SchemaError) -> str:
+    return "".join(f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in error.absolute_path)
 
 
 def _expectation(error: ValidationError) -> str:

@@ -1,29 +1,45 @@
 """Queries of executions, approvals and questions, which return frozen views. Writes nothing."""
 
+import json
 from collections.abc import Collection
+from datetime import datetime
 from uuid import UUID
 
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 
 from audit_app.kernel.errors import found
+from audit_app.kernel.redact import masked_text
+from audit_app.kernel.shorten import one_line
 from tools_app import hot_queries
 from tools_app.models import IS_OPEN, UNKNOWN_ORIGINS, Approval, InputRequest, ToolExecution
-from tools_app.types import (
-    ApprovalStatus,
-    ApprovalView,
-    ExecutionStatus,
-    ExecutionView,
-    InputStatus,
-    InputView,
-    Question,
-    view_of,
-)
+from tools_app.question_types import InputStatus, InputView, Question, plain_options
+from tools_app.run_progress import BATCH, Batch, BatchItem
+from tools_app.types import ApprovalStatus, ApprovalView, ExecutionStatus, ExecutionView, view_of
+
+_LONGEST_MESSAGE = 200
+_ITEM_STATUSES = {
+    ExecutionStatus.PENDING: "pending",
+    ExecutionStatus.RUNNING: "running",
+    ExecutionStatus.COMPLETED: "success",
+}
 
 
 def list_executions(run_id: UUID) -> tuple[ExecutionView, ...]:
     """Return the executions of a run, ordered by step and call."""
     return tuple(view(row) for row in hot_queries.LIST_EXECUTIONS.fetch(run_id=run_id))
+
+
+def list_executions_of_runs(run_ids: Collection[UUID]) -> tuple[ExecutionView, ...]:
+    """Return the executions of these runs, ordered by run, step and call."""
+    rows = ToolExecution.objects.filter(run_id__in=run_ids, batch_id=None)
+    return tuple(view(row) for row in rows.order_by("run_id", "step", "call_index"))
+
+
+def list_open_tools(run_ids: Collection[UUID]) -> dict[UUID, str]:
+    """Return the tool that each of these runs executes, its first one if there are several."""
+    rows = open_executions().filter(run_id__in=run_ids, batch_id=None).order_by("run_id", "-step", "-call_index")
+    return dict(rows.values_list("run_id", "tool"))
 
 
 def list_executions_of(execution_ids: Collection[UUID]) -> tuple[ExecutionView, ...]:
@@ -34,6 +50,47 @@ def list_executions_of(execution_ids: Collection[UUID]) -> tuple[ExecutionView, 
 def get_execution(execution_id: UUID) -> ExecutionView:
     """Return an execution. Raises NotFound."""
     return view(found(ToolExecution.objects.filter(id=execution_id).first(), "There is no such tool execution."))
+
+
+def list_batches(execution_ids: Collection[UUID]) -> dict[UUID, Batch]:
+    """Return the state of these batches, by the id of their execution. Two queries."""
+    found = ToolExecution.objects.filter(pk__in=execution_ids, tool=BATCH).values_list(
+        "pk", "arguments", "created_at", "completed_at"
+    )
+    batches = list(found)
+    columns = ("id", "batch_id", "status", "error", "started_at", "completed_at")
+    rows = ToolExecution.objects.filter(batch_id__in=[pk for pk, *_ in batches]).only(*columns).order_by("call_index")
+    items: dict[UUID | None, list[ToolExecution]] = {}
+    for row in rows:
+        items.setdefault(row.batch_id, []).append(row)
+    return {
+        pk: Batch(
+            pk,
+            str(arguments.get("tool", "")),
+            tuple(_batch_item(number, row) for number, row in enumerate(items.get(pk, ()), start=1)),
+            _milliseconds(created_at),
+            _milliseconds(completed_at) if completed_at else None,
+        )
+        for pk, arguments, created_at, completed_at in batches
+    }
+
+
+def _batch_item(number: int, row: ToolExecution) -> BatchItem:
+    status = ExecutionStatus(row.status)
+    duration = duration_of(row)
+    message = "" if status is ExecutionStatus.COMPLETED else one_line(masked_text(row.error or ""), _LONGEST_MESSAGE)
+    milliseconds = None if duration is None else round(duration * 1000)
+    return BatchItem(str(number), row.pk, _ITEM_STATUSES.get(status, "error"), message, milliseconds)
+
+
+def _milliseconds(moment: datetime) -> int:
+    return int(moment.timestamp() * 1000)
+
+
+def list_asking_items(batch_ids: Collection[UUID]) -> tuple[ExecutionView, ...]:
+    """Return the items of these batches for which an approval is or was requested."""
+    rows = ToolExecution.objects.filter(batch_id__in=batch_ids, approval__isnull=False)
+    return tuple(view(row) for row in rows.order_by("call_index"))
 
 
 def has_open(run_id: UUID) -> bool:
@@ -61,11 +118,15 @@ def find_waiting_for_loop() -> UUID | None:
 
 
 def view(row: ToolExecution) -> ExecutionView:
-    duration = None
-    if row.started_at is not None and row.completed_at is not None:
-        duration = max((row.completed_at - row.started_at).total_seconds(), 0.0)
     status, origins = ExecutionStatus(row.status), () if row.origins == UNKNOWN_ORIGINS else row.origins.splitlines()
-    return view_of(ExecutionView, row, status=status, duration_seconds=duration, origins=tuple(origins))
+    return view_of(ExecutionView, row, status=status, duration_seconds=duration_of(row), origins=tuple(origins))
+
+
+def duration_of(row: ToolExecution) -> float | None:
+    """Return the seconds that a call took, None if it has not run or runs."""
+    if row.started_at is None or row.completed_at is None:
+        return None
+    return max((row.completed_at - row.started_at).total_seconds(), 0.0)
 
 
 def get_approval(approval_id: UUID) -> ApprovalView:
@@ -132,10 +193,11 @@ def has_pending_approval(run_id: UUID) -> bool:
     return Approval.objects.filter(run_id=run_id, status=ApprovalStatus.PENDING).exists()
 
 
-def find_question(session_id: UUID) -> InputView | None:
-    """Return the oldest open question of the session, or None."""
-    open_now = hot_queries.FIND_OPEN_QUESTIONS.rows(session_id=session_id)
-    return input_view(InputRequest.objects.get(pk=open_now[0][0])) if open_now else None
+def find_question(session_id: UUID, request_id: UUID | None = None) -> InputView | None:
+    """Return the oldest open question of the session, or this one if it is open; else None."""
+    open_now = [pk for (pk,) in hot_queries.FIND_OPEN_QUESTIONS.rows(session_id=session_id)]
+    wanted = [pk for pk in open_now if UUID(str(pk)) == request_id] if request_id else open_now
+    return input_view(InputRequest.objects.get(pk=wanted[0])) if wanted else None
 
 
 def find_question_ids(execution_ids: Collection[str]) -> dict[str, str]:
@@ -155,6 +217,16 @@ def has_open_questions() -> bool:
     return bool(hot_queries.FIND_OPEN_QUESTION.rows())
 
 
+def find_closed_question(request_id: UUID) -> tuple[InputView, str] | None:
+    """Return a question that is not open any more, with the answer as text, empty if there is none. None if deleted."""
+    row = InputRequest.objects.select_related("execution").filter(pk=request_id).first()
+    if row is None:
+        return None
+    output = json.loads(row.execution.output or "null") if row.status == InputStatus.ANSWERED else None
+    answer = output.get("answer") or output.get("text") if isinstance(output, dict) else output
+    return input_view(row), str(answer or "")
+
+
 def has_open_question(run_id: UUID) -> bool:
     return InputRequest.objects.filter(run_id=run_id, status=InputStatus.PENDING).exists()
 
@@ -164,12 +236,14 @@ def list_questions_of(execution_ids: Collection[UUID]) -> dict[UUID, str]:
     return dict(InputRequest.objects.filter(execution_id__in=execution_ids).values_list("execution_id", "question"))
 
 
-def question_of(row: InputRequest) -> Question:
-    return Question(row.question, tuple(row.options), row.allows_text)
+def questions_of(row: InputRequest) -> tuple[Question, ...]:
+    if row.questions:
+        return tuple(map(Question.from_json, row.questions))
+    return (Question(row.question, plain_options(row.options), row.allows_text),)  # a release before stored it
 
 
 def input_view(row: InputRequest) -> InputView:
-    return view_of(InputView, row, question=question_of(row), status=InputStatus(row.status))
+    return view_of(InputView, row, questions=questions_of(row), status=InputStatus(row.status))
 
 
 def approval_view(row: Approval) -> ApprovalView:

@@ -4,17 +4,25 @@ Other apps import the operations from here, the queries from `selectors` and the
 contract "Private modules of tools_app" in pyproject.toml lists the modules that they must not import.
 """
 
-from tools_app.executions.approvals import AlreadyDecided, ApprovalExpired, SecondPersonNeeded, decide_approval
+from tools_app.executions.approvals import (
+    AlreadyDecided,
+    ApprovalExpired,
+    CurrentPolicy,
+    SecondPersonNeeded,
+    decide_approval,
+)
 from tools_app.executions.cancel import cancel_execution, cancel_executions
 from tools_app.executions.planner import Planned, StepContext, plan_executions, specs_for
 from tools_app.executions.runner import execute
 from tools_app.executions.sweeper import sweep
 from tools_app.executions.user_input import Answered, answer_input
+from tools_app.policy.decide import narrow
 
 __all__ = [
     "AlreadyDecided",
     "Answered",
     "ApprovalExpired",
+    "CurrentPolicy",
     "Planned",
     "SecondPersonNeeded",
     "StepContext",
@@ -23,6 +31,7 @@ __all__ = [
     "cancel_executions",
     "decide_approval",
     "execute",
+    "narrow",
     "plan_executions",
     "specs_for",
     "sweep",

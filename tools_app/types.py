@@ -1,16 +1,21 @@
-"""Frozen data of the tools: declarations, calls, executions, approvals and questions. Pure."""
+"""Frozen data of the tools: declarations, calls, executions and approvals. Pure."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, TypeVar, cast
+from typing import Any, ClassVar, TypeVar, cast
 from uuid import UUID
 
+from audit_app.event_types import EventType
 from tools_app.credential_use import NO_CREDENTIALS, CredentialUse
+from tools_app.question_types import Question
 
 V = TypeVar("V")
+
+# An event type of `tools_app.events` with the payload beside that of every call.
+Report = tuple[EventType[Any], dict[str, Any]]
 
 
 class Effect(StrEnum):
@@ -54,15 +59,6 @@ class ApprovalStatus(StrEnum):
     PENDING = "pending"
     APPROVED = "approved"
     DENIED = "denied"
-    EXPIRED = "expired"
-    CANCELLED = "cancelled"
-
-
-class InputStatus(StrEnum):
-    """Status of a question to a user. CANCELLED: the call was cancelled before the answer."""
-
-    PENDING = "pending"
-    ANSWERED = "answered"
     EXPIRED = "expired"
     CANCELLED = "cancelled"
 
@@ -139,7 +135,10 @@ class ToolCall:
 
 @dataclass(frozen=True)
 class ToolContext:
-    """Context of a running call. effect_key: idempotency key, the same for every repetition of the call."""
+    """Context of a running call. effect_key: idempotency key, the same for every repetition of the call.
+
+    parent_run_id: of a child run.
+    """
 
     execution_id: UUID
     run_id: UUID
@@ -148,6 +147,7 @@ class ToolContext:
     actor: str
     effect_key: str
     timeout_seconds: int
+    parent_run_id: UUID | None = None
 
 
 @dataclass(frozen=True)
@@ -164,9 +164,10 @@ class ToolError(Exception):
 
 
 class BaseTool(ABC):
-    """Base class of all tools."""
+    """Base class of all tools. needs_run: its calls need a stored run, so robots do not have it."""
 
     spec: ToolSpec
+    needs_run: ClassVar[bool] = False
 
     def risk_of(self, arguments: dict[str, Any]) -> Risk:
         """Return the risk of this call: by default the declared one."""
@@ -189,6 +190,10 @@ class BaseTool(ABC):
 
         Called in web processes: must be quick and must not change anything.
         """
+        return None
+
+    def report_of(self, value: Any) -> Report | None:
+        """Return the event that is stored with the result `value` of a call, such as a new plan: by default none."""
         return None
 
 
@@ -216,28 +221,27 @@ class AsyncTool(BaseTool):
         """Carry out the call and return a JSON value. Raises ToolError, as `Tool.run` does."""
 
 
-@dataclass(frozen=True)
-class Question:
-    """A question to a user. options: answers to choose from; allows_text: free text is accepted as well."""
-
-    text: str
-    options: tuple[str, ...] = ()
-    allows_text: bool = True
-
-
 class HumanTool(BaseTool):
     """A tool that a user carries out with their next message. A waiting call occupies database rows only."""
 
     @abstractmethod
-    def question_of(self, arguments: dict[str, Any]) -> Question:
-        """Return the question to show. arguments: valid for `spec.parameters`."""
+    def questions_of(self, arguments: dict[str, Any]) -> tuple[Question, ...]:
+        """Return the questions to show, at least one. arguments: as `check` accepts them."""
 
     @abstractmethod
-    def answer_of(self, question: Question, text: str) -> Any:
-        """Return the JSON value of the result for the user's reply `text`."""
+    def answer_of(self, questions: Sequence[Question], text: str) -> Any:
+        """Return the JSON value of the result for the user's reply `text`, which answers all questions."""
 
 
-AnyTool = Tool | AsyncTool | HumanTool
+class BatchTool(BaseTool):
+    """A tool whose call stands for calls of another tool, planned with it. No process runs the call itself."""
+
+    @abstractmethod
+    def calls_of(self, arguments: dict[str, Any]) -> tuple[ToolCall, ...]:
+        """Return the calls to make. arguments: valid for `spec.parameters`."""
+
+
+AnyTool = Tool | AsyncTool | HumanTool | BatchTool
 
 
 @dataclass(frozen=True)
@@ -269,19 +273,6 @@ class ExecutionView:
         """Return the exact text of the result in the model's history: output or error, then the receipt line."""
         text = result_text(self.status, self.output, self.error)
         return f"{text}{_RECEIPT_LINE}{self.receipt}]" if self.receipt else text
-
-
-@dataclass(frozen=True)
-class InputView:
-    """A question as other apps see it."""
-
-    id: UUID
-    execution_id: UUID
-    run_id: UUID
-    session_id: UUID
-    question: Question
-    status: InputStatus
-    expires_at: datetime
 
 
 @dataclass(frozen=True)

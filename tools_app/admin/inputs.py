@@ -6,8 +6,9 @@ from unfold.contrib.filters.admin import ChoicesDropdownFilter
 from audit_app.admin_base import columns
 from audit_app.admin_base.base import ReadOnlyAdmin
 from audit_app.kernel.safe_text import clipped, visible
+from tools_app import selectors
 from tools_app.models import InputRequest
-from tools_app.types import InputStatus
+from tools_app.question_types import InputStatus
 
 _LISTED_CHARACTERS = 160
 _TONES = {
@@ -16,6 +17,11 @@ _TONES = {
     InputStatus.EXPIRED.value: "warning",
     InputStatus.CANCELLED.value: "warning",
 }
+
+
+def _labels(request: InputRequest) -> str:
+    """Return the labels of all options."""
+    return " · ".join(label for question in selectors.questions_of(request) for label in question.labels)
 
 
 @admin.register(InputRequest)
@@ -31,7 +37,7 @@ class InputRequestAdmin(ReadOnlyAdmin):
 
     beginning = columns.column("Question", lambda request: visible(clipped(request.question, _LISTED_CHARACTERS)))
     whole = columns.text("Question", "question")
-    choices = columns.column("Options", lambda request: visible(" · ".join(map(str, request.options))) or "–")
+    choices = columns.column("Options", lambda request: visible(_labels(request)) or "–")
     state = columns.column("Status", lambda request: request.status, label=_TONES)
     who = columns.text("Answered by", "answered_by", empty="–")
     run = columns.link("Run", "run", "run_id")

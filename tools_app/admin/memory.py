@@ -20,11 +20,16 @@ _LISTED_CHARACTERS = 120
 @admin.register(Memory)
 class MemoryAdmin(ReadOnlyAdmin):
     newest_by = "updated_at"
-    list_display = ("title", "beginning", "agent", "person", "changed")
+    list_display = ("title", "beginning", "agent", "person", "source", "trusted", "changed")
     search_fields = ("=agent_id", "=actor", "key", "text")
     search_ids = ("id", "run_id")
-    search_help_text = "An id, an agent, a person such as user:7, or words of the newest 5,000"
-    fieldsets = ((None, {"fields": ("title", "whole", ("agent", "person"), ("run", "changed"))}),)
+    search_help_text = "Search by id, agent or person such as user:7, or in the latest 5,000"
+    fieldsets = (
+        (
+            None,
+            {"fields": ("title", "whole", ("agent", "person"), ("run", "changed"), ("source", "trusted", "outside"))},
+        ),
+    )
 
     def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return holds(request.user, DELETE_MEMORIES)
@@ -40,5 +45,8 @@ class MemoryAdmin(ReadOnlyAdmin):
     whole = columns.text("Text", "text")
     agent = columns.link("Agent", "agent", "agent_id")
     person = columns.text("For", "actor")
+    source = columns.text("Source", "source")
+    trusted = columns.column("Trusted", lambda memory: "yes" if memory.is_trusted else "no")
+    outside = columns.column("Read before", lambda memory: visible(", ".join(memory.origins.splitlines())))
     run = columns.link("Stored by", "run", "run_id")
     changed = columns.time("Changed", "updated_at")

@@ -1,31 +1,47 @@
-"""`ask_user`: asks the user a question. Their next message is the answer."""
+"""`ask_user` and `ask_form`: ask the user one question, or several in one form. Their next message is the answer."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
+from tools_app import question_types
 from tools_app.parameters import boolean, parameters, text
-from tools_app.types import Effect, HumanTool, Question, Reads, Risk, ToolSpec
+from tools_app.question_types import ASK_FORM, ASK_USER, NO_ANSWER, VARIANTS, Option, Question
+from tools_app.types import Effect, HumanTool, Reads, Risk, ToolError, ToolSpec
 
-_MOST_OPTIONS = 10
+_MOST_OPTIONS, _MOST_QUESTIONS = 10, 4
+
+_OPTION = parameters(
+    "id",
+    "label",
+    id=text("", pattern=r"^[A-Za-z0-9_.:-]{1,64}$"),
+    label=text("", minLength=1, maxLength=200),
+    description=text("", maxLength=300),
+)
+_QUESTION: dict[str, dict[str, Any]] = {
+    "question": text("", minLength=1, maxLength=2_000),
+    "options": {
+        "type": "array",
+        "items": {"anyOf": [text("", minLength=1, maxLength=200), _OPTION]},
+        "maxItems": _MOST_OPTIONS,
+        "uniqueItems": True,
+    },
+    "multiple": boolean("Several options may be chosen."),
+    "allow_text": boolean("Default true."),
+    "placeholder": text("Of the field for other text.", maxLength=100),
+    "variant": {"type": "string", "enum": list(VARIANTS)},
+}
 
 
 class AskUser(HumanTool):
     spec = ToolSpec(
-        name="ask_user",
-        description=(
-            "Ask the person one question and wait for the answer, if you cannot go on without a decision or a fact "
-            "that only they know."
-        ),
+        name=ASK_USER,
+        description="Ask the person one question that only they can answer, and wait.",
         parameters=parameters(
             "question",
-            question=text("Complete in itself.", minLength=1, maxLength=2_000),
-            options={
-                "type": "array",
-                "items": {"type": "string", "minLength": 1, "maxLength": 200},
-                "maxItems": _MOST_OPTIONS,
-                "uniqueItems": True,
-                "description": "Short answers to choose from, if there are few.",
-            },
-            allow_text=boolean("Accept another answer, too. Default true."),
+            question=_QUESTION["question"],
+            options={**_QUESTION["options"], "items": text("", minLength=1, maxLength=200)},
+            allow_text=_QUESTION["allow_text"],
         ),
         effect=Effect.READ,
         risk=Risk.LOW,
@@ -34,24 +50,72 @@ class AskUser(HumanTool):
         sends=(),
     )
 
-    def question_of(self, arguments: dict[str, Any]) -> Question:
-        options = tuple(arguments.get("options", ()))
-        return Question(arguments["question"], options, allows_text=not options or arguments.get("allow_text", True))
+    def check(self, arguments: dict[str, Any]) -> None:
+        for question in self.questions_of(arguments):
+            for names in ([option.id for option in question.options], [*question.labels]):
+                if len({name.casefold() for name in names}) < len(names):
+                    raise ToolError(f"Two options of {question.text!r} have the same id or label.")
 
-    def answer_of(self, question: Question, text: str) -> Any:
-        """Return {"answer": the chosen option, else the user's text, "is_option"}.
+    def questions_of(self, arguments: dict[str, Any]) -> tuple[Question, ...]:
+        return question_types.questions_of(arguments)
 
+    def answer_of(self, questions: Sequence[Question], text: str) -> Any:
+        """Return {"answer": the chosen options, else the user's text, "is_option", "ids"?}.
+
+        ids: of the chosen options, if they have any or several may be chosen. Of a form: {"answers": one for each
+        question}; if the user's message has not one line for each, {"text": the message}.
         Users are not limited to the options: the model interprets other text.
         """
-        reply = text.strip()
-        chosen = _option(question.options, reply)
-        return {"answer": chosen or reply, "is_option": chosen is not None}
+        if len(questions) == 1:
+            return _answer(questions[0], text.strip())
+        lines = [line.strip() for line in text.splitlines() if line.strip()]
+        if len(lines) != len(questions):
+            return {"text": text.strip()}
+        pairs = zip(questions, lines, strict=True)
+        return {"answers": [{"question": question.text, **_answer(question, line)} for question, line in pairs]}
 
 
-def _option(options: tuple[str, ...], reply: str) -> str | None:
-    """Return the option that the reply names by its text or its number."""
+class AskForm(AskUser):
+    """A tool of its own: its parameters have four times the size of those of `ask_user`, which most agents list."""
+
+    spec = replace(
+        AskUser.spec,
+        name=ASK_FORM,
+        description="Ask the person up to four questions at once in a form, with explained options, and wait.",
+        parameters=parameters(
+            "questions",
+            questions={
+                "type": "array",
+                "items": parameters("question", **_QUESTION),
+                "minItems": 1,
+                "maxItems": _MOST_QUESTIONS,
+            },
+        ),
+    )
+
+
+def _answer(question: Question, reply: str) -> dict[str, Any]:
+    chosen = _chosen(question, reply)
+    answer = ", ".join(option.label for option in chosen) or ("" if reply == NO_ANSWER else reply)
+    has_ids = question.allows_several or any(option.id != option.label for option in question.options)
+    ids = {"ids": [option.id for option in chosen]} if has_ids else {}
+    return {"answer": answer, "is_option": bool(chosen), **ids}
+
+
+def _chosen(question: Question, reply: str) -> list[Option]:
+    """Return the options that the reply names, none if it names anything else."""
+    whole = _option(question.options, reply)
+    if whole or not question.allows_several:
+        return [whole] if whole else []
+    named = [_option(question.options, part.strip()) for part in reply.split(",") if part.strip()]
+    found = [option for option in named if option]
+    return list(dict.fromkeys(found)) if len(found) == len(named) else []
+
+
+def _option(options: Sequence[Option], reply: str) -> Option | None:
+    """Return the option that the reply names by its id, its label or its number."""
     for option in options:
-        if option.strip().casefold() == reply.casefold():
+        if reply.casefold() in (option.id.strip().casefold(), option.label.strip().casefold()):
             return option
     number = reply.rstrip(".)")
     if number.isascii() and number.isdigit() and len(number) < 3 and 1 <= int(number) <= len(options):

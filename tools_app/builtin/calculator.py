@@ -11,13 +11,9 @@ class Calculator(Tool):
     spec = ToolSpec(
         name="calculator",
         description=(
-            "Evaluate an arithmetic expression exactly or to 28 digits: + - * / // % ** and functions such as "
-            "sqrt(2), log(x, base), sin(radians), round, factorial, gcd; pi, e, tau."
+            "Evaluate arithmetic: + - * / // % **, sqrt, log(x, base), sin (radians), factorial, gcd, pi and more."
         ),
-        parameters=parameters(
-            "expression",
-            expression=text("Such as (17*23 + sqrt(2)) / 3, without units.", minLength=1, maxLength=MAX_CHARACTERS),
-        ),
+        parameters=parameters("expression", expression=text("", minLength=1, maxLength=MAX_CHARACTERS)),
         effect=Effect.READ,
         risk=Risk.LOW,
         timeout_seconds=10,

@@ -15,16 +15,13 @@ _ZONE = {"maxLength": 64}
 class DateTime(Tool):
     spec = ToolSpec(
         name="date_time",
-        description=(
-            "Tell the time in a zone (now), convert a time to another zone (convert), or measure from one time to "
-            "another (difference). Zones are IANA names, such as Asia/Tokyo; times are ISO 8601."
-        ),
+        description="Tell the time, convert a time or measure to end_time. IANA zones, ISO times.",
         parameters=parameters(
-            operation=text("Default now.", enum=["now", "convert", "difference"]),
-            timezone=text("Of the answer, and of times without an offset. Default UTC.", **_ZONE),
+            operation=text("", enum=["now", "convert", "difference"]),
+            timezone=text("Default UTC.", **_ZONE),
             time=text("Default now.", **_TIME),
-            to_timezone=text("For convert.", **_ZONE),
-            end_time=text("For difference. Default now.", **_TIME),
+            to_timezone=text("", **_ZONE),
+            end_time=text("", **_TIME),
         ),
         effect=Effect.READ,
         risk=Risk.LOW,

@@ -9,8 +9,8 @@ from tools_app.types import Effect, Reads, Risk, Tool, ToolContext, ToolSpec
 class Echo(Tool):
     spec = ToolSpec(
         name="echo",
-        description="Return the given text unchanged. Use it to test that tools work.",
-        parameters=parameters("text", text=text("The text to return.")),
+        description="Return the text unchanged, to test that tools work.",
+        parameters=parameters("text", text=text("")),
         effect=Effect.READ,
         risk=Risk.LOW,
         timeout_seconds=10,

@@ -3,7 +3,7 @@
 from typing import Any
 
 from tools_app.parameters import parameters, text
-from tools_app.storage import memories
+from tools_app.storage import memories, memory_holders
 from tools_app.types import Effect, Reads, Risk, Tool, ToolContext, ToolSpec
 
 
@@ -11,9 +11,7 @@ class MemoryForget(Tool):
     spec = ToolSpec(
         name="memory_forget",
         description="Delete what you remembered under a key.",
-        parameters=parameters(
-            "key", key=text("As memory_recall gives it.", minLength=1, maxLength=memories.MAX_KEY_CHARACTERS)
-        ),
+        parameters=parameters("key", key=text("", minLength=1, maxLength=memories.MAX_KEY_CHARACTERS)),
         effect=Effect.KEYED,  # by its own key: deleting again changes nothing
         risk=Risk.MEDIUM,
         timeout_seconds=10,
@@ -24,4 +22,5 @@ class MemoryForget(Tool):
     def run(self, arguments: dict[str, Any], context: ToolContext) -> Any:
         """Return {"key", "forgotten": whether the key existed}."""
         key = " ".join(arguments["key"].split())
-        return {"key": key, "forgotten": memories.forget(memories.Holder(context.agent_id, context.actor), key)}
+        holder = memory_holders.holder_of(context.agent_id, context.session_id, context.actor)
+        return {"key": key, "forgotten": memories.forget(holder, key)}

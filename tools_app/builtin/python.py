@@ -27,7 +27,7 @@ class Python(Tool):
         ),
         effect=Effect.READ,
         risk=Risk.HIGH,
-        timeout_seconds=30,
+        timeout_seconds=60,
         reads=Reads.NOTHING,
         sends=(),
     )

@@ -16,14 +16,13 @@ _QUOTE_CHARACTERS = 300
 
 
 class ReadArtifact(Tool):
+    needs_run = True
     spec = ToolSpec(
         name="read_artifact",
-        description=(
-            "Read a file of this conversation; without a path, list the files. Bytes that are no text come as base64."
-        ),
+        description="Read a file of this conversation (bytes as base64), or list the files.",
         parameters=parameters(
-            path=text("Such as out/report.md.", maxLength=MAX_CHARACTERS),
-            offset=integer("First character. Default 0.", 0),
+            path=text("Default: list.", maxLength=MAX_CHARACTERS),
+            offset=integer("First character.", 0),
             max_characters=integer(f"Default {_DEFAULT_CHARACTERS}.", 1, _MAX_CHARACTERS),
         ),
         effect=Effect.READ,

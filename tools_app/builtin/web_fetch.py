@@ -20,13 +20,13 @@ _NETWORK_SHARE = 0.7
 class WebFetch(Tool):
     spec = ToolSpec(
         name="web_fetch",
-        description=("Fetch a public web page and return its title and text as Markdown."),
+        description="Fetch a public web page as Markdown.",
         parameters=parameters(
             "url",
-            url=text("With https:// or http://.", minLength=1, maxLength=MAX_URL_CHARACTERS),
+            url=text("", minLength=1, maxLength=MAX_URL_CHARACTERS),
             max_characters=integer(f"Default {_DEFAULT_CHARACTERS}.", 100, _MAX_CHARACTERS),
-            offset=integer("First character, such as the last next_offset. Default 0.", 0),
-            links=boolean("List the links apart, too. Default false."),
+            offset=integer("From next_offset.", 0),
+            links=boolean(""),
         ),
         effect=Effect.READ,
         risk=Risk.LOW,

@@ -8,7 +8,7 @@ from uuid import UUID
 from audit_app.kernel.errors import AppError
 from tools_app.parameters import parameters, text
 from tools_app.policy import readings
-from tools_app.storage import artifacts
+from tools_app.storage import artifact_paths, artifacts
 from tools_app.storage.artifact_paths import MAX_CHARACTERS
 from tools_app.types import Change, Effect, Reads, Risk, TargetKind, Tool, ToolContext, ToolError, ToolSpec
 
@@ -17,20 +17,17 @@ _SHOWN_CHARACTERS = 20_000
 
 
 class WriteArtifact(Tool):
+    needs_run = True
     spec = ToolSpec(
         name="write_artifact",
-        description=("Write or replace a file of this conversation: results below out/, everything else below files/."),
+        description="Write a file of this conversation: results below out/, all else below files/.",
         parameters=parameters(
             "path",
             "content",
             path=text("Such as out/report.md.", minLength=1, maxLength=MAX_CHARACTERS),
-            content=text("The whole content.", maxLength=_MAX_CONTENT_CHARACTERS),
-            encoding={
-                "enum": ["text", "base64"],
-                "default": "text",
-                "description": "Of the content given here. Default text.",
-            },
-            media_type=text("Default: by the name.", maxLength=120),
+            content=text("", maxLength=_MAX_CONTENT_CHARACTERS),
+            encoding={"enum": ["text", "base64"], "default": "text", "description": "Of the content."},
+            media_type=text("Default: by name.", maxLength=120),
         ),
         effect=Effect.KEYED,  # by its path: writing the same again changes nothing
         risk=Risk.LOW,
@@ -52,12 +49,14 @@ class WriteArtifact(Tool):
             raise ToolError(error.message) from None
 
     def run(self, arguments: dict[str, Any], context: ToolContext) -> Any:
-        """Return {"path", "bytes", "sha256", "media_type"}."""
+        """Return {"path", "bytes", "sha256", "media_type"}. path: that of a child run's file is in its own folder."""
+        is_child = context.parent_run_id is not None
         try:
             origins = readings.list_origins(context.session_id)
             writer = artifacts.Writer(context.session_id, context.run_id, context.agent_id, origins)
             media_type = arguments.get("media_type", "")
-            written = artifacts.write_artifact(writer, arguments["path"], _bytes(arguments), media_type=media_type)
+            path = artifact_paths.of_child(arguments["path"], context.run_id) if is_child else arguments["path"]
+            written = artifacts.write_artifact(writer, path, _bytes(arguments), media_type=media_type)
         except AppError as error:
             raise ToolError(error.message) from None
         stored = {"path": written.path, "bytes": written.size_bytes}

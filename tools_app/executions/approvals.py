@@ -21,7 +21,7 @@ from audit_app.event_types import NewEvent
 from audit_app.kernel.errors import Conflict, Forbidden, InvalidInput, found
 from tools_app import catalogue, conf, hot_queries, selectors
 from tools_app.credential_use import NO_CREDENTIALS, CredentialUse
-from tools_app.executions import events, nudges
+from tools_app.executions import batches, events, nudges
 from tools_app.executions.transitions import allow_first, move, renudge_at, settle
 from tools_app.models import Approval, ToolExecution
 from tools_app.policy import budgets, credential_access, emergency_stop, grants
@@ -86,7 +86,7 @@ def request_approval(row: ToolExecution, prompt: ApprovalPrompt) -> Approval:
         execution=row,
         run_id=row.run_id,
         digest=digest_of(row),
-        reason=prompt.reason[:200],
+        reason=f"{_asking(row)}{prompt.reason}"[:200],
         is_standing=prompt.is_standing,
         run_pattern=prompt.run_pattern,
         pattern=prompt.pattern,
@@ -102,85 +102,16 @@ def request_approval(row: ToolExecution, prompt: ApprovalPrompt) -> Approval:
     return approval
 
 
-def decide_approval(
-    approval_id: UUID,
-    *,
-    decision: str,
-    actor: str,
-    policy: AgentPolicy,
-    session_policy: SessionPolicy = OPEN_SESSION,
-    note: str = "",
-    requesters: Collection[str] = (),
-) -> ApprovalView:
-    """Apply an approver's decision: the call is run, or fails with the denial for the model.
-
-    decision: one of the approval's `choices`.
-    actor: the approver. The caller checks that they may decide.
-    policy, session_policy: as of now; a call that they deny by now is not made.
-    note: one sentence for the model and the record.
-    requesters: actors who asked for the call. Of two people who must allow it, neither may be one of these. After the
-        first of them the request is still pending.
-    ALLOW_RUN and ALLOW_ALWAYS also settle the run's other requests that the grant covers.
-    Joins the caller's transaction, or uses one of its own. Raises NotFound, InvalidInput (unknown_decision,
-    choice_not_offered), AlreadyDecided (with the first decision in `extra`), ApprovalExpired, SecondPersonNeeded.
-    """
-    with transaction.atomic():
-        row = Approval.objects.select_related("execution").filter(id=approval_id).first()
-        approval = found(row, "There is no such approval.")
-        chosen = _chosen(approval, decision)
-        to = ApprovalStatus.DENIED if chosen is Decision.DENY else ApprovalStatus.APPROVED
-        _lock_call(approval)
-        if approval.needs_two and to is ApprovalStatus.APPROVED:
-            _check_person(approval, actor, {approval.execution.actor, *requesters})
-            if allow_first(approval.id, actor=actor):
-                _record_first(approval, actor, note)
-                return selectors.get_approval(approval_id)
-        if not settle(approval.id, to, decided_by=actor, note=note, decision=chosen):
-            raise _too_late(approval_id)
-        gate = _CurrentPolicy(policy, session_policy)
-        new_events = _carry_out(approval, f"The user denied this call{f': {note}' if note else '.'}", gate)
-        if chosen in (Decision.ALLOW_RUN, Decision.ALLOW_ALWAYS):
-            new_events += _allow_further(approval, chosen, actor, gate)
-        audit.emit(new_events)
-        nudges.nudge_if_done(approval.execution)
-        return selectors.get_approval(approval_id)
-
-
-def expire_approvals() -> set[UUID]:
-    """Deny the requests that have expired; part of the sweep. Returns their runs."""
-    runs: set[UUID] = set()
-    for approval in hot_queries.LIST_EXPIRED_APPROVALS.fetch():
-        with transaction.atomic():
-            _lock_call(approval)
-            if settle(approval.id, ApprovalStatus.EXPIRED, decided_by="system", note="timeout"):
-                audit.emit(_carry_out(approval, "No one approved this call in time, so it was denied: timeout."))
-                nudges.nudge_if_done(approval.execution)
-                runs.add(approval.run_id)
-    return runs
-
-
-def withdraw_approval(row: ToolExecution) -> list[NewEvent]:
-    """Cancel the pending request, if any, of a cancelled execution, in the caller's transaction. Returns the events."""
-    approval = Approval.objects.filter(execution=row, status=ApprovalStatus.PENDING).first()
-    if approval is None or not settle(approval.id, ApprovalStatus.CANCELLED, decided_by="system"):
-        return []
-    budgets.give_back(row)
-    approval.refresh_from_db()
-    return [events.approval_decided(row, approval)]
-
-
-def digest_of(row: ToolExecution) -> str:
-    """Return the digest of tool and arguments that an approval binds."""
-    bound = json.dumps([row.tool, row.arguments], sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return sha256(bound.encode()).hexdigest()
+def _asking(row: ToolExecution) -> str:
+    return f"Asked by the workstream {row.workstream}. " if row.workstream else ""
 
 
 @dataclass(frozen=True)
-class _CurrentPolicy:
+class CurrentPolicy:
     """The rules as of now, for calls that have waited."""
 
     policy: AgentPolicy
-    session_policy: SessionPolicy
+    session_policy: SessionPolicy = OPEN_SESSION
 
     def refusal(self, row: ToolExecution) -> str:
         tool = catalogue.find_tool(row.tool, row.agent_id)
@@ -202,7 +133,81 @@ class _CurrentPolicy:
         )
 
 
-def _carry_out(approval: Approval, denial: str, gate: _CurrentPolicy | None = None) -> list[NewEvent]:
+def decide_approval(
+    approval_id: UUID,
+    *,
+    decision: str,
+    actor: str,
+    policy: CurrentPolicy,
+    note: str = "",
+    requesters: Collection[str] = (),
+) -> ApprovalView:
+    """Apply an approver's decision: the call is run, or fails with the denial for the model.
+
+    decision: one of the approval's `choices`.
+    actor: the approver. The caller checks that they may decide.
+    policy: a call that it denies by now is not made.
+    note: one sentence for the model and the record.
+    requesters: actors who asked for the call. Of two people who must allow it, neither may be one of these. After the
+        first of them the request is still pending.
+    ALLOW_RUN and ALLOW_ALWAYS also settle the run's other requests that the grant covers.
+    Joins the caller's transaction, or uses one of its own. Raises NotFound, InvalidInput (unknown_decision,
+    choice_not_offered), AlreadyDecided (with the first decision in `extra`), ApprovalExpired, SecondPersonNeeded.
+    """
+    with transaction.atomic():
+        row = Approval.objects.select_related("execution").filter(id=approval_id).first()
+        approval = found(row, "There is no such approval.")
+        chosen = _chosen(approval, decision)
+        to = ApprovalStatus.DENIED if chosen is Decision.DENY else ApprovalStatus.APPROVED
+        open_batches = batches.lock_all(approval.run_id)
+        _lock_call(approval)
+        if approval.needs_two and to is ApprovalStatus.APPROVED:
+            _check_person(approval, actor, {approval.execution.actor, *requesters})
+            if allow_first(approval.id, actor=actor):
+                _record_first(approval, actor, note)
+                return selectors.get_approval(approval_id)
+        if not settle(approval.id, to, decided_by=actor, note=note, decision=chosen):
+            raise _too_late(approval_id)
+        new_events = _carry_out(approval, f"The user denied this call{f': {note}' if note else '.'}", policy)
+        if chosen in (Decision.ALLOW_RUN, Decision.ALLOW_ALWAYS):
+            new_events += _allow_further(approval, chosen, actor, policy)
+        audit.emit(new_events)
+        batches.advance(open_batches)
+        nudges.nudge_if_done(approval.execution)
+        return selectors.get_approval(approval_id)
+
+
+def expire_approvals() -> set[UUID]:
+    """Deny the requests that have expired; part of the sweep. Returns their runs."""
+    runs: set[UUID] = set()
+    for approval in hot_queries.LIST_EXPIRED_APPROVALS.fetch():
+        with transaction.atomic():
+            batches.lock(approval.execution)
+            _lock_call(approval)
+            if settle(approval.id, ApprovalStatus.EXPIRED, decided_by="system", note="timeout"):
+                audit.emit(_carry_out(approval, "No one approved this call in time, so it was denied: timeout."))
+                batches.item_ended(approval.execution)
+                runs.add(approval.run_id)
+    return runs
+
+
+def withdraw_approval(row: ToolExecution) -> list[NewEvent]:
+    """Cancel the pending request, if any, of a cancelled execution, in the caller's transaction. Returns the events."""
+    approval = Approval.objects.filter(execution=row, status=ApprovalStatus.PENDING).first()
+    if approval is None or not settle(approval.id, ApprovalStatus.CANCELLED, decided_by="system"):
+        return []
+    budgets.give_back(row)
+    approval.refresh_from_db()
+    return [events.approval_decided(row, approval)]
+
+
+def digest_of(row: ToolExecution) -> str:
+    """Return the digest of tool and arguments that an approval binds."""
+    bound = json.dumps([row.tool, row.arguments], sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return sha256(bound.encode()).hexdigest()
+
+
+def _carry_out(approval: Approval, denial: str, gate: CurrentPolicy | None = None) -> list[NewEvent]:
     """Let the execution run, or fail it with the denial for the model."""
     approval.refresh_from_db()
     row = ToolExecution.objects.get(pk=approval.execution_id)
@@ -214,6 +219,9 @@ def _carry_out(approval: Approval, denial: str, gate: _CurrentPolicy | None = No
             denial = gate.refusal(row) if gate else ""
     if not denial:
         pending = ToolExecution.objects.filter(pk=row.pk, status=ExecutionStatus.PENDING)
+        if row.batch_id:  # its batch decides when it runs
+            pending.update(charged_at=timezone.now())
+            return new_events
         pending.update(renudge_at=renudge_at(conf.RENUDGE_SECONDS), charged_at=timezone.now())
         nudges.nudge_worker(row)
         return new_events
@@ -224,7 +232,7 @@ def _carry_out(approval: Approval, denial: str, gate: _CurrentPolicy | None = No
     return new_events
 
 
-def _allow_further(approval: Approval, chosen: Decision, actor: str, gate: _CurrentPolicy) -> list[NewEvent]:
+def _allow_further(approval: Approval, chosen: Decision, actor: str, gate: CurrentPolicy) -> list[NewEvent]:
     """Store the grant, and settle the run's other requests that it covers."""
     row = approval.execution
     for_run = chosen is Decision.ALLOW_RUN
@@ -260,7 +268,7 @@ def _record_first(approval: Approval, actor: str, note: str) -> None:
 
 def _lock_call(approval: Approval) -> None:
     """Lock the execution's row before the request's, in the same order as a cancellation."""
-    ToolExecution.objects.select_for_update().get(pk=approval.execution_id)
+    ToolExecution.objects.select_for_update(no_key=True).get(pk=approval.execution_id)
 
 
 def _chosen(approval: Approval, text: str) -> Decision:

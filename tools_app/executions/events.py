@@ -12,7 +12,8 @@ from audit_app.kernel.shorten import shorten
 from tools_app import conf, selectors
 from tools_app import events as declared
 from tools_app.models import Approval, InputRequest, ToolExecution
-from tools_app.types import ExecutionStatus
+from tools_app.run_progress import Batch
+from tools_app.types import ExecutionStatus, Report
 
 
 def requested(row: ToolExecution, *, text_length: int) -> NewEvent:
@@ -63,10 +64,38 @@ def input_requested(row: ToolExecution, asked: InputRequest) -> NewEvent:
         "request_id": str(asked.id),
         "question": _trimmed(asked.question),
         "options": asked.options,
+        "questions": _trimmed(asked.questions),
         "allows_text": asked.allows_text,
         "expires_at": asked.expires_at.isoformat(),
     }
     return _event(declared.INPUT_REQUESTED, row, payload)
+
+
+def reported(row: ToolExecution, report: Report) -> NewEvent:
+    event_type, payload = report
+    return _event(event_type, row, {**_names(row), **payload})
+
+
+def batch_progress(row: ToolExecution, batch: Batch) -> NewEvent:
+    payload: declared.BatchProgress = {
+        "batch_id": str(row.id),
+        "tool": batch.tool,
+        "total": batch.total,
+        "done": batch.done,
+        "failed": batch.failed,
+        "items": [item.as_json() for item in batch.items],
+        "started_at": batch.started_at,
+        "completed_at": batch.completed_at,
+    }
+    return _event(declared.BATCH_PROGRESS, row, payload)
+
+
+def record(event: NewEvent) -> None:
+    """Audit an event that is neither stored in the timeline nor sent."""
+    action = event.type.audit_action(event.payload)
+    details = {**event.payload, **event.audit_details, "run_id": str(event.run_id)}
+    place: Any = {"agent_id": event.agent_id, "session_id": event.session_id, "session_key": event.session_key}
+    audit.record(str(action), details=details, actor=event.actor, **place)
 
 
 def warned(row: ToolExecution, warning: declared.InjectionWarning) -> NewEvent:
@@ -125,6 +154,8 @@ def _event(event_type: EventType[P], row: ToolExecution, payload: P) -> NewEvent
         row.session_id,
         payload,
         run_id=row.run_id,
+        parent_run_id=row.parent_run_id,
+        workstream=row.workstream,
         step=row.step,
         actor=row.actor,
         agent_id=row.agent_id,

@@ -1,7 +1,7 @@
 """Turns the calls that a model requested into execution rows: validated, authorized, stored, nudged. Runs no tool."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
@@ -10,7 +10,7 @@ from django.utils import timezone
 from audit_app.event_types import NewEvent
 from audit_app.kernel.context import request_id
 from tools_app import catalogue, conf, schema, selectors
-from tools_app.executions import events, nudges, transitions
+from tools_app.executions import batches, events, nudges, transitions
 from tools_app.executions.approvals import ApprovalPrompt, request_approval
 from tools_app.executions.user_input import request_input
 from tools_app.models import ToolExecution
@@ -19,15 +19,16 @@ from tools_app.policy.authorization import Gate
 from tools_app.policy.decide import OPEN_SESSION, Ask, Deny, refuse_tool
 from tools_app.policy.patterns import PolicyCall
 from tools_app.policy.rules import AgentPolicy, SessionPolicy
+from tools_app.question_types import Question
 from tools_app.receipts import receipts
 from tools_app.types import (
     AnyTool,
     AsyncTool,
+    BatchTool,
     Effect,
     ExecutionStatus,
     ExecutionView,
     HumanTool,
-    Question,
     Risk,
     ToolCall,
     ToolSpec,
@@ -39,6 +40,7 @@ class StepContext:
     """The step of a run whose calls are planned. The fields are columns of the execution rows.
 
     on_done, on_done_queue: task to nudge with the run's id when its last open execution has ended, and its queue.
+    parent_run_id, workstream: of a child run.
     """
 
     run_id: UUID
@@ -49,6 +51,8 @@ class StepContext:
     step: int
     on_done: str
     on_done_queue: str
+    parent_run_id: UUID | None = None
+    workstream: str = ""
 
 
 @dataclass(frozen=True)
@@ -67,12 +71,13 @@ class Planned:
 
 
 @dataclass(frozen=True)
-class _Plan:
+class CallPlan:
     """Plan of one call, which runs at once unless `error`, `asks` or `question` is set.
 
     error: why it will not be run, for the model.
     asks: the approval request to make first.
-    question: the question that a user has to answer.
+    questions: those that a user has to answer.
+    items: the calls of a batch.
     is_charged: whether it counts against the agent's budget.
     origins: of what its result brings into the run, one a line.
     """
@@ -85,17 +90,18 @@ class _Plan:
     error: str = ""
     asks: ApprovalPrompt | None = None
     runs_in_loop: bool = False
-    question: Question | None = None
+    questions: tuple[Question, ...] = ()
     is_charged: bool = False
     origins: str = ""
+    items: tuple[ToolCall, ...] = ()
 
 
 def specs_for(agent_policy: AgentPolicy, session_policy: SessionPolicy = OPEN_SESSION) -> tuple[ToolSpec, ...]:
     """Return the tools to offer to the agent's model: those that its policy does not deny outright."""
     limit = conf.max_timeout_seconds()
     return tuple(
-        # Questions to users have no time limit of their own to request.
-        schema.advertised(tool.spec, max_timeout_seconds=None if isinstance(tool, HumanTool) else limit)
+        # Questions to users and batches have no time limit of their own to request.
+        schema.advertised(tool.spec, max_timeout_seconds=None if isinstance(tool, HumanTool | BatchTool) else limit)
         for tool in catalogue.list_tools(agent_policy.agent_id)
         if refuse_tool(tool.spec, agent_policy, session_policy) is None
     )
@@ -113,38 +119,56 @@ def plan_executions(
 
     An invalid call (unknown tool, malformed arguments, denied by the policy) is stored as Failed, with an error that
     the model can act on. A call that needs approval stays pending, with an approval request; a question stays pending,
-    with an input request.
+    with an input request. The calls of a batch are planned with it.
     text_length: code points of the step's text.
     Joins the caller's transaction. The caller emits the events, and continues the run at once if no execution is open.
     Raises IntegrityError if the step was planned before.
     """
     gate = Gate(policy, session_policy, actor=context.actor, run_id=context.run_id, session_id=context.session_id)
-    plans = [_plan(call, gate) for call in calls]
-    rows = [_row(index, call, plan, context) for index, (call, plan) in enumerate(zip(calls, plans, strict=True))]
-    ToolExecution.objects.bulk_create(rows)
-    asked = {row.id: request_approval(row, plan.asks) for row, plan in zip(rows, plans, strict=True) if plan.asks}
-    to_ask = ((row, plan.question) for row, plan in zip(rows, plans, strict=True) if plan.question and not plan.error)
-    questions = {row.id: request_input(row, question) for row, question in to_ask}
+    planned = [each for index, call in enumerate(calls) for each in _with_items(index, call, gate, context)]
+    ToolExecution.objects.bulk_create([row for row, _ in planned])
+    asked = {row.id: request_approval(row, plan.asks) for row, plan in planned if plan.asks}
+    to_ask = ((row, plan.questions) for row, plan in planned if plan.questions and not plan.error)
+    questions = {row.id: request_input(row, form) for row, form in to_ask}
     new_events: list[NewEvent] = []
-    for row in rows:
-        new_events.append(events.requested(row, text_length=text_length))
+    for row, plan in planned:
+        new_events += batches.requested(row, text_length=text_length, is_asked=row.id in asked)
         if row.id in asked:
             new_events.append(events.approval_requested(row, asked[row.id]))
         elif row.id in questions:
             new_events.append(events.input_requested(row, questions[row.id]))
-        elif row.status == ExecutionStatus.PENDING:
+        elif row.status != ExecutionStatus.PENDING:
+            new_events += batches.ended(row, is_new=True)
+        elif row.batch_id is None and not plan.items:
             nudges.nudge_worker(row)
-        else:
-            new_events.append(events.ended(row))
-    return Planned(tuple(selectors.view(row) for row in rows), new_events, asks=bool(asked), questions=bool(questions))
+    new_events += [event for row, plan in planned if plan.items for event in batches.begin(row)]
+    views = tuple(selectors.view(row) for row, _ in planned if row.batch_id is None)
+    return Planned(views, new_events, asks=bool(asked), questions=bool(questions))
 
 
-def _row(index: int, call: ToolCall, plan: _Plan, context: StepContext) -> ToolExecution:
+def _with_items(
+    index: int, call: ToolCall, gate: Gate, context: StepContext
+) -> Iterator[tuple[ToolExecution, CallPlan]]:
+    """Yield the row and the plan of a call, and if it is a batch, those of its items. Their indexes are unique, too."""
+    plan = _plan(call, gate)
+    row = new_row(index, call, plan, context)
+    yield row, plan
+    for number, item in enumerate(plan.items):
+        item_plan = _plan(item, gate, is_item=True)
+        item_index = conf.MOST_BATCH_ITEMS * (index + 1) + number
+        numbered = replace(item, id=f"{row.call_id[:190]}.{item.id}")
+        yield new_row(item_index, numbered, item_plan, context, batch_id=row.id), item_plan
+
+
+def new_row(
+    index: int, call: ToolCall, plan: CallPlan, context: StepContext, *, batch_id: UUID | None = None
+) -> ToolExecution:
+    """Return the unsaved row of a planned call."""
     now = timezone.now()
     if plan.error:
         initial: dict[str, Any] = {"status": ExecutionStatus.FAILED, "error": plan.error, "completed_at": now}
-    elif plan.asks or plan.question:
-        initial = {"status": ExecutionStatus.PENDING}  # nudged once it is approved or answered
+    elif plan.asks or plan.questions or plan.items or batch_id:
+        initial = {"status": ExecutionStatus.PENDING}  # nudged once it is approved, answered or released by its batch
     else:
         initial = {"status": ExecutionStatus.PENDING, "renudge_at": transitions.renudge_at(conf.RENUDGE_SECONDS)}
     row = ToolExecution(
@@ -159,6 +183,7 @@ def _row(index: int, call: ToolCall, plan: _Plan, context: StepContext) -> ToolE
         runs_in_loop=plan.runs_in_loop,
         charged_at=now if plan.is_charged else None,
         origins=plan.origins,
+        batch_id=batch_id,
         created_at=now,
         request_id=request_id.get(),
         **vars(context),
@@ -169,13 +194,19 @@ def _row(index: int, call: ToolCall, plan: _Plan, context: StepContext) -> ToolE
     return row
 
 
-def _plan(call: ToolCall, gate: Gate) -> _Plan:
-    tool = catalogue.find_tool(call.name, gate.agent_policy.agent_id)
+def _plan(call: ToolCall, gate: Gate, *, is_item: bool = False) -> CallPlan:
+    return plan_call(call, catalogue.find_tool(call.name, gate.agent_policy.agent_id), gate, is_item=is_item)
+
+
+def plan_call(call: ToolCall, tool: AnyTool | None, gate: Gate, *, is_item: bool = False) -> CallPlan:
+    """Return the plan of one call of this tool: validated and authorized. tool: None if there is none."""
     arguments: dict[str, Any] = {}
     try:
         arguments = schema.read_arguments(call.arguments, max_characters=conf.MAX_ARGUMENTS_CHARACTERS)
         if tool is None:
             return _unknown_tool(call.name, arguments, gate)
+        if is_item and isinstance(tool, HumanTool | BatchTool):
+            return _refused(tool.spec, arguments, "no item", f"{call.name} cannot be called in a batch. Call it alone.")
         default, most = tool.spec.timeout_seconds, conf.max_timeout_seconds()
         arguments, seconds = schema.take_timeout(arguments, default_seconds=default, max_seconds=most)
         schema.check_call(tool, arguments)
@@ -184,16 +215,14 @@ def _plan(call: ToolCall, gate: Gate) -> _Plan:
     return _decided(tool, arguments, seconds, gate)
 
 
-def _decided(tool: AnyTool, arguments: dict[str, Any], seconds: int, gate: Gate) -> _Plan:
-    # A question needs no approval: it would only be another question.
-    question = tool.question_of(arguments) if isinstance(tool, HumanTool) else None
-    verdict = gate.decide(tool, arguments, is_question=question is not None)
+def _decided(tool: AnyTool, arguments: dict[str, Any], seconds: int, gate: Gate) -> CallPlan:
+    verdict = gate.decide(tool, arguments, waiver=_waiver(tool))
     error = f"This call is not allowed: {verdict.reason} Do not repeat it." if isinstance(verdict, Deny) else ""
     asks = None
     if isinstance(verdict, Ask):
         use = tool.credentials_of(arguments, gate.actor)
         asks = ApprovalPrompt.of(verdict, gate.propose(tool, arguments), use)
-    return _Plan(
+    return CallPlan(
         arguments,
         tool.effect_of(arguments),
         tool.risk_of(arguments),
@@ -202,23 +231,31 @@ def _decided(tool: AnyTool, arguments: dict[str, Any], seconds: int, gate: Gate)
         error=error,
         asks=asks,
         runs_in_loop=isinstance(tool, AsyncTool),
-        question=question,
+        questions=tool.questions_of(arguments) if isinstance(tool, HumanTool) else (),
         is_charged=not error,
         origins="\n".join(taint.origins_of(PolicyCall(tool.spec, arguments))),
+        items=tool.calls_of(arguments) if isinstance(tool, BatchTool) and not error else (),
     )
+
+
+def _waiver(tool: AnyTool) -> str:
+    """Return why no call of the tool needs an approval, or an empty text."""
+    if isinstance(tool, HumanTool):
+        return "The call is itself a question to the user."  # an approval would only be another question
+    return "Each call of the batch is decided by itself." if isinstance(tool, BatchTool) else ""
 
 
 _NO_TOOL = ToolSpec(name="", description="", parameters={})
 
 
-def _unknown_tool(name: str, arguments: dict[str, Any], gate: Gate) -> _Plan:
+def _unknown_tool(name: str, arguments: dict[str, Any], gate: Gate) -> CallPlan:
     known = ", ".join(spec.name for spec in specs_for(gate.agent_policy, gate.session_policy)) or "none"
     error = f"There is no tool {_clean(name, 120)!r}. Available tools: {known}."
     return _refused(_NO_TOOL, arguments, "unknown tool", error)
 
 
-def _refused(spec: ToolSpec, arguments: dict[str, Any], why: str, error: str) -> _Plan:
-    return _Plan(arguments, spec.effect, spec.risk, spec.timeout_seconds, f"not decided: {why}", error)
+def _refused(spec: ToolSpec, arguments: dict[str, Any], why: str, error: str) -> CallPlan:
+    return CallPlan(arguments, spec.effect, spec.risk, spec.timeout_seconds, f"not decided: {why}", error)
 
 
 def _clean(text: str, length: int) -> str:

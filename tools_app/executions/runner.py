@@ -18,12 +18,12 @@ from audit_app.kernel import context, redact
 from audit_app.kernel.database import is_away
 from tools_app import catalogue, conf, schema
 from tools_app.events import InjectionWarning
-from tools_app.executions import events, nudges, result_sources
+from tools_app.executions import batches, events, result_sources
 from tools_app.executions.transitions import move
 from tools_app.injection import guard
 from tools_app.models import ToolExecution
 from tools_app.policy import emergency_stop
-from tools_app.types import ExecutionStatus, Reads, Tool, ToolContext, ToolError, view_of
+from tools_app.types import ExecutionStatus, Reads, Report, Tool, ToolContext, ToolError, view_of
 
 logger = logging.getLogger(__name__)
 
@@ -37,6 +37,7 @@ class Outcome:
     """Outcome of an execution: `output` (JSON text) if it completed, else `error` for the model.
 
     origins: what the output brings into the run, if only the output determines it; one a line.
+    report: the event that is stored with it, if any.
     The other fields are explained at `guard.Screened`.
     """
 
@@ -47,6 +48,7 @@ class Outcome:
     suspicion: int = 0
     warning: InjectionWarning | None = None
     origins: str = ""
+    report: Report | None = None
 
 
 def execute(execution_id: UUID) -> None:
@@ -97,12 +99,14 @@ def finish(row: ToolExecution, outcome: Outcome) -> bool:
         columns |= {"withheld": outcome.withheld, "suspicion": outcome.suspicion}
     if outcome.origins:
         columns["origins"] = outcome.origins
+    batches.lock(row)
     if not move(row.id, outcome.status, attempt=row.attempts, **columns):
         return False
     row.refresh_from_db()
     warned = [events.warned(row, outcome.warning)] if outcome.warning else []
-    audit.emit([*warned, events.ended(row)])
-    nudges.nudge_if_done(row)
+    reported = [events.reported(row, outcome.report)] if outcome.report else []
+    audit.emit([*warned, *batches.ended(row), *reported])
+    batches.item_ended(row)
     return True
 
 
@@ -136,7 +140,8 @@ def _run(row: ToolExecution) -> Outcome:
         # The system prompt refers the model to these instructions, so they are not screened.
         value = tool.run(row.arguments, context_of(row))
         outcome = completed(value, is_trusted=bool(tool.spec.prompt_line))
-        return replace(outcome, origins="\n".join(value["origins"])) if tool.spec.reads is Reads.STORED else outcome
+        origins = "\n".join(value["origins"]) if tool.spec.reads is Reads.STORED else ""
+        return replace(outcome, origins=origins, report=None if outcome.withheld else tool.report_of(value))
     except SoftTimeLimitExceeded:
         raise
     except Exception as error:  # must not end the worker
@@ -150,14 +155,16 @@ def completed(value: Any, *, is_trusted: bool = False) -> Outcome:
     """Return the outcome for a tool's value. is_trusted: do not screen it. Raises if it is not a JSON value."""
     text = _as_text(result_sources.stamped(value))
     screened = guard.Screened(text) if is_trusted else guard.screen(text)
-    return view_of(Outcome, screened, status=ExecutionStatus.COMPLETED, output=screened.text, error=None, origins="")
+    given: dict[str, Any] = {"status": ExecutionStatus.COMPLETED, "output": screened.text, "error": None}
+    return view_of(Outcome, screened, **given, origins="", report=None)
 
 
 def failed(row: ToolExecution, error: BaseException) -> Outcome:
     """Return the outcome for an exception. Details of a tool's fault are logged only."""
     if isinstance(error, ToolError):
         screened = guard.screen(_storable(str(error))[: conf.MAX_EVENT_CHARACTERS])
-        return view_of(Outcome, screened, status=ExecutionStatus.FAILED, output=None, error=screened.text, origins="")
+        given: dict[str, Any] = {"status": ExecutionStatus.FAILED, "output": None, "error": screened.text}
+        return view_of(Outcome, screened, **given, origins="", report=None)
     logger.error("the tool %s failed in execution %s", row.tool, row.id, exc_info=error)
     return Outcome(ExecutionStatus.FAILED, error=f"The tool {row.tool} failed unexpectedly. It may be faulty.")
 

@@ -4,7 +4,8 @@ Answers, expiry and cancelled runs all use the same guarded update: the first on
 """
 
 import json
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -16,10 +17,11 @@ from django.utils import timezone
 from audit_app import services as audit
 from audit_app.event_types import NewEvent
 from tools_app import catalogue, conf, hot_queries, selectors
-from tools_app.executions import events, nudges
+from tools_app.executions import batches, events
 from tools_app.executions.transitions import move, settle_input
 from tools_app.models import InputRequest, ToolExecution
-from tools_app.types import ExecutionStatus, HumanTool, InputStatus, Question
+from tools_app.question_types import InputStatus, Question, text_of
+from tools_app.types import ExecutionStatus, HumanTool
 
 
 @dataclass(frozen=True)
@@ -30,15 +32,18 @@ class Answered:
     events: list[NewEvent]
 
 
-def request_input(row: ToolExecution, question: Question) -> InputRequest:
-    """Store the question of an execution planned in this transaction. Expires by the database's clock."""
+def request_input(row: ToolExecution, questions: Sequence[Question]) -> InputRequest:
+    """Store the questions of an execution planned in this transaction. Expires by the database's clock."""
+    if row.workstream:
+        questions = [replace(questions[0], text=f"{row.workstream}: {questions[0].text}"), *questions[1:]]
     request = InputRequest(
         execution=row,
         run_id=row.run_id,
         session_id=row.session_id,
-        question=question.text,
-        options=list(question.options),
-        allows_text=question.allows_text,
+        question=text_of(questions, with_options=False),
+        options=list(questions[0].labels) if len(questions) == 1 else [],
+        questions=[question.as_json() for question in questions],
+        allows_text=any(question.allows_text for question in questions),
         created_at=timezone.now(),
         expires_at=Now() + timedelta(minutes=conf.input_minutes()),
     )
@@ -47,12 +52,13 @@ def request_input(row: ToolExecution, question: Question) -> InputRequest:
     return request
 
 
-def answer_input(run_id: UUID, text: str, *, actor: str) -> Answered | None:
-    """Answer the run's oldest open question, in the caller's transaction.
+def answer_input(run_id: UUID, text: str, *, actor: str, request_id: UUID | None = None) -> Answered | None:
+    """Answer the run's oldest open question, or this one, in the caller's transaction.
 
-    The caller emits the events and resumes the run. Returns None, without changes, if the run has no open question.
+    The caller emits the events and resumes the run. Returns None, without changes, if no such question is open.
     """
     rows = InputRequest.objects.select_related("execution").filter(run_id=run_id, status=InputStatus.PENDING)
+    rows = rows.filter(pk=request_id) if request_id else rows
     request = rows.order_by("execution__step", "execution__call_index").first()
     if request is None:
         return None
@@ -91,7 +97,7 @@ def withdraw_input(row: ToolExecution) -> None:
 
 def _lock(request: InputRequest) -> ToolExecution:
     """Lock the execution's row before the question's, in the same order as a cancellation."""
-    return ToolExecution.objects.select_for_update().get(pk=request.execution_id)
+    return ToolExecution.objects.select_for_update(no_key=True).get(pk=request.execution_id)
 
 
 def _end_unanswered(row: ToolExecution) -> None:
@@ -99,11 +105,11 @@ def _end_unanswered(row: ToolExecution) -> None:
     if move(row.id, ExecutionStatus.FAILED, error=error):
         row.refresh_from_db()
         audit.emit([events.ended(row)])
-        nudges.nudge_if_done(row)
+        batches.item_ended(row)
 
 
 def _value(row: ToolExecution, request: InputRequest, text: str) -> Any:
     tool = catalogue.find_tool(row.tool, row.agent_id)
     if not isinstance(tool, HumanTool):  # it was removed meanwhile
         return {"answer": text}
-    return tool.answer_of(selectors.question_of(request), text)
+    return tool.answer_of(selectors.questions_of(request), text)

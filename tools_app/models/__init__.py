@@ -8,11 +8,13 @@ from tools_app.models.executions import IS_OPEN, UNKNOWN_ORIGINS, ToolExecution
 from tools_app.models.grants import Grant
 from tools_app.models.inputs import InputRequest
 from tools_app.models.mcp import McpServer, McpTool
-from tools_app.models.memory import Memory
+from tools_app.models.memory import IS_TRUSTED, Memory
+from tools_app.models.shared_memory import SharedValue
 from tools_app.models.skills import Skill, SkillInstall, SkillVersion
 
 __all__ = [
     "IS_OPEN",
+    "IS_TRUSTED",
     "UNKNOWN_ORIGINS",
     "Approval",
     "Artifact",
@@ -23,6 +25,7 @@ __all__ = [
     "McpServer",
     "McpTool",
     "Memory",
+    "SharedValue",
     "Skill",
     "SkillInstall",
     "SkillVersion",

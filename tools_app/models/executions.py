@@ -25,12 +25,15 @@ class ToolExecution(models.Model):
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     run_id = models.UUIDField()
+    parent_run_id = models.UUIDField(null=True, help_text="Of a child run.")
+    workstream = models.CharField(max_length=120, blank=True, default="", db_default="")
     session_id = models.UUIDField()
     session_key = models.CharField(max_length=512, blank=True, help_text="Public session id, for the audit log.")
     agent_id = models.CharField(max_length=120)
     actor = models.CharField(max_length=200)
     step = models.IntegerField()
     call_index = models.IntegerField()
+    batch_id = models.UUIDField(null=True, help_text="The execution of the batch that this call is an item of.")
     call_id = models.CharField(max_length=200, help_text="The model's own id of the call.")
     tool = models.CharField(max_length=120)
     arguments = models.JSONField(default=dict)
@@ -79,6 +82,10 @@ class ToolExecution(models.Model):
             models.Index(fields=["run_id"], name="execution_open", condition=IS_OPEN),
             # sweeper: pending executions whose nudge may be lost
             models.Index(fields=["renudge_at"], name="execution_ring", condition=Q(renudge_at__isnull=False)),
+            # batches: their items
+            models.Index(
+                fields=["batch_id", "call_index"], name="execution_items", condition=Q(batch_id__isnull=False)
+            ),
             # budgets: calls of an agent in the last hour
             models.Index(
                 fields=["agent_id", "charged_at"], name="execution_charged", condition=Q(charged_at__isnull=False)

@@ -5,7 +5,7 @@ from django.db.models import Q
 
 from audit_app.kernel.ids import new_id
 from tools_app.models.executions import ToolExecution
-from tools_app.types import InputStatus
+from tools_app.question_types import InputStatus
 
 
 class InputRequest(models.Model):
@@ -19,6 +19,11 @@ class InputRequest(models.Model):
     session_id = models.UUIDField()
     question = models.TextField()
     options = models.JSONField(default=list, help_text="Answers to choose from: texts.")
+    questions = models.JSONField(
+        default=list,
+        db_default=models.Value([], models.JSONField()),
+        help_text="All of them, with their options; empty: as the fields before say.",
+    )
     allows_text = models.BooleanField(default=True)
     status = models.CharField(max_length=10, choices=STATUSES, default=InputStatus.PENDING.value)
     answered_by = models.CharField(max_length=200, blank=True)

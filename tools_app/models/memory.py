@@ -1,13 +1,19 @@
 """Memories of agents."""
 
 from django.db import models
+from django.db.models import F, Q
 
 from audit_app.kernel.ids import new_id
 from tools_app.models.executions import UNKNOWN_ORIGINS
 
+# A user has approved it after its last change, or the run that wrote it had read nothing from outside.
+IS_TRUSTED = Q(origins="") | Q(approved_at__gte=F("updated_at"))
+
 
 class Memory(models.Model):
     """A memory of an agent for one actor, under a key that the agent chose. Runs of other actors cannot read it."""
+
+    SOURCES = [("person", "said by the person"), ("tool", "from outside"), ("agent", "concluded by the agent")]
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     agent_id = models.CharField(max_length=120)
@@ -15,6 +21,19 @@ class Memory(models.Model):
     key = models.CharField(max_length=120)
     text = models.TextField()
     run_id = models.UUIDField(help_text="The run that wrote it last.")
+    source = models.CharField(
+        max_length=8,
+        choices=SOURCES,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="Where it comes from, as far as this is known. Empty: of a release that did not store it.",
+    )
+    is_pinned = models.BooleanField(
+        default=False, db_default=False, help_text="Whether each answer gets it, not only those it fits."
+    )
+    approved_at = models.DateTimeField(null=True, help_text="A later change takes the approval away.")
+    approved_by = models.CharField(max_length=200, blank=True, default="", db_default="")
     origins = models.TextField(
         blank=True,
         default="",
@@ -29,7 +48,15 @@ class Memory(models.Model):
         ordering = ["-updated_at"]
         verbose_name_plural = "memories"
         constraints = [models.UniqueConstraint(fields=["agent_id", "actor", "key"], name="memory_once_per_key")]
-        indexes = [models.Index(fields=["-updated_at"], name="memory_recent")]  # admin list
+        indexes = [
+            models.Index(fields=["-updated_at"], name="memory_recent"),  # admin list
+            models.Index(fields=["actor", "-updated_at"], name="memory_of_actor"),  # a person's own page
+        ]
 
     def __str__(self) -> str:
         return self.key
+
+    @property
+    def is_trusted(self) -> bool:
+        """Return whether IS_TRUSTED holds."""
+        return not self.origins or (self.approved_at is not None and self.approved_at >= self.updated_at)

@@ -41,10 +41,10 @@ class Gate:
         self._is_suspect = run_id is not None and guard.has_escalated(run_id)
         self._budgets = [ActionBudget(each) for each in _chain(agent_policy)]
 
-    def decide(self, tool: AnyTool, arguments: dict[str, Any], *, is_question: bool = False) -> Verdict:
+    def decide(self, tool: AnyTool, arguments: dict[str, Any], *, waiver: str = "") -> Verdict:
         """Return the verdict on one call. Unless it is Deny, the call counts against the budgets.
 
-        is_question: the call is itself a question to a user, so it needs no approval.
+        waiver: why the call needs no approval, such as that it is itself a question to a user.
         """
         use = tool.credentials_of(arguments, self.actor)
         if why := credential_access.find_refusal(use, agent_id=self.agent_policy.agent_id, actor=self.actor):
@@ -60,8 +60,8 @@ class Gate:
             for_run = grants.run_patterns(self._run_id) if self._run_id else ()
             if granted or for_run:
                 verdict = self._decide(tool, arguments, risk, replace(situation, grants=granted, run_grants=for_run))
-        if isinstance(verdict, Ask) and is_question:
-            verdict = Allow("The call is itself a question to the user.", "question")
+        if isinstance(verdict, Ask) and waiver:
+            verdict = Allow(waiver, "question")
         if isinstance(verdict, Ask):
             verdict = replace(verdict, origins=self._origins)
         elif isinstance(verdict, Allow) and verdict.reason == taint.FOLLOWED:

@@ -219,7 +219,7 @@ def _refuse_targets(call: PolicyCall, agent_policy: AgentPolicy) -> Deny | None:
 def _must_ask(call: PolicyCall, risk: Risk, agent_policy: AgentPolicy, situation: Situation) -> Verdict | None:
     """Return the verdict of rules that always require approval. Only a grant for this run satisfies them."""
     if text := patterns.find_refusing(agent_policy.always_ask, call):
-        asks = Ask(f"The rule {text} always requires approval.", f"alwaysAsk: {text}", is_standing=False)
+        asks = Ask(f"This agent asks before every call of {text}.", f"alwaysAsk: {text}", is_standing=False)
     elif situation.is_suspect and (risk is not Risk.LOW or taint.find_egress(call)):
         reason = "The run has read text that looks like a prompt injection."
         asks = Ask(reason, "injection guard", is_standing=False)
@@ -260,4 +260,4 @@ def _by_autonomy(risk: Risk, agent_policy: AgentPolicy) -> Verdict:
         return Allow("The agent has full autonomy.", rule)
     if risk is Risk.LOW:
         return Allow("The call is of low risk.", rule)
-    return Ask(f"The call is of {risk} risk and the agent is supervised.", rule)
+    return Ask(f"{risk.capitalize()}-risk calls of this agent need approval.", rule)

@@ -62,10 +62,15 @@ def list_origins(session_id: UUID) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
+def list_own_texts(session_id: UUID) -> list[str]:
+    """Return the texts of the session that users here have written, and their answers to questions."""
+    texts = _texts_of(session_id)
+    return [*texts.own, *_own_answers(texts.answered)]
+
+
 def load_taint(session_id: UUID, run_id: UUID, origins: tuple[str, ...], urls: Collection[str]) -> Taint:
     """Return the taint of a run whose session has read these origins. urls: of the call to decide."""
-    texts = _texts_of(session_id)
-    own = [*texts.own, *_own_answers(texts.answered)]
+    texts, own = _texts_of(session_id), list_own_texts(session_id)
     named = frozenset().union(*map(taint.named_urls, own))
     followed = ToolExecution.objects.filter(run_id=run_id, decision=f"allow: {taint.FOLLOWED}").count()
     links = frozenset(text for text in set(urls) - named if _is_read(text, session_id, texts.others))
@@ -98,8 +103,13 @@ def _own_answers(execution_ids: Collection[str]) -> Iterator[str]:
     rows = ToolExecution.objects.filter(pk__in=execution_ids) if execution_ids else ToolExecution.objects.none()
     for output in rows.values_list("output", flat=True):
         value = _value(output)
-        if isinstance(value, dict) and value.get("is_option") is False:
-            yield str(value.get("answer"))
+        if not isinstance(value, dict):
+            continue
+        if isinstance(whole := value.get("text"), str):
+            yield whole
+        for answer in (value, *value.get("answers", ())):
+            if answer.get("is_option") is False:
+                yield str(answer.get("answer"))
 
 
 def _is_read(link: str, session_id: UUID, texts: Iterable[str]) -> bool:

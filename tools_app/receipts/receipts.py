@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from audit_app.pagination import first_id_at
+from audit_app.kernel.ids import first_id_at
 from tools_app import conf
 from tools_app.models import ToolExecution
 from tools_app.receipts.mac import CallState, find_fault, make_receipt, parse

@@ -23,13 +23,14 @@ _SHARED = """
 _TOUCHING = ("open", "os.", "shutil.", "glob.")
 
 
-def main(folder: str, report: str, parent: str, cpu: str, memory: str, file: str, files: str, isolation: str) -> None:
+def main(folder: str, report: str, parent: str, isolation: str, *most: str) -> None:
     """Run the code in `folder`/code.py.
 
     folder: the working directory, whose parent is for the self-test; report: the descriptor to write to; parent: the
-    id of the process to end with; cpu: seconds; memory: bytes; file: bytes of one file; files: open at a time;
-    isolation: `required`, or the code runs without.
+    id of the process to end with; isolation: `required`, or the code runs without; most: seconds of CPU, bytes of
+    memory, bytes of one file, files open at a time.
     """
+    cpu, memory, file, files = map(int, most)
     with open("code.py", "rb") as code:
         source = code.read()
     os.unlink("code.py")
@@ -37,10 +38,10 @@ def main(folder: str, report: str, parent: str, cpu: str, memory: str, file: str
     readable = (*_places_of_python(), targets.path(READABLE))
     limits = {
         resource.RLIMIT_CORE: 0,
-        resource.RLIMIT_CPU: int(cpu),
-        resource.RLIMIT_AS: int(memory),
-        resource.RLIMIT_FSIZE: int(file),
-        resource.RLIMIT_NOFILE: int(files),
+        resource.RLIMIT_CPU: cpu,
+        resource.RLIMIT_AS: memory,
+        resource.RLIMIT_FSIZE: file,
+        resource.RLIMIT_NOFILE: files,
         resource.RLIMIT_NPROC: 0,  # no further process, no thread
     }
     granted = isolate(readable, folder, int(parent), limits.items())

@@ -133,9 +133,9 @@ def _start(
 ) -> "subprocess.Popen[bytes]":
     folder.mkdir()
     (folder / "code.py").write_bytes(code.encode(errors="replace"))
-    given = (os.path.realpath(folder), report_write, os.getpid(), max(1, math.ceil(seconds)))
-    limits = (_MEMORY_BYTES, _FILE_BYTES, _FILES)
-    arguments = map(str, (*given, *limits, "optional" if unisolated else "required"))
+    given = (os.path.realpath(folder), report_write, os.getpid(), "optional" if unisolated else "required")
+    limits = (max(1, math.ceil(seconds)), _MEMORY_BYTES, _FILE_BYTES, _FILES)
+    arguments = map(str, (*given, *limits))
     return subprocess.Popen(  # noqa: S603 - our own program; the code is in a file
         [sys.executable, "-I", "-S", "-B", "-c", _PROGRAM, *arguments],
         stdin=subprocess.DEVNULL,

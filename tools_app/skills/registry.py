@@ -68,7 +68,7 @@ def register(data: Mapping[str, Any]) -> tuple[SkillView, bool]:
 
 
 def _registered(manifest: Manifest, data: dict[str, Any], digest: str) -> SkillVersion:
-    skill = Skill.objects.select_for_update().filter(skill_id=manifest.skill_id).first()
+    skill = Skill.objects.select_for_update(no_key=True).filter(skill_id=manifest.skill_id).first()
     if skill is None:
         if Skill.objects.count() >= MOST_SKILLS:
             raise Conflict(f"The registry already has {MOST_SKILLS} skills.", code="too_many_skills")

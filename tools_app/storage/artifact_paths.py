@@ -5,8 +5,10 @@ A path is a label, never a place on disk, but has to be valid on file systems: c
 
 import re
 import unicodedata
+from uuid import UUID
 
 FOLDERS = ("out", "files")
+_CHILDREN = "files/workstreams"
 MAX_CHARACTERS = 200
 _MAX_DEPTH = 8
 _MAX_NAME_CHARACTERS = 100
@@ -37,6 +39,16 @@ def checked(path: str) -> str:
     for name in names:
         _check_name(name)
     return path
+
+
+def of_child(path: str, run_id: UUID) -> str:
+    """Return the path at which a child run stores a file while it works, so that runs do not overwrite each other's."""
+    return f"{_CHILDREN}/{run_id}/{path.partition('/')[2]}"
+
+
+def merged(path: str, run_id: UUID) -> str:
+    """Return the path of a child run's file once it is its parent's."""
+    return path.replace(f"{_CHILDREN}/{run_id}/", f"files/{run_id}/", 1)
 
 
 def folded(path: str) -> str:

@@ -146,6 +146,14 @@ def delete_artifact(session_id: UUID, path: str) -> bool:
         return True
 
 
+def merge_artifacts(session_id: UUID, run_id: UUID) -> None:
+    """Move the files that a child run has written to `files/{run id}/`, in the caller's transaction. Idempotent."""
+    for row in Artifact.objects.filter(session_id=session_id, run_id=run_id):
+        path = artifact_paths.merged(row.path, run_id)
+        if path != row.path:
+            Artifact.objects.filter(pk=row.pk).update(path=path, folded_path=artifact_paths.folded(path))
+
+
 def _fields(writer: Writer, path: str, blob: UUID, media_type: str, size: int, digest: str) -> dict[str, Any]:
     """Return the fields of a file's row. Raises InvalidInput (artifact_too_large, bad_media_type)."""
     most, _ = conf.artifact_limits()
@@ -230,7 +238,7 @@ def _free_path(session_id: UUID, path: str, digest: str) -> str:
 def _place(session_id: UUID, path: str) -> tuple[Artifact, UUID | None]:
     """Return the locked row of this path and the blob it refers to, or a new unsaved row."""
     folded = artifact_paths.folded(path)
-    row = Artifact.objects.select_for_update().filter(session_id=session_id, folded_path=folded).first()
+    row = Artifact.objects.select_for_update(no_key=True).filter(session_id=session_id, folded_path=folded).first()
     if row is not None and row.path != path:
         raise InvalidInput(f"The file {row.path!r} already exists; its path differs in case only.", code="path_taken")
     if row is not None:

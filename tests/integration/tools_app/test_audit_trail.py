@@ -18,7 +18,7 @@ from tools_app.policy import emergency_stop
 from tools_app.policy.rules import AgentPolicy, Budgets
 from tools_app.types import Effect, Risk, ToolError
 
-pytestmark = pytest.mark.usefixtures("world")
+pytestmark = [pytest.mark.usefixtures("world"), pytest.mark.one_database]
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,9 @@ def read_from_the_log(session_id: UUID) -> Story:
 def decide(decision: str) -> Callable[[UUID], None]:
     def act(execution_id: UUID) -> None:
         approval = Approval.objects.get()
-        services.decide_approval(approval.pk, decision=decision, actor="user:1", policy=AgentPolicy(), note="Not so.")
+        services.decide_approval(
+            approval.pk, decision=decision, actor="user:1", policy=services.CurrentPolicy(AgentPolicy()), note="Not so."
+        )
         if decision != "deny":
             services.execute(execution_id)
 

@@ -23,7 +23,7 @@ from tools_app.secrets.credentials import (
     use_credential,
 )
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.one_database]
 
 VALUE = "hunter2-hunter2"
 

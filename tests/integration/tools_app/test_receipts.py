@@ -19,7 +19,7 @@ from tools_app.receipts import receipts
 from tools_app.receipts.receipts import verify_receipt
 from tools_app.types import Effect, ExecutionStatus, Risk, ToolError
 
-pytestmark = pytest.mark.usefixtures("world")
+pytestmark = [pytest.mark.usefixtures("world"), pytest.mark.one_database]
 
 ARGUMENTS = '{"text": "hi", "ratio": 1e3, "deep": [{"é": -0.0}]}'
 
@@ -66,7 +66,11 @@ def _leave_behind(execution, *, seconds_ago: float) -> None:
 
 def _deny(execution) -> None:
     services.decide_approval(
-        Approval.objects.get().pk, decision="deny", actor="user:1", policy=AgentPolicy(), note="Not today."
+        Approval.objects.get().pk,
+        decision="deny",
+        actor="user:1",
+        policy=services.CurrentPolicy(AgentPolicy()),
+        note="Not today.",
     )
 
 

@@ -129,7 +129,7 @@ def test_models_see_no_keywords_that_only_matter_to_validation():
 
 
 def test_models_are_offered_a_time_limit_and_the_declared_spec_stays_as_it_is():
-    spec = ToolSpec("weather", "Tells it.", PARAMETERS, timeout_seconds=20)
+    spec = ToolSpec("weather", "Tells it.", PARAMETERS, timeout_seconds=60)
     offered = schema.advertised(spec, max_timeout_seconds=1800)
     limit = offered.parameters["properties"]["timeout_seconds"]
     assert (limit["type"], limit["maximum"]) == ("integer", 1800)
