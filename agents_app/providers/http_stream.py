@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator
 
 import httpx2
 
+from agents_app.providers import errors
 from agents_app.providers.base import ProviderError
-from agents_app.providers.chat_completions import errors
-from agents_app.providers.chat_completions.sse import MAX_PAYLOAD_BYTES, PayloadTooLargeError, SseParser
+from agents_app.providers.sse import MAX_PAYLOAD_BYTES, PayloadTooLargeError, SseParser
 from agents_app.types import ModelRequest
 
 # Errors of an incomplete body.

@@ -12,7 +12,9 @@ from django.utils import timezone
 from django.utils.module_loading import import_string
 
 from agents_app.models import ModelProvider
-from agents_app.providers.base import Provider, ProviderError
+from agents_app.providers.accepts import chosen_kinds
+from agents_app.providers.base import ModelUnavailable, Provider, ProviderError
+from audit_app.kernel.database import in_db
 from audit_app.kernel.errors import AppError
 from audit_app.kernel.registry import Registry
 from tools_app.secrets import credentials, vault
@@ -69,6 +71,12 @@ def find_open(row: ModelProvider) -> Provider | None:
     return opened[1] if opened and opened[0] == row.updated_at else None
 
 
+async def opened(row: ModelProvider) -> Provider:
+    """Return what `open_provider` does. Usually it is open already: `in_db` would queue behind writes of other runs."""
+    provider = find_open(row)
+    return provider if provider else await in_db(open_provider, row)
+
+
 async def aclose_all() -> None:
     """Close all open providers, on the event loop that used them, after the last call."""
     with _lock:
@@ -81,15 +89,20 @@ async def aclose_all() -> None:
 
 def build(row: ModelProvider) -> Provider:
     """Return a new provider of a row, which the caller closes. Raises what `open_provider` raises."""
+    if not row.kind:  # of a fallback that named it
+        raise ModelUnavailable(f"There is no model provider {row.name!r} any more.", code="model_bad_request")
     if not row.is_enabled:
         message = f"The model provider {row.name!r} is disabled. Choose another one."
-        raise ProviderError(message, code="model_bad_request")
+        raise ModelUnavailable(message, code="model_bad_request")
     try:
         provider_class = load(row.kind)
     except AppError as error:
         message = f"The model provider {row.name!r} cannot be used. {error.message}"
-        raise ProviderError(message, code="model_bad_request") from error
-    return provider_class(base_url=row.base_url, api_key=_key_of(row), default_model=row.default_model)
+        raise ModelUnavailable(message, code="model_bad_request") from error
+    provider = provider_class(base_url=row.base_url, api_key=_key_of(row), default_model=row.default_model)
+    provider.chosen_parts = chosen_kinds(row.accepted_parts)
+    provider.inline_reasoning = row.inline_reasoning
+    return provider
 
 
 def _key_of(row: ModelProvider) -> str:

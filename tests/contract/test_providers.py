@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import aclosing
+from typing import Any
 
 import pytest
 from django.conf import settings
@@ -12,22 +13,36 @@ from agents_app.providers import registry
 from agents_app.providers.base import RETRYABLE_BY_CODE, Provider, ProviderError
 from agents_app.types import Message, ModelRequest, TextDelta
 from tests.fakes.model_server import ModelServer
+from tests.fakes.replay_server import Recorded, ReplayServer
 from tests.fakes.streams import Streamed, collect
 from tools_app.types import ToolSpec
 
 ECHO = ToolSpec("echo", "Say it again.", {"type": "object", "properties": {"text": {"type": "string"}}})
 HELLO, CALLS, FAILS = "hello", "echo good morning", "/demo error"
+Server = ModelServer | ReplayServer
 
 
-def _demo(server: ModelServer) -> Provider:
+def _event(name: str, **fields: Any) -> bytes:
+    return f"data: {json.dumps({'type': f'response.{name}', 'output_index': 0, **fields})}\n\n".encode()
+
+
+_CALL = {"type": "function_call", "call_id": "call_1", "name": "echo", "arguments": '{"text":"good morning"}'}
+_END = _event("completed", response={"status": "completed"})
+
+
+def _demo(server: Server) -> Provider:
     return registry.load("demo")(default_model="demo-instant")
 
 
-def _openai(server: ModelServer) -> Provider:
+def _openai(server: Server) -> Provider:
     return registry.load("openai")(base_url=server.base_url, api_key="sk-test", default_model="fake")
 
 
-def _scripted(server: ModelServer) -> Provider:
+def _responses(server: Server) -> Provider:
+    return registry.load("openai_responses")(base_url=server.base_url, default_model="fake")
+
+
+def _scripted(server: Server) -> Provider:
     return registry.load("scripted")()
 
 
@@ -37,12 +52,18 @@ SCRIPTS = {
     FAILS: '[{"text": "half", "error": "model_error", "retryable": false}]',
 }
 LINES = {HELLO: 'text="Hello there"', CALLS: 'tool=echo args={"text":"good morning"}', FAILS: "error=3"}
-KINDS = {"demo": _demo, "openai": _openai, "scripted": _scripted}
+EVENTS = {
+    HELLO: [*(_event("output_text.delta", delta=text) for text in ("Hello ", "there")), _END],
+    CALLS: [_event("output_item.done", item=_CALL), _END],
+    FAILS: [_event("output_text.delta", delta="half"), _event("failed", response={"error": {"code": "server_error"}})],
+}
+KINDS = {"demo": _demo, "openai": _openai, "openai_responses": _responses, "scripted": _scripted}
 
 
 @pytest.fixture(params=sorted(KINDS))
 async def provider(request: pytest.FixtureRequest) -> AsyncIterator[Provider]:
-    with ModelServer() as server:
+    is_replayed = request.param == "openai_responses"
+    with ReplayServer(Recorded(b"")) if is_replayed else ModelServer() as server:
         made = KINDS[request.param](server)
         made.server = server  # type: ignore[attr-defined]
         yield made
@@ -53,6 +74,8 @@ def request_for(provider: Provider, text: str) -> ModelRequest:
     """Return the request that makes this kind of provider answer, call or fail."""
     if provider.kind == "openai":
         provider.server.script(LINES[text])  # type: ignore[attr-defined]
+    if provider.kind == "openai_responses":
+        provider.server.replay(Recorded(b"".join(EVENTS[text])))  # type: ignore[attr-defined]
     model = SCRIPTS[text] if provider.kind == "scripted" else ""
     return ModelRequest(model, (Message("system", "s"), Message("user", text)), (ECHO,))
 

@@ -12,6 +12,8 @@
 [[loop]] [[unknown_tool]] [[broken_args]]  tool calls for ever; of a tool that is not there; with broken arguments
 [[same_index]] [[no_ids]] [[split=3]]      tool calls as sloppy servers send them; arguments in pieces of 3
 [[json]] [[html]] [[crlf]] [[comments]] [[huge=9000000]] [[refuse_usage]]   odd servers
+[[refuse_schema]]                          a server without `response_format`
+[[refuse_parts]]                           400 for a message with images, audio or files
 """
 
 import json
@@ -60,6 +62,8 @@ class Directives:
     comments: bool = False
     huge: int = 0
     refuse_usage: bool = False
+    refuse_schema: bool = False
+    refuse_parts: bool = False
 
     def calls(self) -> list[tuple[str, str]]:
         """The tool calls to make: (name, raw arguments)."""

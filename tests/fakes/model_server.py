@@ -6,6 +6,7 @@ In tests: `with ModelServer() as server:`, then `server.base_url`, `server.reque
 `server.count`, `.connections`, `.disconnects`, `server.script("status=500")`.
 The directives in the last user message of a request, or the script, determine its answer: see `directives`. Without
 any, it calls the tools that the message obviously asks for, if they are offered, and otherwise answers `tok0 tok1 …`.
+`POST /audio/transcriptions` answers by the directives within the audio, or by those in `server.speech`.
 """
 
 import argparse
@@ -21,6 +22,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from agents_app.providers.kinds.demo import intents, result_text
+from tests.fakes import transcriptions
 from tests.fakes.completions import tokens, whole_answer
 from tests.fakes.directives import Directives, read_directives
 from tests.fakes.http_protocol import Connection, HttpRequest, Response
@@ -52,6 +54,7 @@ class ModelServer:
         self.disconnects = 0
         self._api_key = api_key
         self._defaults = defaults
+        self.speech: deque[str] = deque()
         self._script: deque[str] = deque()
         self._may_go_on = threading.Semaphore(0)
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -77,6 +80,10 @@ class ModelServer:
     def clear_script(self) -> None:
         """Remove the rest of the script."""
         self._script.clear()
+
+    def line_of(self, body: dict[str, Any]) -> str:
+        """Return the text whose directives determine the answer to a request, unless a script does."""
+        return _last_user_text(body)
 
     def go_on(self, count: int = 1) -> None:
         """Let as many answers continue that wait because of `hold`, or the next ones that would."""
@@ -123,7 +130,8 @@ class ModelServer:
             self.disconnects += 1
 
     async def _handle(self, request: HttpRequest, response: Response) -> None:
-        body = json.loads(request.body) if request.body else {}
+        is_audio = request.path == "/v1/audio/transcriptions"
+        body = transcriptions.read_form(request) if is_audio else json.loads(request.body) if request.body else {}
         self.count += 1
         self.requests.append(ModelCall(request.path, request.headers, body))
         if self._api_key and request.headers.get("authorization") != f"Bearer {self._api_key}":
@@ -131,13 +139,31 @@ class ModelServer:
         elif request.path == "/v1/models":
             models = {"object": "list", "data": [{"id": "fake", "object": "model", "owned_by": "tests"}]}
             response.whole(200, _JSON, json.dumps(models).encode())
+        elif is_audio and request.method == "POST":
+            await self._transcribe(body, response)
         elif (request.method, request.path) != ("POST", "/v1/chat/completions"):
             _refuse(response, 404, f"Unknown request URL: {request.method} {request.path}.", "unknown_url")
         else:
             await self._complete(body, response)
 
+    async def _transcribe(self, body: dict[str, Any], response: Response) -> None:
+        """Answer by the directives within the audio, or the next line of `speech`; `text` is what is spoken."""
+        line = f"[[{self.speech.popleft()}]]" if self.speech else transcriptions.spoken_directives(body)
+        directives = read_directives(line, self._defaults)
+        if directives.hold is not None:
+            while not self._may_go_on.acquire(blocking=False):  # released by another thread
+                await asyncio.sleep(0.01)
+        if directives.status != 200:
+            _refuse(response, directives.status, directives.message, directives.code, directives.retry_after)
+        elif problem := transcriptions.problem_of(body):
+            _refuse(response, 400, problem, "invalid_value")
+        elif directives.html:
+            response.whole(200, {"content-type": "text/html"}, b"<!doctype html><title>Welcome</title>")
+        else:
+            response.whole(200, _JSON, json.dumps(transcriptions.answer(directives)).encode())
+
     async def _complete(self, body: dict[str, Any], response: Response) -> None:
-        line = f"[[{self._script.popleft()}]]" if self._script else _last_user_text(body)
+        line = f"[[{self._script.popleft()}]]" if self._script else self.line_of(body)
         try:
             directives = read_directives(line, self._defaults)
         except (ValueError, IndexError) as error:
@@ -149,6 +175,10 @@ class ModelServer:
             _refuse(response, directives.status, directives.message, directives.code, directives.retry_after)
         elif directives.refuse_usage and "stream_options" in body:
             _refuse(response, 400, "Unrecognized request argument supplied: stream_options", "")
+        elif directives.refuse_schema and "response_format" in body:
+            _refuse(response, 400, "response_format of type json_schema is not supported", "")
+        elif directives.refuse_parts and any(isinstance(message["content"], list) for message in body["messages"]):
+            _refuse(response, 400, "Invalid content type. image_url is only supported by certain models.", "")
         elif directives.html:
             response.whole(200, {"content-type": "text/html"}, b"<!doctype html><title>Welcome</title>")
         else:
@@ -170,6 +200,8 @@ def _refuse(response: Response, status: int, message: str, code: str, retry_afte
 
 def _last_user_text(body: dict[str, Any]) -> str:
     texts = [message["content"] for message in body["messages"] if message["role"] == "user"]
+    if texts and isinstance(texts[-1], list):
+        return "".join(part["text"] for part in texts[-1] if part["type"] == "text")
     return str(texts[-1]) if texts else ""
 
 

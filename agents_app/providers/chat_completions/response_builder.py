@@ -3,13 +3,19 @@
 import json
 from typing import Any
 
-from agents_app.providers.chat_completions import errors
-from agents_app.providers.chat_completions.text_repair import StreamRepair, repair
-from agents_app.providers.chat_completions.tool_calls import CallAssembly
+from agents_app.providers import errors
+from agents_app.providers.base import ProviderError
+from agents_app.providers.chat_completions.reasoning_state import ReasoningState
+from agents_app.providers.context_overflow import Overflow
+from agents_app.providers.inline_reasoning import BY_TAGS, InlineReasoning
+from agents_app.providers.text_repair import StreamRepair, repair
+from agents_app.providers.token_usage import merge, read_usage
+from agents_app.providers.tool_calls import CallAssembly
 from agents_app.types import ModelResponse, ReasoningDelta, TextDelta, Usage
 
 MAX_CHARACTERS = 16_000_000
 MAX_CALLS = 128
+_CONTEXT_IS_FULL = "model_context_window_exceeded"
 _CUT_REASONS = ("length", "content_filter")
 _DONE = b"[DONE]"
 
@@ -17,13 +23,19 @@ _DONE = b"[DONE]"
 class Assembly:
     """The response under construction: `add` payloads and receive deltas, then `finish`."""
 
-    def __init__(self, endpoint: errors.Endpoint) -> None:
+    def __init__(
+        self, endpoint: errors.Endpoint, *, limits_output: bool = False, inline_reasoning: str = BY_TAGS
+    ) -> None:
+        """limits_output: the request sets the most tokens of the answer. inline_reasoning: mode of InlineReasoning."""
         self._endpoint = endpoint
+        self._limits_output = limits_output
         self._text: list[str] = []
         self._reasoning: list[str] = []
         self._text_repair = StreamRepair()
         self._reasoning_repair = StreamRepair()
+        self._inline = InlineReasoning(inline_reasoning)
         self._calls = CallAssembly()
+        self._state = ReasoningState()
         self._characters = 0
         self._finish_reason = ""
         self._usage = Usage()
@@ -44,15 +56,31 @@ class Assembly:
             raise errors.of_error_object(chunk["error"], self._endpoint)
         if chunk.get("object") == "chat.completion":
             self.is_done = True
-        if chunk.get("usage"):
-            self._usage = _usage(chunk["usage"])
-        return [delta for choice in _first_choice(chunk) for delta in self._add_choice(choice)]
+        choices = _first_choice(chunk)
+        for place in (chunk, *choices, chunk.get("x_groq")):
+            if isinstance(place, dict) and place.get("usage"):
+                self._usage = merge(self._usage, read_usage(place["usage"]))
+        return [delta for choice in choices for delta in self._add_choice(choice)]
+
+    def report_usage(self, kind: object, error: object, traceback: object) -> None:
+        """Add the usage so far to a failure of the call. The exit function of a context."""
+        if isinstance(error, ProviderError):
+            error.usage = self._usage
 
     def finish(self) -> tuple[list[TextDelta | ReasoningDelta], ModelResponse]:
-        """Return the last deltas, if any, and the response. Raises ProviderError if the stream was cut off."""
+        """Return the last deltas, if any, and the response.
+
+        Raises ProviderError if the stream was cut off, or if the request has left no room for an answer.
+        """
         if not self._finish_reason and not self.is_done:
             raise errors.stream_cut(self._endpoint, "stopped in the middle of its response")
+        if self._had_no_room():
+            raise errors.too_long(self._endpoint, Overflow(request_tokens=self._usage.input_tokens or None))
         deltas = self._deltas(self._text_repair.finish(), self._reasoning_repair.finish())
+        is_cut = self._finish_reason in (*_CUT_REASONS, _CONTEXT_IS_FULL)
+        deltas += self._split_deltas(*self._inline.finish(is_answered=not is_cut and not self._calls.count))
+        if self._finish_reason == _CONTEXT_IS_FULL:
+            self._finish_reason = "length"
         calls = self._calls.finish(is_cut=self._finish_reason in _CUT_REASONS)
         response = ModelResponse(
             text="".join(self._text),
@@ -60,8 +88,19 @@ class Assembly:
             tool_calls=calls,
             finish_reason=self._reason(has_calls=bool(calls)),
             usage=self._usage,
+            dialect_state=self._state.state(self._endpoint, self._calls.extras) if calls else None,
         )
         return deltas, response
+
+    def _had_no_room(self) -> bool:
+        """Return whether the context was full before the first token of the answer.
+
+        Servers that cut long prompts, such as Ollama, do not report it as an error.
+        """
+        if self._text or self._calls.count:
+            return False
+        is_cut = self._finish_reason == "length" and not self._reasoning and not self._limits_output
+        return is_cut or self._finish_reason == _CONTEXT_IS_FULL
 
     def _reason(self, *, has_calls: bool) -> str:
         """Return the finish reason. Servers disagree on the one for tool calls: it is derived from the calls."""
@@ -79,7 +118,7 @@ class Assembly:
         if not isinstance(delta, dict):
             return []
         text = _text(delta.get("content")) or _text(delta.get("refusal"))
-        reasoning = _text(delta.get("reasoning_content")) or _text(delta.get("reasoning"))
+        reasoning = self._state.add(delta) or _thinking(delta.get("content"))
         self._characters += len(text) + len(reasoning)
         fragments = delta.get("tool_calls")
         if isinstance(fragments, list):
@@ -91,6 +130,10 @@ class Assembly:
         )
 
     def _deltas(self, text: str, reasoning: str) -> list[TextDelta | ReasoningDelta]:
+        inline, text = self._inline.feed(text) if text else ("", "")
+        return self._split_deltas(reasoning + inline, text)
+
+    def _split_deltas(self, reasoning: str, text: str) -> list[TextDelta | ReasoningDelta]:
         deltas: list[TextDelta | ReasoningDelta] = []
         if reasoning:
             self._reasoning.append(reasoning)
@@ -109,6 +152,14 @@ def _first_choice(chunk: dict[str, Any]) -> list[dict[str, Any]]:
     return [choice for choice in choices if isinstance(choice, dict) and not choice.get("index")][:1]
 
 
+def _thinking(content: Any) -> str:
+    """Return the text of the reasoning among the content parts, where Mistral's servers send it."""
+    parts = content if isinstance(content, list) else ()
+    return "".join(
+        _text(part.get("thinking")) for part in parts if isinstance(part, dict) and part.get("type") == "thinking"
+    )
+
+
 def _text(value: Any) -> str:
     """Return a text, or the joined text parts of a list of content parts."""
     if isinstance(value, str):
@@ -117,13 +168,3 @@ def _text(value: Any) -> str:
         parts = [part.get("text") for part in value if isinstance(part, dict)]
         return "".join(part for part in parts if isinstance(part, str))
     return ""
-
-
-def _usage(value: Any) -> Usage:
-    if not isinstance(value, dict):
-        return Usage()
-    return Usage(_count(value.get("prompt_tokens")), _count(value.get("completion_tokens")))
-
-
-def _count(value: Any) -> int:
-    return value if isinstance(value, int) and 0 <= value < 2**31 else 0

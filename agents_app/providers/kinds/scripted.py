@@ -3,12 +3,14 @@
 import asyncio
 import json
 import threading
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
+from agents_app.providers.accepts import Accepts
 from agents_app.providers.base import Provider, ProviderError
-from agents_app.types import ModelChunk, ModelRequest, ModelResponse, ReasoningDelta, TextDelta, Usage
+from agents_app.providers.context_overflow import Overflow
+from agents_app.types import LoadedPart, ModelChunk, ModelRequest, ModelResponse, ReasoningDelta, TextDelta, Usage
 from tools_app.types import ToolCall
 
 _POLL_SECONDS = 0.01
@@ -19,6 +21,7 @@ class Reply:
     """A scripted response: pieces with `delay_seconds` before each, then an error, a hang or the response.
 
     error: code of the ProviderError to raise after the pieces
+    limit_tokens, request_tokens: sizes of that error
     hangs: wait for cancellation after the pieces
     held_by: hold the last piece back until this is set, by any thread
     """
@@ -28,10 +31,13 @@ class Reply:
     tool_calls: tuple[ToolCall, ...] = ()
     finish_reason: str = ""
     usage: Usage = Usage()
+    dialect_state: Mapping[str, Any] | None = None
     delay_seconds: float = 0.0
     error: str = ""
     retryable: bool | None = None
     retry_after_seconds: float | None = None
+    limit_tokens: int | None = None
+    request_tokens: int | None = None
     hangs: bool = False
     held_by: threading.Event | None = None
 
@@ -54,6 +60,7 @@ class ScriptedProvider(Provider):
     """The provider. The name of the model selects a script of `play`, or is one itself, as JSON for `script_of`."""
 
     kind = "scripted"
+    parts = Accepts({"image": ("image/png", "image/jpeg"), "audio": ("audio/wav",), "file": ("application/pdf",)})
     scripts: ClassVar[dict[str, Script]] = {}
 
     @classmethod
@@ -82,14 +89,28 @@ class ScriptedProvider(Provider):
             script.cancelled += 1
             raise
         if reply.error:
-            raise ProviderError(
+            failure = ProviderError(
                 "The scripted model failed.",
                 code=reply.error,
                 retryable=reply.retryable,
                 retry_after_seconds=reply.retry_after_seconds,
+                sizes=Overflow(reply.limit_tokens, reply.request_tokens),
             )
+            failure.usage = reply.usage
+            raise failure
         finish_reason = reply.finish_reason or ("tool_calls" if reply.tool_calls else "stop")
-        yield ModelResponse("".join(reply.pieces), reply.reasoning, reply.tool_calls, finish_reason, reply.usage)
+        yield ModelResponse(
+            "".join(reply.pieces),
+            reply.reasoning,
+            reply.tool_calls,
+            finish_reason,
+            reply.usage,
+            dialect_state=reply.dialect_state,
+        )
+
+    async def transcribe(self, audio: LoadedPart, *, model: str, seconds: float) -> ModelResponse:
+        """Return the bytes behind the signature of the file as its words."""
+        return ModelResponse(audio.data[4:].decode("utf-8", "ignore"), usage=Usage(7, 3))
 
 
 def script_of(text: str) -> tuple[Reply, ...]:

@@ -1,16 +1,19 @@
 """The OpenAI provider over HTTP, with a server that fails in every way."""
 
 import asyncio
+import json
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing, asynccontextmanager
+from dataclasses import replace
 
 import pytest
 
 from agents_app.providers import http_stream
 from agents_app.providers.base import ProviderError
-from agents_app.providers.kinds.openai import IDLE_CONNECTIONS, OpenAIProvider
-from agents_app.types import Message, ModelRequest, Usage
+from agents_app.providers.kinds.openai import OpenAIProvider
+from agents_app.providers.sdk_provider import IDLE_CONNECTIONS
+from agents_app.types import Message, ModelRequest, RunOptions, Usage
 from tests.fakes.model_server import ModelServer
 from tests.fakes.streams import Streamed, collect, request_of
 from tools_app.types import ToolCall, ToolSpec
@@ -122,6 +125,21 @@ async def test_a_server_that_rejects_the_usage_option_never_receives_it_again(
         streamed = await collect(provider, request_of("[[tokens=1 refuse_usage]]"))
         assert streamed.response.usage == Usage()
     assert ["stream_options" in call.body for call in server.requests] == [True, False, False]
+
+
+async def test_a_server_without_response_format_gets_the_schema_as_text(
+    provider: OpenAIProvider, server: ModelServer
+) -> None:
+    schema = {"type": "object", "required": ["n"]}
+    request = replace(request_of("[[tokens=1 refuse_schema]]"), options=RunOptions(output_schema=schema))
+    for _ in range(2):
+        await collect(provider, request)
+    assert ["response_format" in call.body for call in server.requests] == [True, False, False]
+    assert "stream_options" in server.requests[-1].body
+    system = server.messages[0]
+    assert system["role"] == "system" and json.dumps(schema) in system["content"]
+    await collect(provider, request_of("[[tokens=1]]"))
+    assert json.dumps(schema) not in str(server.messages)
 
 
 async def test_a_request_that_is_refused_for_other_reasons_is_not_repeated_for_ever(

@@ -22,6 +22,7 @@ def offered(**arguments: str) -> tuple[ToolSpec, ...]:
     return tuple(ToolSpec(name, "", {"properties": {argument: {}}}) for name, argument in arguments.items())
 
 
+FINDER = offered(find_tools="query")
 TOOLS = offered(calculator="expression", date_time="timezone", echo="text", web_fetch="url")
 
 
@@ -231,3 +232,16 @@ def test_the_content_of_attached_files_asks_for_nothing() -> None:
     attached = "[Attached file a.txt (text/plain); to be cited as [01a20527-3171-7747-873a-1]]\n<<<\n6 * 7\n>>>"
     decision = decide([Message("user", f"What is 2 + 3?\n\n{attached}")], TOOLS)
     assert [intent.arguments for intent in decision.intents] == [{"expression": "2 + 3"}]
+
+
+def test_a_tool_that_is_not_listed_is_looked_for_first() -> None:
+    asked = [Message("user", "echo good morning")]
+    first = decide(asked, FINDER)
+    assert first.intents == (Intent("find_tools", {"query": "echo"}),)
+    searched = [
+        *asked,
+        Message("assistant", first.text, (ToolCall("1", "find_tools", '{"query": "echo"}'),)),
+        Message("tool", '{"tools": [], "total": 0}', tool_call_id="1"),
+    ]
+    assert decide(searched, (*FINDER, *TOOLS)).intents == (Intent("echo", {"text": "good morning"}),)
+    assert "not allowed to use" in decide(searched, FINDER).text

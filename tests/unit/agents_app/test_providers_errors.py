@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from agents_app.providers.chat_completions import errors
-from agents_app.providers.chat_completions.errors import Endpoint
+from agents_app.providers import errors
+from agents_app.providers.errors import Endpoint
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 KEY = "sk-very-secret-key-0123456789"
@@ -19,8 +19,8 @@ ENDPOINT = Endpoint("https://user:pass@models.example:8443/v1", "big-1", KEY)
         (403, {"message": "Country not supported"}, "model_auth", False, "Country not supported"),
         (404, {"message": "x"}, "model_bad_request", False, "no model 'big-1', or its base URL is wrong"),
         (400, {"message": "bad tool"}, "model_bad_request", False, "bad tool"),
-        (400, {"code": "context_length_exceeded"}, "model_bad_request", False, "too long"),
-        (413, None, "model_bad_request", False, "too long"),
+        (400, {"code": "context_length_exceeded"}, "model_context_overflow", False, "too long"),
+        (413, None, "model_context_overflow", False, "too long"),
         (422, {"detail": [{"loc": "messages"}]}, "model_bad_request", False, "messages"),
         (429, None, "model_rate_limited", True, "too many requests"),
         (429, {"code": "insufficient_quota"}, "model_rate_limited", False, "quota"),
@@ -83,7 +83,7 @@ def test_a_wait_is_passed_on_but_an_endless_one_is_not_waited_for() -> None:
     [
         ({"code": 429, "message": "slow down"}, "model_rate_limited", True),
         ({"type": "insufficient_quota"}, "model_rate_limited", False),
-        ({"code": "context_length_exceeded"}, "model_bad_request", False),
+        ({"code": "context_length_exceeded"}, "model_context_overflow", False),
         ({"code": "invalid_api_key"}, "model_auth", False),
         ({"type": "server_error", "message": "oops"}, "model_error", True),
         ("oops", "model_error", True),

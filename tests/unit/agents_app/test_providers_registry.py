@@ -5,6 +5,7 @@ import pytest
 from agents_app.models import ModelProvider
 from agents_app.providers import registry
 from agents_app.providers.base import ProviderError
+from agents_app.providers.inline_reasoning import BY_TAGS, OFF, PREFILLED
 from audit_app.kernel.errors import NotFound
 from tools_app.secrets import vault
 
@@ -40,6 +41,12 @@ def test_a_row_is_opened_once_until_it_changes() -> None:
     assert registry.open_provider(row()) is first
     changed = registry.open_provider(row(default_model="demo-instant", updated_at=datetime(2026, 1, 2, tzinfo=UTC)))
     assert changed is not first and changed.default_model == "demo-instant"
+
+
+def test_the_mode_of_reasoning_in_the_text_is_that_of_the_row() -> None:
+    assert registry.open_provider(row()).inline_reasoning == ""
+    assert registry.build(row(inline_reasoning="off")).inline_reasoning == "off"
+    assert {mode for mode, _ in ModelProvider.INLINE_REASONING} == {BY_TAGS, PREFILLED, OFF}
 
 
 def test_rows_do_not_share_a_provider() -> None:

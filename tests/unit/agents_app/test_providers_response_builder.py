@@ -5,8 +5,8 @@ import pytest
 
 from agents_app.providers.base import ProviderError
 from agents_app.providers.chat_completions import response_builder
-from agents_app.providers.chat_completions.errors import Endpoint
 from agents_app.providers.chat_completions.response_builder import Assembly
+from agents_app.providers.errors import Endpoint
 from agents_app.types import ModelResponse, ReasoningDelta, TextDelta, Usage
 from tools_app.types import ToolCall
 

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents_app.providers.chat_completions.text_repair import StreamRepair, repair
+from agents_app.providers.text_repair import StreamRepair, repair
 
 
 def streamed(*pieces: str) -> str:

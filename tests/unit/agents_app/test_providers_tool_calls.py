@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from agents_app.providers.chat_completions.tool_calls import CUT_OFF, CallAssembly
+from agents_app.providers.tool_calls import CUT_OFF, CallAssembly
 from tools_app.types import ToolCall
 
 

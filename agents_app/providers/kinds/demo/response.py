@@ -4,9 +4,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from agents_app.prompt.tool_output_markers import split_memories
 from agents_app.providers.kinds.demo import result_text, texts
 from agents_app.providers.kinds.demo.intents import Intent, find_intents, supported
 from agents_app.types import Message
+from tools_app.profiles import FIND_TOOLS
 from tools_app.types import ToolSpec
 
 _FILES = "\n\n[Attached "  # begins the description of the files of a message
@@ -31,11 +33,18 @@ def decide(messages: Sequence[Message], tools: Sequence[ToolSpec]) -> Decision:
     last_user = max((at for at, message in enumerate(messages) if message.role == "user"), default=None)
     if last_user is None:
         return Decision(texts.INTRODUCTION)
-    results = _results(messages[last_user + 1 :])
+    _, content = split_memories(messages[last_user].content)
+    written, _, _ = content.partition(_FILES)  # what the files contain asks for nothing
+    since = messages[last_user + 1 :]
+    made = {call.name for message in since for call in message.tool_calls}
+    if FIND_TOOLS in made:
+        found = tuple(intent for intent in supported(find_intents(written), tools) if intent.tool not in made)
+        if found:
+            return Decision(texts.calling(len(found)), found)
+    results = _results(since)
     if results:
         return Decision("\n".join([texts.FOUND, "", *results]) + texts.FOOTER)
-    written, _, _ = messages[last_user].content.partition(_FILES)  # what the files contain asks for nothing
-    return _first_decision(written, tools)
+    return _first_decision(written, () if made else tools)
 
 
 def _first_decision(text: str, tools: Sequence[ToolSpec]) -> Decision:
@@ -49,6 +58,9 @@ def _first_decision(text: str, tools: Sequence[ToolSpec]) -> Decision:
         return Decision(texts.COMMANDS.get(name, texts.INTRODUCTION))
     intents = find_intents(text)
     calls = supported(intents, tools)
+    missing = [intent.tool for intent in intents if intent not in calls]
+    if missing:
+        calls += supported([Intent(FIND_TOOLS, {"query": missing[0]})], tools)
     if calls:
         return Decision(texts.calling(len(calls)), calls)
     if intents:
@@ -64,6 +76,6 @@ def _results(messages: Sequence[Message]) -> list[str]:
     described = []
     for message in messages:
         call = calls.get(message.tool_call_id) if message.role == "tool" else None
-        if call:
+        if call and call.name != FIND_TOOLS:
             described.append(result_text.describe(call.name, call.arguments, message.content))
     return described

@@ -5,7 +5,7 @@ import secrets
 from dataclasses import dataclass, field
 from typing import Any
 
-from agents_app.providers.chat_completions.text_repair import repair
+from agents_app.providers.text_repair import repair
 from tools_app.types import ToolCall
 
 MAX_ID_CHARACTERS = 128
@@ -19,6 +19,7 @@ class _Draft:
     id: str
     name: str = ""
     arguments: list[str] = field(default_factory=list)
+    extra: dict[str, Any] | None = None
 
 
 class CallAssembly:
@@ -42,6 +43,8 @@ class CallAssembly:
             draft = _Draft(index, call_id)
             self._drafts.append(draft)
         draft.id = draft.id or call_id
+        extra = fragment.get("extra_content")
+        draft.extra = extra if isinstance(extra, dict) else draft.extra
         if name != draft.name and len(draft.name) < MAX_NAME_CHARACTERS:
             draft.name += name
         draft.arguments.append(arguments)
@@ -50,6 +53,11 @@ class CallAssembly:
     @property
     def count(self) -> int:
         return len(self._drafts)
+
+    @property
+    def extras(self) -> list[dict[str, Any] | None]:
+        """The `extra_content` of each call, None for one without."""
+        return [draft.extra for draft in self._drafts]
 
     def finish(self, *, is_cut: bool) -> tuple[ToolCall, ...]:
         """Return the calls with unique ids. is_cut: the model reached a limit, so the last call may be incomplete.

@@ -10,6 +10,11 @@ def repair(text: str) -> str:
     return text.replace("\0", _REPLACEMENT)
 
 
+def sendable(text: str) -> str:
+    """Return the text without lone surrogates, which UTF-8 cannot encode."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
+
+
 class StreamRepair:
     """`repair` for streamed text: half a surrogate pair at the end of a piece is held back for the next piece."""
 

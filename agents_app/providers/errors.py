@@ -15,15 +15,16 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import urlsplit
 
-from agents_app.providers.base import ProviderError
-from agents_app.providers.chat_completions.text_repair import repair
+from agents_app.providers.base import ModelUnavailable, ProviderError
+from agents_app.providers.context_overflow import NO_SIZES, Overflow, find_overflow
+from agents_app.providers.text_repair import repair
 from audit_app.kernel.redact import MASK, masked_text
 from audit_app.kernel.shorten import shorten
 
 MAX_RETRY_AFTER_SECONDS = 600.0
 _MAX_SERVER_TEXT = 300
 _QUOTA_CODES = {"insufficient_quota", "billing_hard_limit_reached", "quota_exceeded", "insufficient_balance"}
-_LENGTH_CODES = {"context_length_exceeded", "string_above_max_length", "request_too_large"}
+_NEVER_OVERFLOW = {401, 402, 403, 404, 408}
 _STATUS_OF_CODE = {
     "invalid_api_key": 401,
     "authentication_error": 401,
@@ -31,6 +32,9 @@ _STATUS_OF_CODE = {
     "model_not_found": 404,
     "invalid_request_error": 400,
     "context_length_exceeded": 400,
+    "invalid_prompt": 400,
+    "image_parse_error": 400,
+    "invalid_image": 400,
     "insufficient_quota": 429,
     "rate_limit_exceeded": 429,
     "rate_limit_error": 429,
@@ -56,24 +60,24 @@ def of_status(endpoint: Endpoint, status: int, body: object, *, wait: float | No
     """Return the error of an HTTP response. body: parsed JSON, text or None; wait: see `retry_after_seconds`."""
     codes, detail = _codes(body), _server_text(body, endpoint)
     server = _sentence(endpoint.server)
+    if status not in _NEVER_OVERFLOW and (overflow := _overflow(status, body)):
+        return too_long(endpoint, overflow, detail)
     if status == 402 or codes & _QUOTA_CODES:
         message = f"{server} reports that the quota of the account is used up. Check its plan and billing.{detail}"
         return ProviderError(message, code="model_rate_limited", retryable=False)
     if status in (401, 403):
         return _refused_key(endpoint, server, status, detail)
     if status == 429:
-        when = f"in {math.ceil(wait)} seconds" if wait else "in a moment"
-        message = f"{server} receives too many requests. Try again {when}.{detail}"
+        seconds = math.ceil(wait) if wait else 0
+        when = f"in {seconds} second{'' if seconds == 1 else 's'}" if seconds else "in a moment"
+        message = f"{server} is busy: it received too many requests. Try again {when}.{detail}"
         return ProviderError(message, code="model_rate_limited", **_waiting(wait))
     if status == 404:
         message = f"{server} has no model {endpoint.model!r}, or its base URL is wrong. Check both in the admin."
-        return ProviderError(message + detail, code="model_bad_request")
+        return ModelUnavailable(message + detail, code="model_bad_request")
     if status == 408:
         message = f"{server} timed out waiting for the request (408). Try again.{detail}"
         return ProviderError(message, code="model_timeout")
-    if status == 413 or codes & _LENGTH_CODES:
-        message = f"The conversation is too long for the model {endpoint.model!r}. Start a new session.{detail}"
-        return ProviderError(message, code="model_bad_request")
     if status >= 500 or status in (409, 425):
         message = f"{server} failed ({status}). Try again; if the error persists, check that server.{detail}"
         return ProviderError(message, code="model_error", **_waiting(wait))
@@ -81,9 +85,23 @@ def of_status(endpoint: Endpoint, status: int, body: object, *, wait: float | No
     return ProviderError(message, code="model_bad_request")
 
 
+def too_long(endpoint: Endpoint, sizes: Overflow = NO_SIZES, detail: str = "") -> ProviderError:
+    """Return the error of a request that is longer than the model's context. detail: see `_server_text`."""
+    limit, request = sizes.limit_tokens, sizes.request_tokens
+    known = "" if limit is None else f": it takes {limit:,} tokens"
+    known += f", and the request has {request:,}" if limit is not None and request is not None else ""
+    message = (
+        f"The conversation is too long for the model {endpoint.model!r}{known}. "
+        "Shorten the message, start a new session, or choose a model with a larger context."
+    )
+    return ProviderError(message + ("" if known else detail), code="model_context_overflow", sizes=sizes)
+
+
 def of_error_object(error: object, endpoint: Endpoint) -> ProviderError:
     """Return the error of an `error` object in the middle of a stream."""
     codes = _codes({"error": error})
+    if overflow := _overflow(0, {"error": error}):
+        return too_long(endpoint, overflow, _server_text({"error": error}, endpoint))
     status = next((int(code) for code in codes if re.fullmatch("[45][0-9]{2}", code)), 0)
     status = status or next((_STATUS_OF_CODE[code] for code in sorted(codes) if code in _STATUS_OF_CODE), 500)
     if status < 500:
@@ -103,7 +121,7 @@ def unreachable(endpoint: Endpoint, error: BaseException) -> ProviderError:
 
 def bad_base_url() -> ProviderError:
     message = "The model provider's base URL is not valid. It has to look like https://api.openai.com/v1."
-    return ProviderError(message, code="model_bad_request")
+    return ModelUnavailable(message, code="model_bad_request")
 
 
 def bad_key(endpoint: Endpoint) -> ProviderError:
@@ -113,12 +131,12 @@ def bad_key(endpoint: Endpoint) -> ProviderError:
 
 def not_a_model_server(endpoint: Endpoint) -> ProviderError:
     message = f"{_sentence(endpoint.server)} returned a web page. Check the provider's base URL; most end in /v1."
-    return ProviderError(message, code="model_bad_request")
+    return ModelUnavailable(message, code="model_bad_request")
 
 
 def no_model(endpoint: Endpoint) -> ProviderError:
     message = f"No model is chosen for {endpoint.server}. Set one for the agent or a default for its provider."
-    return ProviderError(message, code="model_bad_request")
+    return ModelUnavailable(message, code="model_bad_request")
 
 
 def silent(endpoint: Endpoint, seconds: float) -> ProviderError:
@@ -176,22 +194,38 @@ def _refused_key(endpoint: Endpoint, server: str, status: int, detail: str) -> P
     return ProviderError(message, code="model_auth")
 
 
+def _overflow(status: int, body: object) -> Overflow | None:
+    return find_overflow(_error_object(body), _raw_text(body)) or (NO_SIZES if status == 413 else None)
+
+
 def _codes(body: object) -> set[str]:
     """Return every code, type and status of an error body, as text."""
-    error = body.get("error", body) if isinstance(body, dict) else None
-    if not isinstance(error, dict):
-        return set()
+    error = _error_object(body)
     return {str(error[name]) for name in ("code", "type", "status") if error.get(name)}
 
 
-def _server_text(body: object, endpoint: Endpoint) -> str:
-    """Return the server's message as a last sentence; empty without a message that can be shown."""
-    found: object = body
+def _error_object(body: object) -> dict[str, Any]:
+    """Return the object with the code and the message; empty if there is none. Gemini sends it in a list."""
+    if isinstance(body, list):
+        body = next(iter(body), None)
+    error = body.get("error", body) if isinstance(body, dict) else None
+    return error if isinstance(error, dict) else {}
+
+
+def _raw_text(body: object) -> str:
+    """Return the server's message; empty if there is none."""
+    found: object = _error_object(body) or body
     while isinstance(found, dict):
         found = next((found[name] for name in ("error", "message", "detail") if found.get(name)), None)
     if isinstance(found, list):
         found = json.dumps(found)
-    if not isinstance(found, str) or found.lstrip().startswith("<"):
+    return found if isinstance(found, str) else ""
+
+
+def _server_text(body: object, endpoint: Endpoint) -> str:
+    """Return the server's message as a last sentence; empty without a message that can be shown."""
+    found = _raw_text(body)
+    if found.lstrip().startswith("<"):
         return ""
     text = " ".join(repair(found).split())
     if endpoint.api_key:

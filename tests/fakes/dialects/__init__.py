@@ -1,0 +1,1 @@
+"""Streams of model servers: see README.md."""
