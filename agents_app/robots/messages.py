@@ -140,6 +140,9 @@ class ToolMessage:
     name: str
     input: dict[str, Any] = field(default_factory=dict)
     type: ClassVar[str] = "tool"
+    is_text: ClassVar[bool] = False
+    is_tool_call: ClassVar[bool] = True
+    is_tool_result: ClassVar[bool] = False
 
     def to_dict(self) -> dict[str, Any]:
         return {"type": self.type, "id": self.id, "name": self.name, "input": self.input}

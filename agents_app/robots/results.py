@@ -21,7 +21,7 @@ from agents_app.robots.messages import (
 from agents_app.types import RunTranscript
 
 _PLAIN = ("stop_reason", "duration", "input_tokens", "output_tokens")
-_DEBUG = ("prompt", "history", "raw")
+_DEBUG = ("prompt", "history", "raw", "delegated_by")
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class RobotResult:
         return {name: value for name, value in shown.items() if value is not None}
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the export with prompt, history and raw."""
+        """Return the export with prompt, history, raw and delegated_by."""
         debug = {name: getattr(self, name) for name in _DEBUG}
         return {**self.export(), **{name: value for name, value in debug.items() if value is not None}}
 

@@ -127,3 +127,8 @@ def test_a_user_message_keeps_its_metadata_and_wraps_the_text(
     message = UserMessage(text, session_id, metadata=metadata)
     assert UserMessage.from_dict(json.loads(json.dumps(message.to_dict()))) == message
     assert message.to_message() == TextMessage(Role.USER, text)
+
+
+def test_a_tool_message_is_a_tool_call() -> None:
+    tool = ToolMessage("1", "echo")
+    assert tool.is_tool_call and not tool.is_tool_result and not tool.is_text

@@ -1,0 +1,189 @@
+"""Networks of robots in this process: the scheduler of networks decides, robots carry out its tasks."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from agents_app import structured_output
+from agents_app.networks.checks import check
+from agents_app.networks.definition import Network as Definition
+from agents_app.networks.definition import Task, merged
+from agents_app.networks.outcomes import Attempt, AttemptKey, AttemptStatus, Call, Ending, Start, TaskResult
+from agents_app.networks.references import as_text
+from agents_app.networks.scheduler import decide
+from agents_app.robots import robot_hooks
+from agents_app.robots.failures import RobotError
+from agents_app.robots.results import RobotResult
+from agents_app.robots.robot import Robot, RobotCall
+from agents_app.robots.robot_hooks import Hook, HookContext, hooked
+from agents_app.robots.robot_memory import Memory
+from agents_app.robots.robot_setup import Levels
+from agents_app.robots.sync_loop import run_sync
+from audit_app.kernel.errors import AppError, InvalidInput
+
+RESULTS = "results:"  # prefix of the keys of the memory under which results are, by task
+
+
+class NetworkFailed(RobotError):
+    """A network that has ended because a task failed. results: of all tasks; task: the one that failed."""
+
+    code = "network_failed"
+
+    def __init__(self, message: str, task: str, results: Mapping[str, TaskResult]) -> None:
+        super().__init__(message)
+        self.task, self.results = task, results
+
+
+@dataclass(frozen=True)
+class NetworkResult:
+    """The result of a network. output: of its last tasks; context: values of the call, with the outputs of its tasks.
+
+    robot_results: of the attempts that succeeded, in the order in which they ended.
+    """
+
+    output: Any
+    results: Mapping[str, TaskResult]
+    context: Mapping[str, Any]
+    robot_results: tuple[RobotResult, ...] = ()
+
+    @property
+    def reply(self) -> str:
+        return as_text(self.output)
+
+
+class NetworkTask:
+    """A task with its robot. Each call is one try, on a copy of the robot without its history."""
+
+    def __init__(self, task: Task, robot: Robot, definition: Definition) -> None:
+        self.task, self.robot, self._definition = task, robot, definition
+
+    def call(self, call: RobotCall) -> RobotResult:
+        """Carry out one try of the task. Raises what `Robot.call` raises."""
+        return run_sync(self.acall(call))[0]
+
+    async def acall(self, call: RobotCall) -> tuple[RobotResult, tuple[str, ...]]:
+        """Return the result, and the origins of what the robot has read from outside. Raises also TimeoutError."""
+        task, network, robot = self.task, self._definition, self.robot.copy()
+        options = robot.options
+        options.model = task.model or options.model or network.model
+        options.output_schema = task.answer_schema or options.output_schema
+        levels = Levels(task.tools, task.mcp_servers, network.tools, network.mcp_servers)
+        context = merged(network.context, call.context, task.context)
+        async with asyncio.timeout(task.time_limit):
+            result = await robot.acall(replace(call, levels=levels, context=context))
+        return result, robot.origins
+
+
+class Network:
+    """A network of robots. robots: by the name that tasks have as their `agent`. memory: shared by all of them.
+
+    Raises InvalidInput (invalid_network) with all faults of the definition.
+    """
+
+    def __init__(
+        self,
+        definition: Definition,
+        robots: Mapping[str, Robot],
+        *,
+        memory: Memory | None = None,
+        hooks: Sequence[Hook] = (),
+    ) -> None:
+        faults = [*map(str, check(definition))]
+        faults += [
+            f"{task.name}: there is no robot {task.agent!r}"
+            for task in definition.flat().values()
+            if task.agent not in robots
+        ]
+        if faults:
+            raise InvalidInput("The network cannot run: " + "; ".join(faults), code="invalid_network")
+        self.definition, self.memory, self.hooks = definition, memory or Memory(), tuple(hooks)
+        self.tasks = {
+            name: NetworkTask(task, robots[task.agent], definition) for name, task in definition.flat().items()
+        }
+
+    def run(self, message: str = "", **context: Any) -> NetworkResult:
+        """Return the result of the network. Raises NetworkFailed."""
+        return run_sync(self.arun(message, **context))
+
+    async def arun(self, message: str = "", **context: Any) -> NetworkResult:
+        """Do what `run` does, on the event loop of the caller."""
+        hooks = (*robot_hooks.everywhere, *self.hooks)
+        state = HookContext(None, self.definition)
+        async with hooked(hooks, "network", state):
+            async with asyncio.timeout(self.definition.time_limit):
+                state.result = await _Execution(self, Call(message, context), hooks).run()
+        result: NetworkResult = state.result
+        return result
+
+
+@dataclass
+class _Execution:
+    """One run of a network. origins: of everything that its robots have read from outside."""
+
+    network: Network
+    call: Call
+    hooks: Sequence[Hook]
+    attempts: dict[AttemptKey, Attempt] = field(default_factory=dict)
+    running: dict[AttemptKey, asyncio.Task[Attempt]] = field(default_factory=dict)
+    results: list[RobotResult] = field(default_factory=list)
+    origins: dict[str, None] = field(default_factory=dict)
+
+    async def run(self) -> NetworkResult:
+        try:
+            while True:
+                decision = decide(self.network.definition, self.call, self.attempts.values())
+                if decision.ending:
+                    return self._ended(decision.ending, decision.results)
+                for start in decision.starts:
+                    self.attempts[start.key] = Attempt(start.key)
+                    self.running[start.key] = asyncio.ensure_future(self._attempt(start))
+                for key in decision.cancels:
+                    self.running[key].cancel()
+                done, _ = await asyncio.wait(self.running.values(), return_when=asyncio.FIRST_COMPLETED)
+                for key in [key for key, task in self.running.items() if task in done]:
+                    task = self.running.pop(key)
+                    self.attempts[key] = Attempt(key, AttemptStatus.CANCELLED) if task.cancelled() else task.result()
+        finally:
+            for task in self.running.values():
+                task.cancel()
+            await asyncio.gather(*self.running.values(), return_exceptions=True)
+
+    async def _attempt(self, start: Start) -> Attempt:
+        """Carry out one try. A failure is one of the try, with its reason, and never a text of the robot."""
+        task, key = self.network.tasks[start.key.task], start.key
+        await asyncio.sleep(start.delay_seconds)
+        memory = self.network.memory
+        call = RobotCall(
+            start.prompt,
+            self.call.context,
+            network_memory=memory,
+            network_hooks=self.network.hooks,
+            origins=tuple(self.origins),
+        )
+        context = HookContext(task.robot, task.task)
+        try:
+            async with hooked(self.hooks, "task", context):
+                result, origins = await task.acall(call)
+                context.result = result
+        except TimeoutError:
+            return Attempt(
+                key, AttemptStatus.FAILED, error=f"It did not end within {task.task.time_limit or 0:g} seconds."
+            )
+        except AppError as error:
+            return Attempt(key, AttemptStatus.FAILED, error=error.message)
+        self.results.append(result)
+        self.origins |= dict.fromkeys(origins)
+        text = result.reply or ""
+        is_structured = task.task.answer_schema or task.robot.options.output_schema
+        output = structured_output.value_of(text) if is_structured else text
+        with memory.written_by(result.robot_name):
+            memory.set(f"{RESULTS}{key.task}", output)
+        return Attempt(key, AttemptStatus.SUCCEEDED, text, output)
+
+    def _ended(self, ending: Ending, results: Mapping[str, TaskResult]) -> NetworkResult:
+        if ending.failed:
+            raise NetworkFailed(ending.error, ending.failed, results)
+        outputs = {name: result.output for name, result in results.items() if result.output is not None}
+        context = {**merged(self.network.definition.context, self.call.context), **outputs}
+        return NetworkResult(ending.output, results, context, tuple(self.results))

@@ -1,0 +1,164 @@
+"""The step of a run that executes a network: tasks become child runs, until the scheduler ends it.
+
+The state of the network is read from the rows of the child runs each time, and decided by `networks.scheduler`.
+"""
+
+from datetime import timedelta
+from functools import lru_cache
+from typing import Any
+
+from django.db import transaction
+from django.db.models.functions import Now
+from django.utils import timezone
+
+from agents_app import selectors, structured_output
+from agents_app.errors import Fenced
+from agents_app.models import Run
+from agents_app.networks import yaml_format
+from agents_app.networks.definition import Network
+from agents_app.networks.outcomes import Attempt, AttemptKey, AttemptStatus, Call, Decision, Start
+from agents_app.networks.references import as_text
+from agents_app.networks.scheduler import decide
+from agents_app.runs import children, transitions, tree
+from agents_app.runs.children import NewChild
+from agents_app.runs.lease import Claim
+from agents_app.runs.next_step import CANCELLED, End
+from agents_app.tree_types import MOST_DEADLINE_SECONDS, ChildSpec, RunKind
+from agents_app.types import RunOptions, RunStatus, WaitingOn
+from audit_app.kernel.errors import AppError
+from audit_app.kernel.ids import derived_id
+from tools_app.policy.scope import Scope, ScopeMode
+
+_NO_RESULT = "The network ended without a result."
+_STATUSES = {
+    RunStatus.COMPLETED.value: AttemptStatus.SUCCEEDED,
+    RunStatus.FAILED.value: AttemptStatus.FAILED,
+    RunStatus.TIMED_OUT.value: AttemptStatus.FAILED,
+    RunStatus.CANCELLED.value: AttemptStatus.CANCELLED,
+}
+
+# The step is recorded by the rows of the tasks, which forgives the crashes before it.
+_PROGRESS: dict[str, Any] = {"crashes": 0, "crash_share": 0.0}
+
+read = lru_cache(maxsize=64)(yaml_format.load)
+
+
+def executes(run: Run) -> bool:
+    """Return whether a run executes a network instead of calling a model."""
+    return bool(run.options.get("network"))
+
+
+def advance(claim: Claim) -> None:
+    """Start the tasks that are ready, then park the run until one ends, or end it. Owns its transaction.
+
+    Raises Fenced if another process has claimed the run.
+    """
+    try:
+        _advance(claim)
+    except AppError as error:  # such as an agent that was stopped or retired meanwhile
+        with transaction.atomic():
+            if not transitions.end(claim.run, End(RunStatus.FAILED, error.code, error.message), held_by=claim.owner):
+                raise Fenced from None
+
+
+def _advance(claim: Claim) -> None:
+    network = read(claim.run.options["network"]["definition"])
+    message = claim.snapshot.user_turns[0].content
+    with transaction.atomic():
+        row = children.lock_in_tree(claim.run.pk)
+        if (row.owner, row.fence) != (claim.owner, claim.fence):
+            raise Fenced
+        tree.collect(row.pk)  # what ends from now on makes the run claimable again
+        rows = tasks_of(row)
+        decision = decide_on(row, message, rows)
+        if outcome := _outcome(row, network, decision):
+            tree.collect(row.pk)
+            if not transitions.end(row, outcome, held_by=claim.owner, **_PROGRESS):
+                raise Fenced
+            return
+        for start in decision.starts:
+            _start(row, network, start)
+        _cancel([child for child in rows if child.workstream in set(map(str, decision.cancels))])
+        until = (
+            row.started_at + timedelta(seconds=network.time_limit) if network.time_limit and row.started_at else None
+        )
+        parked: dict[str, Any] = {"owner": None, "waiting_on": WaitingOn.CHILDREN.value, "ready_at": until}
+        parked |= _PROGRESS
+        if not transitions.move(row, RunStatus.WAITING, held_by=claim.owner, **parked):
+            raise Fenced
+
+
+def tasks_of(run: Run) -> list[Run]:
+    """Return the child runs of a network's tasks, each with its agent, oldest first."""
+    rows = Run.objects.select_related("agent").filter(parent_id=run.pk, kind=RunKind.TASK.value)
+    return list(rows.order_by("created_at", "id"))
+
+
+def decide_on(run: Run, message: str, rows: list[Run]) -> Decision:
+    """Return the decision of the scheduler about a run of a network with these child runs."""
+    stored = run.options["network"]
+    return decide(read(stored["definition"]), Call(message, stored["context"]), map(_attempt, rows))
+
+
+def _attempt(child: Run) -> Attempt:
+    status = _STATUSES.get(child.status, AttemptStatus.RUNNING)
+    output: Any = None
+    if status is AttemptStatus.SUCCEEDED:
+        output = structured_output.value_of(child.answer) if child.output_schema else child.answer
+    return Attempt(AttemptKey.parse(child.workstream), status, child.answer, output, child.error_message)
+
+
+def _outcome(run: Run, network: Network, decision: Decision) -> End | None:
+    """Return the end of the run, None if it continues."""
+    if run.cancel_requested_at or run.terminated_at:
+        return CANCELLED
+    if decision.ending and decision.ending.failed:
+        return End(RunStatus.FAILED, "network_failed", decision.ending.error)
+    if decision.ending:
+        return End(RunStatus.COMPLETED, answer=as_text(decision.ending.output) or _NO_RESULT)
+    limit = network.time_limit
+    if limit and run.started_at and timezone.now() >= run.started_at + timedelta(seconds=limit):
+        return End(RunStatus.TIMED_OUT, "time_limit", f"The network ran for {limit:g} seconds, which is its limit.")
+    return None
+
+
+def _start(run: Run, network: Network, start: Start) -> None:
+    task = network.flat()[start.key.task]
+    seconds = min(task.time_limit or MOST_DEADLINE_SECONDS, MOST_DEADLINE_SECONDS)
+    child = children.start_child(
+        NewChild(
+            id=derived_id(run.pk, str(start.key)),
+            parent_id=run.pk,
+            workstream=str(start.key),
+            spec=ChildSpec(name=str(start.key), instruction=start.prompt, deadline_seconds=max(1, round(seconds))),
+            agent=selectors.get_agent(task.agent),
+            kind=RunKind.TASK,
+            options=RunOptions(
+                model=task.model or network.model,
+                tools=_first(task.tools, network.tools),
+                mcp_servers=_first(task.mcp_servers, network.mcp_servers),
+                output_schema=task.answer_schema,
+            ),
+        )
+    )
+    if start.delay_seconds:
+        untouched = Run.objects.filter(pk=child.pk, status=RunStatus.QUEUED.value, owner=None, fence=0)
+        untouched.update(ready_at=Now() + timedelta(seconds=start.delay_seconds))
+
+
+def _cancel(rows: list[Run]) -> None:
+    """Cancel child runs; those that have an owner are ended by it within a second."""
+    for row in (
+        Run.objects.select_for_update(of=("self",), no_key=True)
+        .select_related("agent")
+        .filter(pk__in=[one.pk for one in rows])
+    ):
+        if row.owner is None and not row.ended_at:
+            transitions.end(row, CANCELLED, held_by=None)
+        else:
+            Run.objects.filter(pk=row.pk, ended_at=None).update(cancel_requested_at=Now())
+
+
+def _first(*scopes: Scope) -> Scope:
+    """Return the first scope that does not inherit."""
+    return next((scope for scope in scopes if scope.mode is not ScopeMode.INHERIT), scopes[-1])

@@ -1,0 +1,1 @@
+"""Workstreams: child runs that an agent launches by tools and that work beside it."""

@@ -1,0 +1,79 @@
+"""Base of the tools of workstreams: execution, lookup by name, and the form in which the model sees one."""
+
+from abc import abstractmethod
+from typing import Any
+
+from agents_app import selectors
+from agents_app.models import Run
+from agents_app.tree_types import ChildView
+from audit_app.kernel.durable_writes import retry_until_stored
+from audit_app.kernel.errors import AppError
+from tools_app.parameters import text
+from tools_app.types import AsyncTool, Effect, Reads, Risk, ToolContext, ToolError, ToolSpec
+
+WORKSTREAM = text("Its id or launch_id.", minLength=1, maxLength=120)
+
+
+class WorkstreamTool(AsyncTool):
+    """A tool about the workstreams of its run. It changes rows of this installation alone.
+
+    A call is repeated while the database is away: ids that are derived from the call's keep it idempotent.
+    """
+
+    needs_run = True
+
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> Any:
+        try:
+            return await retry_until_stored(self.act, arguments, context)
+        except AppError as error:
+            raise ToolError(error.message) from None
+
+    @abstractmethod
+    def act(self, arguments: dict[str, Any], context: ToolContext) -> Any:
+        """Carry out the call. Synchronous. Raises ToolError and AppError."""
+
+
+def declare(
+    name: str,
+    description: str,
+    parameters: dict[str, Any],
+    *,
+    effect: Effect = Effect.KEYED,
+    reads: Reads = Reads.STORED,
+) -> ToolSpec:
+    """Return the spec of a tool of workstreams, whose rights are never more than its agent's own."""
+    return ToolSpec(name, description, parameters, effect, Risk.LOW, timeout_seconds=30, reads=reads, sends=())
+
+
+def find(context: ToolContext, named: str) -> Run:
+    """Return the workstream of the run with this launch id or name; of several with the name the newest.
+
+    Raises ToolError with the names that exist.
+    """
+    rows = list(Run.objects.select_related("agent").filter(parent_id=context.run_id).order_by("-id"))
+    for row in rows:
+        if named in (str(row.pk), row.workstream):
+            return row
+    known = ", ".join(dict.fromkeys(row.workstream for row in rows)) or "none"
+    raise ToolError(f"There is no workstream {named!r}. Yours: {known}.")
+
+
+def shown(row: Run) -> dict[str, Any]:
+    """Return a workstream as the model sees it. row: with its agent."""
+    view: ChildView = selectors.child_view(row)
+    state: dict[str, Any] = {
+        "launch_id": str(view.launch_id),
+        "id": view.workstream,
+        "name": view.name,
+        "state": view.state.value,
+        "phase": view.phase.value,
+    }
+    optional = {
+        "tool": view.current_tool,
+        "waits_for_you": view.is_idle,
+        "paused": view.is_paused,
+        "asks_a_person": view.asks,
+        "deadline": view.deadline_at.isoformat(timespec="seconds") if view.deadline_at and not view.ended_at else "",
+        "error": view.error,
+    }
+    return state | {key: value for key, value in optional.items() if value}

@@ -1,0 +1,115 @@
+"""`launch_workstream`: starts a child run that works beside its parent."""
+
+from typing import Any
+
+from agents_app import hot_queries
+from agents_app.models import ModelPrice, Run
+from agents_app.runs.children import NewChild, start_child
+from agents_app.runs.run_policy import policy_of, provider_of, session_policy_of
+from agents_app.tree_types import (
+    DEFAULT_DEADLINE_SECONDS,
+    LAUNCH_TOOL,
+    LEAST_DEADLINE_SECONDS,
+    MOST_DEADLINE_SECONDS,
+    ChildSpec,
+)
+from agents_app.types import RunOptions
+from agents_app.workstreams.base import WorkstreamTool, declare
+from audit_app.kernel.ids import derived_id
+from tools_app import services as tools
+from tools_app.parameters import boolean, integer, parameters, text
+from tools_app.policy.scope import INHERIT, Scope, ScopeMode
+from tools_app.types import ToolContext, ToolError
+
+
+class LaunchWorkstream(WorkstreamTool):
+    """Starts a workstream. Its run's id is derived from the call's, so that a repeated call starts one."""
+
+    spec = declare(
+        LAUNCH_TOOL,
+        "Start a workstream: a second agent that works on a part of your task beside you. Returns at once; its result "
+        "reaches you as a message when it ends. Use wait_workstreams when you have nothing else to do.",
+        parameters(
+            "id",
+            "instruction",
+            id=text("Short name, such as `prices_2024`.", pattern=r"^[A-Za-z0-9_]{1,60}$"),
+            name=text("For people.", maxLength=120),
+            instruction=text("Its whole task: it sees nothing of this conversation.", minLength=1, maxLength=20_000),
+            allowed_tools={
+                "type": "array",
+                "items": {"type": "string", "maxLength": 120},
+                "maxItems": 100,
+                "description": "Its tools, of yours; with + or - before each name: changes to yours.",
+            },
+            context={"type": "object", "description": "Data for the task."},
+            model=text("Default: yours.", maxLength=200),
+            deadline_seconds=integer("Default 300.", LEAST_DEADLINE_SECONDS, MOST_DEADLINE_SECONDS),
+            interactive=boolean("It waits for your messages after its task until you terminate it."),
+            merge_child_artifacts=boolean("Default true: its files are copied to files/{launch_id}/."),
+            budget_tokens=integer("Tokens that it may use, of your own budget.", 1),
+        ),
+    )
+
+    def act(self, arguments: dict[str, Any], context: ToolContext) -> Any:
+        """Return {"launch_id", "id", "state"}."""
+        parent = hot_queries.GET_CLAIMED_RUN.first(run_id=context.run_id)
+        if parent is None:
+            raise ToolError("The run was deleted.")
+        spec = ChildSpec(
+            name=arguments.get("name") or arguments["id"],
+            instruction=arguments["instruction"],
+            context=arguments.get("context"),
+            is_interactive=arguments.get("interactive", False),
+            deadline_seconds=arguments.get("deadline_seconds", DEFAULT_DEADLINE_SECONDS),
+            merges_artifacts=arguments.get("merge_child_artifacts", True),
+        )
+        given = RunOptions.from_dict(parent.options)
+        options = RunOptions(
+            model=_model(arguments.get("model", ""), parent) or given.model,
+            tools=_tools(arguments.get("allowed_tools"), parent),
+            agent_version=given.agent_version,
+        )
+        child = start_child(
+            NewChild(
+                id=derived_id(context.execution_id, arguments["id"]),
+                parent_id=parent.pk,
+                workstream=arguments["id"],
+                spec=spec,
+                options=options,
+                budget_tokens=arguments.get("budget_tokens"),
+            )
+        )
+        return {"launch_id": str(child.pk), "id": child.workstream, "state": "running"}
+
+
+def _model(wanted: str, parent: Run) -> str:
+    """Return the wanted model if the agent may use it. Raises ToolError with those that it may use."""
+    if not wanted:
+        return ""
+    provider = provider_of(parent)
+    own = [parent.agent.model_id, provider.default_model]
+    own += [entry["model"] for entry in parent.agent.fallbacks if entry["provider"] == provider.name]
+    own += ModelPrice.objects.filter(provider=provider).values_list("model", flat=True)
+    known = [model for model in dict.fromkeys(own) if model]
+    if wanted not in known:
+        raise ToolError(f"The model {wanted!r} is not available. Available: {', '.join(known)}.")
+    return wanted
+
+
+def _tools(wanted: list[str] | None, parent: Run) -> Scope:
+    """Return the tools of a child: names, or changes to the parent's tools. They never exceed the parent's.
+
+    Raises ToolError for a name that the parent does not have.
+    """
+    own = [spec.name for spec in tools.specs_for(policy_of(parent), session_policy_of(parent))]
+    restricted = session_policy_of(parent).tools
+    if not wanted:
+        return INHERIT if restricted is None else Scope(ScopeMode.LIST, tuple(own))
+    unknown = [name for name in wanted if not name.startswith("-") and name.removeprefix("+") not in own]
+    if unknown:
+        raise ToolError(f"You do not have these tools: {', '.join(unknown)}. Yours: {', '.join(own)}.")
+    exact = [name for name in wanted if name[0] not in "+-"]
+    added = [name[1:] for name in wanted if name.startswith("+")]
+    removed = {name[1:] for name in wanted if name.startswith("-")}
+    names = [name for name in dict.fromkeys([*(exact or own), *added]) if name not in removed]
+    return Scope(ScopeMode.LIST, tuple(names)) if names else Scope(ScopeMode.NONE)

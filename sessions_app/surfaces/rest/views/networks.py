@@ -1,0 +1,90 @@
+"""Networks of agents: checked, stored, changed, deleted, run."""
+
+from typing import Any
+
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from agents_app.network_runs import library
+from agents_app.network_runs.progress import read_progress
+from agents_app.networks.mermaid import to_mermaid
+from agents_app.rights import CHANGE_NETWORKS, CREATE_NETWORKS, DELETE_NETWORKS
+from agents_app.yaml_documents import UnusableFile
+from sessions_app.access import access_network, access_run, access_runnable_network, access_session, usable_agents
+from sessions_app.conversation.network_start import start_network
+from sessions_app.identity import rate_limits
+from sessions_app.surfaces.rest import network_fields as fields
+from sessions_app.surfaces.rest import responses
+from sessions_app.surfaces.rest.views.base import RestView, ok
+
+
+class NetworkList(RestView):
+    def get(self, request: Request) -> Response:
+        return self.page_of(list(library.visible_networks(self.principal.user)), fields.NetworkOut.of)
+
+    def post(self, request: Request) -> Response:
+        self.require(CREATE_NETWORKS)
+        body = self.body(fields.NetworkBody)
+        user = self.principal.user
+        is_shared = body["is_shared_with_everyone"]
+        stored = library.create(body["definition"], usable_agents(user), owner_id=user.pk, is_shared=is_shared)
+        return ok(fields.NetworkInFullOut.of(stored))
+
+
+class NetworkCheck(RestView):
+    """The problems of a definition. Nothing is stored."""
+
+    def post(self, request: Request) -> Response:
+        text = self.body(fields.DefinitionBody)["definition"]
+        problems: tuple[Any, ...] = ()
+        mermaid = ""
+        try:
+            mermaid = to_mermaid(library.read(text, usable_agents(self.principal.user)))
+        except UnusableFile as error:
+            problems = error.problems
+        return ok(fields.DefinitionCheckOut.of(None, problems=problems, mermaid=mermaid))
+
+
+class NetworkDetail(RestView):
+    def get(self, request: Request, name: str) -> Response:
+        return ok(fields.NetworkInFullOut.of(access_network(self.principal.user, name)))
+
+    def put(self, request: Request, name: str) -> Response:
+        user = self.principal.user
+        stored = access_network(user, name, needs=CHANGE_NETWORKS)
+        body = self.body(fields.NetworkBody, partial=True)
+        shared = body.get("is_shared_with_everyone")
+        changed = library.change(stored, usable_agents(user), text=body.get("definition"), is_shared=shared)
+        return ok(fields.NetworkInFullOut.of(changed))
+
+    def delete(self, request: Request, name: str) -> Response:
+        library.delete(access_network(self.principal.user, name, needs=DELETE_NETWORKS))
+        return ok(None)
+
+
+class NetworkRun(RestView):
+    """Start the network as the caller, who must be allowed to use all its agents."""
+
+    def post(self, request: Request, name: str) -> Response:
+        user = self.principal.user
+        body = self.body(fields.RunNetworkBody)
+        stored = access_runnable_network(user, name)
+        session = access_session(user, body["session_id"]) if body["session_id"] else None
+        rate_limits.take(rate_limits.chat_limit(), self.principal.actor)
+        accepted = start_network(
+            stored,
+            body["message"],
+            owner=user,
+            context=body["context_"],
+            session=session,
+            idempotency_key=request.headers.get("Idempotency-Key", ""),
+        )
+        shown = responses.AcceptedOut.of(None, session_id=accepted.session_key, run_id=accepted.run_id)
+        return ok(shown, status=202)
+
+
+class NetworkRunDetail(RestView):
+    """A run of a network, with the state and result of each task."""
+
+    def get(self, request: Request, run_id: str) -> Response:
+        return ok(fields.NetworkRunOut.of(read_progress(access_run(self.principal.user, run_id).id)))

@@ -1,0 +1,51 @@
+"""Workstreams on the page: cards in the answer of their parent, live and after a reload."""
+
+from playwright.sync_api import Locator, expect
+
+from tests.browser.chat_page import SOON, ChatPage, answering
+from tests.browser.conftest import NewTab
+from tests.fakes.model_server import ModelServer
+
+QUESTION = {"question": "Which currency?", "options": ["EUR", "USD"]}
+
+
+def launch(name: str, title: str, **directives: object) -> list[object]:
+    """Return the call that launches a workstream, which answers by these directives of the model server."""
+    return ["launch_workstream", {"id": name, "name": title, "instruction": answering(**directives)}]
+
+
+def card(chat: ChatPage, title: str) -> Locator:
+    return chat.page.locator(".workstream").filter(has=chat.page.locator(".workstream-name", has_text=title))
+
+
+def test_workstreams_are_cards_that_ask_and_end_live_and_are_the_same_after_a_reload(
+    new_tab: NewTab, team: str, model_server: ModelServer
+) -> None:
+    chat = new_tab().open(f"/chat/new?agent={team}")
+    asking = launch("prices", "Price list", tool="ask_user", args=QUESTION, text="Prices are **listed**.")
+    # The last result reaches the parent, whose next answer it sets.
+    writing = launch("news", "News", text="It is calm in all of the world. " + answering(text="All done."), hold=5)
+    chat.ask(tools=[asking, writing], text="They work.")
+    prices, news = card(chat, "Price list"), card(chat, "News")
+    for _ in ("live", "after a reload"):
+        expect(prices.get_by_role("button", name="EUR")).to_be_visible(timeout=SOON)
+        expect(prices.locator("> summary .call-state")).to_contain_text("asks a question")
+        expect(prices.get_by_text("Asked by the workstream prices")).to_be_visible()
+        expect(news.locator("> summary .call-state")).to_contain_text("planning")
+        expect(news.locator(".text")).to_be_hidden()
+        news.locator("> summary").click()
+        expect(news.locator(".text")).to_have_text("It is calm in all", timeout=SOON)
+        expect(chat.answers.first.locator("> .parts > .text", has_text="calm")).to_have_count(0)
+        chat.page.reload()
+    prices.get_by_role("button", name="EUR").click()
+    expect(prices.locator("> summary .call-state")).to_contain_text("done", timeout=SOON)
+    expect(prices.locator(".workstream-result strong")).to_have_text("listed")
+    model_server.go_on()
+    chat.wait_finished()
+    for _ in ("live", "after a reload"):
+        expect(chat.page.locator(".workstream > summary .call-state.is-done")).to_have_count(2)
+        expect(news.locator(".workstream-result")).to_contain_text("It is calm in all of the world.")
+        expect(chat.answers.first.locator("> .parts > .text").last).to_have_text("All done.")
+        expect(chat.page.locator(".call + .workstream")).to_have_count(2)
+        chat.page.reload()
+        expect(chat.answers.first).to_be_visible()

@@ -1,0 +1,246 @@
+"""Runs of networks: tasks as child runs of the real engine, with a model that is a script."""
+
+import json
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from agents_app import services as runs
+from agents_app.models import Agent, Run
+from agents_app.network_runs import library
+from agents_app.providers.kinds.scripted import Reply, ScriptedProvider
+from agents_app.types import RunOptions, RunStatus
+from audit_app.kernel import context
+from sessions_app import integrity_checks
+from sessions_app.models import Turn
+from tests.support.engine import EngineRig, until
+from tests.support.team_script import TeamScript
+from tools_app.models import Approval, SharedValue
+from tools_app.types import ToolCall
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def rig(valkey: object, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
+    gateway = EngineRig(monkeypatch).start()
+    yield gateway
+    gateway.stop()
+
+
+def start(rig: EngineRig, tasks: str, /, values: dict[str, Any] | None = None, **replies: list[Reply]) -> Any:
+    """Start a network; its tasks reply as given, by the names of their attempts."""
+    rig.agent(Reply(), always_ask=["echo"], tool_profile="teams")
+    ScriptedProvider.scripts["script"] = TeamScript([Reply(("main",))], replies)
+    definition = f"name: net\n{tasks}"
+    network = {"name": "net", "version": 1, "definition": definition, "context": values or {}}
+    return rig.send("Hello", run=RunOptions(network=network)).run_id
+
+
+def tasks_of(run_id: Any) -> dict[str, str]:
+    rows = Run.objects.filter(parent_id=run_id).order_by("created_at", "id")
+    return {run.workstream: run.status for run in rows}
+
+
+def check() -> None:
+    assert integrity_checks.find_violations() == []
+
+
+def says(text: Any) -> list[Reply]:
+    return [Reply((text if isinstance(text, str) else json.dumps(text),))]
+
+
+def test_tasks_run_in_order_and_the_last_result_is_the_answer(rig: EngineRig) -> None:
+    tasks = """
+tasks:
+- name: plan
+- parallel: research
+  depends_on: [plan]
+  tasks: [{name: web}, {name: files}]
+- name: write
+  depends_on: [research]
+  prompt: "{{ tasks.web.text }} and {{ tasks.files.text }}"
+"""
+    run_id = start(rig, tasks, plan=says("a plan"), web=says("W"), files=says("F"), write=says("All of it."))
+    ended = rig.wait(run_id)
+    assert (ended.run.status, ended.answer) == (RunStatus.COMPLETED, "All of it.")
+    assert tasks_of(run_id) == dict.fromkeys(("plan", "web", "files", "write"), "completed")
+    last = ScriptedProvider.scripts["script"].requests_of("write")[0]  # type: ignore[attr-defined]
+    assert last.messages[-1].content == "W and F"
+    assert [turn.content for turn in Turn.objects.order_by("ordinal", "part")] == ["Hello", "All of it."]
+    check()
+
+
+def test_an_answer_routes_to_optional_tasks(rig: EngineRig) -> None:
+    tasks = """
+tasks:
+- {name: triage, activates: [billing, technical]}
+- {name: billing, optional: true}
+- {name: technical, optional: true}
+"""
+    run_id = start(rig, tasks, triage=says({"activate": ["billing"]}), billing=says("Paid."), technical=says("No."))
+    assert rig.wait(run_id).answer == "Paid."
+    assert list(tasks_of(run_id)) == ["triage", "billing"]
+    schema = Run.objects.get(parent_id=run_id, workstream="triage").output_schema
+    assert schema and schema["properties"]["activate"]["items"]["enum"] == ["billing", "technical"]
+    check()
+
+
+def test_a_task_is_retried_and_its_failure_ends_the_network(rig: EngineRig) -> None:
+    tasks = "tasks:\n- {name: first, retries: 1, retry_seconds: 0}\n- {name: next, depends_on: [first]}\n"
+    broken = [Reply(("",))]  # an empty answer is a failure
+    run_id = start(rig, tasks, **{"first": broken, "first~2": broken})
+    ended = rig.wait(run_id)
+    assert (ended.run.status, ended.run.error_code) == (RunStatus.FAILED, "network_failed")
+    assert ended.run.error_message.startswith("The task first failed: ")
+    assert tasks_of(run_id) == {"first": "failed", "first~2": "failed"}
+    check()
+
+
+def test_a_failed_task_cancels_those_that_run(rig: EngineRig) -> None:
+    go_on = threading.Event()
+    tasks = "tasks:\n- {name: slow}\n- {name: bad}\n"
+    run_id = start(rig, tasks, slow=[Reply(("Half",), hangs=True)], bad=[Reply(("",), held_by=go_on)])
+    until(lambda: Run.objects.filter(parent_id=run_id, status="running").count() == 2)
+    go_on.set()
+    assert rig.wait(run_id).run.error_code == "network_failed"
+    assert tasks_of(run_id) == {"slow": "cancelled", "bad": "failed"}
+    check()
+
+
+def test_a_map_and_a_loop(rig: EngineRig) -> None:
+    tasks = """
+tasks:
+- name: each
+  map: context.files
+  prompt: "Read {{ item }}"
+- name: draft
+  depends_on: [each]
+  prompt: "{{ tasks.each.output }} {{ previous.review.output.why }}"
+- name: review
+  depends_on: [draft]
+  output_schema: {type: object, properties: {good: {type: boolean}, why: {type: string}}}
+  loop: {until: {value: tasks.review.output.good, equals: true}, most: 3, back_to: draft}
+- name: publish
+  depends_on: [draft]
+  prompt: "{{ tasks.draft.text }}"
+"""
+    replies = {"each[0]": says("A"), "each[1]": says("B"), "draft": says("v1"), "draft#2": says("v2")}
+    replies |= {"review": says({"good": False, "why": "short"}), "review#2": says({"good": True, "why": ""})}
+    run_id = start(rig, tasks, {"files": ["a.txt", "b.txt"]}, **replies, publish=says("Done."))
+    assert rig.wait(run_id).answer == "Done."
+    script: Any = ScriptedProvider.scripts["script"]
+    assert script.requests_of("draft#2")[0].messages[-1].content == '["A", "B"] short'
+    assert script.requests_of("publish")[0].messages[-1].content == "v2"
+    check()
+
+
+def test_cancelling_a_network_cancels_its_tasks(rig: EngineRig) -> None:
+    run_id = start(rig, "tasks: [{name: slow}]\n", slow=[Reply(("Half",), hangs=True)])
+    until(lambda: Run.objects.filter(parent_id=run_id, status="running").exists())
+    until(lambda: Run.objects.filter(pk=run_id, waiting_on="children").exists())
+    runs.cancel_run(run_id)
+    assert rig.wait(run_id).run.status is RunStatus.CANCELLED
+    until(lambda: tasks_of(run_id) == {"slow": "cancelled"})
+    check()
+
+
+def test_a_network_has_a_time_limit(rig: EngineRig) -> None:
+    run_id = start(rig, "time_limit: 0.5\ntasks: [{name: slow}]\n", slow=[Reply(("Half",), hangs=True)])
+    ended = rig.wait(run_id)
+    assert (ended.run.status, ended.run.error_code) == (RunStatus.TIMED_OUT, "time_limit")
+    until(lambda: tasks_of(run_id) == {"slow": "cancelled"})
+
+
+def test_an_approval_in_a_network_is_decided_by_the_person(rig: EngineRig) -> None:
+    call = ToolCall("1", "echo", json.dumps({"text": "hi"}))
+    tasks = "tasks:\n- {name: act}\n- {name: report, depends_on: [act]}\n"
+    run_id = start(rig, tasks, act=[Reply(tool_calls=(call,)), Reply(("Acted.",))], report=says("Reported."))
+    approval = until(lambda: Approval.objects.first())
+    assert not Run.objects.filter(workstream="report").exists()
+    runs.decide_approval(approval.pk, decision="allow_once", actor=f"user:{rig.owner.pk}")
+    assert rig.wait(run_id).answer == "Reported."
+    check()
+
+
+def test_a_tool_runs_a_network_whose_result_reaches_its_caller(rig: EngineRig) -> None:
+    definition = "name: net\ntasks:\n- name: only\n  prompt: '{{ message }} {{ context.tone }}'\n"
+    arguments = {"name": "net", "message": "Sum up", "context": {"tone": "kindly"}}
+    rig.agent(Reply(), tool_profile="teams")
+    library.create(definition, Agent.objects.all(), owner_id=rig.owner.pk)
+    main = [
+        Reply(tool_calls=(ToolCall("1", "run_network", json.dumps(arguments)),)),
+        Reply(tool_calls=(ToolCall("2", "wait_workstreams", "{}"),)),
+        Reply(("It says: short.",)),
+    ]
+    script = ScriptedProvider.scripts["script"] = TeamScript(main, {"only": says("short.")})
+    with context.bind(actor=f"user:{rig.owner.pk}"):
+        ended = rig.wait(rig.send("go").run_id)
+    assert ended.answer == "It says: short."
+    assert script.requests_of("only")[0].messages[-1].content == "Sum up kindly"
+    assert any("short." in message.content for message in script.requests_of("main")[-1].messages)
+    assert Run.objects.get(workstream="only").depth == 2
+    check()
+
+
+def test_a_lost_nudge_and_a_restart_change_nothing(rig: EngineRig) -> None:
+    """Lose every nudge and stop the engine while a task runs: the rows are enough to continue."""
+    go_on = threading.Event()
+    tasks = "tasks:\n- {name: one}\n- {name: two, depends_on: [one]}\n"
+    run_id = start(rig, tasks, one=[Reply(("1",), held_by=go_on)], two=says("2"))
+    until(lambda: Run.objects.filter(parent_id=run_id, status="running").exists())
+    rig.drops = lambda task_name: task_name == "agents.advance_run"
+    assert rig.engine
+    rig.engine.stop()
+    go_on.set()
+    rig.start()
+    assert rig.wait(run_id, 40).answer == "2"
+    assert tasks_of(run_id) == {"one": "completed", "two": "completed"}
+    check()
+
+
+def remember(key: str, value: str) -> ToolCall:
+    return ToolCall("w", "shared_memory_write", json.dumps({"key": key, "value": value}))
+
+
+def recall(key: str, **more: Any) -> ToolCall:
+    return ToolCall("r", "shared_memory_read", json.dumps({"key": key, **more}))
+
+
+def test_tasks_share_memory_and_wait_for_each_other(rig: EngineRig) -> None:
+    tasks = "tasks:\n- {name: writer}\n- {name: reader}\n"
+    run_id = start(
+        rig,
+        tasks,
+        writer=[Reply(tool_calls=(remember("facts.capital", "Paris"),)), Reply(("Stored.",))],
+        reader=[Reply(tool_calls=(recall("facts.*", wait_seconds=20),)), Reply(("Read.",))],
+    )
+    rig.wait(run_id, 30)
+    script: Any = ScriptedProvider.scripts["script"]
+    read = script.requests_of("reader")[-1].messages[-1].content
+    assert "Paris" in read and "default/writer" in read
+    assert SharedValue.objects.get().owner_id == run_id
+    check()
+
+
+def test_a_task_has_only_the_keys_that_it_may_use(rig: EngineRig) -> None:
+    tasks = "memory: [facts.*]\ntasks:\n- {name: writer}\n- {name: closed, depends_on: [writer], memory: none}\n"
+    run_id = start(
+        rig,
+        tasks,
+        writer=[
+            Reply(tool_calls=(remember("plan", "x"),)),
+            Reply(tool_calls=(remember("facts.a", "1"),)),
+            Reply(("Ok.",)),
+        ],
+        closed=[Reply(tool_calls=(recall("facts.*"),)), Reply(("Ok.",))],
+    )
+    rig.wait(run_id)
+    assert [value.key for value in SharedValue.objects.all()] == ["facts.a"]
+    script: Any = ScriptedProvider.scripts["script"]
+    assert "may not use the key" in script.requests_of("writer")[1].messages[-1].content
+    assert '"values": []' in script.requests_of("closed")[-1].messages[-1].content.replace(
+        '"values":[]', '"values": []'
+    )

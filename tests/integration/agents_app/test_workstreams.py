@@ -1,0 +1,343 @@
+"""Workstreams: child runs that are launched by tools, and their results in the parent's model calls."""
+
+import json
+import threading
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db.models import F
+
+from agents_app import services as runs
+from agents_app.models import Run, RunMessage
+from agents_app.providers.kinds.scripted import Reply, ScriptedProvider
+from agents_app.runs import children
+from agents_app.runs.reaper import Reaper
+from agents_app.types import ModelRequest, RunStatus, Usage
+from audit_app.kernel.errors import NotFound
+from sessions_app import integrity_checks
+from sessions_app.models import Session, Turn
+from sessions_app.surfaces.agent_messages import child_runs
+from sessions_app.surfaces.agent_messages.agent_runs import AgentRun
+from tests.support.engine import EngineRig, until
+from tests.support.team_script import TeamScript
+from tools_app.models import Approval, InputRequest
+from tools_app.storage import artifacts
+from tools_app.types import ToolCall
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def rig(valkey: object, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
+    gateway = EngineRig(monkeypatch).start()
+    yield gateway
+    gateway.stop()
+
+
+def launch(name: str, number: int = 1, **arguments: Any) -> ToolCall:
+    given = {"id": name, "instruction": f"task {name}", **arguments}
+    return ToolCall(f"launch_{number}", "launch_workstream", json.dumps(given))
+
+
+def wait(**arguments: Any) -> ToolCall:
+    return ToolCall("wait", "wait_workstreams", json.dumps(arguments))
+
+
+def tell(tool: str, **arguments: Any) -> ToolCall:
+    return ToolCall(tool, tool, json.dumps(arguments))
+
+
+def team(rig: EngineRig, main: list[Reply], **of_children: list[Reply]) -> TeamScript:
+    """Let the default agent reply with `main`, and its workstreams, by name, with their own replies."""
+    rig.agent(Reply(), tool_profile="teams")
+    script = ScriptedProvider.scripts["script"] = TeamScript(main, of_children)
+    return script
+
+
+def pass_time(seconds: float) -> None:
+    """Let time pass for the deadlines of child runs."""
+    by = timedelta(seconds=seconds)
+    open_ones = Run.objects.filter(alarm_at__isnull=False)
+    open_ones.update(alarm_at=F("alarm_at") - by, deadline_at=F("deadline_at") - by)
+
+
+def child_of(run_id: Any, workstream: str = "a") -> Run:
+    return Run.objects.get(parent_id=run_id, workstream=workstream)
+
+
+def texts(request: ModelRequest) -> str:
+    return "\n".join(message.content for message in request.messages)
+
+
+def check(*ignored: int) -> None:
+    assert [each for each in integrity_checks.find_violations() if each.number not in ignored] == []
+
+
+def test_a_child_reports_to_a_parent_that_waits(rig: EngineRig) -> None:
+    script = team(
+        rig,
+        [Reply(tool_calls=(launch("a"), launch("b", 2))), Reply(tool_calls=(wait(),)), Reply(("Both done.",))],
+        a=[Reply(("Alpha.",))],
+        b=[Reply(("Beta.",))],
+    )
+    ended = rig.wait(rig.send("go").run_id)
+    assert ended.answer == "Both done."
+    last = texts(script.requests_of("main")[-1])
+    assert "Alpha." in last and "Beta." in last
+    rows = Run.objects.filter(parent_id=ended.run.id)
+    assert {(run.status, run.end_stored, run.kind, run.depth) for run in rows} == {("completed", True, "workstream", 1)}
+    assert not Turn.objects.filter(run__parent__isnull=False).exists()
+    check()
+
+
+def test_a_run_that_answers_while_children_work_waits_for_all_of_them(rig: EngineRig) -> None:
+    go_on = threading.Event()
+    script = team(
+        rig,
+        [Reply(tool_calls=(launch("a"),)), Reply(("I have started it.",)), Reply(("It says Alpha.",))],
+        a=[Reply(("Alpha.",), held_by=go_on)],
+    )
+    accepted = rig.send("go")
+    until(lambda: Run.objects.filter(waiting_on="children").exists())
+    go_on.set()
+    ended = rig.wait(accepted.run_id)
+    assert ended.answer == "It says Alpha."
+    assert "Alpha." in texts(script.requests_of("main")[-1])
+    check()
+
+
+def test_an_interactive_child_waits_for_messages_and_ends_when_it_is_terminated(rig: EngineRig) -> None:
+    script = team(
+        rig,
+        [
+            Reply(tool_calls=(launch("a", interactive=True),)),
+            Reply(tool_calls=(wait(),)),
+            Reply(tool_calls=(tell("message_workstream", workstream="a", message="And the second?"),)),
+            Reply(tool_calls=(wait(),)),
+            Reply(tool_calls=(tell("terminate_workstream", workstream="a"),)),
+            Reply(("Heard both.",)),
+        ],
+        a=[Reply(("First.",)), Reply(("Second.",))],
+    )
+    ended = rig.wait(rig.send("go").run_id)
+    assert ended.answer == "Heard both."
+    last = texts(script.requests_of("main")[-1])
+    assert "First." in last and "Second." in last
+    child = child_of(ended.run.id)
+    assert (child.status, child.error_code, child.answer) == ("cancelled", "terminated", "Second.")
+    assert "And the second?" in texts(script.requests_of("a")[-1])
+    check()
+
+
+def test_cancelling_the_root_ends_the_whole_tree(rig: EngineRig) -> None:
+    team(
+        rig,
+        [Reply(tool_calls=(launch("a"), launch("b", 2))), Reply(tool_calls=(wait(),)), Reply(("Done.",))],
+        a=[Reply(tool_calls=(launch("c"),)), Reply(tool_calls=(wait(),)), Reply(("Alpha.",))],
+        b=[Reply(("Half",), hangs=True)],
+        c=[Reply(("Half",), hangs=True)],
+    )
+    accepted = rig.send("go")
+    until(lambda: Run.objects.filter(status="running", input_tokens=0, parent__isnull=False).count() == 2)
+    until(lambda: Run.objects.filter(status="waiting", waiting_on="children").count() == 2)
+    runs.cancel_run(accepted.run_id)
+    assert rig.wait(accepted.run_id).run.status is RunStatus.CANCELLED
+    until(lambda: not Run.objects.filter(ended_at=None).exists())
+    assert set(Run.objects.values_list("status", flat=True)) == {"cancelled"}
+    check()
+
+
+def test_a_child_that_works_is_told_to_finish_when_it_is_terminated(rig: EngineRig) -> None:
+    go_on = threading.Event()
+    script = team(
+        rig,
+        [
+            Reply(tool_calls=(launch("a"),)),
+            Reply(tool_calls=(tell("terminate_workstream", workstream="a", reason="Not needed"),)),
+            Reply(tool_calls=(wait(),)),
+            Reply(("Stopped it.",)),
+        ],
+        a=[Reply(("Half.",), held_by=go_on), Reply(("What I have.",))],
+    )
+    accepted = rig.send("go")
+    until(lambda: Run.objects.filter(terminated_at__isnull=False).exists())
+    go_on.set()
+    ended = rig.wait(accepted.run_id)
+    child = child_of(ended.run.id)
+    assert (child.status, child.error_code, child.answer) == ("cancelled", "terminated", "What I have.")
+    assert "What I have." in texts(script.requests_of("main")[-1])
+    check()
+
+
+def test_a_child_whose_deadline_passes_is_ended_and_its_parent_is_told(rig: EngineRig) -> None:
+    script = team(
+        rig,
+        [Reply(tool_calls=(launch("a", deadline_seconds=30),)), Reply(tool_calls=(wait(),)), Reply(("Too late.",))],
+        a=[Reply(("Half",), hangs=True)],
+    )
+    accepted = rig.send("go")
+    until(lambda: Run.objects.filter(waiting_on="children").exists())
+    child = child_of(accepted.run_id)
+    kinds = []
+    for seconds in (23, 1.5, 3, 3):  # 75 %, 80 %, 90 % and all of 30 s
+        pass_time(seconds)
+        Reaper(lambda run_id: None).sweep()
+        kinds.append(list(RunMessage.objects.exclude(kind="task").order_by("id").values_list("run_id", "kind")))
+    assert kinds[2] == [(accepted.run_id, "notice"), (child.pk, "directive"), (accepted.run_id, "notice")]
+    ended = rig.wait(accepted.run_id)
+    child = child_of(ended.run.id)
+    assert (child.status, child.error_code, child.answer) == ("timed_out", "deadline", "Half")
+    assert "ran out of time" in texts(script.requests_of("main")[-1])
+    check()
+
+
+def test_a_child_asks_a_person_who_answers_in_the_conversation(rig: EngineRig) -> None:
+    script = team(
+        rig,
+        [Reply(tool_calls=(launch("a"),)), Reply(tool_calls=(wait(),)), Reply(("Blue.",))],
+        a=[Reply(tool_calls=(tell("ask_user", question="Which colour?"),)), Reply(("They like blue.",))],
+    )
+    accepted = rig.send("go")
+    question = until(lambda: InputRequest.objects.filter(status="pending").first())
+    assert question.question == "a: Which colour?"
+    answer = rig.send("blue")
+    assert answer.run_id == accepted.run_id
+    assert rig.wait(accepted.run_id).answer == "Blue."
+    assert "They like blue." in texts(script.requests_of("main")[-1])
+    assert "blue" in texts(script.requests_of("a")[-1])
+    check()
+
+
+def test_an_approval_of_a_grandchild_says_who_asks(rig: EngineRig) -> None:
+    team(
+        rig,
+        [Reply(tool_calls=(launch("a"),)), Reply(tool_calls=(wait(),)), Reply(("Done.",))],
+        a=[Reply(tool_calls=(launch("b"),)), Reply(tool_calls=(wait(),)), Reply(("Done.",))],
+        b=[
+            Reply(tool_calls=(tell("schedule", action="create", name="x", prompt="y", cron="0 9 * * *"),)),
+            Reply(("Set.",)),
+        ],
+    )
+    accepted = rig.send("go")
+    approval = until(lambda: Approval.objects.filter(status="pending").first())
+    assert approval.reason.startswith("Asked by the workstream b. ")
+    assert child_of(child_of(accepted.run_id).pk, "b").waiting_on == "approval"
+    runs.decide_approval(approval.id, decision="allow_once", actor=f"user:{rig.owner.pk}")
+    assert rig.wait(accepted.run_id).answer == "Done."
+    check()
+
+
+def test_files_of_a_child_do_not_replace_those_of_others(rig: EngineRig) -> None:
+    write = tell("write_artifact", path="out/report.md", content="child")
+    team(
+        rig,
+        [
+            Reply(tool_calls=(tell("write_artifact", path="out/report.md", content="main"), launch("a"))),
+            Reply(tool_calls=(launch("b", merge_child_artifacts=False), wait())),
+            Reply(("Done.",)),
+        ],
+        a=[Reply(tool_calls=(write,)), Reply(("Written.",))],
+        b=[Reply(tool_calls=(write,)), Reply(("Written.",))],
+    )
+    accepted = rig.send("go")
+    rig.wait(accepted.run_id)
+    merged, kept = child_of(accepted.run_id).pk, child_of(accepted.run_id, "b").pk
+    stored = [artifact.path for artifact in artifacts.list_artifacts(accepted.session_id)]
+    assert set(stored) == {"out/report.md", f"files/{merged}/report.md", f"files/workstreams/{kept}/report.md"}
+    assert artifacts.read_artifact(accepted.session_id, "out/report.md")[1] == b"main"
+
+
+def test_the_rights_of_a_child_are_its_parents_without_what_was_removed(rig: EngineRig) -> None:
+    script = team(
+        rig,
+        [
+            Reply(tool_calls=(launch("a", allowed_tools=["calculator", "echo"]),)),
+            Reply(tool_calls=(launch("b", allowed_tools=["-echo"]),)),
+            Reply(tool_calls=(launch("c", allowed_tools=["+no_such_tool"]),)),
+            Reply(tool_calls=(wait(),)),
+            Reply(("Done.",)),
+        ],
+        a=[Reply(("Alpha.",))],
+        b=[Reply(("Beta.",))],
+    )
+    ended = rig.wait(rig.send("go").run_id)
+    (first,), (second,) = script.requests_of("a"), script.requests_of("b")
+    assert {tool.name for tool in first.tools} == {"calculator", "echo"}
+    assert "echo" not in {tool.name for tool in second.tools} and "calculator" in {tool.name for tool in second.tools}
+    refused = [one for one in ended.executions if one.status.value == "Failed"]
+    assert [one.error for one in refused] and "no_such_tool" in str(refused[0].error)
+
+
+def test_clients_of_agent_messages_list_child_runs(rig: EngineRig) -> None:
+    go_on = threading.Event()
+    team(
+        rig,
+        [Reply(tool_calls=(launch("a"), launch("b", 2))), Reply(tool_calls=(wait(),)), Reply(("Done.",))],
+        a=[Reply(("Alpha.",))],
+        b=[Reply(("Beta.",), held_by=go_on)],
+    )
+    accepted = rig.send("go")
+    until(lambda: Run.objects.filter(workstream="a", ended_at__isnull=False).exists())
+    run = AgentRun(Session.objects.select_related("agent").get(pk=accepted.session_id))
+    until(lambda: child_runs.active_workstreams(run)["running"])
+    (active,) = child_runs.active_workstreams(run)["running"]
+    (ended,) = child_runs.active_workstreams(run)["completed"]
+    assert (active["workstream_id"], active["status"], active["deadline_ms"]) == ("b", "running", 300_000)
+    assert (ended["workstream_id"], ended["status"], ended["summary"]) == ("a", "completed", "Alpha.")
+    go_on.set()
+    rig.wait(accepted.run_id)
+    assert [each["status"] for each in child_runs.list_children(run)] == [2, 2]
+    assert child_runs.child_details(run, active["child_workflow_id"])["result"] == "Beta."
+    with pytest.raises(NotFound):
+        child_runs.child_details(run, "no-such-run")
+
+
+def test_a_paused_child_calls_no_model_until_it_is_resumed(rig: EngineRig) -> None:
+    go_on = threading.Event()
+    script = team(
+        rig,
+        [
+            Reply(tool_calls=(launch("a"),)),
+            Reply(tool_calls=(wait(),)),
+            Reply(tool_calls=(tell("steer_workstream", workstream="a", command="resume_requested"),)),
+            Reply(tool_calls=(wait(),)),
+            Reply(("Done.",)),
+        ],
+        a=[Reply(tool_calls=(tell("echo", text="hi"),), held_by=go_on, pieces=("x",)), Reply(("Alpha.",))],
+    )
+    accepted = rig.send("go")
+    until(lambda: Run.objects.filter(pk=accepted.run_id, waiting_on="children").exists())
+    children.steer_child(accepted.run_id, child_of(accepted.run_id).pk, children.PAUSE)
+    go_on.set()
+    assert rig.wait(accepted.run_id).answer == "Done."
+    third, *_, last = script.requests_of("main")[2:]
+    assert "a" in texts(third) and "is paused]" in texts(third) and "Alpha." in texts(last)
+    assert child_of(accepted.run_id).status == "completed"
+    check()
+
+
+def test_a_childs_budget_is_carved_out_of_its_parents(rig: EngineRig) -> None:
+    team(
+        rig,
+        [Reply(tool_calls=(launch("a", budget_tokens=100),)), Reply(tool_calls=(wait(),)), Reply(("Done.",))],
+        a=[Reply(tool_calls=(tell("echo", text="hi"),), usage=Usage(80, 30)), Reply(("Never.",), usage=Usage(80, 30))],
+    )
+    ended = rig.wait(rig.send("go").run_id)
+    child = child_of(ended.run.id)
+    assert (child.status, child.error_code, child.budget_tokens) == ("failed", "budget_exhausted", 110)
+    check()
+
+
+def test_workstreams_are_nested_at_most_five_deep(rig: EngineRig) -> None:
+    names = ["a", "b", "c", "d", "e"]
+    nested = {
+        name: [Reply(tool_calls=(launch(below),)), Reply((f"{name} is done.",)), Reply((f"{name} is done.",))]
+        for name, below in zip(names, [*names[1:], "f"], strict=True)
+    }
+    team(rig, [Reply(tool_calls=(launch("a"),)), Reply(("Wait.",)), Reply(("Done.",))], **nested)
+    assert rig.wait(rig.send("go").run_id).answer == "Done."
+    assert Run.objects.order_by("-depth").first().depth == 5
+    assert not Run.objects.filter(workstream="f").exists()
+    check()

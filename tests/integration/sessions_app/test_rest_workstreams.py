@@ -1,0 +1,99 @@
+"""Workstreams of a run over REST and on its page: their tree, the queries that it takes, and the end of one of them."""
+
+from uuid import UUID
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from agents_app.models import Run
+from agents_app.services import NewChild, start_child
+from agents_app.tree_types import ChildSpec
+from agents_app.types import RunStatus
+from audit_app.kernel.ids import new_id
+from sessions_app.models import Session
+from tests.support.rest import RestCaller, make_execution, make_run, make_session, make_user
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey"), pytest.mark.one_database]
+
+
+def launch(parent_id: UUID, workstream: str) -> Run:
+    return start_child(NewChild(new_id(), parent_id, workstream, ChildSpec(name=f"The {workstream}")))
+
+
+def test_the_workstreams_of_a_run_are_a_tree_of_which_a_branch_is_cancelled():
+    alice = make_user("alice")
+    api, session = RestCaller(alice), make_session(alice)
+    root = make_run(session, RunStatus.WAITING, waiting_on="children")
+    prices, news = launch(root.pk, "prices"), launch(root.pk, "news")
+    inner = launch(prices.pk, "inner")
+    listed = api.get(f"runs/{root.pk}/workstreams")
+    assert listed.meta["total"] == 3
+    assert [each["id"] for each in listed.data] == [str(run.pk) for run in (prices, news, inner)]
+    assert [each["parentRunId"] for each in listed.data] == [str(root.pk), str(root.pk), str(prices.pk)]
+    first = listed.data[0]
+    assert (first["name"], first["state"], first["phase"], first["kind"]) == (
+        "The prices",
+        "running",
+        "planning",
+        "workstream",
+    )
+    assert first["deadlineAt"] > first["createdAt"] and first["result"] is first["error"] is None
+    assert [each["id"] for each in api.get(f"runs/{prices.pk}/workstreams").data] == [str(inner.pk)]
+    assert api.post(f"runs/{prices.pk}/cancel").data == {"cancelled": 1}
+    assert api.post(f"sessions/{session.pk}/cancel", {"runId": str(prices.pk)}).data == {"cancelled": 0}
+    states = {each["workstream"]: each["state"] for each in api.get(f"runs/{root.pk}/workstreams").data}
+    assert states == {"prices": "canceled", "inner": "canceled", "news": "running"}
+    assert Run.objects.get(pk=root.pk).status == RunStatus.WAITING
+    read = api.get(f"runs/{prices.pk}").data
+    assert (read["parentRunId"], read["workstream"], read["status"]) == (str(root.pk), "prices", "cancelled")
+
+
+def test_a_run_of_another_session_is_not_cancelled_with_ones_own():
+    alice, bob = make_user("alice"), make_user("bob")
+    run = make_run(make_session(bob), RunStatus.WAITING, waiting_on="tools")
+    answer = RestCaller(alice).post(f"sessions/{make_session(alice).pk}/cancel", {"runId": str(run.pk)})
+    assert answer.data == {"cancelled": 0}
+    assert Run.objects.get(pk=run.pk).status == RunStatus.WAITING
+
+
+def page(user: User, session: Session) -> tuple[str, int]:
+    """Return the page of a session, and the number of queries that it took."""
+    browser = Client()
+    browser.force_login(user)
+    with CaptureQueriesContext(connection) as queries:
+        html = browser.get(f"/chat/{session.pk}").content.decode()
+    return html, len(queries)
+
+
+def test_a_page_takes_as_many_queries_for_thirty_workstreams_as_for_two():
+    alice = make_user("alice")
+    session = make_session(alice)
+    root = make_run(session, RunStatus.WAITING, waiting_on="children")
+    first = launch(root.pk, "first")
+    launch(first.pk, "inner")
+    _, few = page(alice, session)
+    for number in range(28):
+        inside = launch(root.pk, f"w{number}")
+        Run.objects.filter(pk=inside.pk).update(status="waiting", waiting_on="tools")
+        make_execution(inside, status="Running")
+    html, many = page(alice, session)
+    assert html.count('class="workstream"') == 30 and html.count("using echo") == 28
+    assert many <= few + 2  # the tools that they execute, and their approvals
+
+
+def test_a_workstream_is_stopped_by_the_button_of_its_card():
+    alice = make_user("alice")
+    session = make_session(alice)
+    child = launch(make_run(session, RunStatus.WAITING, waiting_on="children").pk, "prices")
+    html, _ = page(alice, session)
+    assert f'hx-post="/chat/runs/{child.pk}/stop"' in html
+    for user, status in ((make_user("bob"), 404), (alice, 302)):
+        browser = Client()
+        browser.force_login(user)
+        assert browser.post(f"/chat/runs/{child.pk}/stop").status_code == status
+        assert (Run.objects.get(pk=child.pk).ended_at is not None) is (user is alice)
+    html, _ = page(alice, session)
+    assert "stopped" in html and "/stop" not in html[html.index('class="workstream"') :].split("</details>")[0]

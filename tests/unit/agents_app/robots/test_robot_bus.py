@@ -1,0 +1,61 @@
+"""The bus of robots: order, replies, handlers that fail, and handlers that never end."""
+
+import pytest
+
+from agents_app.robots.robot_bus import Bus, MessageStorm, RobotMessage
+from audit_app.kernel.errors import InvalidInput
+
+
+def test_messages_arrive_in_order_and_replies_are_known_to_the_sender() -> None:
+    bus, seen = Bus(), list[tuple[str, str]]()
+
+    def clerk(message: RobotMessage) -> None:
+        seen.append(("clerk", message.content))
+        bus.send("clerk", message.sender, f"re: {message.content}", in_reply_to=message.key)
+        seen.append(("clerk", "done"))  # before the reply is delivered
+
+    bus.join("clerk", clerk)
+    bus.join("boss", lambda message: seen.append(("boss", message.content)))
+    sent = bus.send("boss", "clerk", "one")
+    assert seen == [("clerk", "one"), ("clerk", "done"), ("boss", "re: one")]
+    stored = bus.outbox[sent.key]
+    assert (sent.key, sent.is_reply, stored.status) == ("boss:1", False, "replied")
+    assert stored.replies[0].is_reply and stored.replies[0].content == "re: one"
+
+
+def test_robots_of_one_name_all_get_a_message() -> None:
+    bus, seen = Bus(), list[int]()
+    handlers = [lambda message, number=number: seen.append(number) for number in (1, 2)]
+    for handler in handlers:
+        bus.join("pool", handler)
+    bus.send("boss", "pool", "x")
+    bus.leave("pool", handlers[0])
+    bus.send("boss", "pool", "y")
+    assert seen == [1, 2, 2]
+
+
+def test_a_failing_handler_is_tried_again_and_its_message_kept() -> None:
+    bus, tries = Bus(tries=3), list[str]()
+
+    def broken(message: RobotMessage) -> None:
+        tries.append(message.content)
+        raise ValueError("no")
+
+    bus.join("clerk", broken)
+    bus.send("boss", "clerk", "x")
+    [letter] = bus.dead_letters
+    assert tries == ["x"] * 3 and letter.to == "clerk" and str(letter.error) == "no"
+
+
+def test_unknown_receivers_and_endless_messages_are_refused() -> None:
+    bus = Bus()
+    with pytest.raises(InvalidInput, match="no robot 'nobody'"):
+        bus.send("boss", "nobody", "x")
+    bus.join("a", lambda message: bus.send("a", "b", "x") and None)
+    bus.join("b", lambda message: bus.send("b", "a", "x") and None)
+    with pytest.raises(MessageStorm):
+        bus.send("boss", "a", "x")
+    seen = list[RobotMessage]()
+    bus.join("c", seen.append)
+    bus.send("boss", "c", "still works")
+    assert len(seen) == 1
