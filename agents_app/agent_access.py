@@ -11,12 +11,13 @@ from django.contrib.auth.models import AnonymousUser, Group, User
 from django.db import transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
-from agents_app import selectors
+from agents_app import agent_versions, selectors
+from agents_app.autonomy import needed_rights, stored_autonomy
 from agents_app.models import Agent
 from agents_app.rights import CHANGE_AGENTS, VIEW_AGENTS
 from audit_app import services as audit
 from audit_app.kernel.errors import Forbidden, InvalidInput, NotFound
-from audit_app.rights import Right, holds
+from audit_app.rights import Right, holds, require
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,19 @@ def may_change(user: User | AnonymousUser, agent: Agent) -> bool:
 def may_view(user: User | AnonymousUser, agent: Agent) -> bool:
     """Return whether the user may see the agent's prompt, rules, hosts, budgets and grants."""
     return may_change(user, agent) or holds(user, VIEW_AGENTS)
+
+
+def check_version(user: User | AnonymousUser, agent: Agent, number: int) -> None:
+    """Check that the user may run a version of the agent, as someone who could publish it.
+
+    Raises Forbidden (version_not_allowed), MissingRight, NotFound (unknown_version).
+    """
+    if not may_change(user, agent):
+        message = "Only its owner, or a user who may change agents, may choose a version of this agent."
+        raise Forbidden(message, code="version_not_allowed")
+    configuration = agent_versions.get_version(agent, number).configuration
+    for right in needed_rights(configuration, **stored_autonomy(agent)):
+        require(user, right)
 
 
 def get_usable_agent(

@@ -10,6 +10,11 @@ from tools_app.rights import ALLOW_ALWAYS
 _FULL = "full"
 
 
+def stored_autonomy(agent: Any) -> dict[str, Any]:
+    """Return the arguments of `needed_rights` for an agent."""
+    return {"autonomy": agent.autonomy, "approved": agent.auto_approve, "needs_two": agent.needs_two_approvers}
+
+
 def needed_rights(
     fields: Mapping[str, Any], *, autonomy: str = "", approved: Collection[str] = (), needs_two: bool = False
 ) -> tuple[Right, ...]:

@@ -4,17 +4,49 @@ from collections.abc import Sequence
 from typing import Protocol
 from uuid import UUID
 
+from agents_app.context_types import Compaction
+from agents_app.message_parts import OmittedPart, Transcript, VoiceNotes
 from agents_app.types import Message, RunTranscript, RunView
 from audit_app.event_types import NewEvent
 
 
 class Conversations(Protocol):
-    def history(self, run: RunView) -> Sequence[Message]:
-        """Return the messages before this run, oldest first. Reads only."""
+    def history(self, conversation_id: UUID, ordinal: int, *, longest: int) -> Sequence[Message]:
+        """Return the messages before the run of this ordinal, oldest first. Reads only.
+
+        The newest summary of the conversation comes first, if it has one, then pinned messages that it covers, then the
+        messages that it does not cover. longest: characters of messages from which on older ones are left out.
+        """
         ...
 
-    def user_turns(self, run_id: UUID) -> Sequence[str]:
-        """Return the texts of the user turns that this run answers, oldest first."""
+    def store_compaction(self, run: RunView, compaction: Compaction) -> None:
+        """Store a summary that later histories begin with, in the caller's transaction."""
+        ...
+
+    def user_turns(self, run_id: UUID) -> Sequence[Message]:
+        """Return the user turns that this run answers, oldest first."""
+        ...
+
+    def load_part(self, reference: str) -> bytes:
+        """Return the bytes of a message's part. Raises NotFound. Reads the database and the disk."""
+        ...
+
+    def parts_omitted(self, run_id: UUID, omitted: Sequence[OmittedPart]) -> Sequence[NewEvent]:
+        """Store that a model call of the run did not get these parts; return the events to emit. Idempotent.
+
+        In the caller's transaction. Parts of earlier messages are ignored.
+        """
+        ...
+
+    def voice_notes(self, run_id: UUID) -> VoiceNotes:
+        """Return the audio files of the run's messages that may be transcribed and were not yet. Reads only."""
+        ...
+
+    def store_transcript(self, run_id: UUID, transcript: Transcript) -> Sequence[NewEvent]:
+        """Store a transcription, or its failure, with the run's message; return the events to emit.
+
+        In the caller's transaction, which holds the run.
+        """
         ...
 
     def run_ended(self, transcript: RunTranscript) -> Sequence[NewEvent]:

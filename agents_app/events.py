@@ -16,9 +16,21 @@ class RunStarted(TypedDict):
 
 
 class RunWaiting(TypedDict):
-    waiting_on: Annotated[str, "retry | approval | input | children"]
+    waiting_on: Annotated[str, "retry | approval | input | children | parent"]
     reason: Annotated[str, "text"]
     until: Annotated[str | None, "ISO time or null"]
+
+
+# Its keys are keywords of Python.
+ModelFallback = TypedDict(
+    "ModelFallback",
+    {
+        "from": Annotated[str, "provider/model that could not answer"],
+        "to": Annotated[str, "provider/model that is called instead, for the rest of the run"],
+        "code": Annotated[str, "stable code of the error"],
+        "reason": Annotated[str, "the error, for people"],
+    },
+)
 
 
 class StepCompleted(TypedDict):
@@ -36,10 +48,61 @@ class RunEnded(TypedDict):
     usage: Annotated[RunUsage, "{input_tokens, output_tokens} of the whole run"]
 
 
+class SessionCompacted(TypedDict):
+    reason: Annotated[str, "threshold (the next request was too long) | overflow (the model's server said so) | asked"]
+    turns: Annotated[int, "number of earlier messages that the summary replaces in requests"]
+    tokens_before: Annotated[int, "estimate of the request's tokens without the summary"]
+    tokens_after: Annotated[int, "the same with the summary"]
+
+
+class CompactionFailed(TypedDict):
+    reason: Annotated[str, "threshold | overflow | asked"]
+    message: Annotated[str, "why there is no summary, for people; the oldest messages are left out instead"]
+
+
+class WorkstreamLaunched(TypedDict):
+    run_id: Annotated[str, "id of the child run"]
+    parent_run_id: Annotated[str, "id of the run that launched it"]
+    workstream_id: Annotated[str, "name that the parent chose"]
+    launch_id: Annotated[str, "the child run's id, by which tools name it"]
+    agent_id: Annotated[str, "public agent id"]
+    name: Annotated[str, "name for people"]
+    interactive: Annotated[bool, "it waits for messages after its task"]
+    deadline_seconds: Annotated[int, "time for its task"]
+
+
+class WorkstreamProgressed(TypedDict):
+    run_id: Annotated[str, "id of the child run"]
+    parent_run_id: Annotated[str, "id of the run that launched it"]
+    workstream_id: Annotated[str, "name that the parent chose"]
+    launch_id: Annotated[str, "the child run's id"]
+    name: Annotated[str, "name for people"]
+    status: Annotated[str, "running | canceling"]
+    phase: Annotated[str, "planning | executing_tool | synthesizing | blocked | done"]
+    text: Annotated[str, "what it does, or its last result, for people"]
+
+
+class WorkstreamEnded(TypedDict):
+    run_id: Annotated[str, "id of the child run"]
+    parent_run_id: Annotated[str, "id of the run that launched it"]
+    workstream_id: Annotated[str, "name that the parent chose"]
+    launch_id: Annotated[str, "the child run's id"]
+    agent_id: Annotated[str, "public agent id"]
+    name: Annotated[str, "name for people"]
+    status: Annotated[str, "completed | failed | timeout | canceled"]
+    summary: Annotated[str, "beginning of its result, or why it has none"]
+
+
 RUN_QUEUED = declare("run.queued", RunQueued)
 RUN_STARTED = declare("run.started", RunStarted)
 RUN_WAITING = declare("run.waiting", RunWaiting)
+MODEL_FALLBACK = declare("model.fallback", ModelFallback, audit="ModelFallback")
 STEP_COMPLETED = declare("step.completed", StepCompleted, closes_step=True)
+SESSION_COMPACTED = declare("session.compacted", SessionCompacted)
+COMPACTION_FAILED = declare("session.compaction_failed", CompactionFailed)
+WORKSTREAM_LAUNCHED = declare("workstream.launched", WorkstreamLaunched, audit="WorkstreamLaunched")
+WORKSTREAM_PROGRESSED = declare("workstream.progressed", WorkstreamProgressed)
+WORKSTREAM_ENDED = declare("workstream.ended", WorkstreamEnded, audit="WorkstreamEnded")
 RUN_COMPLETED = declare("run.completed", RunEnded, terminal=True)
 RUN_FAILED = declare("run.failed", RunEnded, terminal=True, audit="RunFailed")
 RUN_CANCELLED = declare("run.cancelled", RunEnded, terminal=True, audit="RunCancelled")

@@ -9,26 +9,41 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.db.models.expressions import CombinedExpression
 from django.db.models.functions import Now
 
-from agents_app.models import IS_OPEN, Agent, Run, Step
+from agents_app.models import (
+    IS_OPEN,
+    IS_ROOT,
+    IS_UNHEARD,
+    Agent,
+    ModelPrice,
+    Run,
+    RunMessage,
+    RunRecall,
+    Step,
+    UserCostCap,
+)
 from agents_app.types import WaitingOn
 from audit_app.kernel.compiled_queries import CompiledInsert, CompiledObjects, CompiledQuery
 from tools_app import selectors as tools
 from tools_app.policy import emergency_stop
+
+_OPEN_ROOTS = Q(IS_OPEN, IS_ROOT)
 
 # Every message: it inserts a run (ready by the database's clock, as the claiming process sees it) and looks at those
 # that are open.
 INSERT_RUN = CompiledInsert(Run, ready_at=Now())
 LIST_OPEN_RUNS = CompiledObjects(
     lambda conversation_id: (
-        Run.objects.select_related("agent").filter(IS_OPEN, conversation_id=conversation_id).order_by("ordinal")
+        Run.objects.select_related("agent").filter(_OPEN_ROOTS, conversation_id=conversation_id).order_by("ordinal")
     )
 )
 LIST_OPEN_RUN_IDS = CompiledQuery(
-    lambda conversation_id: Run.objects.filter(IS_OPEN, conversation_id=conversation_id).order_by().values_list("pk")
+    lambda conversation_id: (
+        Run.objects.filter(_OPEN_ROOTS, conversation_id=conversation_id).order_by().values_list("pk")
+    )
 )
 # Every request that waits for its run.
 GET_RUN = CompiledObjects(lambda run_id: Run.objects.select_related("agent").filter(pk=run_id))
-LIST_STEPS = CompiledObjects(lambda run_id: Step.objects.filter(run_id=run_id).order_by("index"))
+LIST_STEPS = CompiledObjects(lambda run_id: Step.objects.filter(run_id=run_id, kind=Step.MODEL).order_by("index"))
 # Every request that names an agent.
 GET_AGENT = CompiledObjects(
     lambda agent_id: Agent.objects.select_related("provider").filter(agent_id=agent_id, retired_at=None)
@@ -38,10 +53,25 @@ INSERT_STEP = CompiledInsert(Step)
 GET_REQUESTS = CompiledQuery(
     lambda run_id: Run.objects.filter(pk=run_id).values_list("user_turn_count", "cancel_requested_at")
 )
+# Every claim and step of a run with a parent or children.
+LIST_RUN_MESSAGES = CompiledQuery(
+    lambda run_id: RunMessage.objects.filter(run_id=run_id).order_by("position").values_list("position", "kind", "text")
+)
+# Every launch and every step of a child run.
+FIND_ROOT = CompiledQuery(lambda run_id: Run.objects.filter(pk=run_id).values_list("root_id"))
+LOCK_ROW = CompiledQuery(lambda run_id: Run.objects.select_for_update(no_key=True).filter(pk=run_id).values_list("pk"))
+LOCK_RUN = CompiledObjects(
+    lambda run_id: Run.objects.select_for_update(of=("self",), no_key=True).select_related("agent").filter(pk=run_id)
+)
+GET_TREE_REQUESTS = CompiledQuery(
+    lambda run_id: Run.objects.filter(pk=run_id).values_list("cancel_requested_at", "is_paused", "terminated_at")
+)
 # The next message in the queue of a conversation whose run has ended.
 FIND_FIRST_OPEN_RUN = CompiledQuery(
     lambda conversation_id: (
-        Run.objects.filter(IS_OPEN, conversation_id=conversation_id).order_by("ordinal").values_list("pk", "owner")[:1]
+        Run.objects.filter(_OPEN_ROOTS, conversation_id=conversation_id)
+        .order_by("ordinal")
+        .values_list("pk", "owner")[:1]
     )
 )
 
@@ -49,16 +79,21 @@ FIND_FIRST_OPEN_RUN = CompiledQuery(
 def claimable() -> QuerySet[Run]:
     """Return the runs that can be claimed.
 
-    They have no owner, are the first open run of their conversation and not stopped by an operator, and are due or
-    waited for tool executions that have all ended.
+    They have no owner, are the first open root run of their conversation or child runs, are not stopped by an operator,
+    and are due, waited for tool executions that have all ended, or wait for child runs of which one has a result.
     """
     due = Q(ready_at__lte=Now())
     on_tools = Q(waiting_on=WaitingOn.TOOLS.value) | Q(waiting_on=WaitingOn.APPROVAL.value)
     on_tools |= Q(waiting_on=WaitingOn.INPUT.value)  # approvals and questions belong to executions
     tools_done = on_tools & ~Exists(tools.open_executions().filter(run_id=OuterRef("pk")))
-    earlier = Run.objects.filter(IS_OPEN, conversation_id=OuterRef("conversation_id"), ordinal__lt=OuterRef("ordinal"))
+    unheard = Run.objects.filter(IS_UNHEARD, parent_id=OuterRef("pk")).order_by()
+    child_done = Q(waiting_on=WaitingOn.CHILDREN.value) & Exists(unheard)
+    earlier = Run.objects.filter(
+        _OPEN_ROOTS, conversation_id=OuterRef("conversation_id"), ordinal__lt=OuterRef("ordinal")
+    )
+    is_first = Q(parent__isnull=False) | ~Exists(earlier)
     stopped = emergency_stop.stops_of(OuterRef("agent__agent_id"))
-    return Run.objects.filter(IS_OPEN, due | tools_done, ~Exists(earlier), ~Exists(stopped), owner=None)
+    return Run.objects.filter(IS_OPEN, due | tools_done | child_done, is_first, ~Exists(stopped), owner=None)
 
 
 # Every run, when a worker claims it. Started runs go first, by a query of their own: databases differ in where they
@@ -67,6 +102,12 @@ FIND_CLAIMABLE = CompiledQuery(lambda run_id: claimable().filter(pk=run_id).valu
 FIND_STARTED_CLAIMABLE = CompiledQuery(lambda: claimable().filter(ready_at=None).order_by().values_list("pk")[:1])
 FIND_OLDEST_CLAIMABLE = CompiledQuery(lambda: claimable().order_by("ready_at").values_list("pk")[:1])
 GET_CLAIMED_RUN = CompiledObjects(lambda run_id: Run.objects.select_related("agent__provider").filter(pk=run_id))
+GET_RECALL = CompiledQuery(lambda run_id: RunRecall.objects.filter(pk=run_id).values_list("memories"))
+LIST_MODEL_PRICES = CompiledObjects(lambda provider_id: ModelPrice.objects.filter(provider_id=provider_id).order_by())
+# Every model call of a user, before and after it.
+GET_USER_CAPS = CompiledQuery(
+    lambda user_id: UserCostCap.objects.filter(pk=user_id).values_list("per_day", "per_month")
+)
 # The reaper of each process, each second: runs that are held, claimable without a nudge, or ended without a stored end.
 # Held ones are unordered: ordered by id, the planner would scan all runs.
 LOST_NUDGE_SECONDS = 2
@@ -84,9 +125,19 @@ FIND_MISSED_END = CompiledQuery(lambda: missed_ends().order_by().values_list("pk
 
 
 def missed_ends() -> QuerySet[Run]:
-    """Return the ended runs whose conversation has not stored the end."""
-    return Run.objects.filter(end_stored=False, ended_at__lt=_nudge_is_lost())
+    """Return the ended root runs whose conversation has not stored the end."""
+    return Run.objects.filter(IS_ROOT, end_stored=False, ended_at__lt=_nudge_is_lost())
 
 
 def _nudge_is_lost() -> CombinedExpression:
     return Now() - timedelta(seconds=LOST_NUDGE_SECONDS)
+
+
+# The reaper of each process, each second: child runs of whose deadline another part has passed.
+LIST_ALARMS = CompiledQuery(
+    lambda: (
+        Run.objects.filter(IS_OPEN, alarm_at__isnull=False, alarm_at__lte=Now())
+        .order_by()
+        .values_list("pk", "parent_id")[:REAPED_AT_ONCE]
+    )
+)

@@ -1,14 +1,20 @@
 """Reads of agents, runs and steps, as frozen views."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 from uuid import UUID
 
 from django.db.models.functions import Substr
 
 from agents_app import hot_queries
-from agents_app.models import IS_OPEN, Agent, Run, Step
+from agents_app.agent_versions import use_version
+from agents_app.models import IS_OPEN, IS_ROOT, Agent, ModelProvider, Run, Step
+from agents_app.prices import NANOS, PriceList
+from agents_app.run_cost import Fallback, RunCost
+from agents_app.tree_types import LAUNCH_TOOL, NETWORK_TOOL, ChildView, Phase, RunKind, state_of
 from agents_app.types import (
-    RunCost,
+    REJECTED,
     RunOptions,
     RunStatus,
     RunTranscript,
@@ -19,8 +25,11 @@ from agents_app.types import (
     WaitingOn,
 )
 from audit_app.kernel.errors import found
+from audit_app.kernel.ids import derived_id
 from tools_app import selectors as tools
 from tools_app.types import ToolCall
+
+_ASKS = (WaitingOn.APPROVAL.value, WaitingOn.INPUT.value)
 
 
 def get_agent(agent_id: str) -> Agent:
@@ -39,26 +48,38 @@ def get_run(run_id: UUID) -> RunView:
 
 
 def get_cost(run_id: UUID) -> RunCost:
-    """Return what a run has used so far, at the present prices of its agent's provider. Raises NotFound."""
-    run = found(Run.objects.select_related("agent__provider").filter(pk=run_id).first(), "There is no such run.")
+    """Return what a run has used so far. Raises NotFound."""
+    run = _run(run_id)
     models = Step.objects.filter(run_id=run_id).exclude(model="").order_by("index").values_list("model", flat=True)
-    provider, usage = run.agent.provider, Usage(run.input_tokens, run.output_tokens)
     return RunCost(
         models=tuple(dict.fromkeys(models)),
-        usage=usage,
-        cost=provider.cost_of(usage) if provider is not None and provider.has_prices else None,
+        usage=Usage(run.input_tokens, run.output_tokens),
+        cost=run.cost_nanos / NANOS if run.priced_calls else None,
+        fallback=Fallback(**run.fallback) if run.fallback else None,
         seconds=(run.ended_at - run.started_at).total_seconds() if run.started_at and run.ended_at else None,
     )
 
 
+def list_provider_names() -> list[str]:
+    return list(ModelProvider.objects.values_list("name", flat=True))
+
+
+def price_list(provider: ModelProvider) -> PriceList:
+    """Return the present prices of a provider's models. One query."""
+    if provider.pk is None:
+        return PriceList()
+    rows = hot_queries.LIST_MODEL_PRICES.fetch(provider_id=provider.pk)
+    return PriceList(tuple((row.model, row.price) for row in rows), provider.price)
+
+
 def _run(run_id: UUID) -> Run:
-    return found(hot_queries.GET_RUN.first(run_id=run_id), "There is no such run.")
+    return use_version(found(hot_queries.GET_RUN.first(run_id=run_id), "There is no such run."))
 
 
 def get_options(run_id: UUID) -> RunOptions:
-    """Return the options of the run's message. Raises NotFound."""
-    stored = Run.objects.filter(pk=run_id).values_list("options", flat=True).first()
-    return RunOptions.from_dict(found(stored, "There is no such run."))
+    """Return the options of the run's message, with the JSON Schema of its answer, if any. Raises NotFound."""
+    run = _run(run_id)
+    return replace(RunOptions.from_dict(run.options), output_schema=run.output_schema)
 
 
 def find_open_run(conversation_id: UUID) -> RunView | None:
@@ -67,9 +88,16 @@ def find_open_run(conversation_id: UUID) -> RunView | None:
     return runs[0] if runs else None
 
 
+def find_open_compaction(conversation_id: UUID) -> UUID | None:
+    """Return the id of an open run that only compacts the conversation."""
+    rows = Run.objects.filter(IS_OPEN, IS_ROOT, conversation_id=conversation_id, options__compacts_only=True)
+    return rows.values_list("pk", flat=True).first()
+
+
 def find_last_run(conversation_id: UUID) -> RunView | None:
     """Return the run of the conversation with the highest ordinal."""
-    run = Run.objects.select_related("agent").filter(conversation_id=conversation_id).order_by("-ordinal").first()
+    rows = Run.objects.select_related("agent").filter(IS_ROOT, conversation_id=conversation_id)
+    run = rows.order_by("-ordinal").first()
     return run_view(run) if run else None
 
 
@@ -80,8 +108,53 @@ def list_open_runs(conversation_id: UUID) -> tuple[RunView, ...]:
 
 def list_busy(conversation_ids: Collection[UUID]) -> frozenset[UUID]:
     """Return those of the conversations that have an open run."""
-    rows = Run.objects.filter(IS_OPEN, conversation_id__in=conversation_ids)
+    rows = Run.objects.filter(IS_OPEN, IS_ROOT, conversation_id__in=conversation_ids)
     return frozenset(rows.values_list("conversation_id", flat=True))
+
+
+def list_descendant_ids(run_id: UUID) -> list[UUID]:
+    """Return the ids of the child runs of a root run, at any depth."""
+    return list(Run.objects.filter(root_id=run_id).order_by().values_list("pk", flat=True))
+
+
+def list_descendants(root_ids: Collection[UUID]) -> tuple[ChildView, ...]:
+    """Return the child runs of these root runs, at any depth, oldest first. Two queries, one if there are none."""
+    rows = list(Run.objects.select_related("agent").filter(root_id__in=root_ids).order_by("created_at", "id"))
+    return _child_views(rows)
+
+
+# The argument from which a call of each tool derives the id of the child run that it starts.
+_NAMING = {LAUNCH_TOOL: "id", NETWORK_TOOL: "name"}
+
+
+def child_id_of(tool: str, execution_id: UUID, arguments: Mapping[str, Any]) -> UUID | None:
+    """Return the id of the child run that a tool call starts, the same however often it is executed; else None."""
+    name = arguments.get(_NAMING.get(tool, ""))
+    return derived_id(execution_id, name) if isinstance(name, str) else None
+
+
+def list_subtree(run_id: UUID) -> tuple[ChildView, ...]:
+    """Return the child runs of this run, at any depth, oldest first. Raises NotFound."""
+    run = _run(run_id)
+    above = {run.id}
+    found = []
+    for view in list_descendants([run.root_id or run.id]):  # a parent is older than its children
+        if view.parent_id in above:
+            above.add(view.launch_id)
+            found.append(view)
+    return tuple(found)
+
+
+def get_child(run_id: UUID) -> ChildView:
+    """Return a child run. Raises NotFound, also for a root run."""
+    row = Run.objects.select_related("agent").filter(pk=run_id, parent__isnull=False).first()
+    return child_view(found(row, "There is no such workstream."))
+
+
+def _child_views(rows: Sequence[Run]) -> tuple[ChildView, ...]:
+    executing = [row.id for row in rows if row.waiting_on == WaitingOn.TOOLS.value]
+    names = tools.list_open_tools(executing) if executing else {}
+    return tuple(child_view(row, current_tool=names.get(row.id, "")) for row in rows)
 
 
 def count_open_runs(conversation_id: UUID) -> int:
@@ -90,7 +163,7 @@ def count_open_runs(conversation_id: UUID) -> int:
 
 def has_unstored_runs(conversation_id: UUID) -> bool:
     """Return whether a run of the conversation is open, or has ended and its end is not stored yet."""
-    return Run.objects.filter(conversation_id=conversation_id, end_stored=False).exists()
+    return Run.objects.filter(IS_ROOT, conversation_id=conversation_id, end_stored=False).exists()
 
 
 def list_steps(run_id: UUID) -> tuple[StepView, ...]:
@@ -99,8 +172,22 @@ def list_steps(run_id: UUID) -> tuple[StepView, ...]:
 
 def list_steps_of(run_ids: Collection[UUID]) -> list[tuple[UUID, StepView]]:
     """Return the recorded steps of these runs, each with the run's id, in order."""
-    rows = Step.objects.filter(run_id__in=run_ids).order_by("run_id", "index") if run_ids else ()
+    steps = Step.objects.filter(run_id__in=run_ids, kind=Step.MODEL)
+    rows = steps.order_by("run_id", "index") if run_ids else ()
     return [(step.run_id, step_view(step)) for step in rows]
+
+
+def count_preparations(run_id: UUID) -> tuple[int, int]:
+    """Return the numbers of the run's recorded compactions and transcriptions, also failed ones."""
+    kinds = list(Step.objects.filter(run_id=run_id).exclude(kind=Step.MODEL).values_list("kind", flat=True))
+    return kinds.count(Step.COMPACT), kinds.count(Step.TRANSCRIBE)
+
+
+def last_usage(conversation_id: UUID, model: str) -> tuple[int, int]:
+    """Return the reported and the estimated input tokens of the conversation's last call of this model, else zeros."""
+    steps = Step.objects.filter(run__conversation_id=conversation_id, run__parent=None, kind=Step.MODEL, model=model)
+    known = steps.filter(input_tokens__gt=0, estimated_tokens__gt=0).order_by("-run__ordinal", "-index")
+    return known.values_list("input_tokens", "estimated_tokens").first() or (0, 0)
 
 
 def find_step_text(run_id: UUID, step: int) -> str | None:
@@ -109,7 +196,7 @@ def find_step_text(run_id: UUID, step: int) -> str | None:
     if text is not None:
         return text
     ended = Run.objects.filter(pk=run_id, ended_at__isnull=False).values_list("answer", flat=True).first()
-    if ended is None or Step.objects.filter(run_id=run_id).count() != step:
+    if ended is None or Step.objects.filter(run_id=run_id, kind=Step.MODEL).count() != step:
         return None
     return ended
 
@@ -122,7 +209,7 @@ def get_transcript(run_id: UUID, recorded: Snapshot | None = None) -> RunTranscr
     run = _run(run_id)
     steps = recorded.steps if recorded else list_steps(run_id)
     executions = recorded.executions if recorded else tools.list_executions(run_id)
-    return RunTranscript(run_view(run), steps, executions, run.answer)
+    return RunTranscript(run_view(run), steps, executions, run.answer, run.output_schema is not None)
 
 
 def run_view(run: Run) -> RunView:
@@ -146,7 +233,56 @@ def run_view(run: Run) -> RunView:
         created_at=run.created_at,
         started_at=run.started_at,
         ended_at=run.ended_at,
+        agent_version=run.agent_version,
+        parent_id=run.parent_id,
+        workstream=run.workstream,
     )
+
+
+def child_view(run: Run, *, current_tool: str | None = None) -> ChildView:
+    """Return the view of a child run. The row has to be loaded with its agent.
+
+    current_tool: that it executes, if the caller knows it.
+    """
+    spec = run.child_spec
+    is_waiting = run.status == RunStatus.WAITING.value
+    asks = run.waiting_on if is_waiting and run.waiting_on in _ASKS else ""
+    phase, tool = _phase_of(run, asks, current_tool)
+    return ChildView(
+        launch_id=run.id,
+        parent_id=run.parent_id or run.id,
+        workstream=run.workstream,
+        name=spec.name,
+        instruction=spec.instruction,
+        agent_id=run.agent.agent_id,
+        kind=RunKind(run.kind),
+        state=state_of(run.status, is_terminating=run.terminated_at is not None),
+        phase=phase,
+        current_tool=tool,
+        is_interactive=spec.is_interactive,
+        is_idle=is_waiting and run.waiting_on == WaitingOn.PARENT.value,
+        is_paused=run.is_paused,
+        asks=asks,
+        result=run.answer,
+        error=run.error_message if run.ended_at else "",
+        created_at=run.created_at,
+        started_at=run.started_at,
+        ended_at=run.ended_at,
+        deadline_at=run.deadline_at,
+        deadline_seconds=spec.deadline_seconds,
+    )
+
+
+def _phase_of(run: Run, asks: str, current_tool: str | None) -> tuple[Phase, str]:
+    """Return the phase of a child run, and the name of the tool that it executes."""
+    if run.ended_at:
+        return Phase.DONE, ""
+    if asks or run.waiting_on in (WaitingOn.PARENT.value, WaitingOn.CHILDREN.value):
+        return Phase.BLOCKED, ""
+    if run.waiting_on == WaitingOn.TOOLS.value:
+        tool = tools.list_open_tools([run.id]).get(run.id, "") if current_tool is None else current_tool
+        return Phase.EXECUTING_TOOL, tool
+    return (Phase.SYNTHESIZING if run.input_tokens else Phase.PLANNING), ""
 
 
 def list_reasoning(run_ids: Collection[UUID], longest: int) -> dict[tuple[UUID, int], tuple[str, float]]:
@@ -154,6 +290,12 @@ def list_reasoning(run_ids: Collection[UUID], longest: int) -> dict[tuple[UUID, 
     rows = Step.objects.filter(run_id__in=run_ids).exclude(reasoning="")
     found = rows.values_list("run_id", "index", Substr("reasoning", 1, longest), "reasoning_ms")
     return {(run_id, index): (text, milliseconds / 1000) for run_id, index, text, milliseconds in found}
+
+
+def list_fallbacks(run_ids: Collection[UUID]) -> dict[UUID, Fallback]:
+    """Return the fallback of those of the runs that did not keep their agent's model."""
+    rows = Run.objects.filter(pk__in=run_ids, fallback__isnull=False).values_list("id", "fallback")
+    return {run_id: Fallback(**stored) for run_id, stored in rows if stored}
 
 
 def list_withdrawn(run_ids: Collection[UUID]) -> set[UUID]:
@@ -164,13 +306,16 @@ def list_withdrawn(run_ids: Collection[UUID]) -> set[UUID]:
 
 def step_view(step: Step) -> StepView:
     calls = tuple(ToolCall(call["id"], call["name"], call["arguments"]) for call in step.tool_calls)
+    is_rejected = step.finish_reason == REJECTED
     return StepView(
         index=step.index,
-        text=step.text,
+        text="" if is_rejected else step.text,
         tool_calls=calls,
         finish_reason=step.finish_reason,
         reasoning=step.reasoning,
-        usage=Usage(step.input_tokens, step.output_tokens),
+        usage=Usage(step.input_tokens, step.output_tokens, step.cached_input_tokens, step.reasoning_tokens),
         turns_seen=step.turns_seen,
         reasoning_seconds=step.reasoning_ms / 1000,
+        rejected_text=step.text if is_rejected else "",
+        dialect_state=step.dialect_state,
     )

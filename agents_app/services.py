@@ -11,14 +11,20 @@ from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from agents_app import agent_access, conversation_port, events, hot_queries, skills
-from agents_app.models import IS_OPEN, OPEN, Agent, ModelProvider, Run
+from agents_app import agent_access, agent_versions, conversation_port, events, hot_queries, prompt_templates, skills
+from agents_app.fallbacks import check_fallbacks
+from agents_app.models import IS_OPEN, IS_ROOT, OPEN, Agent, AgentVersion, ModelProvider, Run
+from agents_app.runs import tree
+from agents_app.runs.children import NewChild as NewChild
+from agents_app.runs.children import start_child as start_child
+from agents_app.runs.context_usage import ContextUsage as ContextUsage
+from agents_app.runs.context_usage import context_usage as context_usage
 from agents_app.runs.emergency_stop import resume_agents as resume_agents
 from agents_app.runs.emergency_stop import stop_agents as stop_agents
 from agents_app.runs.next_step import CANCELLED, End
 from agents_app.runs.run_policy import policy_of, session_policy_of
 from agents_app.runs.transitions import ADVANCE, QUEUE, end, event_of, refresh_waiting_on
-from agents_app.types import RunOptions, RunStatus
+from agents_app.types import RunOptions, RunStatus, WaitingOn
 from audit_app import services as audit
 from audit_app.event_types import NewEvent
 from audit_app.kernel import context
@@ -64,18 +70,24 @@ def start_run(new: NewRun) -> tuple[Run, list[NewEvent]]:
     return run, [event_of(run, events.RUN_QUEUED, {"ordinal": run.ordinal, "agent_id": run.agent.agent_id})]
 
 
-def delay_run(run_id: UUID, seconds: float) -> bool:
+def delay_run(run_id: UUID, seconds: float, *, is_exact: bool = False) -> bool:
     """Start a run that was never claimed after this many seconds, or now, in the caller's transaction.
 
-    Locks the run's row. Return False if the run was claimed before.
+    Locks the run's row. is_exact: nudge a worker then. Return False if the run was claimed before.
     """
     ready_at = Now() + timedelta(seconds=seconds) if seconds > 0 else Now()
     is_untouched = Q(status=RunStatus.QUEUED.value, owner=None, fence=0)
     if not Run.objects.filter(is_untouched, pk=run_id).update(ready_at=ready_at):
         return False
-    if seconds <= 0:
-        nudge(ADVANCE, str(run_id), queue=QUEUE)
+    if seconds <= 0 or is_exact:
+        nudge(ADVANCE, str(run_id), queue=QUEUE, countdown=max(seconds, 0))
     return True
+
+
+def lock_unclaimed_run(run_id: UUID) -> bool:
+    """Lock a run's row in the caller's transaction. Return whether no process has claimed the run so far."""
+    run = _locked_runs().filter(pk=run_id).first()
+    return run is not None and run.status == RunStatus.QUEUED.value and run.owner is None and run.fence == 0
 
 
 def cancel_run(run_id: UUID, *, reason: str = "Stopped.") -> bool:
@@ -119,57 +131,60 @@ def decide_approval(approval_id: UUID, *, decision: str, actor: str, note: str =
     with transaction.atomic():
         run_id = tools.get_approval(approval_id).run_id
         # Lock order: the run's row before those of its executions.
-        run = _locked_runs().get(pk=run_id)
+        run = agent_versions.use_version(_locked_runs().get(pk=run_id))
         decided = tool_services.decide_approval(
             approval_id,
             decision=decision,
             actor=actor,
             note=note,
-            policy=policy_of(run),
-            session_policy=session_policy_of(run),
+            policy=tool_services.CurrentPolicy(policy_of(run), session_policy_of(run)),
             requesters=conversation_port.get().requesters(run.conversation_id, run.actor),
         )
         refresh_waiting_on(run_id)
         return decided
 
 
-def answer_input(run_id: UUID, text: str, *, actor: str) -> tuple[Run, tool_services.Answered] | None:
-    """Answer the open question of a run, in the caller's transaction, which stores the text as a turn of the run and
-    emits the events. The run resumes after commit.
+def answer_input(
+    run_id: UUID, text: str, *, actor: str, request_id: UUID | None = None
+) -> tuple[Run, tool_services.Answered] | None:
+    """Answer the oldest open question of a run, or this one, in the caller's transaction, and resume the run after it.
 
-    Return the run, with its row locked, and the answered question; or None, and do nothing, if no question is open.
+    The caller stores the turn. Return the root run, its row locked, and the answered question; or None if none is open.
     """
-    # Lock order: the run's row before those of its executions.
+    # Lock order: the root's row before the run's, and that before those of its executions.
+    root_id = Run.objects.filter(pk=run_id).values_list("root_id", flat=True).first()
+    root = _locked_runs().get(pk=root_id) if root_id else None
     run = _locked_runs().filter(IS_OPEN, pk=run_id).first()
-    answered = tool_services.answer_input(run_id, text, actor=actor) if run else None
-    if run is None or answered is None:
-        return None
-    refresh_waiting_on(run_id)
-    nudge(ADVANCE, str(run_id), queue=QUEUE)
-    return run, answered
+    answered = tool_services.answer_input(run_id, text, actor=actor, request_id=request_id) if run else None
+    if answered:
+        refresh_waiting_on(run_id)
+        nudge(ADVANCE, str(run_id), queue=QUEUE)
+    return (root or run, answered) if run and answered else None
 
 
-def steer_open_run(conversation_id: UUID) -> Run | None:
+def steer_open_run(conversation_id: UUID, agent: Agent) -> Run | None:
     """Add a user turn to the conversation's last open run, in the caller's transaction, which stores the turn.
 
-    Return the run, with its row locked and `user_turn_count` raised, or None if no run is open or it is being
-    cancelled. Raises Stopped if the agent is stopped.
+    Return the run, with its row locked and `user_turn_count` raised. None if no run is open, or if it is another
+    agent's, executes a network or is being cancelled. Raises Stopped if the agent is stopped.
     """
-    rows = Run.objects.filter(IS_OPEN, conversation_id=conversation_id, cancel_requested_at=None)
+    rows = Run.objects.filter(IS_OPEN, IS_ROOT, conversation_id=conversation_id, cancel_requested_at=None)
     last = rows.order_by("-ordinal").values_list("id", flat=True).first()
-    if last is None or not rows.filter(pk=last).update(user_turn_count=F("user_turn_count") + 1):
+    joins = Q(agent=agent, options__network__isnull=True)
+    if last is None or not rows.filter(joins, pk=last).update(user_turn_count=F("user_turn_count") + 1):
         return None
+    emergency_stop.check_running(agent.agent_id)
     run = Run.objects.select_related("agent").get(pk=last)
-    emergency_stop.check_running(run.agent.agent_id)
+    if run.waiting_on == WaitingOn.CHILDREN.value:
+        tree.resume_waiting(last)
     return run
 
 
 def cancel_earlier_runs(conversation_id: UUID, ordinal: int, *, reason: str) -> int:
     """Cancel the open runs of the conversation before this ordinal. Return their number."""
-    rows = Run.objects.filter(IS_OPEN, conversation_id=conversation_id, ordinal__lt=ordinal)
+    rows = Run.objects.filter(IS_OPEN, IS_ROOT, conversation_id=conversation_id, ordinal__lt=ordinal)
     # The last one first: cancelling the first would start the second.
-    earlier = list(rows.order_by("-ordinal").values_list("id", flat=True))
-    return sum(cancel_run(run_id, reason=reason) for run_id in earlier)
+    return sum(cancel_run(pk, reason=reason) for pk in list(rows.order_by("-ordinal").values_list("id", flat=True)))
 
 
 def retry_run(run_id: UUID, *, actor: str) -> UUID:
@@ -183,6 +198,8 @@ def retry_run(run_id: UUID, *, actor: str) -> UUID:
         same = Run.objects.filter(IS_OPEN, conversation_id=run.conversation_id, options__retry_of=str(run_id))
         if open_retry := same.values_list("pk", flat=True).first():
             return open_retry
+        if run.parent_id:
+            raise Conflict("A workstream is launched again by its agent.", code="not_retryable")
         if run.status not in (RunStatus.FAILED, RunStatus.TIMED_OUT, RunStatus.CANCELLED):
             raise Conflict("Only a run that failed or was stopped can be tried again.", code="not_retryable")
         new = NewRun(
@@ -209,12 +226,14 @@ def create_agent(*, agent_id: str, name: str, provider: str = "", owner_id: int 
     provider: public name of the provider; empty for the default agent's.
     fields: columns of Agent, and `sharing`. The skills in `enabled_skill_ids` use the owner's credentials.
 
-    Raises InvalidInput (unknown_provider, unknown_skill, unknown_user, unknown_group), Conflict (agent_exists; a
-    retired agent keeps its id).
+    Raises InvalidInput (unknown_provider, repeated_model, unknown_template, invalid_template, unknown_skill,
+    unknown_user, unknown_group), Conflict (agent_exists; a retired agent keeps its id).
     """
     wanted, shared = fields.pop("enabled_skill_ids", []), fields.pop("sharing", None)
     source = _provider(provider) if provider else ModelProvider.objects.get(agents__agent_id=DEFAULT_AGENT)
     agent = Agent(agent_id=agent_id, name=name, provider=source, owner_id=owner_id, **fields)
+    check_fallbacks(agent)
+    prompt_templates.check_agent(agent)
     try:
         with transaction.atomic():
             agent.save(force_insert=True)
@@ -222,31 +241,83 @@ def create_agent(*, agent_id: str, name: str, provider: str = "", owner_id: int 
             skills.set_skills(agent, wanted, owner_id=owner_id)
             if shared is not None:
                 agent_access.share_agent(agent, shared)
+            agent_versions.record_version(agent)
     except IntegrityError:
         raise Conflict(f"There is an agent {agent_id!r} already.", code="agent_exists") from None
     return agent
 
 
-def update_agent(agent: Agent, *, provider: str = "", skills_of: int | None = None, **fields: Any) -> Agent:
-    """Change columns and `sharing` of an agent. Open runs use them from their next claim. Owns its transaction.
+def update_agent(
+    agent: Agent, *, provider: str = "", skills_of: int | None = None, note: str = "", **fields: Any
+) -> Agent:
+    """Change columns and `sharing` of an agent, and store its new version. Open runs use them from their next claim.
 
     skills_of: the user whose credentials newly installed skills use; None for the installation's.
+    note: of the version. Owns its transaction.
 
-    Raises InvalidInput (unknown_provider, unknown_skill, unknown_user, unknown_group).
+    Raises InvalidInput (unknown_provider, repeated_model, unknown_template, invalid_template, unknown_skill,
+    unknown_user, unknown_group).
     """
     wanted, shared = fields.pop("enabled_skill_ids", None), fields.pop("sharing", None)
     if provider:
         fields["provider"] = _provider(provider)
-    for name, value in fields.items():
-        setattr(agent, name, value)
     with transaction.atomic():
+        if not agent.version:
+            agent_versions.record_version(agent, agent_versions.BASELINE)
+        for name, value in fields.items():
+            setattr(agent, name, value)
+        if fields.keys() & {"provider", "model_id", "fallbacks"}:
+            check_fallbacks(agent)
+        if fields.keys() & {"template", "template_parameters"}:
+            prompt_templates.check_agent(agent)
         agent.save(update_fields=[*fields, "updated_at"])
         audit.record("AgentUpdated", agent_id=agent.agent_id, details={"fields": sorted(fields)})
         if wanted is not None:
             skills.set_skills(agent, wanted, owner_id=skills_of)
         if shared is not None:
             agent_access.share_agent(agent, shared)
+        agent_versions.record_version(agent, note)
     return agent
+
+
+def apply_configuration(
+    agent: Agent, configuration: Mapping[str, Any], *, skills_of: int | None = None, note: str = ""
+) -> Agent:
+    """Give an agent a whole stored configuration, as a new version. Owns its transaction.
+
+    Raises what `update_agent` raises, and InvalidInput (unknown_name) for an object that no longer exists.
+    """
+    single, many = agent_versions.resolve(configuration)
+    with transaction.atomic():
+        for name, related in many.items():
+            getattr(agent, name).set(related)
+        return update_agent(agent, skills_of=skills_of, note=note, **single)
+
+
+def save_draft(agent: Agent, changes: Mapping[str, Any]) -> AgentVersion:
+    """Change fields of the draft with `agent_versions.save_draft`. Raises InvalidInput, also for an unknown provider.
+
+    changes: as for `update_agent`.
+    """
+    if provider := changes.get("provider"):
+        _provider(provider)
+    return agent_versions.save_draft(agent, changes)
+
+
+def publish_draft(agent: Agent, *, skills_of: int | None = None) -> Agent:
+    """Make the draft the agent's configuration, as a new version. Raises NotFound without one (unknown_version)."""
+    draft = agent_versions.get_version(agent, agent_versions.DRAFT)
+    with transaction.atomic():
+        apply_configuration(agent, draft.configuration, skills_of=skills_of, note=draft.note or "Published the draft.")
+        draft.delete()
+    return agent
+
+
+def roll_back(agent: Agent, number: int, *, skills_of: int | None = None) -> Agent:
+    """Make an earlier version the agent's configuration again, as a new version. Raises NotFound (unknown_version)."""
+    version = agent_versions.get_version(agent, number)
+    note = f"Rolled back to version {number}."
+    return apply_configuration(agent, version.configuration, skills_of=skills_of, note=note)
 
 
 def retire_agent(agent: Agent) -> None:
@@ -268,7 +339,7 @@ def restore_agent(agent: Agent) -> bool:
 
 
 def _locked_runs() -> QuerySet[Run]:
-    return Run.objects.select_for_update(of=("self",)).select_related("agent")
+    return Run.objects.select_for_update(of=("self",), no_key=True).select_related("agent")
 
 
 def _provider(name: str) -> ModelProvider:

@@ -6,6 +6,7 @@ from typing import Any
 from django.db import transaction
 from django.utils import timezone
 
+from agents_app.agent_versions import record_version
 from agents_app.models import Agent
 from audit_app.kernel.errors import InvalidInput, NotFound
 from tools_app.skills import registry
@@ -19,6 +20,7 @@ def install_skill(
     with transaction.atomic():
         installed = registry.install(agent.agent_id, skill_id, version=version, granted=granted, owner_id=owner_id)
         _store_skill_ids(agent)
+        record_version(agent)
         return installed
 
 
@@ -27,6 +29,7 @@ def uninstall_skill(agent: Agent, skill_id: str) -> None:
     with transaction.atomic():
         registry.uninstall(agent.agent_id, skill_id)
         _store_skill_ids(agent)
+        record_version(agent)
 
 
 def set_skills(agent: Agent, skill_ids: Sequence[str], *, owner_id: int | None) -> None:

@@ -13,8 +13,8 @@ from unfold.contrib.filters.admin import ChoicesDropdownFilter, RelatedDropdownF
 from unfold.decorators import display
 from unfold.enums import ActionVariant
 
-from agents_app import services, skills
-from agents_app.admin import dry_run_page
+from agents_app import agent_files, agent_versions, services, skills
+from agents_app.admin import dry_run_page, history_page, import_page, prompt_page
 from agents_app.admin.control import ReasonForm, resume, stop
 from agents_app.admin.forms import AgentForm
 from agents_app.models import Agent
@@ -24,7 +24,7 @@ from audit_app.admin_base import columns, links, names
 from audit_app.admin_base.base import AuditedAdmin, acting, get_or_404
 from audit_app.admin_base.dialogs import back_to
 from audit_app.admin_base.filters import ActiveFilter
-from audit_app.admin_base.theme import Dialog, act, button
+from audit_app.admin_base.theme import Dialog, act, button, submit
 from audit_app.kernel.errors import AppError
 from audit_app.kernel.safe_text import visible
 from audit_app.rights import holds
@@ -32,6 +32,8 @@ from tools_app.policy import emergency_stop
 from tools_app.rights import STOP_AGENTS
 
 PAGE = "admin:agents_app_agent_change"
+
+_SAVE_DRAFT = "agents_app_agent_save_draft"  # the name that the theme gives the button
 
 links.register_page("agent", PAGE)
 
@@ -72,20 +74,33 @@ class AgentAdmin(AuditedAdmin):
     list_select_related = ("provider",)
     search_fields = ("agent_id", "name", "description")
     prepopulated_fields = {"agent_id": ("name",)}
-    actions_detail: Any = ("try_it", "dry_run", "show_runs", "stop", "resume", "retire", "restore")
+    actions_detail: Any = (
+        *("try_it", "history", "see_prompt", "dry_run", "show_runs", "export"),
+        *("stop", "resume", "retire", "restore"),
+    )
+    actions_list: Any = ("import_agents",)
+    actions_submit_line: Any = ("save_draft",)
     conditional_fields = {"chosen_tools": "all_tools == false", "mcp_servers": "mcp_servers_mode == 'list'"}
     warn_unsaved_form = True
     autocomplete_fields = ("shared_users", "shared_groups")
     fieldsets = (
-        (None, {"fields": (("name", "agent_id"), "description", ("provider", "model_id"))}),
+        (None, {"fields": (("name", "agent_id"), "description", ("provider", "model_id"), "fallbacks")}),
         _tab("Sharing", "is_shared_with_everyone", "shared_users", "shared_groups"),
-        _tab("Behaviour", "system_prompt", "max_context_tokens", "allowed_channels", "busy_policy"),
+        _tab(
+            "Behaviour",
+            *("template", "template_parameters", "system_prompt"),
+            ("max_context_tokens", "memory_budget_tokens"),
+            *("allowed_channels", "busy_policy"),
+        ),
+        _tab("Structured output", "output_schema", "output_retries"),
         _tab(
             "Tools",
             "autonomy",
             "needs_two_approvers",
+            "parallel_tool_calls",
             "all_tools",
             "chosen_tools",
+            "tool_profile",
             "mcp_servers_mode",
             "mcp_servers",
             "enabled_skill_ids",
@@ -94,6 +109,7 @@ class AgentAdmin(AuditedAdmin):
             "Rules",
             *("denied_tools", "always_ask", "auto_approve", "allowed_tools", "allowed_hosts", "denied_hosts"),
             ("actions_per_hour", "cost_per_hour"),
+            ("cost_per_day", "cost_per_month"),
         ),
         _tab(
             "Limits",
@@ -126,16 +142,39 @@ class AgentAdmin(AuditedAdmin):
         return form
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+        if self._is_draft(request):
+            with acting(request):
+                agent_versions.save_draft(obj, history_page.draft_of(obj, form))
+            messages.success(request, "The draft is saved. Runs do not use it before it is published: see History.")
+            return
         if not change:
             obj.owner_id = request.user.pk
+        elif not obj.version:
+            agent_versions.record_version(obj, agent_versions.BASELINE)
         super().save_model(request, obj, form, change)
         with acting(request):
             skills.set_skills(obj, form.cleaned_data["enabled_skill_ids"], owner_id=request.user.pk)
 
+    def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
+        if self._is_draft(request):
+            return
+        super().save_related(request, form, formsets, change)
+        with acting(request):
+            agent_versions.record_version(form.instance)
+
+    def log_change(self, request: HttpRequest, obj: Model, message: Any) -> Any:
+        return None if self._is_draft(request) else super().log_change(request, obj, message)
+
+    @staticmethod
+    def _is_draft(request: HttpRequest) -> bool:
+        return request.method == "POST" and _SAVE_DRAFT in request.POST
+
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Agent | None:
         """Return an agent by its public id or its key: audit entries and executions only have the public id."""
         by_name = self.get_queryset(request).filter(agent_id=object_id).first()
-        return by_name or super().get_object(request, object_id, from_field)
+        agent: Agent | None = by_name or super().get_object(request, object_id, from_field)
+        draft = agent_versions.find_draft(agent) if agent and request.GET.get("draft") else None
+        return agent_versions.applied(agent, draft.configuration) if agent and draft else agent
 
     def get_actions_detail(self, request: HttpRequest, object_id: Any) -> list[Any]:
         agent = self.get_object(request, object_id)
@@ -148,6 +187,28 @@ class AgentAdmin(AuditedAdmin):
     @button("Try it", path="try", icon="chat", permissions=["view"], variant=ActionVariant.PRIMARY)
     def try_it(self, request: HttpRequest, object_id: str) -> HttpResponse:
         return HttpResponseRedirect(try_url(get_or_404(self, request, object_id)))
+
+    @button("What the model sees", path="prompt", icon="visibility", permissions=["view"])
+    def see_prompt(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        return prompt_page.page_of_agent(request, self, get_or_404(self, request, object_id))
+
+    @button("History", path="versions", icon="history", permissions=["view"])
+    def history(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        return history_page.page(request, self, get_or_404(self, request, object_id))
+
+    @button("Export", path="export", icon="download", permissions=["view"])
+    def export(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        agent = get_or_404(self, request, object_id)
+        headers = {"Content-Disposition": f'attachment; filename="{agent.agent_id}.yaml"'}
+        return HttpResponse(agent_files.export([agent]), content_type=agent_files.MEDIA_TYPE, headers=headers)
+
+    @button("Import", path="import", icon="upload", permissions=["add"])
+    def import_agents(self, request: HttpRequest) -> HttpResponse:
+        return import_page.page(request, self)
+
+    @submit("Save as draft", permissions=["change"])
+    def save_draft(self, request: HttpRequest, obj: Agent) -> None:
+        """Name the button of the form: `save_model` stores the draft."""
 
     @button("Test permissions", path="rehearsal", icon="psychology_alt", permissions=["change"])
     def dry_run(self, request: HttpRequest, object_id: str) -> HttpResponse:

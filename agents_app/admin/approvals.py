@@ -121,7 +121,7 @@ class ApprovalAdmin(ReadOnlyAdmin):
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> Any:
         """Show the waiting requests above the list, unless the list is filtered."""
-        waiting: Any = () if request.GET else read_waiting()
+        waiting: Any = () if request.GET else read_waiting(request.user)
         return super().changelist_view(request, {**(extra_context or {}), "waiting": waiting})
 
     def get_actions_detail(self, request: HttpRequest, object_id: Any) -> list[Any]:

@@ -16,11 +16,15 @@ from unfold.widgets import (
     UnfoldBooleanSwitchWidget,
 )
 
-from agents_app.autonomy import needed_rights
+from agents_app import prompt_templates
+from agents_app.autonomy import needed_rights, stored_autonomy
+from agents_app.fallbacks import check_fallbacks, format_fallbacks, parse_fallbacks
 from agents_app.models import Agent
 from agents_app.providers import registry as providers
+from agents_app.structured_output import check_schema
 from audit_app import services as audit
 from audit_app.fresh_login import GRANT_AUTONOMY
+from audit_app.kernel.errors import AppError, InvalidInput
 from audit_app.rights import MissingRight, require
 from tools_app.admin.rule_fields import hosts_field, patterns_field
 from tools_app.registry import tools
@@ -28,6 +32,7 @@ from tools_app.secrets import credentials
 from tools_app.skills import registry
 
 _BUDGETS = {"actions_per_hour": "actionsPerHour", "cost_per_hour": "costPerHour"}
+_BUDGETS |= {"cost_per_day": "costPerDay", "cost_per_month": "costPerMonth"}
 
 
 class NamesField(forms.CharField):
@@ -41,6 +46,18 @@ class NamesField(forms.CharField):
     def clean(self, value: Any) -> list[str]:
         text: str = super().clean(value)
         return [name.strip() for name in text.split(",") if name.strip()]
+
+
+class FallbacksField(forms.CharField):
+    """A fallback chain, as one `provider/model` a line."""
+
+    widget = UnfoldAdminTextareaWidget(attrs={"rows": 2})
+
+    def prepare_value(self, value: Any) -> Any:
+        return format_fallbacks(value) if isinstance(value, list) else value
+
+    def clean(self, value: Any) -> list[dict[str, str]]:
+        return parse_fallbacks(super().clean(value))
 
 
 class AgentForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptable when run
@@ -76,6 +93,9 @@ class AgentForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptable
     allowed_tools = patterns_field("Allowed calls", "Nothing else is allowed; empty: no restriction.")
     allowed_hosts = hosts_field("Allowed hosts", "Calls reach no others; empty: no restriction.")
     denied_hosts = hosts_field("Denied hosts", "Calls never reach them.")
+    fallbacks = FallbacksField(
+        required=False, help_text="Models that answer while its own cannot, in this order: one provider/model a line."
+    )
     actions_per_hour = forms.IntegerField(
         required=False,
         min_value=0,
@@ -88,11 +108,22 @@ class AgentForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptable
         min_value=0,
         widget=UnfoldAdminDecimalFieldWidget,
         label="Cost per hour",
-        help_text="Cost of model calls, in the unit of the provider's prices. Empty: no limit.",
+        help_text="Cost of model calls, in the currency of prices. Empty: no limit.",
+    )
+    cost_per_day = forms.FloatField(
+        required=False, min_value=0, widget=UnfoldAdminDecimalFieldWidget, label="Cost per day (UTC)"
+    )
+    cost_per_month = forms.FloatField(
+        required=False, min_value=0, widget=UnfoldAdminDecimalFieldWidget, label="Cost per month (UTC)"
     )
 
     class Meta:
-        labels = {"model_id": "Model", "agent_id": "Agent id", "mcp_servers_mode": "MCP servers"}
+        labels = {
+            "model_id": "Model",
+            "agent_id": "Agent id",
+            "mcp_servers_mode": "MCP servers",
+            "tool_profile": "In every model call",
+        }
         widgets = {"description": UnfoldAdminTextareaWidget(attrs={"rows": 2})}
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -100,10 +131,23 @@ class AgentForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptable
         chosen = self.instance.enabled_tools
         names = sorted({*tools.names(), *(chosen or [])})
         self.fields["chosen_tools"].choices = [(name, name) for name in names]  # type: ignore[attr-defined]
+        names = [template.name for template in prompt_templates.list_templates()]
+        versions = [self.instance.template] if "@" in self.instance.template else []
+        self.fields["template"].widget = UnfoldAdminSelectWidget(
+            choices=[(name, name or "none") for name in ("", *names, *versions)]
+        )
+        self.fields["system_prompt"].required = False
         self.initial.setdefault("all_tools", chosen is None)
         self.initial.setdefault("chosen_tools", chosen or [])
         for name, key in _BUDGETS.items():
             self.initial.setdefault(name, self.instance.budgets.get(key))
+
+    def clean_output_schema(self) -> Any:
+        schema = self.cleaned_data["output_schema"]
+        try:
+            return None if schema is None else check_schema(schema)
+        except InvalidInput as error:
+            raise forms.ValidationError(error.message) from None
 
     def clean_enabled_skill_ids(self) -> list[str]:
         wanted: list[str] = self.cleaned_data["enabled_skill_ids"]
@@ -114,9 +158,16 @@ class AgentForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptable
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or self.cleaned_data
-        stored = {"autonomy": self.initial.get("autonomy", ""), "approved": self.initial.get("auto_approve") or ()}
-        stored["needs_two"] = self.initial.get("needs_two_approvers", False)
-        needed = needed_rights(cleaned, **stored)
+        if "fallbacks" in cleaned and cleaned.get("provider"):
+            wanted = Agent(**{name: cleaned.get(name) for name in ("provider", "model_id", "fallbacks")})
+            try:
+                check_fallbacks(wanted)
+            except AppError as problem:
+                self.add_error("fallbacks", problem.message)
+        self._check_prompt(cleaned)
+        # The form may show the draft: the rights are about what differs from the stored agent.
+        stored = Agent.objects.filter(pk=self.instance.pk).first()
+        needed = needed_rights(cleaned, **(stored_autonomy(stored) if stored else {}))
         if needed and not self.has_fresh_login:
             audit.record("FreshLoginRequired", actor=f"user:{self.user.pk}", details={"action": GRANT_AUTONOMY})
             link = '<a href="/login/confirm" target="_blank" class="underline">confirm your login</a>'
@@ -128,6 +179,15 @@ class AgentForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptable
             except MissingRight as refusal:
                 self.add_error(None, refusal.message)
         return cleaned
+
+    def _check_prompt(self, cleaned: dict[str, Any]) -> None:
+        template, parameters = cleaned.get("template", ""), cleaned.get("template_parameters")
+        if not template and not cleaned.get("system_prompt"):
+            self.add_error("system_prompt", "A system prompt or a template is needed.")
+        try:
+            prompt_templates.check_agent(Agent(template=template, template_parameters=parameters or {}))
+        except AppError as problem:
+            self.add_error("template", problem.message)
 
     def save(self, commit: bool = True) -> Agent:
         every = self.cleaned_data["all_tools"]

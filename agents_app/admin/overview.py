@@ -11,7 +11,7 @@ from django.db.models.functions import TruncHour
 
 from agents_app.models import IS_OPEN, Run
 from agents_app.types import RunStatus
-from audit_app.pagination import first_id_at
+from audit_app.kernel.ids import first_id_at
 
 FAILED = (RunStatus.FAILED.value, RunStatus.TIMED_OUT.value)
 # Percentiles are computed from this number of the newest completed runs.

@@ -4,10 +4,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
+from django.contrib.auth.models import AnonymousUser, User
 from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
+from audit_app.admin_base.names import find_names
 from audit_app.kernel.redact import masked, masked_arguments
 from audit_app.kernel.safe_text import summary, took, visible
 from tools_app import selectors
@@ -22,7 +24,10 @@ _SIGNS = {"added": "+ ", "removed": "\u2212 ", "same": "  ", "skipped": "  ⋯"}
 
 @dataclass(frozen=True)
 class Waiting:
-    """A request. brief: summary of the call in one line; left: time until it expires, for display."""
+    """A request. brief: summary of the call in one line; left: time until it expires, for display.
+
+    agent, session: their names, empty if the viewer may not see them.
+    """
 
     id: UUID
     tool: str
@@ -31,15 +36,20 @@ class Waiting:
     agent_id: str
     session_id: UUID
     left: str
+    agent: str
+    session: str
 
     @property
     def tone(self) -> str:
         return _TONES.get(self.risk, "info")
 
 
-def read_waiting() -> tuple[Waiting, ...]:
-    """Return at most fifty requests."""
+def read_waiting(user: User | AnonymousUser) -> tuple[Waiting, ...]:
+    """Return at most fifty requests, with the names that the user may see."""
     now = timezone.now()
+    requests = selectors.list_pending_approvals(_MAX_SHOWN)
+    agents = find_names("agent", {request.agent_id for request in requests}, user)
+    sessions = find_names("session", {request.session_id for request in requests}, user)
     return tuple(
         Waiting(
             request.id,
@@ -49,8 +59,10 @@ def read_waiting() -> tuple[Waiting, ...]:
             request.agent_id,
             request.session_id,
             time_left(request.expires_at, now),
+            agents.get(request.agent_id, ""),
+            sessions.get(request.session_id, ""),
         )
-        for request in selectors.list_pending_approvals(_MAX_SHOWN)
+        for request in requests
     )
 
 

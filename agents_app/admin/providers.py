@@ -6,11 +6,13 @@ from django.contrib import admin, messages
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.utils.crypto import salted_hmac
+from unfold.admin import TabularInline
 from unfold.decorators import display
 
 from agents_app.admin.forms import ProviderForm
-from agents_app.models import ModelProvider
+from agents_app.models import ModelPrice, ModelProvider
 from agents_app.providers import trial
+from agents_app.rights import SET_PRICES
 from audit_app import services as audit
 from audit_app.admin_base import columns, links
 from audit_app.admin_base.base import AuditedAdmin, acting, get_or_404
@@ -18,6 +20,7 @@ from audit_app.admin_base.dialogs import back_to
 from audit_app.admin_base.theme import Dialog, act, button
 from audit_app.kernel.errors import AppError
 from audit_app.kernel.safe_text import duration, visible
+from audit_app.rights import holds
 from tools_app.secrets import vault
 
 PAGE = "admin:agents_app_modelprovider_change"
@@ -30,6 +33,20 @@ def fingerprint(key: str) -> str:
     return salted_hmac("komand.provider-key", key, algorithm="sha256").hexdigest()[:8]
 
 
+class ModelPriceInline(TabularInline):
+    """The prices of single models. A change applies to runs that a worker takes up from then on."""
+
+    model = ModelPrice
+    verbose_name_plural = "prices of models"
+    extra = 0
+    fields = ("model", "input_price", "cached_input_price", "output_price")
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return holds(request.user, SET_PRICES)
+
+    has_add_permission = has_delete_permission = has_change_permission
+
+
 @admin.register(ModelProvider)
 class ModelProviderAdmin(AuditedAdmin):
     noun = "ModelProvider"
@@ -37,9 +54,21 @@ class ModelProviderAdmin(AuditedAdmin):
     list_display = ("name", "kind", "address", "default_model", "key_is_set", "is_enabled", "updated_at")
     search_fields = ("name", "base_url", "default_model")
     readonly_fields = ("stored_key",)
+    inlines = (ModelPriceInline,)
     actions_detail: Any = ("try_out", "choose_model")
     fieldsets = (
-        (None, {"fields": (("name", "kind"), "base_url", ("default_model", "is_enabled"))}),
+        (
+            None,
+            {
+                "fields": (
+                    ("name", "kind"),
+                    "base_url",
+                    ("default_model", "is_enabled"),
+                    ("accepted_parts", "transcription_model"),
+                    "inline_reasoning",
+                )
+            },
+        ),
         ("Prices", {"fields": (("input_price", "output_price"),)}),
         ("Key", {"fields": ("stored_key", "new_key", "remove_key")}),
     )

@@ -10,6 +10,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from django.utils.html import format_html
+from django.utils.safestring import SafeString, mark_safe
 from unfold.contrib.filters.admin import MultipleChoicesDropdownFilter, RelatedDropdownFilter
 from unfold.decorators import display
 from unfold.enums import ActionVariant
@@ -17,16 +18,19 @@ from unfold.forms import BaseDialogForm
 from unfold.widgets import UnfoldAdminTextInputWidget
 
 from agents_app import services
-from agents_app.admin import timeline
+from agents_app.admin import prompt_page, timeline
 from agents_app.models import OPEN, Run
-from agents_app.rights import OPERATE_RUNS
+from agents_app.network_runs.progress import read_progress
+from agents_app.networks.picture import to_svg
+from agents_app.rights import OPERATE_RUNS, VIEW_AGENTS
+from agents_app.runs import network_step
 from agents_app.types import RunStatus
 from audit_app import services as audit
 from audit_app.admin_base import columns, links
 from audit_app.admin_base.base import ReadOnlyAdmin, acting, get_or_404
 from audit_app.admin_base.dialogs import MOST_SELECTED, back_to, confirmation, confirmed
 from audit_app.admin_base.filters import KeyDateFilter
-from audit_app.admin_base.theme import Dialog, act, bulk_act
+from audit_app.admin_base.theme import Dialog, act, bulk_act, button
 from audit_app.kernel.errors import AppError
 from audit_app.kernel.safe_text import took
 from audit_app.models import Event
@@ -75,6 +79,14 @@ def _record(action: str, run: Run, **details: str) -> None:
     )
 
 
+def _picture_of(run: Run) -> SafeString:
+    """Return the picture of the network that the run executes, with the state of its tasks; empty for any other run."""
+    if not network_step.executes(run):
+        return mark_safe("")
+    progress = read_progress(run.pk)
+    return mark_safe(to_svg(progress.network, progress.results))  # noqa: S308 - drawn here, with texts escaped
+
+
 @admin.register(Run)
 class RunAdmin(ReadOnlyAdmin):
     list_display = ("begun", "state", "session", "agent_link", "who", "length", "tokens", "problem")
@@ -90,19 +102,24 @@ class RunAdmin(ReadOnlyAdmin):
     search_ids = ("id", "conversation_id")
     search_help_text = "Search by id, or in the latest 5,000"
     actions = ("cancel_selected", "retry_selected")
-    actions_detail: Any = ("cancel_this", "retry_this")
+    actions_detail: Any = ("see_prompt", "cancel_this", "retry_this")
     change_form_template = "admin/agents_app/run/timeline.html"
     fields = ("status",)
 
     def has_operate_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
         return holds(request.user, OPERATE_RUNS)
 
+    def has_prompt_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
+        """Require the rights to see the agent's configuration and the session's messages."""
+        return holds(request.user, VIEW_AGENTS) and request.user.has_perm("sessions_app.view_session")
+
     def get_actions_detail(self, request: HttpRequest, object_id: Any) -> list[Any]:
         """Return the buttons that the status of the run allows."""
         run = self.get_object(request, object_id)
         status = run.status if run else ""
         allowed = {"agents_app_run_cancel_this": status in OPEN, "agents_app_run_retry_this": status in RETRYABLE}
-        return [button for button in super().get_actions_detail(request, object_id) if allowed[button.action_name]]
+        buttons = super().get_actions_detail(request, object_id)
+        return [button for button in buttons if allowed.get(button.action_name, True)]
 
     def render_change_form(
         self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
@@ -116,7 +133,13 @@ class RunAdmin(ReadOnlyAdmin):
         asked = {row.id for row in executions if hasattr(row, "approval")} | set(questions)
         story = timeline.build(run, steps, executions, events, asked=asked, now=timezone.now())
         context |= {"run": run, "story": story, "tone": timeline.RUN_TONES[run.status], "is_open": run.status in OPEN}
+        context["network_picture"] = _picture_of(run)
+        context["sees_prompt"] = self.has_prompt_permission(request)
         return super().render_change_form(request, context, *args, **kwargs)
+
+    @button("What the model saw", path="prompt", icon="visibility", permissions=["prompt"])
+    def see_prompt(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        return prompt_page.page_of_run(request, self, get_or_404(self, request, object_id))
 
     @act(
         "Stop",

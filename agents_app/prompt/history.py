@@ -5,14 +5,15 @@ import re
 from collections import defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
+from agents_app.prompt import tokens
 from agents_app.types import Message
 from tools_app.types import ToolCall
 
 NO_RESULT = "[Unknown] There is no result of this tool call. It may or may not have happened."
 SHORTENED = "\n[… shortened: the conversation is too long for the model]"
-_BYTES_PER_TOKEN = 4
-_TOKENS_PER_MESSAGE = 4
+LEFT_OUT = "[Earlier messages are left out: the conversation is too long for the model.]"
 _SHORT_RESULT_BYTES = 800
 _MERGED_ROLES = ("system", "user", "assistant")
 _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9_-]")
@@ -27,28 +28,43 @@ def repair(messages: Sequence[Message]) -> tuple[Message, ...]:
     names have valid characters, ids are unique within a message. Empty messages are dropped; successive messages of
     the user or the assistant are merged.
     """
+    return merge(pair(messages))
+
+
+def pair(messages: Sequence[Message]) -> list[Message]:
+    """Do what `repair` does, except for merging: each message stays apart from its neighbours."""
     system = [message for message in messages if message.role == "system" and message.content.strip()]
-    return tuple(_merge([*system, *_pair(messages)]))
+    return [*system, *_pair(messages)]
 
 
-def fit(messages: Sequence[Message], *, budget_tokens: int) -> tuple[Message, ...]:
-    """Return the system message and as many of the newest rounds as fit into the budget.
+def fit(messages: Sequence[Message], *, budget_tokens: int, family: str = "general") -> tuple[Message, ...]:
+    """Return the system message, the summary, pinned messages, and as many of the newest rounds as fit the budget.
 
-    A round is a user turn with everything up to the next one. The newest round is always kept; if it is too long, its
-    tool results are shortened, oldest first. A token is counted as four bytes.
+    messages: as from `pair`. A round is what the user wrote at one time with everything up to the next one. The newest
+    round is always kept; if it is too long, its tool results are shortened, oldest first. Pinned messages of the other
+    rounds are kept in full, without their tool calls. Tokens are estimated for the family of the model.
     """
-    system = [message for message in messages if message.role == "system"]
-    rounds = _rounds([message for message in messages if message.role != "system"])
+    size = partial(tokens.count_message, family=family)
+    head = [message for message in messages if message.role == "system" or message.is_summary]
+    rounds = _rounds([message for message in messages if message.role != "system" and not message.is_summary])
     if not rounds:
-        return tuple(system)
-    left = budget_tokens - sum(map(_tokens, system))
-    newest = _shorten(rounds.pop(), left)
-    left -= sum(map(_tokens, newest))
-    kept: list[list[Message]] = [newest]
-    while rounds and (size := sum(map(_tokens, rounds[-1]))) <= left:
-        left -= size
+        return tuple(head)
+    left = budget_tokens - sum(map(size, head))
+    left -= sum(size(message) for each in rounds[:-1] for message in _pinned(each))
+    kept = [_shorten(rounds.pop(), left, family)]
+    left -= sum(map(size, kept[0]))
+    while rounds and (more := sum(map(size, rounds[-1])) - sum(map(size, _pinned(rounds[-1])))) <= left:
+        left -= more
         kept.insert(0, rounds.pop())
-    return (*system, *(message for kept_round in kept for message in kept_round))
+    body = [message for each in (*map(_pinned, rounds), *kept) for message in each]
+    if rounds and body[0].role != "user" and not any(message.is_summary for message in head):
+        body.insert(0, Message("user", LEFT_OUT))  # some servers demand that the user begins
+    return (*head, *body)
+
+
+def _pinned(messages: Sequence[Message]) -> list[Message]:
+    """Return the pinned messages of a round without their calls, whose results are not kept."""
+    return [replace(message, tool_calls=()) for message in messages if message.is_pinned and message.content.strip()]
 
 
 def _pair(messages: Sequence[Message]) -> list[Message]:
@@ -59,7 +75,7 @@ def _pair(messages: Sequence[Message]) -> list[Message]:
             continue
         calls = message.tool_calls if message.role == "assistant" else ()
         if not calls:
-            if message.content.strip():
+            if message.content.strip() or message.parts:
                 paired.append(replace(message, tool_calls=(), tool_call_id=""))
             continue
         results = _results_after(messages, position)
@@ -67,7 +83,8 @@ def _pair(messages: Sequence[Message]) -> list[Message]:
         paired.append(replace(message, tool_calls=fixed, tool_call_id=""))
         for original, call in zip(calls, fixed, strict=True):
             given = results[original.id]
-            paired.append(Message("tool", given.popleft() if given else NO_RESULT, tool_call_id=call.id))
+            content = given.popleft() if given else NO_RESULT
+            paired.append(Message("tool", content, tool_call_id=call.id, ordinal=message.ordinal))
     return paired
 
 
@@ -117,46 +134,45 @@ def _refuse_constant(name: str) -> None:
     raise ValueError(name)
 
 
-def _merge(messages: Sequence[Message]) -> list[Message]:
+def merge(messages: Sequence[Message]) -> tuple[Message, ...]:
     """Merge successive messages of one role, except tool results."""
     merged: list[Message] = []
     for message in messages:
         last = merged[-1] if merged else None
         if last and last.role == message.role and message.role in _MERGED_ROLES and not last.tool_calls:
             content = "\n\n".join(part for part in (last.content, message.content) if part)
-            merged[-1] = replace(message, content=content)
+            merged[-1] = replace(message, content=content, parts=(*last.parts, *message.parts))
         else:
             merged.append(message)
-    return merged
+    return tuple(merged)
 
 
 def _rounds(messages: Sequence[Message]) -> list[list[Message]]:
     rounds: list[list[Message]] = []
     for message in messages:
-        if message.role == "user" or not rounds:
+        if not rounds or (message.role == "user" and not _continues(rounds[-1][-1], message)):
             rounds.append([])
         rounds[-1].append(message)
     return rounds
 
 
-def _shorten(messages: list[Message], budget: int) -> list[Message]:
+def _continues(last: Message, message: Message) -> bool:
+    """Return whether the user wrote both at one time. A message of another run follows one that was never answered."""
+    return last.role == "user" and last.ordinal == message.ordinal
+
+
+def _shorten(messages: list[Message], budget: int, family: str) -> list[Message]:
     """Return the messages with tool results shortened, oldest first, until they fit into the budget."""
     short = list(messages)
-    excess = sum(map(_tokens, short)) - budget
+    excess = tokens.count_messages(short, family) - budget
     for at, message in enumerate(short):
         if excess <= 0:
             break
         if message.role == "tool" and _bytes(message.content) > _SHORT_RESULT_BYTES + _bytes(SHORTENED):
             start = message.content.encode(errors="replace")[:_SHORT_RESULT_BYTES].decode(errors="ignore")
             short[at] = replace(message, content=start + SHORTENED)
-            excess -= _tokens(message) - _tokens(short[at])
+            excess -= tokens.count_message(message, family) - tokens.count_message(short[at], family)
     return short
-
-
-def _tokens(message: Message) -> int:
-    """Return an estimate that needs no tokenizer."""
-    size = _bytes(message.content) + sum(_bytes(call.name) + _bytes(call.arguments) for call in message.tool_calls)
-    return _TOKENS_PER_MESSAGE + size // _BYTES_PER_TOKEN
 
 
 def _bytes(text: str) -> int:

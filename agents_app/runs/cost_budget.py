@@ -1,33 +1,41 @@
-"""Hourly cost budgets: the cost of agents' model calls, stored only for agents with such a budget."""
+"""Hourly cost budgets, whose costs are stored only for agents with such a budget, and the refusal by any limit."""
 
 from datetime import UTC, datetime, timedelta
 
 from django.db.models import F, Min, Sum
 
-from agents_app.models import Agent, ModelProvider, Spending
-from agents_app.types import ModelResponse, Usage
+from agents_app.models import Agent, Run, Spending
+from agents_app.prices import NANOS
+from agents_app.runs import cost_caps, tree_budget
+from agents_app.runs.usage_ledger import CallCost
 
 _WINDOW = timedelta(hours=1)
 
 
-def charge(agent: Agent, provider: ModelProvider, response: ModelResponse) -> None:
-    """Add the cost of a model call, in the caller's transaction.
-
-    If the server reports no tokens, the response is counted as one token per four characters.
-    """
+def charge(agent: Agent, call: CallCost) -> None:
+    """Add the cost of a model call, in the caller's transaction."""
     if _limit(agent) is None:
         return
-    usage = response.usage
-    if not (usage.input_tokens or usage.output_tokens):
-        usage = Usage(output_tokens=len(response.text) // 4)
-    cost = provider.cost_of(usage)
     minute = datetime.now(UTC).replace(second=0, microsecond=0)
     Spending.objects.bulk_create([Spending(agent=agent, minute=minute, cost=0.0)], ignore_conflicts=True)
-    Spending.objects.filter(agent=agent, minute=minute).update(cost=F("cost") + cost)
+    added = call.counted_nanos / NANOS
+    Spending.objects.filter(agent=agent, minute=minute).update(cost=F("cost") + added)
 
 
-def budget_refusal(agent: Agent) -> str:
-    """Return the reason, for users, why the budget forbids a model call now; empty if it does not."""
+def refusal_of(run: Run) -> str:
+    """Return the reason, for users, why a budget of the run or of its agent forbids a model call now. Reads only."""
+    return tree_budget.refusal(run) or budget_refusal(run.agent, run.actor)
+
+
+def budget_refusal(agent: Agent, actor: str = "") -> str:
+    """Return the reason, for users, why a budget or a cap forbids a model call now; empty if none does. Reads only.
+
+    actor: of the run, who may have caps of their own.
+    """
+    return _hourly_refusal(agent) or cost_caps.refusal(agent, actor)
+
+
+def _hourly_refusal(agent: Agent) -> str:
     limit = _limit(agent)
     if limit is None:
         return ""

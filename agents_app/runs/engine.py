@@ -6,9 +6,8 @@ All state is in the database: a crash at any point loses the open model call onl
 import asyncio
 import logging
 import math
-import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import replace
 from datetime import datetime
 from typing import ParamSpec, TypeVar
 from uuid import UUID
@@ -17,24 +16,27 @@ from django.conf import settings
 from django.db import IntegrityError
 from django.utils import timezone
 
+from agents_app.context_types import ContextOverflow
 from agents_app.errors import Fenced
+from agents_app.fallbacks import model_name
 from agents_app.models import Run
+from agents_app.prompt import context_size
 from agents_app.providers import registry
 from agents_app.providers.base import ProviderError
-from agents_app.runs import hooks, lease, writes
+from agents_app.run_cost import Fallback
+from agents_app.runs import hooks, interruptions, lease, network_step, part_loader, preparations, run_policy, writes
+from agents_app.runs.drive import Drive
 from agents_app.runs.lease import Claim, Held
-from agents_app.runs.live_text import LiveText
+from agents_app.runs.live_text import LiveText, NoLiveText
 from agents_app.runs.model_call import Interrupted, ModelCall, build_request
-from agents_app.runs.next_step import CANCELLED, DEFECT, REPEATS, End, Think, next_step, out_of_time, stopped, too_long
-from agents_app.runs.retry_policy import retry_delay
+from agents_app.runs.next_step import DEFECT, Compact, End, ModelStep, Think, Transcribe, next_step
 from agents_app.runs.writes import Spent
-from agents_app.types import RunStatus, Snapshot
+from agents_app.types import ModelChunk, ModelResponse, RunStatus, Snapshot
 from audit_app import live_copies
 from audit_app.kernel import context, valkey
 from audit_app.kernel.database import in_db, is_away
 from audit_app.kernel.durable_writes import run_until_stored
 from audit_app.stream import StreamWriter
-from tools_app.policy import emergency_stop
 
 logger = logging.getLogger(__name__)
 
@@ -42,32 +44,6 @@ _STOPPED_SECONDS = 2.0  # for runs to handle that their model calls were stopped
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-
-@dataclass
-class _Drive:
-    """The execution of one claimed run.
-
-    tries: failed tries of the current model call
-    reset: the reason why viewers must discard text of the first step; empty if they need not
-    began: monotonic time up to which active seconds are accounted for
-    """
-
-    claim: Claim
-    live: LiveText
-    tries: int
-    reset: str
-    began: float = field(default_factory=time.monotonic)
-    call: ModelCall | None = None
-
-    @property
-    def elapsed(self) -> float:
-        return time.monotonic() - self.began
-
-    def spend(self, started_at: datetime) -> Spent:
-        """Return the time since the last account, and start a new one."""
-        seconds, self.began = self.elapsed, time.monotonic()
-        return Spent(seconds, started_at)
 
 
 class Engine:
@@ -79,7 +55,7 @@ class Engine:
         self._valkey = valkey.async_client()
         self._writer = StreamWriter(self._valkey)
         self._sending = self._loop.create_task(self._writer.run())
-        self._drives: dict[UUID, _Drive] = {}
+        self._drives: dict[UUID, Drive] = {}
         self._claims: list[float] = []  # start times of unfinished claims, by the loop's clock
         self._orphans: dict[tuple[UUID, int], float] = {}  # (run, fence): time when it was first found without a drive
         self._failed_drives = self._failures_checked = 0  # each failed drive may have left an orphaned claim
@@ -172,7 +148,7 @@ class Engine:
             claim = await self._claim(run_id)
             if claim is None:
                 return run_id is not None  # another nudge may have been ignored meanwhile
-            for notify in hooks.on_claim:
+            for notify in hooks.on_claim if claim.run.parent_id is None else ():
                 notify(claim.run.id, claim.run.conversation_id, claim.run.session_key)
             with context.bind(
                 request_id=claim.run.request_id,
@@ -200,20 +176,26 @@ class Engine:
     async def _execute(self, claim: Claim) -> None:
         """Execute a run until it waits, ends or is released."""
         live = LiveText(self._writer, claim.run.id, claim.fence)
-        reset = "" if not claim.resumes else "retry" if claim.run.tries else "resumed"
-        drive = self._drives[claim.run.id] = _Drive(claim, live, claim.run.tries, reset)
+        reset = "" if not claim.resumes else "retry" if claim.run.tries or claim.run.fallback else "resumed"
+        drive = self._drives[claim.run.id] = Drive(claim, live, claim.run.tries, reset)
         snapshot: Snapshot | None = claim.snapshot
         try:
+            if network_step.executes(claim.run):
+                await self._persist(network_step.advance, claim)
+                self._loop.call_soon(self.offer, claim.run.id)  # a task may have ended meanwhile
+                return
             while snapshot is not None:
                 step = next_step(snapshot)
-                if not isinstance(step, Think):
+                if not isinstance(step, ModelStep):
                     snapshot = await self._persist(writes.decide_and_apply, claim, snapshot)
                 elif self._draining:
                     spent = drive.spend(timezone.now())
                     await in_db(lease.release, claim.run, claim.owner, active_seconds=spent.active_seconds)
                     return
-                else:
+                elif isinstance(step, Think):
                     snapshot = await self._think(drive, snapshot, step)
+                else:
+                    snapshot = await self._prepare(drive, snapshot, step)
         except Fenced:
             raise
         except Exception as error:
@@ -225,66 +207,105 @@ class Engine:
         finally:
             del self._drives[claim.run.id]
 
-    async def _think(self, drive: _Drive, snapshot: Snapshot, step: Think) -> Snapshot | None:
+    async def _think(self, drive: Drive, snapshot: Snapshot, step: Think) -> Snapshot | None:
         claim, started_at = drive.claim, timezone.now()
         drive.live.begin(step.step, reset=drive.reset)
         drive.reset = ""
         try:
-            # Usually it is open already; `in_db` would queue behind the writes of other runs.
-            provider = registry.find_open(claim.provider)
-            if provider is None:
-                provider = await in_db(registry.open_provider, claim.provider)
-            request = build_request(claim, snapshot, may_call_tools=step.may_call_tools)
-            drive.call = ModelCall(provider, request, drive.live)
-            if self._drain_expired:
-                drive.call.stop("drained")
-            outcome = await drive.call.run(
-                seconds_left=snapshot.limits.active_seconds - snapshot.active_seconds - drive.elapsed
-            )
+            provider = await registry.opened(claim.provider)
+            accepts = provider.accepts(claim.model)
+            request = build_request(claim, snapshot, may_call_tools=step.may_call_tools, accepts=accepts)
+            outcome = await self._call(drive, snapshot, part_loader.stream(provider, request), drive.live)
         except ProviderError as error:
+            if error.code == "model_context_overflow":
+                overflow = ContextOverflow(error.limit_tokens, error.request_tokens, error.message, drive.overflowed)
+                drive.call, drive.overflowed = None, True
+                return context_size.after_overflow(snapshot, overflow)
             await self._after_error(drive, snapshot, error, started_at)
             return None
-        partial, drive.call = drive.call.text, None
+        partial, drive.call = drive.call.text if drive.call else "", None
         await drive.live.flush()
         spent = drive.spend(started_at)
         if isinstance(outcome, Interrupted):
             await self._after_interruption(claim, snapshot, outcome.why, partial, spent)
             return None
-        drive.tries = 0
+        drive.tries, drive.overflowed = 0, False
+        spent = replace(spent, estimated_tokens=context_size.sent_tokens(snapshot))
         return await self._persist(writes.record_and_decide, claim, snapshot, step.step, outcome, spent)
 
-    async def _after_interruption(self, claim: Claim, snapshot: Snapshot, why: str, partial: str, spent: Spent) -> None:
-        match why:
-            case "cancelled":
-                await self._persist(writes.end_early, claim, CANCELLED, partial=partial, spent=spent)
-            case "stopped":
-                why = await in_db(emergency_stop.why_stopped, claim.run.agent.agent_id) or "Stopped by an operator."
-                await self._persist(writes.end_early, claim, stopped(why), partial=partial, spent=spent)
-            case "time_limit":
-                await self._persist(writes.end_early, claim, out_of_time(snapshot), partial=partial, spent=spent)
-            case "too_long":
-                end = too_long(settings.KOMAND_MAX_ANSWER_CHARACTERS)
-                await self._persist(writes.end_early, claim, end, partial=partial, spent=spent)
-            case "repeats":
-                await self._persist(writes.end_early, claim, REPEATS, partial=partial, spent=spent)
-            case "drained":
-                await in_db(lease.release, claim.run, claim.owner, active_seconds=spent.active_seconds)
-            case _:
-                raise Fenced
+    async def _call(
+        self,
+        drive: Drive,
+        snapshot: Snapshot,
+        chunks: AsyncGenerator[ModelChunk, None],
+        live: LiveText | NoLiveText = NoLiveText(),  # noqa: B008 - without state
+    ) -> ModelResponse | Interrupted:
+        """Make a call of a run. Raises ProviderError."""
+        drive.call = ModelCall(chunks, live)
+        if self._drain_expired:
+            drive.call.stop("drained")
+        seconds_left = snapshot.limits.active_seconds - snapshot.active_seconds - drive.elapsed
+        return await drive.call.run(seconds_left=seconds_left)
 
-    async def _after_error(self, drive: _Drive, snapshot: Snapshot, error: ProviderError, started_at: datetime) -> None:
+    async def _prepare(self, drive: Drive, snapshot: Snapshot, step: Compact | Transcribe) -> Snapshot | None:
+        """Make the call that prepares the next one. A failure is recorded, and the run goes on without its result."""
+        claim, started_at, failure = drive.claim, timezone.now(), None
+        preparation = preparations.begin(claim, snapshot, step)
+        outcome: ModelResponse | Interrupted = ModelResponse()
+        try:
+            outcome = await self._call(drive, snapshot, preparation.chunks)
+        except ProviderError as error:
+            failure, drive.call = error, None
+            delay = drive.retry_delay(snapshot.limits, error) if preparation.is_retried else None
+            logger.warning("preparing a model call failed (%s): %s", error.code, error.message)
+            if delay is not None:
+                await self._park(drive, delay, error, partial="", spent=drive.spend(started_at, error.usage))
+                return None
+        drive.call, spent = None, drive.spend(started_at)
+        if isinstance(outcome, Interrupted):
+            await self._after_interruption(claim, snapshot, outcome.why, "", spent)
+            return None
+        drive.tries = 0
+        drive.claim, following = await self._persist(preparation.record, outcome, spent, failure)
+        return following
+
+    async def _after_interruption(self, claim: Claim, snapshot: Snapshot, why: str, partial: str, spent: Spent) -> None:
+        if why == "drained":
+            await in_db(lease.release, claim.run, claim.owner, active_seconds=spent.active_seconds)
+            return
+        end = await in_db(interruptions.end_after, why, claim, snapshot)
+        if end is None:
+            raise Fenced
+        await self._persist(writes.end_early, claim, end, partial=partial, spent=spent)
+
+    async def _after_error(self, drive: Drive, snapshot: Snapshot, error: ProviderError, started_at: datetime) -> None:
         partial, drive.call = drive.call.text if drive.call else "", None
-        spent = drive.spend(started_at)
-        delay = retry_delay(
-            snapshot.limits, drive.tries + 1, retryable=error.retryable, retry_after_seconds=error.retry_after_seconds
-        )
+        spent = drive.spend(started_at, error.usage)
+        delay = drive.retry_delay(snapshot.limits, error)
         logger.warning("model call failed (%s, try %d): %s", error.code, drive.tries + 1, error.message)
+        if to := self._next_model(drive.claim, snapshot, error, delay):
+            await self._persist(writes.fall_back, drive.claim, to, error, partial=partial, spent=spent)
+            self._loop.call_soon(self.offer, drive.claim.run.id)
+            return
         if delay is None:
             failure = End(RunStatus.FAILED, error.code, error.message)
             await self._persist(writes.end_early, drive.claim, failure, partial=partial, spent=spent)
             return
+        await self._park(drive, delay, error, partial=partial, spent=spent)
+
+    async def _park(self, drive: Drive, delay: float, error: ProviderError, *, partial: str, spent: Spent) -> None:
         await self._persist(writes.park_for_retry, drive.claim, delay, error, partial=partial, spent=spent)
         self._loop.call_later(delay + 0.02, self.offer, drive.claim.run.id)
+
+    @staticmethod
+    def _next_model(claim: Claim, snapshot: Snapshot, error: ProviderError, delay: float | None) -> Fallback | None:
+        """Return the model to call instead, or None to retry with this one or to fail. delay: until the retry."""
+        if not error.another_model_helps:
+            return None
+        if delay is not None and (error.retry_after_seconds or 0.0) <= snapshot.limits.retry_max_seconds:
+            return None
+        failed = model_name(claim.provider.name, claim.model)
+        return run_policy.next_fallback(claim.run, failed=failed, reason=error.message)
 
     async def _persist(self, write: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Retry a write while the database is away. Raises Fenced if another process has claimed the run by then."""

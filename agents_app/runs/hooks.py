@@ -12,8 +12,8 @@ chores: list[Callable[[], Coroutine[Any, Any, None]]] = []
 # Called by every reaper about each second. Must be guarded and idempotent, and own their transactions.
 sweeps: list[Callable[[Observer], None]] = []
 
-# Called on the engine's loop for each run that it has claimed, with run id, conversation id and session key. Must not
-# block.
+# Called on the engine's loop for each root run that it has claimed, with run id, conversation id and session key. Must
+# not block.
 on_claim: list[Callable[[UUID, UUID, str], None]] = []
 
 # Called after commit when a run of this process starts to wait for an approval or an answer. Synchronous; must be fast.

@@ -1,6 +1,7 @@
 """The lease on a run: claim, release, recover. Each claim raises the fence, which voids the writes of older claims."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
@@ -9,22 +10,32 @@ from django.db.models import Exists, F, OuterRef
 from django.db.models.functions import Now
 
 from agents_app import conversation_port, events, hot_queries, selectors
+from agents_app.agent_versions import use_version
+from agents_app.context_types import ContextSize
 from agents_app.models import ModelProvider, Run
-from agents_app.runs import cost_budget, transitions
+from agents_app.prices import PriceList
+from agents_app.prompt import context_size, offered_tools, tokens
+from agents_app.prompt.offered_tools import OfferedTools
+from agents_app.prompt.recalled_memories import RecalledMemory
+from agents_app.prompt.system_prompt import system_message
+from agents_app.prompt_templates import use_template
+from agents_app.runs import cost_budget, recall, transitions, tree, voice_notes
 from agents_app.runs.next_step import DEFECT, End
-from agents_app.runs.run_policy import limits_of, policy_of, session_policy_of
+from agents_app.runs.run_policy import limits_of, model_of, provider_of
+from agents_app.runs.system_message import system_parts_of
+from agents_app.runs.tools_of_run import tools_of_run
 from agents_app.runs.transitions import ADVANCE, QUEUE, end, event_of
-from agents_app.types import Limits, Message, RunStatus, Snapshot, WaitingOn
+from agents_app.types import Limits, Message, RunOptions, RunStatus, Snapshot, WaitingOn
 from audit_app import services as audit
 from audit_app.kernel.database import is_away
+from audit_app.kernel.errors import InvalidInput
 from audit_app.kernel.nudges import nudge
 from tools_app import selectors as tools
-from tools_app import services as tool_services
 from tools_app.policy import emergency_stop
-from tools_app.types import ToolSpec
 
 # Of a crash for each run of the dead process, and what sums of shares lack of whole numbers.
 _LEAST_SHARE, _ROUNDING = 0.2, 1e-6
+_MOST_CHARACTERS_PER_TOKEN = 8  # of whole conversations: what is longer cannot fit
 _ATTEMPTS = 5  # at a claim that another worker wins; later the sweep nudges again
 
 
@@ -34,7 +45,9 @@ class Claim:
 
     run: the row as claimed; its `fence` is the number of this claim
     history: the conversation before this run's own steps
-    tools: the tools that are offered to the model
+    provider: of the model; that of a fallback, if the run uses one
+    prices: of the provider's models
+    tools: the tools that the run may use
     resumes: an earlier claim may have begun a step without recording it
     """
 
@@ -43,12 +56,17 @@ class Claim:
     snapshot: Snapshot
     history: tuple[Message, ...]
     provider: ModelProvider
-    tools: tuple[ToolSpec, ...]
+    prices: PriceList
+    tools: OfferedTools
     resumes: bool
 
     @property
     def fence(self) -> int:
         return self.run.fence
+
+    @property
+    def model(self) -> str:
+        return model_of(self.run, self.provider)
 
 
 @dataclass(frozen=True)
@@ -70,15 +88,49 @@ def claim(owner: UUID, run_id: UUID | None = None) -> Claim | None:
         return None
     run, resumes = claimed
     try:
-        history = tuple(conversation_port.get().history(selectors.run_view(run)))
-        offered = tool_services.specs_for(policy_of(run), session_policy_of(run))
-        return Claim(run, owner, load_snapshot(run), history, run.agent.provider, offered, resumes)
+        return load(run, owner, resumes=resumes)
     except Exception as error:
         if is_away(error):
             raise
+        outcome = End(RunStatus.FAILED, error.code, error.message) if isinstance(error, InvalidInput) else DEFECT
         with transaction.atomic():
-            end(run, DEFECT, held_by=owner)
+            end(run, outcome, held_by=owner)
         raise
+
+
+def load(run: Run, owner: UUID, *, resumes: bool = False) -> Claim:
+    """Return everything that a process needs to continue a run. Reads only. run: with its agent and provider.
+
+    Raises InvalidInput if the agent's template cannot be used.
+    """
+    run = use_template(run)
+    offered, history = tools_of_run(run), earlier_messages(run)
+    provider = provider_of(run)
+    context = size_of(run, history, offered, model=model_of(run, provider))
+    snapshot = load_snapshot(run)
+    snapshot = replace(snapshot, context=context, voice=voice_notes.find(run, snapshot.user_turns, provider))
+    return Claim(run, owner, snapshot, history, provider, selectors.price_list(provider), offered, resumes)
+
+
+def earlier_messages(run: Run) -> tuple[Message, ...]:
+    """Read the conversation before a run, as far as its agent's context can take it. A child run has none."""
+    if run.parent_id:
+        return ()
+    longest = run.agent.max_context_tokens * _MOST_CHARACTERS_PER_TOKEN
+    return tuple(conversation_port.get().history(run.conversation_id, run.ordinal, longest=longest))
+
+
+def size_of(run: Run, history: Sequence[Message], offered: OfferedTools, *, model: str) -> ContextSize:
+    """Return the size of what a run's requests contain besides its own messages.
+
+    The last report of the server corrects it where it matters: it is read once a quarter of the context is used.
+    """
+    system = system_message(system_parts_of(run, offered))
+    listed = offered.listed_with(offered_tools.used_names(history, ()))
+    size = context_size.measure(system, history, listed, model=model)
+    if 4 * (size.fixed + size.history) < limits_of(run).context_tokens:
+        return size
+    return replace(size, ratio=tokens.ratio_of(*selectors.last_usage(run.conversation_id, model)))
 
 
 def _claim_row(owner: UUID, run_id: UUID | None) -> tuple[Run, bool] | None:
@@ -89,21 +141,28 @@ def _claim_row(owner: UUID, run_id: UUID | None) -> tuple[Run, bool] | None:
             found = hot_queries.FIND_STARTED_CLAIMABLE.rows() or hot_queries.FIND_OLDEST_CLAIMABLE.rows()
         if not found:
             return None
-        run = hot_queries.GET_CLAIMED_RUN.fetch(run_id=found[0][0])[0]
+        run = use_version(hot_queries.GET_CLAIMED_RUN.fetch(run_id=found[0][0])[0])
         resumes = run.status == RunStatus.RUNNING.value or run.waiting_on == WaitingOn.RETRY.value
-        if _claim_as_read(run, owner):
+        recalled = recall.find(run) if run.started_at is None else ()
+        if _claim_as_read(run, owner, recalled):
             return run, resumes
     return None
 
 
-def _claim_as_read(run: Run, owner: UUID) -> bool:
-    """Claim a run if its row is unchanged. The read stays out of the transaction, which locks all of SQLite."""
+def _claim_as_read(run: Run, owner: UUID, recalled: tuple[RecalledMemory, ...]) -> bool:
+    """Claim a run if its row is unchanged. The reads stay out of the transaction, which locks all of SQLite.
+
+    recalled: memories for its first claim.
+    """
     try:
         with transaction.atomic():
             if not transitions.claim(run, owner):
                 return False
             run.fence += 1
+            if run.child_count:
+                tree.collect(run.pk)
             if run.started_at is None:
+                recall.record(run, recalled)
                 audit.emit([event_of(run, events.RUN_STARTED, {"fence": run.fence, "agent_id": run.agent.agent_id})])
             return True
     except IntegrityError:
@@ -113,14 +172,24 @@ def _claim_as_read(run: Run, owner: UUID) -> bool:
 def load_snapshot(run: Run) -> Snapshot:
     """Read the recorded state of a run, on which `next_step` decides."""
     is_new = run.fence == 1  # nothing can have been recorded yet
+    compactions, transcriptions = (0, 0) if is_new else selectors.count_preparations(run.id)
     return Snapshot(
-        user_turns=tuple(conversation_port.get().user_turns(run.id)),
+        user_turns=tree.user_turns_of(run),
         steps=() if is_new else selectors.list_steps(run.id),
         executions=() if is_new else tools.list_executions(run.id),
         limits=limits_of(run),
         active_seconds=run.active_seconds,
         cancel_requested=run.cancel_requested_at is not None,
-        budget_refusal=cost_budget.budget_refusal(run.agent),
+        budget_refusal=cost_budget.refusal_of(run),
+        output_schema=run.output_schema,
+        compactions=compactions,
+        preparations=compactions + transcriptions,
+        compacts_only=RunOptions.from_dict(run.options).compacts_only,
+        recalled=recall.recalled_text(run),
+        working=tree.working_of(run.pk) if run.child_count else (),
+        is_interactive=run.child_spec.is_interactive,
+        is_paused=run.is_paused,
+        is_terminating=run.terminated_at is not None,
     )
 
 

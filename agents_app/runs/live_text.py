@@ -50,3 +50,15 @@ class LiveText:
     async def flush(self) -> None:
         """Wait until all text has been sent, so that viewers need not read it when the step closes."""
         await self._stream.flush()
+
+
+class NoLiveText:
+    """In place of the live text of a model call that no viewer follows."""
+
+    fenced = False
+
+    def add(self, text: str) -> None:
+        """Ignore the text."""
+
+    def add_reasoning(self, text: str) -> None:
+        """Ignore the reasoning."""

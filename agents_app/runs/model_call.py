@@ -3,19 +3,33 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass, replace
 from typing import Any
 
 from django.conf import settings
 
-from agents_app.prompt import history, system_prompt, tool_output_markers
-from agents_app.providers.base import Provider, ProviderError
-from agents_app.runs import run_policy
+from agents_app.prompt import context_size, history, offered_tools, system_prompt, tool_output_markers
+from agents_app.prompt.run_messages import own_messages
+from agents_app.prompt.system_prompt import PromptPart
+from agents_app.providers import request_parts
+from agents_app.providers.accepts import Accepts
+from agents_app.providers.base import ProviderError
 from agents_app.runs.lease import Claim
-from agents_app.runs.live_text import LiveText
+from agents_app.runs.live_text import LiveText, NoLiveText
+from agents_app.runs.system_message import system_parts_of
 from agents_app.runs.text_limit import TextLimit
-from agents_app.types import Message, ModelRequest, ModelResponse, ReasoningDelta, RunOptions, Snapshot, TextDelta
+from agents_app.types import (
+    Message,
+    ModelChunk,
+    ModelRequest,
+    ModelResponse,
+    OmittedPart,
+    ReasoningDelta,
+    RunOptions,
+    Snapshot,
+    TextDelta,
+)
 from audit_app.kernel.errors import AppError
 
 
@@ -30,53 +44,58 @@ class Interrupted:
     text: str
 
 
-def build_request(claim: Claim, snapshot: Snapshot, *, may_call_tools: bool) -> ModelRequest:
-    """Return the request of the next model call: system prompt, history and this run's own steps."""
-    agent, limits = claim.run.agent, snapshot.limits
-    sign = tool_output_markers.sign_of(settings.SECRET_KEY, claim.run.conversation_id)
-    lines = [tool.prompt_line for tool in claim.tools if tool.prompt_line]
-    has_sources = any(tool.has_sources for tool in claim.tools)
-    system = system_prompt.system_message(
-        agent.name, agent.system_prompt, lines=lines, sign=sign, has_sources=has_sources
-    )
-    options = RunOptions.from_dict(claim.run.options)
-    if options.instructions:
-        system = replace(system, content=f"{system.content}\n\n{options.instructions}")
-    messages = history.repair([system, *claim.history, *own_messages(snapshot)])
+def build_request(
+    claim: Claim, snapshot: Snapshot, *, may_call_tools: bool, accepts: Accepts | None = None
+) -> ModelRequest:
+    """Return the request of the next model call: system prompt, history and this run's own steps.
+
+    accepts: the parts of messages that the model takes; `part_loader` loads them. None: keep all, for a request that is
+        not sent.
+    """
+    limits, options = snapshot.limits, RunOptions.from_dict(claim.run.options)
+    messages, omitted = distinct_messages(claim, snapshot, accepts)
     return ModelRequest(
-        model=run_policy.model_of(claim.run),
-        messages=tool_output_markers.mark(history.fit(messages, budget_tokens=limits.context_tokens), sign),
-        tools=claim.tools,
+        model=claim.model,
+        messages=history.merge(messages),
+        tools=claim.tools.listed_with(offered_tools.used_names(claim.history, snapshot.executions)),
         may_call_tools=may_call_tools,
         total_seconds=limits.call_seconds,
         idle_seconds=limits.idle_seconds,
-        options=options,
+        options=replace(options, output_schema=snapshot.output_schema),
+        parallel_tool_calls=claim.run.agent.parallel_tool_calls,
+        omitted=omitted,
     )
 
 
-def own_messages(snapshot: Snapshot) -> Sequence[Message]:
-    """Return the messages of this run so far, with each user turn before the step that first answered it."""
-    messages: list[Message] = []
-    user_turns = [Message("user", text) for text in snapshot.user_turns]
-    shown = 0
-    for step in snapshot.steps:
-        messages += user_turns[shown : step.turns_seen]
-        shown = step.turns_seen
-        messages.append(Message("assistant", step.text, step.tool_calls))
-        messages += [
-            Message("tool", execution.text_for_model, tool_call_id=execution.call_id)
-            for execution in snapshot.executions
-            if execution.step == step.index
-        ]
-    return [*messages, *user_turns[shown:]]
+def system_parts(claim: Claim) -> tuple[PromptPart, ...]:
+    """Return the parts of the system message."""
+    return system_parts_of(claim.run, claim.tools)
+
+
+def distinct_messages(
+    claim: Claim, snapshot: Snapshot, accepts: Accepts | None = None
+) -> tuple[tuple[Message, ...], tuple[OmittedPart, ...]]:
+    """Return the messages of the next model call before they are merged, so that each stays apart from the others.
+
+    Those of the stored history have an ordinal; `is_summary` and `is_pinned` say what stays of what is left out. With
+    them, the parts that are not sent.
+    """
+    context, sign = snapshot.context, tool_output_markers.sign_of(settings.SECRET_KEY, claim.run.conversation_id)
+    system = system_prompt.system_message(system_parts(claim))
+    paired = history.pair([system, *claim.history, *own_messages(snapshot)])
+    messages, omitted = request_parts.select(paired, accepts) if accepts else (tuple(paired), ())
+    budget = context_size.estimated_budget(snapshot)
+    if context_size.request_tokens(snapshot) > budget:
+        messages = history.fit(messages, budget_tokens=budget - context.tools, family=context.family)
+    return tool_output_markers.mark(messages, sign), omitted
 
 
 class ModelCall:
     """A model call in progress."""
 
-    def __init__(self, provider: Provider, request: ModelRequest, live: LiveText) -> None:
-        self._provider = provider
-        self._request = request
+    def __init__(self, chunks: AsyncGenerator[ModelChunk, None], live: LiveText | NoLiveText) -> None:
+        """chunks: of the call, such as `part_loader.stream` returns. They are closed with it."""
+        self._chunks = chunks
         self._live = live
         self._pieces: list[str] = []
         self._limit = TextLimit(settings.KOMAND_MAX_ANSWER_CHARACTERS)
@@ -112,7 +131,7 @@ class ModelCall:
 
     async def _read(self) -> ModelResponse | Interrupted:
         began = ended = 0.0  # of the reasoning
-        async with contextlib.aclosing(self._provider.stream(self._request)) as chunks:
+        async with contextlib.aclosing(self._chunks) as chunks:
             async for chunk in chunks:
                 match chunk:
                     case TextDelta(text):

@@ -1,9 +1,14 @@
 """The next step of a run: a pure function of its recorded state, without database, clock, network or settings."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from agents_app.types import RunStatus, Snapshot
-from tools_app.types import ToolCall
+from agents_app import structured_output
+from agents_app.context_types import ContextOverflow
+from agents_app.message_parts import VoiceNote
+from agents_app.prompt.context_size import MOST_COMPACTIONS, exceeds_threshold
+from agents_app.tree_types import WAIT_TOOL
+from agents_app.types import RunStatus, Snapshot, StepView
+from tools_app.types import ExecutionStatus, ExecutionView, ToolCall
 
 
 @dataclass(frozen=True)
@@ -12,6 +17,20 @@ class Think:
 
     step: int
     may_call_tools: bool = True
+
+
+@dataclass(frozen=True)
+class Compact:
+    """Have the model summarise earlier messages, then decide again. reason: threshold | overflow | asked."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Transcribe:
+    """Have a voice note of the run's messages transcribed, then decide again."""
+
+    note: VoiceNote
 
 
 @dataclass(frozen=True)
@@ -25,6 +44,18 @@ class Act:
 @dataclass(frozen=True)
 class WaitForTools:
     """Park the run until its open executions have ended."""
+
+
+@dataclass(frozen=True)
+class WaitForChildren:
+    """Park the run until one of its child runs has a result, or a message comes."""
+
+
+@dataclass(frozen=True)
+class WaitForParent:
+    """Park a child run until a message of its parent comes. answer: the result of what it did, None if it is paused."""
+
+    answer: str | None = None
 
 
 @dataclass(frozen=True)
@@ -43,7 +74,8 @@ class End:
     answer: str = ""
 
 
-NextStep = Think | Act | WaitForTools | End
+ModelStep = Think | Compact | Transcribe  # the steps that need a model
+NextStep = ModelStep | Act | WaitForTools | WaitForChildren | WaitForParent | End
 
 CANCELLED = End(RunStatus.CANCELLED, "cancelled", "Stopped.")
 DEFECT = End(
@@ -55,6 +87,9 @@ REPEATS = End(
     "The model repeated the same text again and again, so its answer was stopped. Ask again in other words, or choose "
     "another model.",
 )
+TERMINATED = End(RunStatus.CANCELLED, "terminated", "Ended by its parent.")
+PARENT_ENDED = End(RunStatus.CANCELLED, "parent_ended", "The run that had started it ended.")
+DEADLINE = End(RunStatus.TIMED_OUT, "deadline", "It did not finish before its deadline.")
 _EMPTY_ANSWER = End(
     RunStatus.FAILED, "empty_answer", "The model ended without an answer. Try again, or check the agent's model."
 )
@@ -64,15 +99,13 @@ def next_step(snapshot: Snapshot) -> NextStep:
     """Return the only decision of the engine, made again after every recorded change."""
     if snapshot.cancel_requested:
         return CANCELLED
+    if snapshot.compacts_only and (snapshot.compactions or not snapshot.context.turns):
+        return End(RunStatus.COMPLETED)
     if not snapshot.steps:
         return _think_or_end(snapshot, 0)
     last = snapshot.steps[-1]
     if not last.tool_calls:
-        if len(snapshot.user_turns) > last.turns_seen:
-            return _think_or_end(snapshot, last.index + 1)
-        if not last.text.strip():
-            return _EMPTY_ANSWER
-        return End(RunStatus.COMPLETED, "length" if last.finish_reason == "length" else "", answer=last.text)
+        return _after_answer(snapshot, last)
     if snapshot.stopped:
         return stopped(snapshot.stopped)
     executions = [execution for execution in snapshot.executions if execution.step == last.index]
@@ -87,7 +120,46 @@ def next_step(snapshot: Snapshot) -> NextStep:
         return Act(last.index, last.tool_calls)
     if any(not execution.status.is_terminal for execution in executions):
         return WaitForTools()
+    if any(_waits_for_children(snapshot, last, execution) for execution in executions):
+        return WaitForChildren()
     return _think_or_end(snapshot, last.index + 1)
+
+
+def _after_answer(snapshot: Snapshot, last: StepView) -> NextStep:
+    """Decide after a response without tool calls.
+
+    A run does not end while its child runs work: it waits for all of them and then calls the model with their results.
+    """
+    unseen = snapshot.user_turns[last.turns_seen :]
+    if any(not message.is_report for message in unseen) or (unseen and not snapshot.working):
+        return _think_or_end(snapshot, last.index + 1)
+    if last.rejected_text:
+        return _repair_or_end(snapshot, last)
+    if snapshot.working:
+        return WaitForChildren()
+    if not last.text.strip():
+        return _EMPTY_ANSWER
+    if snapshot.is_terminating:
+        return replace(TERMINATED, answer=last.text)
+    if snapshot.is_interactive:
+        return WaitForParent(last.text)
+    return End(RunStatus.COMPLETED, "length" if last.finish_reason == "length" else "", answer=last.text)
+
+
+def _waits_for_children(snapshot: Snapshot, last: StepView, execution: ExecutionView) -> bool:
+    """Return whether a completed call of the wait tool lasts: child runs that it names work, or all of them.
+
+    Any message that is no report ends it, as does the first report if it waits for any.
+    """
+    if execution.tool != WAIT_TOOL or execution.status is not ExecutionStatus.COMPLETED:
+        return False
+    unseen = snapshot.user_turns[last.turns_seen :]
+    if any(not message.is_report for message in unseen):
+        return False
+    if unseen and execution.arguments.get("until") == "any":
+        return False
+    named = set(execution.arguments.get("workstreams", ()))
+    return any(not named or named & set(child) for child in snapshot.working)
 
 
 def stopped(reason: str) -> End:
@@ -115,6 +187,34 @@ def too_long(characters: int) -> End:
     )
 
 
+def _repair_or_end(snapshot: Snapshot, last: StepView) -> NextStep:
+    """Let the model correct an answer that does not match its JSON Schema, up to the limit of retries."""
+    attempts = sum(1 for step in snapshot.steps if step.rejected_text and step.turns_seen == last.turns_seen)
+    if attempts <= snapshot.limits.output_retries:
+        return _think_or_end(snapshot, last.index + 1)
+    problem = structured_output.problem_of(last.rejected_text, snapshot.output_schema or {})
+    return End(
+        RunStatus.FAILED,
+        "invalid_output",
+        f"The answer did not match its JSON Schema in {attempts} attempts: {problem}. Simplify the schema, ask in "
+        "other words, or choose another model.",
+    )
+
+
+def overflowed(overflow: ContextOverflow, budget_tokens: int) -> End:
+    """Return the end of a run whose request is too long for the model even after it was shortened."""
+    limit, request = overflow.limit_tokens, overflow.request_tokens
+    size = f"has {request:,} tokens" if request else f"was shortened to about {budget_tokens:,} tokens"
+    takes = f"the model takes {limit:,}" if limit else "the model takes less"
+    return End(
+        RunStatus.FAILED,
+        "context_overflow",
+        f"The request {size}, and {takes}, although the earlier messages were summarised or left out. Send a shorter "
+        "message, unpin messages, begin a new chat, or let an operator choose a model with a larger context or give "
+        "the agent fewer tools.",
+    )
+
+
 def _think_or_end(snapshot: Snapshot, step: int) -> NextStep:
     if snapshot.stopped:
         return stopped(snapshot.stopped)
@@ -122,7 +222,28 @@ def _think_or_end(snapshot: Snapshot, step: int) -> NextStep:
         return End(RunStatus.FAILED, "budget_exhausted", snapshot.budget_refusal)
     if snapshot.active_seconds >= snapshot.limits.active_seconds:
         return out_of_time(snapshot)
+    if snapshot.is_paused and not snapshot.is_terminating:
+        return WaitForParent()
+    may_compact = snapshot.context.turns > 0 and snapshot.compactions < MOST_COMPACTIONS
+    if snapshot.compacts_only:
+        return Compact("asked")
+    if snapshot.voice.pending:
+        return Transcribe(snapshot.voice.pending[0])
+    if snapshot.voice.failure and not snapshot.steps:
+        return _not_understood(snapshot.voice.failure)
+    if snapshot.overflow and snapshot.overflow.is_repeated:
+        return overflowed(snapshot.overflow, snapshot.limits.context_tokens)
+    if snapshot.overflow and may_compact:
+        return Compact("overflow")
+    if not snapshot.compactions and exceeds_threshold(snapshot):
+        return Compact("threshold")
     return Think(step, may_call_tools=_rounds(snapshot) < snapshot.limits.tool_rounds)
+
+
+def _not_understood(reason: str) -> End:
+    """Return the end of a run whose messages have nothing but voice notes that could not be transcribed."""
+    message = f"I could not understand the voice note: {reason}. Please write instead."
+    return End(RunStatus.FAILED, "voice_note_not_understood", message)
 
 
 def _rounds(snapshot: Snapshot) -> int:

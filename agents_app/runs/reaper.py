@@ -16,7 +16,7 @@ from django.db import transaction
 
 from agents_app import conversation_port, hot_queries, selectors
 from agents_app.models import Run
-from agents_app.runs import emergency_stop, hooks, lease, transitions
+from agents_app.runs import deadline_sweep, emergency_stop, hooks, lease, transitions
 from agents_app.types import RunStatus
 from audit_app import services as audit
 from audit_app.kernel import nudges
@@ -61,6 +61,7 @@ class Reaper:
             self._recover_crashed,
             emergency_stop.end_stopped,
             self._sweep_tools,
+            deadline_sweep.sweep,
             self._renudge,
             self._store_missed_ends,
             *(partial(sweep, self._observer) for sweep in hooks.sweeps),

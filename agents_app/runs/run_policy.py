@@ -2,9 +2,13 @@
 
 from django.conf import settings
 
-from agents_app.models import Agent, Run
+from agents_app import hot_queries
+from agents_app.agent_versions import use_version
+from agents_app.models import Agent, ModelProvider, Run
+from agents_app.run_cost import Fallback
 from agents_app.types import Limits, RunOptions
 from tools_app import conf
+from tools_app import services as tools
 from tools_app.policy import scope
 from tools_app.policy.rules import AgentPolicy, Budgets, SessionPolicy
 from tools_app.policy.scope import INHERIT, Scope, ScopeMode
@@ -12,29 +16,72 @@ from tools_app.policy.scope import INHERIT, Scope, ScopeMode
 NO_OPTIONS = RunOptions()
 
 
-def model_of(run: Run) -> str:
-    """Return the model of the run: that of its message, of the agent, or of the provider."""
-    return RunOptions.from_dict(run.options).model or run.agent.model_id or run.agent.provider.default_model
+def fallback_of(run: Run) -> Fallback | None:
+    """Return the entry of the fallback chain that the run uses; None for the agent's own model."""
+    return Fallback(**run.fallback) if run.fallback else None
+
+
+def next_fallback(run: Run, *, failed: str, reason: str) -> Fallback | None:
+    """Return the entry of the agent's chain that follows the one in use; None after the last.
+
+    failed, reason: see `Fallback`.
+    """
+    used = fallback_of(run)
+    place = used.position if used else 0
+    following = run.agent.fallbacks[place : place + 1]
+    return Fallback(place + 1, following[0]["provider"], following[0]["model"], failed, reason) if following else None
+
+
+def provider_of(run: Run) -> ModelProvider:
+    """Return the provider that the run uses. An unsaved one without a kind if that of the fallback is gone."""
+    fallback = fallback_of(run)
+    if fallback is None:
+        return run.agent.provider
+    found = ModelProvider.objects.filter(name=fallback.provider).first()
+    return found or ModelProvider(name=fallback.provider)
+
+
+def model_of(run: Run, provider: ModelProvider) -> str:
+    """Return the model of the run: of its fallback, else of its message or the agent; else that of the provider."""
+    fallback = fallback_of(run)
+    chosen = fallback.model if fallback else RunOptions.from_dict(run.options).model or run.agent.model_id
+    return chosen or provider.default_model
 
 
 def limits_of(run: Run) -> Limits:
-    agent, rounds = run.agent, RunOptions.from_dict(run.options).max_tool_rounds
+    agent, options = run.agent, RunOptions.from_dict(run.options)
+    rounds = options.max_tool_rounds
     return Limits(
         tool_rounds=agent.max_tool_rounds if rounds is None else min(rounds, agent.max_tool_rounds),
-        active_seconds=agent.max_active_seconds,
+        active_seconds=max(agent.max_active_seconds, run.child_spec.deadline_seconds if run.parent_id else 0),
         call_seconds=agent.max_call_seconds,
         idle_seconds=agent.max_idle_seconds,
         tries=agent.max_tries,
         retry_first_seconds=agent.retry_first_seconds,
         retry_max_seconds=agent.retry_max_seconds,
         context_tokens=agent.max_context_tokens,
+        output_retries=agent.output_retries,
+        answer_tokens=options.max_output_tokens or Limits.answer_tokens,
+        compact_percent=settings.KOMAND_COMPACT_AT_PERCENT,
+        compact_turns=settings.KOMAND_COMPACT_AT_TURNS,
     )
 
 
 def policy_of(run: Run) -> AgentPolicy:
-    """Return the agent's policy for this run. `session_policy_of` restricts it further."""
+    """Return the agent's policy for this run. `session_policy_of` restricts it further.
+
+    That of a child run is narrowed by its parent's, unless that is a network which a user has started: its tasks use
+    agents that the user may use, and it has no rights of its own.
+    """
     options = RunOptions.from_dict(run.options)
-    return policy_of_agent(run.agent, options if options.may_widen else NO_OPTIONS)
+    own = policy_of_agent(run.agent, options if options.may_widen else NO_OPTIONS)
+    if run.parent_id is None:
+        return own
+    [stored] = hot_queries.GET_RUN.fetch(run_id=run.parent_id)
+    parent = use_version(stored)
+    if parent.parent_id is None and parent.options.get("network"):
+        return own
+    return tools.narrow(policy_of(parent), to=own)
 
 
 def policy_of_agent(agent: Agent, options: RunOptions = NO_OPTIONS) -> AgentPolicy:

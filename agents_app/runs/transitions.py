@@ -1,7 +1,7 @@
 """Guarded updates of a run, and its end. The only module that changes status, owner and fence of a stored run."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -10,9 +10,11 @@ from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Coalesce, Now
 
 from agents_app import conversation_port, events, hot_queries, selectors
-from agents_app.models import OPEN, Run
-from agents_app.runs.next_step import End
-from agents_app.types import RunStatus, RunTranscript, Snapshot, Usage, WaitingOn
+from agents_app.models import IS_OPEN, IS_UNHEARD, OPEN, Run
+from agents_app.runs import child_ends
+from agents_app.runs.next_step import PARENT_ENDED, End
+from agents_app.runs.usage_ledger import CallCost
+from agents_app.types import RunStatus, RunTranscript, Snapshot, WaitingOn
 from audit_app import services as audit
 from audit_app.event_types import EventType, NewEvent, P
 from audit_app.kernel.compiled_queries import CompiledUpdate
@@ -20,6 +22,7 @@ from audit_app.kernel.database import is_away
 from audit_app.kernel.nudges import nudge
 from tools_app import selectors as tool_selectors
 from tools_app import services as tools
+from tools_app.storage import artifacts
 
 logger = logging.getLogger(__name__)
 
@@ -53,35 +56,47 @@ def claim(run: Run, owner: UUID) -> bool:
     Return False if the row has changed since `run` was read. Raises IntegrityError if another run of the conversation
     is active.
     """
-    return _CLAIM.run(run_id=run.id, fence=run.fence, owner=owner) == 1
+    key: dict[str, Any] = {"run_id": run.id, "fence": run.fence, "owner": owner}
+    version = run.options.get("agent_version", run.agent.version or None)
+    if version is None:  # none is stored, and compiled statements take no null
+        return _CLAIM.run(**key) == 1
+    return _CLAIM_WITH_VERSION.run(**key, agent_version=version) == 1
 
 
-_CLAIM = CompiledUpdate(
-    lambda run_id, fence, owner: (
+def _claimed(owner: UUID, **changes: Any) -> dict[str, Any]:
+    return {
+        "status": RunStatus.RUNNING.value,
+        "owner": owner,
+        "fence": F("fence") + 1,
+        "waiting_on": "",
+        "ready_at": None,
+        "started_at": Coalesce("started_at", Now()),
+        **changes,
+    }
+
+
+_CLAIM = CompiledUpdate(lambda run_id, fence, owner: (_guarded(run_id, OPEN, fence, None), _claimed(owner)))
+_CLAIM_WITH_VERSION = CompiledUpdate(
+    lambda run_id, fence, owner, agent_version: (
         _guarded(run_id, OPEN, fence, None),
-        {
-            "status": RunStatus.RUNNING.value,
-            "owner": owner,
-            "fence": F("fence") + 1,
-            "waiting_on": "",
-            "ready_at": None,
-            "started_at": Coalesce("started_at", Now()),
-        },
+        _claimed(owner, agent_version=agent_version),
     )
 )
 
 
-def record_progress(run: Run, owner: UUID, *, active_seconds: float, usage: Usage) -> bool:
+def record_progress(run: Run, owner: UUID, *, active_seconds: float, call: CallCost) -> bool:
     """Add the cost of a model call to a running run, and reset its failed tries and crashes. A compiled `move`.
 
     Return False if `owner` no longer holds it with the fence of `run`.
     """
+    usage = call.usage
     spent = {"seconds": active_seconds, "input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
+    spent |= {"nanos": call.nanos or 0, "priced": int(call.nanos is not None)}
     return _PROGRESS.run(run_id=run.id, fence=run.fence, owner=owner, **spent) == 1
 
 
 _PROGRESS = CompiledUpdate(
-    lambda run_id, fence, owner, seconds, input_tokens, output_tokens: (
+    lambda run_id, fence, owner, seconds, input_tokens, output_tokens, nanos, priced: (
         _guarded(run_id, _RUNNING, fence, owner),
         {
             "crashes": 0,
@@ -92,6 +107,8 @@ _PROGRESS = CompiledUpdate(
             "active_seconds": F("active_seconds") + seconds,
             "input_tokens": F("input_tokens") + input_tokens,
             "output_tokens": F("output_tokens") + output_tokens,
+            "cost_nanos": F("cost_nanos") + nanos,
+            "priced_calls": F("priced_calls") + priced,
         },
     )
 )
@@ -108,6 +125,7 @@ def end(
 ) -> bool:
     """End a run, in the caller's transaction: its status, the conversation's turns, the events, a nudge for the next.
 
+    Its open child runs end with it; those that have an owner are cancelled by it within a second.
     held_by: the run's owner, or None.
     recorded: the steps and executions, if they are known and all executions have ended.
     earlier_events: events to store before those of the end.
@@ -115,6 +133,24 @@ def end(
 
     Return False, and write nothing, if the row has changed since `run` was read.
     """
+    new_events = _end(run, outcome, held_by, recorded, changes)
+    if new_events is None:
+        return False
+    audit.emit([*earlier_events, *new_events])
+    return True
+
+
+def _end(
+    run: Run, outcome: End, held_by: UUID | None, recorded: Snapshot | None, changes: Mapping[str, Any]
+) -> list[NewEvent] | None:
+    """Write the end of a run and return the events, None if its row has changed.
+
+    The caller emits them as its last write: by then the rows of all children are locked, whose own transactions emit
+    into the same timeline.
+    """
+    stored: dict[str, Any] = {"end_stored": True}
+    if run.parent_id:
+        outcome, stored = child_ends.refined(run, outcome), child_ends.columns(run)
     ended = move(
         run,
         outcome.status,
@@ -127,25 +163,47 @@ def end(
         error_code=outcome.code,
         error_message=outcome.message,
         ended_at=Now(),
-        end_stored=True,
+        **stored,
         **changes,
     )
     if not ended:
-        return False
-    new_events = list(earlier_events)
+        return None
+    new_events = _end_children(run) if run.child_count else []
     if outcome.status is not RunStatus.COMPLETED:  # a completed run has no open execution
         new_events += tools.cancel_executions(run.id, reason=outcome.message or "The run ended.")
     transcript = selectors.get_transcript(run.id, recorded)
-    new_events += _store_end(transcript)
+    if run.parent_id is None:
+        new_events += _store_end(transcript)
+        _nudge_next(run.conversation_id)
+    else:
+        if run.child_spec.merges_artifacts:
+            artifacts.merge_artifacts(run.conversation_id, run.pk)
+        new_events.append(event_of(run, events.WORKSTREAM_ENDED, child_ends.payload(run, outcome)))
+        nudge(ADVANCE, str(run.parent_id), queue=QUEUE)
     usage = transcript.run.usage
     payload: events.RunEnded = {
         "code": outcome.code,
         "message": outcome.message,
         "usage": {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens},
     }
-    audit.emit([*new_events, event_of(run, _END_EVENTS[outcome.status], payload)])
-    _nudge_next(run.conversation_id)
-    return True
+    return [*new_events, event_of(run, _END_EVENTS[outcome.status], payload)]
+
+
+def _end_children(run: Run) -> list[NewEvent]:
+    """End the open children of a run that ends, and return the events. Nobody receives their results."""
+    new_events: list[NewEvent] = []
+    children = (
+        Run.objects.select_for_update(of=("self",), no_key=True)
+        .select_related("agent")
+        .filter(IS_OPEN, parent_id=run.pk)
+    )
+    for child in children.order_by("id"):
+        if child.owner is None:
+            new_events += _end(child, PARENT_ENDED, None, None, {}) or []
+        else:
+            Run.objects.filter(pk=child.pk).update(cancel_requested_at=Now())
+    Run.objects.filter(IS_UNHEARD, parent_id=run.pk).update(end_stored=True)
+    return new_events
 
 
 def _store_end(transcript: RunTranscript) -> Sequence[NewEvent]:
@@ -191,6 +249,8 @@ def event_of(run: Run, event_type: EventType[P], payload: P, *, step: int | None
         run.conversation_id,
         payload,
         run_id=run.id,
+        parent_run_id=run.parent_id,
+        workstream=run.workstream,
         step=step,
         actor=f"agent:{agent_id}",
         agent_id=agent_id,

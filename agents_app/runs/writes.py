@@ -13,29 +13,64 @@ from django.db.models import F
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from agents_app import conversation_port, events, hot_queries
+from agents_app import conversation_port, events, hot_queries, selectors, structured_output
 from agents_app.errors import Fenced
-from agents_app.models import Step
+from agents_app.models import Run, Step
 from agents_app.providers.base import ProviderError
-from agents_app.runs import cost_budget, hooks, transitions
+from agents_app.run_cost import Fallback
+from agents_app.runs import cost_budget, cost_caps, hooks, transitions, tree, tree_events, usage_ledger
 from agents_app.runs.lease import Claim
-from agents_app.runs.next_step import CANCELLED, Act, End, Think, WaitForTools, next_step
-from agents_app.runs.run_policy import model_of, policy_of, session_policy_of
+from agents_app.runs.next_step import (
+    CANCELLED,
+    Act,
+    Compact,
+    End,
+    ModelStep,
+    Think,
+    Transcribe,
+    WaitForChildren,
+    WaitForParent,
+    WaitForTools,
+    next_step,
+)
+from agents_app.runs.run_policy import policy_of, session_policy_of
 from agents_app.runs.transitions import ADVANCE, QUEUE, event_of
-from agents_app.types import ModelResponse, RunStatus, Snapshot, StepView, WaitingOn
+from agents_app.runs.usage_ledger import CallCost, Payer
+from agents_app.types import ModelResponse, RunStatus, Snapshot, StepView, Usage, WaitingOn
 from audit_app import services as audit
 from audit_app.event_types import NewEvent
 from audit_app.kernel.after_commit import after_commit
+from audit_app.kernel.nudges import nudge
 from tools_app import services as tools
 from tools_app.policy import emergency_stop
+
+NO_USAGE = Usage()
 
 
 @dataclass(frozen=True)
 class Spent:
-    """The time a claim used since its last write. started_at: start of the model call."""
+    """The time a claim used since its last write. started_at: start of the model call.
+
+    usage: what a failed call used, as far as its server reported it
+    estimated_tokens: of the model call's request.
+    """
 
     active_seconds: float
     started_at: datetime
+    usage: Usage = NO_USAGE
+    estimated_tokens: int = 0
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """The place of a step in its run. index: negative for calls that prepare the others.
+
+    cost: of a call that is not one of the run's own model.
+    """
+
+    index: int
+    kind: str = Step.MODEL
+    cost: CallCost | None = None
 
 
 def record_and_decide(
@@ -43,84 +78,101 @@ def record_and_decide(
 ) -> Snapshot | None:
     """Record a model response as step `index`, and do what follows from it. Return what `decide_and_apply` returns.
 
-    One transaction, which locks the run's row first: no user turn and no cancellation can come between a decision and
-    its effect, and a recorded step is never visible without its executions or the end of its run.
+    One transaction, which locks the run's row before it decides: no user turn and no cancellation can come between a
+    decision and its effect, and a recorded step is never visible without its executions or the end of its run.
     """
+    response = structured_output.judge(response, snapshot.output_schema)
     with transaction.atomic():
-        usage = response.usage
-        if not transitions.record_progress(claim.run, claim.owner, active_seconds=spent.active_seconds, usage=usage):
-            raise Fenced
-        turns_seen = len(snapshot.user_turns)
-        step_row = Step(
-            run_id=claim.run.id,
-            index=index,
-            fence=claim.fence,
-            turns_seen=turns_seen,
-            text=response.text,
-            reasoning=response.reasoning,
-            reasoning_ms=round(response.reasoning_seconds * 1000),
-            tool_calls=[asdict(call) for call in response.tool_calls],
-            finish_reason=response.finish_reason,
-            model=model_of(claim.run),
-            input_tokens=usage.input_tokens,
-            output_tokens=usage.output_tokens,
-            started_at=spent.started_at,
-            ended_at=timezone.now(),
-        )
-        hot_queries.INSERT_STEP.run([step_row])
-        cost_budget.charge(claim.run.agent, claim.provider, response)
-        step = StepView(
-            index,
-            response.text,
-            response.tool_calls,
-            response.finish_reason,
-            response.reasoning,
-            usage,
-            turns_seen,
-            response.reasoning_seconds,
-        )
+        step = record_step(claim, snapshot, Recorded(index), response, spent)
+        turns_seen = step.turns_seen
         [(turn_count, cancel_requested_at)] = hot_queries.GET_REQUESTS.rows(run_id=claim.run.id)
-        user_turns = snapshot.user_turns
-        if turn_count != turns_seen:
-            user_turns = tuple(conversation_port.get().user_turns(claim.run.id))
-        has_answered = not response.tool_calls and len(user_turns) <= turns_seen  # it is too late to cancel
+        following = snapshot
+        if tree.is_in_tree(claim.run):
+            following = tree.refreshed(claim.run, snapshot)
+        elif turn_count != turns_seen:
+            following = replace(snapshot, user_turns=tuple(conversation_port.get().user_turns(claim.run.id)))
+        # An answer makes it too late to cancel.
+        has_answered = not (response.tool_calls or step.rejected_text) and len(following.user_turns) <= turns_seen
         following = replace(
-            snapshot,
-            user_turns=user_turns,
+            following,
             steps=(*snapshot.steps, step),
             active_seconds=snapshot.active_seconds + spent.active_seconds,
-            cancel_requested=cancel_requested_at is not None and not has_answered,
+            cancel_requested=cancel_requested_at is not None and not (has_answered and not following.working),
             stopped=emergency_stop.why_stopped(claim.run.agent.agent_id),
-            budget_refusal=cost_budget.budget_refusal(claim.run.agent),
+            budget_refusal=cost_budget.refusal_of(claim.run),
+            overflow=None,
         )
-        return decide_and_apply(claim, following, step)
+        omitted = conversation_port.get().parts_omitted(claim.run.id, response.omitted) if response.omitted else ()
+        return decide_and_apply(claim, following, step, omitted)
 
 
-def decide_and_apply(claim: Claim, snapshot: Snapshot, recorded: StepView | None = None) -> Snapshot | None:
+def record_step(claim: Claim, snapshot: Snapshot, place: Recorded, response: ModelResponse, spent: Spent) -> StepView:
+    """Store the step with its cost, and lock the run's row, in the caller's transaction.
+
+    Raises Fenced.
+    """
+    usage = response.usage
+    call = place.cost or _priced(claim, usage, response.text)
+    _add_call(claim, call)
+    if not transitions.record_progress(claim.run, claim.owner, active_seconds=spent.active_seconds, call=call):
+        raise Fenced
+    turns_seen = len(snapshot.user_turns)
+    step_row = Step(
+        run_id=claim.run.id,
+        index=place.index,
+        kind=place.kind,
+        fence=claim.fence,
+        turns_seen=turns_seen,
+        text=response.text,
+        reasoning=response.reasoning,
+        reasoning_ms=round(response.reasoning_seconds * 1000),
+        tool_calls=[asdict(tool_call) for tool_call in response.tool_calls],
+        dialect_state=response.dialect_state,
+        finish_reason=response.finish_reason,
+        provider=call.provider,
+        model=call.model,
+        input_tokens=usage.input_tokens,
+        cached_input_tokens=usage.cached_input_tokens,
+        output_tokens=usage.output_tokens,
+        reasoning_tokens=usage.reasoning_tokens,
+        cost_nanos=call.nanos,
+        estimated_tokens=spent.estimated_tokens,
+        started_at=spent.started_at,
+        ended_at=timezone.now(),
+    )
+    hot_queries.INSERT_STEP.run([step_row])
+    return selectors.step_view(step_row)
+
+
+def decide_and_apply(
+    claim: Claim, snapshot: Snapshot, recorded: StepView | None = None, new_events: Sequence[NewEvent] = ()
+) -> Snapshot | None:
     """Apply what `next_step` decides, until the model is needed or the run waits or ends.
 
-    recorded: the step that the caller's transaction has just recorded.
+    recorded: the step that the caller's transaction has just recorded. new_events: to emit, stored last, behind the
+    conversation's rows, so that all lock in one order.
 
     Return the snapshot for the next model call, or None if the run was parked or has ended.
     """
-    new_events: Sequence[NewEvent] = ()  # stored last, behind the conversation's rows, so that all lock in one order
     waiting_on = WaitingOn.TOOLS
     with transaction.atomic(savepoint=False):
         while True:
             decision = next_step(snapshot)
-            # No other event closes the step if a user turn follows it, or the run ends without its calls.
-            if recorded and (isinstance(decision, Think) or (recorded.tool_calls and not isinstance(decision, Act))):
+            # No other event closes the step if a user turn follows it, the run ends without its calls, or its answer
+            # was rejected: viewers then discard its text.
+            is_left = recorded and (recorded.tool_calls or recorded.rejected_text) and not isinstance(decision, Act)
+            if recorded and (isinstance(decision, ModelStep | WaitForChildren | WaitForParent) or is_left):
                 closing: events.StepCompleted = {"text_length": len(recorded.text)}
-                new_events = [event_of(claim.run, events.STEP_COMPLETED, closing, step=recorded.index)]
+                new_events = [*new_events, event_of(claim.run, events.STEP_COMPLETED, closing, step=recorded.index)]
             recorded = None
             match decision:
-                case Think():
+                case Think() | Compact() | Transcribe():
                     audit.emit(new_events)
                     return snapshot
                 case Act():
                     planned = _plan(claim, snapshot, decision)
                     snapshot = replace(snapshot, executions=(*snapshot.executions, *planned.executions))
-                    new_events = planned.events
+                    new_events = [*new_events, *planned.events]
                     if planned.asks or planned.questions:
                         waiting_on = WaitingOn.APPROVAL if planned.asks else WaitingOn.INPUT
                 case WaitForTools():
@@ -129,9 +181,34 @@ def decide_and_apply(claim: Claim, snapshot: Snapshot, recorded: StepView | None
                     for notify in hooks.on_ask if waiting_on is not WaitingOn.TOOLS else ():
                         after_commit(notify)
                     return None
+                case WaitForChildren() | WaitForParent():
+                    if following := _park_in_tree(claim, snapshot, decision):
+                        snapshot = following
+                        continue
+                    audit.emit([*new_events, *tree_events.parked(claim.run, decision)])
+                    return None
                 case End():
                     _end_decided(claim, snapshot, decision, new_events)
                     return None
+
+
+def _park_in_tree(claim: Claim, snapshot: Snapshot, decision: WaitForChildren | WaitForParent) -> Snapshot | None:
+    """Park a run that waits for its children or its parent. Return a newer snapshot if that demands something else."""
+    rows = Run.objects.select_for_update(of=("self",), no_key=True).filter(
+        pk=claim.run.pk, owner=claim.owner, fence=claim.fence
+    )
+    if rows.only("pk").first() is None:
+        raise Fenced
+    newer = tree.refreshed(claim.run, snapshot)
+    if next_step(newer) != decision:
+        return newer
+    if isinstance(decision, WaitForChildren):
+        _park(claim, WaitingOn.CHILDREN)
+        return None
+    _park(claim, WaitingOn.PARENT, **tree.waiting_columns(claim.run, decision.answer))
+    if claim.run.parent_id:
+        nudge(ADVANCE, str(claim.run.parent_id), queue=QUEUE)
+    return None
 
 
 def _plan(claim: Claim, snapshot: Snapshot, step: Act) -> tools.Planned:
@@ -145,6 +222,8 @@ def _plan(claim: Claim, snapshot: Snapshot, step: Act) -> tools.Planned:
         step=step.step,
         on_done=ADVANCE,
         on_done_queue=QUEUE,
+        parent_run_id=run.parent_id,
+        workstream=run.workstream,
     )
     text_length = len(snapshot.steps[-1].text)
     policy, session_policy = policy_of(run), session_policy_of(run)
@@ -155,10 +234,13 @@ def _plan(claim: Claim, snapshot: Snapshot, step: Act) -> tools.Planned:
 
 def _end_decided(claim: Claim, snapshot: Snapshot, outcome: End, earlier_events: Sequence[NewEvent]) -> None:
     if outcome.status is RunStatus.COMPLETED:
-        ended = transitions.end(claim.run, outcome, held_by=claim.owner, recorded=snapshot)
+        ended = transitions.end(
+            claim.run, outcome, held_by=claim.owner, recorded=snapshot, earlier_events=earlier_events
+        )
     else:
         last = snapshot.steps[-1] if snapshot.steps else None
-        answer = last.text if last and not last.tool_calls else ""  # an answer that a later user turn superseded
+        # An answer that a later user turn superseded, or that was rejected.
+        answer = last.rejected_text or last.text if last and not last.tool_calls else ""
         outcome = replace(outcome, answer=answer)
         ended = transitions.end(claim.run, outcome, held_by=claim.owner, earlier_events=earlier_events)
     if not ended:
@@ -167,10 +249,10 @@ def _end_decided(claim: Claim, snapshot: Snapshot, outcome: End, earlier_events:
 
 def end_early(claim: Claim, outcome: End, *, partial: str, spent: Spent) -> None:
     """End a run during a model call, keeping the text that the call has streamed."""
-    active_seconds = F("active_seconds") + spent.active_seconds
     outcome = replace(outcome, answer=partial)
     with transaction.atomic():
-        if not transitions.end(claim.run, outcome, held_by=claim.owner, active_seconds=active_seconds):
+        _account_for(claim, spent)
+        if not transitions.end(claim.run, outcome, held_by=claim.owner):
             raise Fenced
 
 
@@ -180,13 +262,9 @@ def park_for_retry(claim: Claim, delay_seconds: float, error: ProviderError, *, 
     If its cancellation was requested meanwhile, the run ends, keeping the text that the call has streamed.
     """
     until = timezone.now() + timedelta(seconds=delay_seconds)
-    active_seconds = F("active_seconds") + spent.active_seconds
     with transaction.atomic():
-        if not transitions.move(claim.run, RunStatus.RUNNING, held_by=claim.owner, active_seconds=active_seconds):
-            raise Fenced
-        [(_, cancel_requested_at)] = hot_queries.GET_REQUESTS.rows(run_id=claim.run.id)
-        if cancel_requested_at is not None:
-            transitions.end(claim.run, replace(CANCELLED, answer=partial), held_by=claim.owner)
+        _account_for(claim, spent)
+        if _end_cancelled(claim, partial):
             return
         _park(
             claim,
@@ -198,6 +276,55 @@ def park_for_retry(claim: Claim, delay_seconds: float, error: ProviderError, *, 
         )
         payload = events.RunWaiting(waiting_on=WaitingOn.RETRY.value, reason=error.message, until=until.isoformat())
         audit.emit([event_of(claim.run, events.RUN_WAITING, payload)])
+
+
+def fall_back(claim: Claim, to: Fallback, error: ProviderError, *, partial: str, spent: Spent) -> None:
+    """Let the run continue with another model from its next claim, which may come at once.
+
+    If its cancellation was requested meanwhile, the run ends, keeping the text that the call has streamed.
+    """
+    with transaction.atomic():
+        _account_for(claim, spent)
+        if _end_cancelled(claim, partial):
+            return
+        forgotten: dict[str, Any] = {"tries": 0, "error_code": "", "error_message": ""}
+        _park(claim, WaitingOn.RETRY, ready_at=Now(), fallback=asdict(to), **forgotten)
+        payload: events.ModelFallback = {"from": to.failed, "to": to.name, "code": error.code, "reason": error.message}
+        audit.emit([event_of(claim.run, events.MODEL_FALLBACK, payload)])
+
+
+def _end_cancelled(claim: Claim, partial: str) -> bool:
+    """End the run if its cancellation was requested. Return whether it was."""
+    [(_, cancel_requested_at)] = hot_queries.GET_REQUESTS.rows(run_id=claim.run.id)
+    if cancel_requested_at is None:
+        return False
+    transitions.end(claim.run, replace(CANCELLED, answer=partial), held_by=claim.owner)
+    return True
+
+
+def _priced(claim: Claim, usage: Usage, text: str = "") -> CallCost:
+    return usage_ledger.price_call(claim.provider.name, claim.model, claim.prices, usage, text=text)
+
+
+def _account_for(claim: Claim, spent: Spent) -> None:
+    """Add the time of a failed call, and the usage that its server reported, in the caller's transaction."""
+    call = None if spent.usage == NO_USAGE else _priced(claim, spent.usage)
+    if call:
+        _add_call(claim, call)
+    changes = {"active_seconds": F("active_seconds") + spent.active_seconds, **(call.changes() if call else {})}
+    if not transitions.move(claim.run, RunStatus.RUNNING, held_by=claim.owner, **changes):
+        raise Fenced
+
+
+def _add_call(claim: Claim, call: CallCost) -> None:
+    """Add a call to the sums, in the caller's transaction.
+
+    Lock order: the sums of a conversation, which all runs of a tree share, before the rows of its runs. A run that ends
+    locks its child runs, each of which may be adding a call.
+    """
+    usage_ledger.add_call(Payer.of(claim.run), call)
+    cost_budget.charge(claim.run.agent, call)
+    cost_caps.send_alerts(claim.run.agent, claim.run.actor)
 
 
 def _park(claim: Claim, on: WaitingOn, **changes: Any) -> None:

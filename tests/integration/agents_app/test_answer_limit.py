@@ -9,7 +9,7 @@ from agents_app.providers.kinds.scripted import Reply
 from sessions_app.models import Turn
 from tests.support.engine import EngineRig
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
 
 
 @pytest.fixture

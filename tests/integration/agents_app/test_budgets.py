@@ -10,10 +10,13 @@ import pytest
 from django.db import connections, transaction
 from django.utils import timezone
 
+from agents_app import selectors
 from agents_app.models import Agent, ModelProvider, Spending
+from agents_app.prices import PriceList
 from agents_app.providers.kinds.scripted import Reply
 from agents_app.runs import cost_budget
-from agents_app.types import ModelResponse, RunStatus, Usage
+from agents_app.runs.usage_ledger import price_call
+from agents_app.types import RunStatus, Usage
 from audit_app import services as audit
 from audit_app.models import AuditEntry
 from tests.support.engine import EngineRig
@@ -90,7 +93,7 @@ def test_a_denied_request_gives_its_place_back(quiet: None) -> None:
     plan(ECHO, ECHO, policy=asking)
     assert count_charged() == 2
     for approval in Approval.objects.all():
-        services.decide_approval(approval.id, decision="deny", actor="user:1", policy=asking)
+        services.decide_approval(approval.id, decision="deny", actor="user:1", policy=services.CurrentPolicy(asking))
     assert count_charged() == 0
 
 
@@ -123,11 +126,11 @@ def test_a_run_ends_when_the_cost_of_its_hour_is_spent(rig: EngineRig) -> None:
 
 def test_prices_turn_tokens_into_cost() -> None:
     provider = ModelProvider.objects.create(name="p", kind="demo", input_price=0.5, output_price=2)
-    assert provider.cost_of(Usage(2000, 1000)) == 3.0
     agent = Agent.objects.create(agent_id="a", name="A", provider=provider, budgets={"costPerHour": 10})
+    prices = selectors.price_list(provider)
     for _ in range(3):
-        cost_budget.charge(agent, provider, ModelResponse(usage=Usage(2000, 1000)))
-    cost_budget.charge(agent, provider, ModelResponse(text="x" * 4000))  # a server that counts nothing
+        cost_budget.charge(agent, price_call("p", "m", prices, Usage(2000, 1000)))
+    cost_budget.charge(agent, price_call("p", "m", prices, Usage(), text="x" * 4000))  # a server that counts nothing
     assert sum(Spending.objects.values_list("cost", flat=True)) == 11.0
     assert "budget of 10 per hour" in cost_budget.budget_refusal(agent)
     Spending.objects.update(minute=timezone.now() - timedelta(minutes=61))
@@ -137,6 +140,6 @@ def test_prices_turn_tokens_into_cost() -> None:
 def test_nothing_is_kept_for_an_agent_without_a_budget() -> None:
     provider = ModelProvider.objects.create(name="p", kind="demo")
     agent = Agent.objects.create(agent_id="a", name="A", provider=provider)
-    cost_budget.charge(agent, provider, ModelResponse(usage=Usage(2000, 1000)))
+    cost_budget.charge(agent, price_call("p", "m", PriceList(), Usage(2000, 1000)))
     assert not Spending.objects.exists()
     assert cost_budget.budget_refusal(agent) == ""

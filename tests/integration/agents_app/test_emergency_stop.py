@@ -25,7 +25,7 @@ from tools_app.policy.emergency_stop import Stopped
 from tools_app.registry import tools
 from tools_app.types import Effect, ExecutionStatus, Risk, Tool, ToolCall, ToolContext, ToolSpec
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
 
 
 class Launch(Tool):

@@ -60,6 +60,22 @@ def test_a_plain_message_is_answered_once_and_stored(rig: EngineRig) -> None:
     ]
 
 
+def test_data_that_the_dialect_needs_back_is_stored_and_sent_within_the_run(rig: EngineRig) -> None:
+    state = {"dialect": "scripted", "signature": "opaque-signature"}
+    first = Reply(reasoning="Hm.", tool_calls=(call("echo", text="a"),), dialect_state=state)
+    script = rig.agent(first, Reply(("Done.",), reasoning="So."), parallel_tool_calls=False)
+    rig.wait(rig.send().run_id)
+    rig.wait(rig.send("again").run_id)
+    own = [message for message in script.requests[1].messages if message.role == "assistant"]
+    assert [(message.reasoning, message.dialect_state) for message in own] == [("Hm.", state)]
+    later = [message for message in script.requests[2].messages if message.role == "assistant"]
+    assert [(message.reasoning, message.dialect_state) for message in later] == [("", None), ("", None)]
+    assert [step.dialect_state for step in Step.objects.order_by("started_at")] == [state, None, None]
+    assert {request.parallel_tool_calls for request in script.requests} == {False}
+    shown = json.dumps([event.payload for event in Event.objects.all()], default=str)
+    assert "opaque-signature" not in shown
+
+
 def test_timeline_numbers_have_no_gap_and_times_rise(rig: EngineRig) -> None:
     rig.agent(Reply(("one",)))
     rig.wait(rig.send().run_id)

@@ -23,7 +23,7 @@ from tests.support.engine import EngineRig, until, until_a_lock_is_awaited
 from tools_app.models import ToolExecution
 from tools_app.types import ToolCall
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
 
 ASKING = ToolCall("c", "ask_user", '{"question": "Which colour?"}')
 
@@ -166,8 +166,7 @@ def test_a_message_that_comes_as_a_run_ends_is_taken_in(rig: EngineRig, monkeypa
 
     monkeypatch.setattr(writes, "_end_decided", send_and_end)
     monkeypatch.setattr(
-        "agents_app.runs.writes.cost_budget.budget_refusal",
-        lambda agent: budget_refusal.pop(0) if budget_refusal else "",
+        "agents_app.runs.writes.cost_budget.budget_refusal", lambda *_: budget_refusal.pop(0) if budget_refusal else ""
     )
     rig.start().agent(Reply(tool_calls=(ToolCall("c", "no_such_tool", "{}"),)), Reply(("Sorry.",)))
     with ThreadPoolExecutor(1) as pool:

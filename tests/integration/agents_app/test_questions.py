@@ -6,6 +6,8 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import User
+from django.test import Client
 from django.utils import timezone
 
 from agents_app import services as runs
@@ -19,10 +21,12 @@ from tests.support.rest import RestCaller
 from tools_app.models import InputRequest
 from tools_app.types import ExecutionStatus, ToolCall
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
 
 
 def asking(number: int = 1, **arguments: Any) -> ToolCall:
+    if "questions" in arguments:
+        return ToolCall(f"c{number}", "ask_form", json.dumps(arguments))
     return ToolCall(f"c{number}", "ask_user", json.dumps({"question": "Which colour?", **arguments}))
 
 
@@ -136,7 +140,56 @@ def test_a_program_sees_the_question_and_answers_it(rig: EngineRig) -> None:
     accepted, _ = ask(rig, asking(options=["Red", "Blue"]))
     caller = RestCaller(rig.owner)
     run = caller("GET", f"runs/{accepted.run_id}").data
-    assert (run["waitingOn"], run["question"]) == ("input", {"text": "Which colour?", "options": ["Red", "Blue"]})
+    question = run["question"]
+    assert (run["waitingOn"], question["text"], question["options"]) == ("input", "Which colour?", ["Red", "Blue"])
+    assert question["questions"][0]["options"][1] == {"id": "Blue", "label": "Blue", "description": ""}
     rig.send("Red")
     rig.wait(accepted.run_id)
     assert caller("GET", f"runs/{accepted.run_id}").data["question"] is None
+
+
+FORM = [
+    {"question": "Which?", "options": [{"id": "r", "label": "Red"}, {"id": "b", "label": "Blue"}], "multiple": True},
+    {"question": "Why?", "placeholder": "Because"},
+]
+
+
+def test_a_form_is_one_question_and_one_answer(rig: EngineRig) -> None:
+    accepted, _ = ask(rig, asking(questions=FORM))
+    payload = Event.objects.get(type="input.requested").payload
+    assert [each["allows_several"] for each in payload["questions"]] == [True, False] and payload["options"] == []
+    rig.send("r, b\nI like both")
+    (execution,) = rig.wait(accepted.run_id).executions
+    answers = json.loads(execution.output or "")["answers"]
+    assert [each["answer"] for each in answers] == ["Red, Blue", "I like both"] and answers[0]["ids"] == ["r", "b"]
+
+
+def test_the_page_answers_the_question_that_it_names(rig: EngineRig, client: Client) -> None:
+    client.force_login(rig.owner)
+    accepted, _ = ask(rig, asking(1, question="First?"), asking(2, questions=FORM))
+    first, second = (request.execution_id for request in InputRequest.objects.order_by("id"))
+    fields = {"choice-0": ["b", "r"], "text-1": "both"}
+    assert client.post(f"/chat/questions/{second}/answer", fields).status_code == 302
+    assert InputRequest.objects.get(execution_id=second).status == "answered"
+    assert InputRequest.objects.get(execution_id=first).status == "pending"
+    assert client.post(f"/chat/questions/{second}/answer", fields).status_code == 409
+    assert client.post(f"/chat/questions/{first}/answer", {"text-0": " "}).status_code == 400
+    rig.send("one")
+    outputs = [json.loads(execution.output or "") for execution in rig.wait(accepted.run_id).executions]
+    assert outputs[0]["answer"] == "one" and outputs[1]["answers"][0]["ids"] == ["r", "b"]
+
+
+def test_nobody_answers_the_questions_of_others(rig: EngineRig, client: Client) -> None:
+    ask(rig, asking())
+    client.force_login(User.objects.create_user("mallory"))
+    request = InputRequest.objects.get()
+    assert client.post(f"/chat/questions/{request.execution_id}/answer", {"text-0": "hi"}).status_code == 404
+    assert InputRequest.objects.get().status == "pending"
+
+
+def test_a_question_of_an_earlier_release_is_answered(rig: EngineRig) -> None:
+    accepted, _ = ask(rig, asking(options=["Red", "Blue"]))
+    InputRequest.objects.update(questions=[])
+    rig.send("2")
+    (execution,) = rig.wait(accepted.run_id).executions
+    assert json.loads(execution.output or "") == {"answer": "Blue", "is_option": True}

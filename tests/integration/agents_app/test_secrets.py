@@ -24,7 +24,7 @@ from tools_app.secrets.credentials import share_credential, store_credential
 from tools_app.skills import registry
 from tools_app.types import ToolCall
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
 
 SECRET = 'canary/42 "Quoted" & more'
 SPELLINGS = (SECRET, json.dumps(SECRET)[1:-1], quote(SECRET, safe=""), b64encode(SECRET.encode()).decode(), "canary")

@@ -153,8 +153,14 @@ def test_the_newest_message_stays_however_long_it_is() -> None:
     assert fit(history, budget_tokens=10) == (history[-1],)
 
 
+def test_a_message_of_an_earlier_run_that_was_never_answered_may_be_left_out() -> None:
+    failed, asked = replace(user("x" * 100_000), ordinal=3), user("Are you there?")
+    assert fit([failed, asked], budget_tokens=100) == (asked,)
+    assert fit([user("first"), asked], budget_tokens=1) == (user("first"), asked)  # both of this run
+
+
 def test_too_long_results_of_the_newest_round_are_shortened_oldest_first() -> None:
     history = [user("q"), ASKS, result("c1", "ä" * 4000), result("c2", "b" * 4000)]
-    _, _, first, second = fit(history, budget_tokens=1500)
+    _, _, first, second = fit(history, budget_tokens=2000)
     assert first.content.endswith(SHORTENED) and len(first.content) < 600
     assert second == history[3]

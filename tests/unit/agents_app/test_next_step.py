@@ -2,17 +2,32 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 from uuid import UUID
 
 import pytest
 
-from agents_app.runs.next_step import CANCELLED, Act, End, Think, WaitForTools, next_step
-from agents_app.types import Limits, RunStatus, Snapshot, StepView
+from agents_app.message_parts import MessagePart, VoiceNote, VoiceNotes
+from agents_app.runs.next_step import (
+    CANCELLED,
+    TERMINATED,
+    Act,
+    End,
+    Think,
+    Transcribe,
+    WaitForChildren,
+    WaitForParent,
+    WaitForTools,
+    next_step,
+)
+from agents_app.types import Limits, Message, RunStatus, Snapshot, StepView
 from tools_app.types import ExecutionStatus, ExecutionView, ToolCall
 
 CALL = ToolCall("call_1", "echo", '{"text": "hi"}')
 OTHER = ToolCall("call_2", "echo", '{"text": "ho"}')
-EMPTY = Snapshot(("hi",), (), (), Limits())
+EMPTY = Snapshot((Message("user", "hi"),), (), (), Limits())
+SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}}
+REJECTED = StepView(0, "", (), "rejected", rejected_text='{"a": "one"}')
 
 
 def answered(text: str, code: str = "") -> End:
@@ -46,6 +61,18 @@ def ran(call: ToolCall, status: ExecutionStatus, *, step: int = 0, index: int = 
 
 DONE, RUNNING, FAILED = ExecutionStatus.COMPLETED, ExecutionStatus.RUNNING, ExecutionStatus.FAILED
 
+A = (("1", "a"),)
+REPORT = Message("user", "[Workstream b completed]", is_report=True)
+WAIT = ToolCall("call_1", "wait_workstreams", "{}")
+
+
+def waiting(arguments: dict[str, Any] | None = None, *later: Message, working: Any = ()) -> Snapshot:
+    """Return the state after a call of the wait tool. later: messages since its step."""
+    execution = replace(ran(WAIT, DONE), arguments=arguments or {})
+    turns = (*EMPTY.user_turns, *later)
+    return replace(EMPTY, steps=(step_view("", WAIT),), executions=(execution,), user_turns=turns, working=working)
+
+
 TABLE = [
     ("no step yet: think", EMPTY, Think(0)),
     ("text only: answer", replace(EMPTY, steps=(step_view("Hello"),)), answered("Hello")),
@@ -55,6 +82,44 @@ TABLE = [
         answered("Hel", "length"),
     ),
     ("calls without executions: act", replace(EMPTY, steps=(step_view("", CALL),)), Act(0, (CALL,))),
+    (
+        "an answer while a child run works: wait for it",
+        replace(EMPTY, steps=(step_view("Started."),), working=A),
+        WaitForChildren(),
+    ),
+    (
+        "an answer while one child run has a result and another works: wait for all",
+        replace(EMPTY, steps=(step_view("Started."),), user_turns=(*EMPTY.user_turns, REPORT), working=A),
+        WaitForChildren(),
+    ),
+    (
+        "a result that came during the call: think",
+        replace(EMPTY, steps=(step_view("Started."),), user_turns=(*EMPTY.user_turns, REPORT)),
+        Think(1),
+    ),
+    (
+        "a message while child runs work: think",
+        replace(EMPTY, steps=(step_view("Started."),), user_turns=(*EMPTY.user_turns, Message("user", "?")), working=A),
+        Think(1),
+    ),
+    ("a call of the wait tool while a child run works: wait", waiting(working=A), WaitForChildren()),
+    ("a call of the wait tool when none works: think", waiting(), Think(1)),
+    ("it names another: think", waiting({"workstreams": ["b"]}, working=A), Think(1)),
+    ("it names one that works: wait", waiting({"workstreams": ["a"]}, working=A), WaitForChildren()),
+    ("it waits for any and one has a result: think", waiting({"until": "any"}, REPORT, working=A), Think(1)),
+    ("it waits for all and one has a result: wait", waiting({"until": "all"}, REPORT, working=A), WaitForChildren()),
+    ("a message ends the wait", waiting({}, Message("user", "?"), working=A), Think(1)),
+    (
+        "an interactive child run that answers waits for its parent",
+        replace(EMPTY, steps=(step_view("Ready."),), is_interactive=True),
+        WaitForParent("Ready."),
+    ),
+    (
+        "one that was terminated ends with what it has",
+        replace(EMPTY, steps=(step_view("Half."),), is_interactive=True, is_terminating=True),
+        replace(TERMINATED, answer="Half."),
+    ),
+    ("a paused child run calls no model", replace(EMPTY, is_paused=True), WaitForParent()),
     (
         "an open execution: wait",
         replace(EMPTY, steps=(step_view("", CALL, OTHER),), executions=(ran(CALL, DONE), ran(OTHER, RUNNING, index=1))),
@@ -69,6 +134,29 @@ TABLE = [
         "a failed execution: think",
         replace(EMPTY, steps=(step_view("", CALL),), executions=(ran(CALL, FAILED),)),
         Think(1),
+    ),
+    ("a rejected answer: think again", replace(EMPTY, steps=(REJECTED,), output_schema=SCHEMA), Think(1)),
+    (
+        "a user turn after a rejected answer: think, whatever the limit",
+        replace(
+            EMPTY,
+            user_turns=(*EMPTY.user_turns, Message("user", "ho")),
+            steps=(REJECTED,),
+            limits=Limits(output_retries=0),
+        ),
+        Think(1),
+    ),
+    (
+        "rejected as often as allowed: the run fails with the first problems",
+        replace(
+            EMPTY, steps=(REJECTED, replace(REJECTED, index=1)), limits=Limits(output_retries=1), output_schema=SCHEMA
+        ),
+        End(
+            RunStatus.FAILED,
+            "invalid_output",
+            "The answer did not match its JSON Schema in 2 attempts: /a: must be integer, not string. Simplify the "
+            "schema, ask in other words, or choose another model.",
+        ),
     ),
     (
         "a requested cancellation comes first",
@@ -118,3 +206,20 @@ def test_an_empty_answer_is_an_error(text: str) -> None:
     assert isinstance(step, End)
     assert step.status is RunStatus.FAILED
     assert step.code == "empty_answer"
+
+
+def test_voice_notes_are_transcribed_before_the_model_is_called() -> None:
+    notes = tuple(VoiceNote(MessagePart("audio", "audio/ogg", "", 9, str(number), "")) for number in range(2))
+    heard = replace(EMPTY, voice=VoiceNotes(notes))
+    assert next_step(heard) == Transcribe(notes[0])
+    assert next_step(replace(heard, cancel_requested=True)) == CANCELLED
+    assert next_step(replace(heard, stopped="Stopped.")) == End(RunStatus.CANCELLED, "stopped", "Stopped.")
+    assert next_step(replace(heard, budget_refusal="No.")) == End(RunStatus.FAILED, "budget_exhausted", "No.")
+    assert next_step(replace(heard, voice=VoiceNotes(notes[1:], failure="too long"))) == Transcribe(notes[1])
+
+
+def test_a_run_of_voice_notes_that_failed_ends() -> None:
+    failed = replace(EMPTY, voice=VoiceNotes(failure="too long"))
+    end = next_step(failed)
+    assert isinstance(end, End) and end.code == "voice_note_not_understood" and "too long" in end.message
+    assert next_step(replace(failed, voice=VoiceNotes())) == Think(0)

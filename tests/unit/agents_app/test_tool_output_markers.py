@@ -4,7 +4,7 @@ from uuid import UUID
 
 import pytest
 
-from agents_app.prompt.system_prompt import system_message
+from agents_app.prompt.system_prompt import system_message, system_parts
 from agents_app.prompt.tool_output_markers import mark, sentence, sign_of, unmark
 from agents_app.types import Message
 
@@ -47,5 +47,5 @@ def test_the_text_can_be_had_back(text):
 
 
 def test_the_system_message_names_the_marks():
-    assert sentence(SIGN) in system_message("Ada", "Be brief.", sign=SIGN).content
-    assert "tool output" not in system_message("Ada", "Be brief.").content
+    assert sentence(SIGN) in system_message(system_parts("Ada", "Be brief.", sign=SIGN)).content
+    assert "sign" not in system_message(system_parts("Ada", "Be brief.")).content

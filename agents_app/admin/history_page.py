@@ -1,0 +1,87 @@
+"""The page "History" of an agent: its versions, what changed between two of them, its draft, and rolling back."""
+
+from typing import Any
+
+from django.contrib import messages
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.template.response import TemplateResponse
+from unfold.admin import ModelAdmin
+
+from agents_app import agent_versions, services
+from agents_app.admin.forms import AgentForm
+from agents_app.agent_versions import DRAFT
+from agents_app.autonomy import needed_rights, stored_autonomy
+from agents_app.models import Agent, AgentVersion
+from audit_app import fresh_login
+from audit_app.admin_base.base import acting
+from audit_app.kernel.errors import AppError
+from audit_app.rights import require
+
+_MOST_SHOWN = 100
+
+
+def draft_of(agent: Agent, form: AgentForm) -> dict[str, Any]:
+    """Return the configuration that a submitted form describes. agent: with the values of the form, not saved."""
+    configuration = agent_versions.configuration_of(agent)
+    return {**configuration, "enabled_skill_ids": form.cleaned_data["enabled_skill_ids"]}
+
+
+def page(request: HttpRequest, model_admin: ModelAdmin, agent: Agent) -> HttpResponse:
+    """Return the page, or carry out one of its buttons: roll back, publish or discard the draft."""
+    if request.method == "POST":
+        if not model_admin.has_change_permission(request, agent):
+            raise PermissionDenied
+        try:
+            with acting(request):
+                messages.success(request, _act(request, agent))
+        except AppError as error:
+            messages.error(request, error.message)
+        return HttpResponseRedirect(request.path)
+    versions, draft = agent_versions.list_versions(agent), agent_versions.find_draft(agent)
+    rows = [draft, *versions] if draft else list(versions)
+    context = {
+        **model_admin.admin_site.each_context(request),
+        "opts": model_admin.model._meta,
+        "title": f"History of {agent.name}",
+        "agent": agent,
+        "draft": draft,
+        "versions": versions[:_MOST_SHOWN],
+        "rows": rows,
+        "may_change": model_admin.has_change_permission(request, agent),
+        **_comparison(request, rows),
+    }
+    request.current_app = model_admin.admin_site.name
+    return TemplateResponse(request, "admin/agents_app/agent/history.html", context)
+
+
+def _comparison(request: HttpRequest, rows: list[AgentVersion]) -> dict[str, Any]:
+    """Return the two versions that the query names, by default the newest and the one before, and their difference."""
+    by_number = {str(row.number): row for row in rows}
+    after = by_number.get(request.GET.get("to", "")) or (rows[0] if rows else None)
+    before = by_number.get(request.GET.get("from", "")) or (rows[1] if len(rows) > 1 else None)
+    changes = agent_versions.compare(before.configuration, after.configuration) if before and after else ()
+    return {"before": before, "after": after, "changes": changes}
+
+
+def _act(request: HttpRequest, agent: Agent) -> str:
+    """Carry out the button and return a message. Raises AppError."""
+    action, number = request.POST.get("action", ""), request.POST.get("number", "")
+    if action == "discard":
+        agent_versions.discard_draft(agent)
+        return "The draft is discarded."
+    chosen = DRAFT if action == "publish" else int(number) if number.isdecimal() else -1
+    _require_autonomy(request, agent, agent_versions.get_version(agent, chosen))
+    if action == "publish":
+        services.publish_draft(agent, skills_of=request.user.pk)
+        return f"The draft is published as version {agent.version}."
+    services.roll_back(agent, chosen, skills_of=request.user.pk)
+    return f"{agent.name} is as it was in version {number} again. This is version {agent.version}."
+
+
+def _require_autonomy(request: HttpRequest, agent: Agent, version: AgentVersion) -> None:
+    needed = needed_rights(version.configuration, **stored_autonomy(agent))
+    for right in needed:
+        require(request.user, right)
+    if needed:
+        fresh_login.require(request, fresh_login.GRANT_AUTONOMY)

@@ -1,0 +1,46 @@
+"""Texts between a run and its child runs, as their models receive them. Pure."""
+
+import json
+from collections.abc import Iterable, Sequence
+
+from agents_app.tree_types import ChildSpec, ChildState, ChildView
+from agents_app.types import Message
+
+INSTRUCTIONS = (
+    "You work on a part of another agent's task, as the workstream {name!r}. Your last message is your result: it "
+    "goes to that agent, who sees nothing else of your work."
+)
+WRAP_UP = "80 % of your time is over. Finish now: answer with what you have."
+TERMINATE = "Stop this task{reason}. Answer within {seconds} seconds with what you have; do not call further tools."
+WARNING = "[Workstream {workstream} ({launch_id})] {percent} % of its time is over."
+
+_STATES = {
+    ChildState.RUNNING: "has a result and waits for your next message",
+    ChildState.COMPLETED: "completed",
+    ChildState.FAILED: "failed",
+    ChildState.TIMEOUT: "ran out of time",
+    ChildState.CANCELED: "was cancelled",
+}
+
+
+def task_text(spec: ChildSpec) -> str:
+    """Return the first message to a child run."""
+    if not spec.context:
+        return spec.instruction
+    return f"{spec.instruction}\n\nContext:\n{json.dumps(spec.context, ensure_ascii=False, indent=1)}"
+
+
+def report_text(child: ChildView) -> str:
+    """Return the message by which a parent receives the last result of a child run."""
+    is_paused = child.is_idle and child.is_paused
+    state = "is paused" if is_paused else _STATES.get(child.state, child.state.value)
+    texts = () if is_paused else (child.error, child.result)
+    return "\n".join([f"[Workstream {child.workstream} ({child.launch_id}) {state}]", *filter(None, texts)])
+
+
+def merge_turns(turns: Sequence[Message], messages: Iterable[tuple[int, Message]]) -> tuple[Message, ...]:
+    """Return user turns with the messages inserted, each at its position among all."""
+    merged = list(turns)
+    for position, message in messages:
+        merged.insert(position, message)
+    return tuple(merged)

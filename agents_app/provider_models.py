@@ -1,0 +1,80 @@
+"""Model providers."""
+
+from django.db import models
+
+from agents_app.cost_models import price_field
+from agents_app.prices import COUNTING, Price
+
+
+class ModelProvider(models.Model):
+    """An endpoint that serves models. Its API key is encrypted by the vault and never shown again."""
+
+    INLINE_REASONING = [
+        ("", "between tags such as <think> at the beginning"),
+        ("prefilled", "everything up to a closing tag: the server does not send the opening one"),
+        ("off", "none: tags are a part of the answer"),
+    ]
+    PARTS = [
+        ("", "as known of the model's name"),
+        ("none", "none"),
+        ("image", "images"),
+        ("audio", "audio"),
+        ("file", "PDF files"),
+        ("image,file", "images and PDF files"),
+        ("image,audio", "images and audio"),
+        ("audio,file", "audio and PDF files"),
+        ("image,audio,file", "images, audio and PDF files"),
+    ]
+
+    name = models.SlugField(max_length=60, unique=True)
+    kind = models.CharField(max_length=40, help_text="Registered kind of provider, such as openai or demo.")
+    base_url = models.CharField(max_length=500, blank=True, help_text="Empty: default of the kind.")
+    api_key_sealed = models.TextField(blank=True, editable=False)
+    default_model = models.CharField(max_length=200, blank=True)
+    input_price = price_field(
+        "Price per 1,000 input tokens. Leave both at 1 for no price: budgets then count thousands of tokens.",
+        default=1.0,
+    )
+    output_price = price_field("Price per 1,000 output tokens.", default=1.0)
+    accepted_parts = models.CharField(
+        "Accepted files",
+        max_length=20,
+        choices=PARTS,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="Files of messages that its models get. What they do not take is described in words.",
+    )
+    transcription_model = models.CharField(
+        max_length=200,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="Model that transcribes audio, such as whisper-1. Empty: audio that its models do not take is not "
+        "transcribed, unless a channel account chooses it.",
+    )
+    inline_reasoning = models.CharField(
+        "Reasoning in the text",
+        max_length=10,
+        choices=INLINE_REASONING,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="Reasoning that models of the kind openai write into their text is kept apart from the answer.",
+    )
+    is_enabled = models.BooleanField(default=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+    updated_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        db_table = "komand_model_provider"
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def price(self) -> Price | None:
+        """Return the price of models without one of their own; None if an operator has set none."""
+        price = Price(self.input_price, self.output_price)
+        return None if price == COUNTING else price

@@ -1,0 +1,204 @@
+"""Child runs: start, message, steer and terminate them. Functions own their transactions or join the caller's."""
+
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import F, Max
+from django.utils import timezone
+
+from agents_app import events, hot_queries
+from agents_app.models import IS_OPEN, Agent, Run, RunMessage
+from agents_app.prompt import child_messages
+from agents_app.runs import deadlines, tree, tree_budget, tree_events
+from agents_app.runs.next_step import TERMINATED
+from agents_app.runs.transitions import ADVANCE, QUEUE, end, event_of
+from agents_app.runs.tree import RunNote
+from agents_app.tree_types import GRACE_SECONDS, MOST_DEPTH, MOST_OPEN_CHILDREN, ChildSpec, MessageKind, Phase, RunKind
+from agents_app.types import RunOptions, RunStatus, WaitingOn
+from audit_app import services as audit
+from audit_app.kernel import context
+from audit_app.kernel.errors import Conflict, InvalidInput, found
+from audit_app.kernel.nudges import nudge
+from tools_app.policy import emergency_stop
+
+# Behind the messages of every conversation: to a release that knows no child runs, their root is always before them.
+_FIRST_ORDINAL = 2**30
+_NO_CHILD = "There is no such workstream."
+
+ADD_INSTRUCTION, SET_PRIORITY, ADD_CONSTRAINT = "add_instruction", "set_priority", "add_constraint"
+PAUSE, RESUME = "pause_requested", "resume_requested"
+_DIRECTIVES = {
+    ADD_INSTRUCTION: "Further instruction: {text}",
+    SET_PRIORITY: "Priority: {text}",
+    ADD_CONSTRAINT: "Further constraint: {text}",
+}
+COMMANDS = (*_DIRECTIVES, PAUSE, RESUME)
+
+
+@dataclass(frozen=True)
+class NewChild:
+    """A child run that is to be started.
+
+    id: derived from what asks for it (`kernel.ids.derived_id`), so that a repeated request starts one child.
+    workstream: name within its parent.
+    agent: None for the parent's.
+    options: model, tools and so on; its rights are its parent's, narrowed by these and by its agent's own.
+    budget_tokens, budget_nanos: carved out of the parent's; None for all that the parent has left.
+    """
+
+    id: UUID
+    parent_id: UUID
+    workstream: str
+    spec: ChildSpec
+    agent: Agent | None = None
+    kind: RunKind = RunKind.WORKSTREAM
+    options: RunOptions = RunOptions()
+    budget_tokens: int | None = None
+    budget_nanos: int | None = None
+
+
+def start_child(new: NewChild) -> Run:
+    """Start a child run, and return it. Idempotent by its id.
+
+    The parent is an open run, usually one that waits for the tool call which asks for the child. The child's result
+    reaches the parent's model before its next call, see docs/workstreams.md. Raises NotFound, Conflict (run_ended,
+    too_deep, too_many_workstreams, workstream_exists) and Stopped.
+    """
+    with transaction.atomic():
+        parent = lock_in_tree(new.parent_id)
+        if started := hot_queries.GET_RUN.first(run_id=new.id):
+            return started
+        agent = new.agent or parent.agent
+        _check(new, parent)
+        emergency_stop.check_running(agent.agent_id)
+        child = Run(**_columns(new, parent, agent))
+        Run.objects.filter(pk=parent.pk).update(child_count=F("child_count") + 1)
+        hot_queries.INSERT_RUN.run([child])
+        RunMessage.objects.create(
+            run=child, position=0, kind=MessageKind.TASK.value, text=child_messages.task_text(new.spec)
+        )
+        queued: events.RunQueued = {"ordinal": child.ordinal, "agent_id": agent.agent_id}
+        audit.emit([tree_events.launched(child), event_of(child, events.RUN_QUEUED, queued)])
+        nudge(ADVANCE, str(child.id), queue=QUEUE)
+        return child
+
+
+def message_child(parent_id: UUID, child_id: UUID, text: str, *, key: UUID | None = None) -> None:
+    """Send a message to a child run; one that waits for its parent continues. Owns its transaction.
+
+    key: of the message; a second one with it is not sent.
+
+    Raises NotFound, Conflict (workstream_ended).
+    """
+    with transaction.atomic():
+        child = _lock_child(parent_id, child_id)
+        if child.terminated_at or not tree.send(child.pk, RunNote(MessageKind.MESSAGE, text, key=key)):
+            raise Conflict(f"The workstream {child.workstream} has ended.", code="workstream_ended")
+
+
+def steer_child(parent_id: UUID, child_id: UUID, command: str, text: str = "", *, key: UUID | None = None) -> None:
+    """Give a child run an instruction, pause it or let it continue. Owns its transaction.
+
+    command: of COMMANDS. A paused child stops before its next model call, and its deadline with it. Raises NotFound,
+    InvalidInput (unknown_command, text_required), Conflict (workstream_ended).
+    """
+    if command not in COMMANDS:
+        raise InvalidInput(f"Unknown command {command!r}. Known: {', '.join(COMMANDS)}.", code="unknown_command")
+    if command in _DIRECTIVES and not text.strip():
+        raise InvalidInput(f"{command} needs a text.", code="text_required")
+    with transaction.atomic():
+        child = _lock_child(parent_id, child_id)
+        if child.ended_at or child.terminated_at:
+            raise Conflict(f"The workstream {child.workstream} has ended.", code="workstream_ended")
+        if command in _DIRECTIVES:
+            resumes = child.waiting_on != WaitingOn.PARENT.value
+            directive = _DIRECTIVES[command].format(text=text)
+            tree.send(child.pk, RunNote(MessageKind.DIRECTIVE, directive, key=key, resumes=resumes))
+            return
+        Run.objects.filter(pk=child.pk).update(is_paused=command == PAUSE)
+        if command == RESUME and child.is_paused and child.waiting_on == WaitingOn.PARENT.value:
+            tree.resume_waiting(child.pk)
+
+
+def terminate_child(parent_id: UUID, child_id: UUID, *, reason: str = "") -> bool:
+    """End a child run. Idempotent; owns its transaction.
+
+    One that works gets the directive to finish and is ended after GRACE_SECONDS; any other ends at once. Return False
+    if it had ended. Raises NotFound.
+    """
+    with transaction.atomic():
+        child = _lock_child(parent_id, child_id)
+        if child.ended_at:
+            return False
+        if child.terminated_at:
+            return True
+        now = timezone.now()
+        Run.objects.filter(pk=child.pk).update(terminated_at=now, alarm_at=now + timedelta(seconds=GRACE_SECONDS))
+        child.terminated_at = now
+        is_untouched = child.status == RunStatus.QUEUED.value
+        if child.owner is None and (is_untouched or child.waiting_on == WaitingOn.PARENT.value):
+            end(child, replace(TERMINATED, answer=child.answer), held_by=None)
+            return True
+        text = child_messages.TERMINATE.format(reason=f": {reason}" if reason else "", seconds=GRACE_SECONDS)
+        tree.send(child.pk, RunNote(MessageKind.DIRECTIVE, text))
+        audit.emit([tree_events.progressed(child, Phase.SYNTHESIZING, reason or "It was asked to end.")])
+        return True
+
+
+def lock_in_tree(run_id: UUID) -> Run:
+    """Lock the root of a tree, then the given run of it, and return that, with its agent."""
+    for (root_id,) in hot_queries.FIND_ROOT.rows(run_id=run_id):
+        if root_id:
+            hot_queries.LOCK_ROW.rows(run_id=root_id)
+    return found(hot_queries.LOCK_RUN.first(run_id=run_id), "There is no such run.")
+
+
+def _lock_child(parent_id: UUID, child_id: UUID) -> Run:
+    """Lock a run and then its child, and return the child, after what it has for its parent was collected."""
+    rows = Run.objects.select_for_update(of=("self",), no_key=True).select_related("agent")
+    found(rows.filter(pk=parent_id).first(), _NO_CHILD)
+    child = found(rows.filter(pk=child_id, parent_id=parent_id).first(), _NO_CHILD)
+    tree.collect(parent_id)
+    return child
+
+
+def _check(new: NewChild, parent: Run) -> None:
+    if parent.ended_at or parent.cancel_requested_at or parent.terminated_at:
+        raise Conflict("The run is ending, so it cannot start workstreams.", code="run_ended")
+    if parent.depth >= MOST_DEPTH:
+        raise Conflict(f"Workstreams can be nested {MOST_DEPTH} deep. Do this yourself.", code="too_deep")
+    running = list(Run.objects.filter(IS_OPEN, parent_id=parent.pk).values_list("workstream", flat=True))
+    if len(running) >= MOST_OPEN_CHILDREN:
+        raise Conflict(f"{len(running)} workstreams run already. Wait for some of them.", code="too_many_workstreams")
+    if new.workstream in running:
+        raise Conflict(f"A workstream {new.workstream!r} runs already.", code="workstream_exists")
+
+
+def _columns(new: NewChild, parent: Run, agent: Agent) -> dict[str, Any]:
+    rows = Run.objects.filter(conversation_id=parent.conversation_id, ordinal__gte=_FIRST_ORDINAL)
+    last = rows.aggregate(last=Max("ordinal"))["last"]
+    role = child_messages.INSTRUCTIONS.format(name=new.spec.name)
+    instructions = "\n\n".join(text for text in (new.options.instructions, role) if text)
+    return {
+        "id": new.id,
+        "conversation_id": parent.conversation_id,
+        "session_key": parent.session_key,
+        "ordinal": _FIRST_ORDINAL if last is None else last + 1,
+        "agent": agent,
+        "parent_id": parent.pk,
+        "root_id": parent.root_id or parent.pk,
+        "kind": new.kind.value,
+        "workstream": new.workstream,
+        "depth": parent.depth + 1,
+        "spec": vars(new.spec),
+        "session_policy": parent.session_policy,
+        "options": replace(new.options, instructions=instructions).to_dict(),
+        "actor": parent.actor,
+        "request_id": context.request_id.get() or parent.request_id,
+        "created_at": timezone.now(),
+        **deadlines.started(new.spec.deadline_seconds),
+        **tree_budget.carved(parent.pk, new.budget_tokens, new.budget_nanos),
+    }

@@ -1,0 +1,57 @@
+"""Sweeper of deadlines: warnings to parents, the request to finish, and the end. Guarded and idempotent."""
+
+from datetime import timedelta
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models.functions import Now
+from django.utils import timezone
+
+from agents_app import hot_queries
+from agents_app.models import OPEN, Run
+from agents_app.prompt import child_messages
+from agents_app.runs import transitions, tree
+from agents_app.runs.deadlines import CHILD_AT, END_AT, PARTS, alarm_of, part_of
+from agents_app.runs.next_step import DEADLINE, TERMINATED
+from agents_app.runs.tree import RunNote
+from agents_app.tree_types import GRACE_SECONDS, MessageKind
+
+
+def sweep() -> None:
+    """Handle the parts of deadlines that have passed. Owns its transactions."""
+    for run_id, parent_id in hot_queries.LIST_ALARMS.rows():
+        with transaction.atomic():
+            _handle(run_id, parent_id)
+
+
+def _handle(run_id: UUID, parent_id: UUID) -> None:
+    # Lock order: a parent's row before those of its children.
+    Run.objects.select_for_update(no_key=True).filter(pk=parent_id).first()
+    rows = Run.objects.select_for_update(of=("self",), no_key=True).select_related("agent")
+    run = rows.filter(pk=run_id, status__in=OPEN, alarm_at__lte=Now()).first()
+    if run is None:
+        return
+    seconds, deadline_at, alarm_at = run.child_spec.deadline_seconds, run.deadline_at, run.alarm_at
+    if run.terminated_at or deadline_at is None or alarm_at is None:
+        _end_or_request(run)
+        return
+    passed = part_of(deadline_at, seconds, alarm_at)
+    if passed == END_AT:
+        _end_or_request(run)
+        return
+    following = PARTS[PARTS.index(passed) + 1]
+    Run.objects.filter(pk=run_id).update(alarm_at=alarm_of(deadline_at, seconds, following))
+    if passed == CHILD_AT:
+        tree.send(run_id, RunNote(MessageKind.DIRECTIVE, child_messages.WRAP_UP))
+    else:
+        text = child_messages.WARNING.format(workstream=run.workstream, launch_id=run_id, percent=passed)
+        tree.send(parent_id, RunNote(MessageKind.NOTICE, text, about=run_id, resumes=False))
+
+
+def _end_or_request(run: Run) -> None:
+    """End a child run whose time is over; its owner, if it has one, is requested to. The caller has locked its row."""
+    if run.owner is None:
+        transitions.end(run, TERMINATED if run.terminated_at else DEADLINE, held_by=None)
+    else:
+        again = timezone.now() + timedelta(seconds=GRACE_SECONDS)
+        Run.objects.filter(pk=run.pk).update(cancel_requested_at=Now(), alarm_at=again)

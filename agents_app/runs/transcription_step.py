@@ -1,0 +1,89 @@
+"""Transcription of a claimed run's voice notes: the call, and recording its text with the message."""
+
+from collections.abc import AsyncGenerator
+from dataclasses import replace
+from functools import partial
+
+from django.conf import settings
+from django.db import transaction
+
+from agents_app import conversation_port, selectors
+from agents_app.audio_length import seconds_of
+from agents_app.message_parts import LoadedPart, MessagePart, Transcript, VoiceNote
+from agents_app.models import ModelProvider, Step
+from agents_app.providers import registry
+from agents_app.providers.accepts import Accepts, UnusablePartError
+from agents_app.providers.base import Provider, ProviderError
+from agents_app.runs import part_loader, preparation, usage_ledger, voice_notes, writes
+from agents_app.runs.lease import Claim
+from agents_app.runs.next_step import Transcribe
+from agents_app.runs.preparation import Preparation
+from agents_app.runs.usage_ledger import CallCost
+from agents_app.runs.writes import Recorded, Spent
+from agents_app.types import ModelChunk, ModelResponse, Snapshot
+from audit_app.kernel.database import in_db
+from audit_app.kernel.errors import AppError
+
+_LIMITS = Accepts(most_bytes=25_000_000)  # as most servers have
+_SILENT = "no words were found in it"
+
+
+def begin(claim: Claim, snapshot: Snapshot, step: Transcribe) -> Preparation:
+    """Return the call that transcribes a voice note, of the run's provider or the one that the account has chosen."""
+    chunks = _transcribe(claim.provider, step.note, snapshot.limits.call_seconds)
+    return Preparation(chunks, partial(_record, claim, snapshot, step.note), is_retried=True)
+
+
+async def _transcribe(run_provider: ModelProvider, note: VoiceNote, seconds: float) -> AsyncGenerator[ModelChunk, None]:
+    """Yield the transcription as a whole response. Raises ProviderError."""
+    transcriber, provider = await in_db(_open, note, run_provider)
+    audio = await _load(note.part)
+    yield await provider.transcribe(audio, model=voice_notes.model_for(note, transcriber), seconds=seconds)
+
+
+def _open(note: VoiceNote, run_provider: ModelProvider) -> tuple[ModelProvider, Provider]:
+    row = voice_notes.transcriber_of(note, run_provider)
+    return row, registry.open_provider(row)
+
+
+async def _load(part: MessagePart) -> LoadedPart:
+    """Return the part with its bytes. Raises ProviderError if it is gone, too large or too long."""
+    if part.size_bytes > _LIMITS.most_bytes:
+        raise _unusable(f"it has more than {_LIMITS.most_bytes / 1_000_000:.0f} MB")
+    try:
+        audio = await part_loader.load(part, _LIMITS)
+    except UnusablePartError as error:
+        raise _unusable(str(error)) from None
+    most = settings.KOMAND_VOICE_SECONDS
+    if (seconds_of(audio.data) or 0.0) > most:
+        raise _unusable(f"it is longer than {most} seconds" if most % 60 else f"it is longer than {most // 60} minutes")
+    return audio
+
+
+def _unusable(reason: str) -> ProviderError:
+    return ProviderError(reason, code="model_bad_request")
+
+
+def _record(
+    claim: Claim, snapshot: Snapshot, note: VoiceNote, response: ModelResponse, spent: Spent, error: AppError | None
+) -> tuple[Claim, Snapshot | None]:
+    """Record a transcription, or its failure: then the run goes on with what its messages contain besides."""
+    run, text = claim.run, response.text.strip()
+    failure = error.message.rstrip(".") if error else "" if text else _SILENT
+    response = replace(response, text=text)
+    with transaction.atomic():
+        place = Recorded(-1 - snapshot.preparations, Step.TRANSCRIBE, _cost_of(claim, note, response))
+        writes.record_step(claim, snapshot, place, response, spent)
+        transcript = Transcript(note.part.reference, text, failure)
+        new_events = conversation_port.get().store_transcript(run.id, transcript)
+        following = preparation.following(claim, snapshot, spent)
+        found = voice_notes.find(run, following.user_turns, claim.provider)
+        return claim, writes.decide_and_apply(claim, replace(following, voice=found), new_events=new_events)
+
+
+def _cost_of(claim: Claim, note: VoiceNote, response: ModelResponse) -> CallCost:
+    """Return the cost of the call. Servers that report seconds instead of tokens are counted without tokens."""
+    transcriber = voice_notes.transcriber_of(note, claim.provider)
+    prices = selectors.price_list(transcriber)
+    model = voice_notes.model_for(note, transcriber)
+    return usage_ledger.price_call(transcriber.name, model, prices, response.usage, text=response.text)

@@ -1,0 +1,148 @@
+"""Trees of runs: messages between them, and the state of a run's children. All functions join the caller's transaction.
+
+Rows are locked from the root downwards. A child run does not write to its parent: its result stays in its own row until
+the parent, which holds its own row's lock, collects it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+from uuid import UUID
+
+from django.db.models import F, Q
+from django.db.models.functions import Now
+from django.utils import timezone
+
+from agents_app import conversation_port, hot_queries
+from agents_app.models import IS_OPEN, IS_UNHEARD, Run, RunMessage
+from agents_app.prompt.child_messages import merge_turns, report_text
+from agents_app.runs import deadlines, transitions
+from agents_app.selectors import child_view
+from agents_app.tree_types import MessageKind
+from agents_app.types import Message, RunStatus, Snapshot, WaitingOn
+from audit_app.kernel.ids import new_id
+from audit_app.kernel.nudges import nudge
+
+_REPORTS = (MessageKind.RESULT, MessageKind.REPORT, MessageKind.NOTICE)
+_ON_CHILDREN = Q(status=RunStatus.WAITING.value, waiting_on=WaitingOn.CHILDREN.value, owner=None)
+_ON_PARENT = Q(status=RunStatus.WAITING.value, waiting_on=WaitingOn.PARENT.value, owner=None)
+
+
+def user_turns_of(run: Run) -> tuple[Message, ...]:
+    """Return the user turns of a run and the messages to it, in the order in which they came."""
+    turns = () if run.parent_id else conversation_port.get().user_turns(run.id)
+    if not run.parent_id and not run.child_count:
+        return tuple(turns)
+    return merge_turns(turns, _messages_to(run.id))
+
+
+def _messages_to(run_id: UUID) -> list[tuple[int, Message]]:
+    rows = hot_queries.LIST_RUN_MESSAGES.rows(run_id=run_id)
+    return [(position, Message("user", text, is_report=kind in _REPORTS)) for position, kind, text in rows]
+
+
+@dataclass(frozen=True)
+class RunNote:
+    """A message to a run.
+
+    about: a child run. key: id of the message; a second one with it is not sent.
+    resumes: a run that waits for its children, or for its parent, continues.
+    """
+
+    kind: MessageKind
+    text: str
+    about: UUID | None = None
+    key: UUID | None = None
+    resumes: bool = True
+
+
+def send(run_id: UUID, note: RunNote) -> bool:
+    """Send a message to an open run. Return False if it has ended. Locks its row."""
+    if note.key and RunMessage.objects.filter(pk=note.key).exists():
+        return True
+    if not Run.objects.filter(IS_OPEN, pk=run_id).update(user_turn_count=F("user_turn_count") + 1):
+        return False
+    count = Run.objects.values_list("user_turn_count", flat=True).get(pk=run_id)
+    RunMessage.objects.create(
+        id=note.key or new_id(),
+        run_id=run_id,
+        position=count - 1,
+        kind=note.kind.value,
+        text=note.text,
+        about_id=note.about,
+    )
+    if note.resumes:
+        resume_waiting(run_id)
+    return True
+
+
+def resume_waiting(run_id: UUID) -> None:
+    """Let a run continue that waits for its children or its parent. Its deadline counts again."""
+    Run.objects.filter(_ON_CHILDREN, pk=run_id).update(ready_at=Now())
+    for row in Run.objects.filter(_ON_PARENT, pk=run_id).only("seconds_left", "spec"):
+        timed = deadlines.resumed(row.seconds_left, row.child_spec.deadline_seconds)
+        Run.objects.filter(_ON_PARENT, pk=run_id).update(ready_at=Now(), waiting_on="", end_stored=False, **timed)
+    nudge(transitions.ADVANCE, str(run_id), queue=transitions.QUEUE)
+
+
+def waiting_columns(run: Run, answer: str | None) -> dict[str, Any]:
+    """Return the columns to set when a child run begins to wait for its parent. answer: None if it is paused.
+
+    The time in which it waits does not count against its deadline.
+    """
+    deadline_at = Run.objects.values_list("deadline_at", flat=True).get(pk=run.pk)
+    left = (deadline_at - timezone.now()).total_seconds() if deadline_at else None
+    result = {} if answer is None else {"answer": answer}
+    return {"deadline_at": None, "alarm_at": None, "seconds_left": left, "end_stored": False, **result}
+
+
+def collect(run_id: UUID) -> tuple[tuple[str, str], ...]:
+    """Store the results that the run's children have for it as messages to it. The caller has locked the run's row.
+
+    Return the (id, workstream) of the children that work.
+    """
+    # One statement: a child that ends meanwhile is either working or unheard.
+    rows = Run.objects.select_related("agent").filter(Q(IS_OPEN) | IS_UNHEARD, parent_id=run_id)
+    unheard, working = [], []
+    for child in rows.order_by("ended_at", "id"):
+        if child.ended_at is None and child.waiting_on != WaitingOn.PARENT.value:
+            working.append((str(child.id), child.workstream))
+        elif not child.end_stored:
+            unheard.append(child)
+    if unheard:
+        Run.objects.filter(pk__in=[child.pk for child in unheard]).update(end_stored=True)
+        for child in unheard:
+            kind = MessageKind.REPORT if child.ended_at else MessageKind.RESULT
+            send(run_id, RunNote(kind, report_text(child_view(child)), about=child.pk, resumes=False))
+    return tuple(working)
+
+
+def working_of(run_id: UUID) -> tuple[tuple[str, str], ...]:
+    """Return the (id, workstream) of the children that work or have an uncollected result. Reads only."""
+    is_working = Q(IS_OPEN) & ~Q(waiting_on=WaitingOn.PARENT.value)
+    rows = Run.objects.filter(is_working | IS_UNHEARD, parent_id=run_id).values_list("id", "workstream")
+    return tuple((str(child_id), workstream) for child_id, workstream in rows)
+
+
+def refreshed(run: Run, snapshot: Snapshot) -> Snapshot:
+    """Return the snapshot with what the run's parent and children have changed. The caller has locked the run's row."""
+    working = collect(run.pk) if run.child_count else ()
+    [(cancel_requested_at, is_paused, terminated_at)] = hot_queries.GET_TREE_REQUESTS.rows(run_id=run.pk)
+    return replace(
+        snapshot,
+        user_turns=user_turns_of(run),
+        working=working,
+        cancel_requested=cancel_requested_at is not None,
+        is_paused=is_paused,
+        is_terminating=terminated_at is not None,
+    )
+
+
+def is_in_tree(run: Run) -> bool:
+    """Return whether a run has a parent or children."""
+    return bool(run.parent_id or run.child_count)
+
+
+def list_children(run_ids: Sequence[UUID]) -> list[Run]:
+    """Return the child runs of these runs, oldest first, each with its agent."""
+    return list(Run.objects.select_related("agent").filter(parent_id__in=run_ids).order_by("id"))

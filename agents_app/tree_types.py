@@ -1,0 +1,131 @@
+"""Frozen data of trees of runs: child runs, their options and states, and messages between runs. Pure."""
+
+from dataclasses import dataclass, fields
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+from uuid import UUID
+
+DEFAULT_DEADLINE_SECONDS, LEAST_DEADLINE_SECONDS, MOST_DEADLINE_SECONDS = 300, 30, 1800
+GRACE_SECONDS = 60  # of a child run that was asked to end
+MOST_DEPTH = 5
+MOST_OPEN_CHILDREN = 100  # of one run
+
+LAUNCH_TOOL, WAIT_TOOL, NETWORK_TOOL = "launch_workstream", "wait_workstreams", "run_network"
+
+
+class RunKind(StrEnum):
+    """Reason why a run exists: a message of its session, a part of another run's task, or a task of a network."""
+
+    MESSAGE = "message"
+    WORKSTREAM = "workstream"
+    TASK = "task"
+
+
+class MessageKind(StrEnum):
+    """Kind of a message to a run.
+
+    TASK: what a child run has to do. MESSAGE: a further message of its parent. DIRECTIVE: an instruction beside it.
+    RESULT: what an interactive child has answered. REPORT: the end of a child run. NOTICE: about its deadline.
+    """
+
+    TASK = "task"
+    MESSAGE = "message"
+    DIRECTIVE = "directive"
+    RESULT = "result"
+    REPORT = "report"
+    NOTICE = "notice"
+
+
+class ChildState(StrEnum):
+    """State of a child run, as parents and clients see it."""
+
+    RUNNING = "running"
+    CANCELING = "canceling"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    TIMEOUT = "timeout"
+    CANCELED = "canceled"
+
+
+_STATES = {
+    "completed": ChildState.COMPLETED,
+    "failed": ChildState.FAILED,
+    "timed_out": ChildState.TIMEOUT,
+    "cancelled": ChildState.CANCELED,
+}
+
+
+def state_of(status: str, *, is_terminating: bool) -> ChildState:
+    """Return the state of a child run with this run status."""
+    return _STATES.get(status, ChildState.CANCELING if is_terminating else ChildState.RUNNING)
+
+
+class Phase(StrEnum):
+    """Phase of a child run. BLOCKED: it waits for a person, its parent or its own children."""
+
+    PLANNING = "planning"
+    EXECUTING_TOOL = "executing_tool"
+    SYNTHESIZING = "synthesizing"
+    BLOCKED = "blocked"
+    DONE = "done"
+
+
+@dataclass(frozen=True)
+class ChildSpec:
+    """Options of a child run, stored with it.
+
+    name: for people. instruction: its task.
+    context: JSON that is appended to the task.
+    is_interactive: it waits for further messages after its task and ends only when it is terminated.
+    deadline_seconds: time for its task, without the time in which it waits for its parent.
+    merges_artifacts: its files are copied to its parent's when it ends.
+    """
+
+    name: str = ""
+    instruction: str = ""
+    context: dict[str, Any] | None = None
+    is_interactive: bool = False
+    deadline_seconds: int = DEFAULT_DEADLINE_SECONDS
+    merges_artifacts: bool = True
+
+    @classmethod
+    def from_dict(cls, stored: dict[str, Any]) -> "ChildSpec":
+        """Return the spec that `vars` gave. Keys that this release does not know are ignored."""
+        known = {field.name for field in fields(cls)}
+        return cls(**{name: value for name, value in stored.items() if name in known})
+
+
+@dataclass(frozen=True)
+class ChildView:
+    """A child run for tools and surfaces.
+
+    launch_id: its run id. workstream: chosen by its parent, unique among the parent's open children.
+    instruction: its task.
+    is_idle: it waits for a message of its parent.
+    asks: what it waits for a person to decide or answer, if anything: approval | input.
+    result: its last answer. error: for users.
+    deadline_at: None while it waits for its parent.
+    """
+
+    launch_id: UUID
+    parent_id: UUID
+    workstream: str
+    name: str
+    instruction: str
+    agent_id: str
+    kind: RunKind
+    state: ChildState
+    phase: Phase
+    current_tool: str
+    is_interactive: bool
+    is_idle: bool
+    is_paused: bool
+    asks: str
+    result: str
+    error: str
+    created_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+    deadline_at: datetime | None
+    deadline_seconds: int

@@ -1,0 +1,98 @@
+"""Caps of costs per day and month: refused before the next call, with an alert before, and free when they reset."""
+
+from collections.abc import Iterator
+from datetime import date
+from typing import Any
+
+import pytest
+
+from agents_app.models import CostTotal, UserCostCap
+from agents_app.providers.kinds.scripted import Reply
+from agents_app.runs import usage_ledger
+from agents_app.types import RunView, Usage
+from audit_app.kernel import context
+from audit_app.models import AuditEntry
+from tests.support.engine import EngineRig
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def rig(valkey: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
+    monkeypatch.setattr(usage_ledger, "today", lambda: date(2026, 11, 30))
+    rig = EngineRig(monkeypatch).start()
+    yield rig
+    rig.stop()
+
+
+def ask(rig: EngineRig, text: str = "hello") -> RunView:
+    with context.bind(actor=f"user:{rig.owner.pk}"):
+        return rig.wait(rig.send(text).run_id).run
+
+
+def answering(rig: EngineRig, tokens: int, **fields: Any) -> None:
+    rig.agent(Reply(("An answer.",), usage=Usage(tokens, 0)), **fields)
+
+
+@pytest.mark.parametrize(
+    ("budgets", "setting", "owner", "remedy"),
+    [
+        ({"costPerDay": 2}, "", "This agent", "the agent's costPerDay"),
+        ({"costPerMonth": 2}, "", "This agent", "the agent's costPerMonth"),
+        ({}, "KOMAND_COST_PER_DAY", "This installation", "KOMAND_COST_PER_DAY"),
+        ({}, "KOMAND_USER_COST_PER_MONTH", "This user", "KOMAND_USER_COST_PER_MONTH"),
+    ],
+)
+def test_a_used_up_cap_refuses_the_next_call_and_names_itself(
+    rig: EngineRig, settings: Any, budgets: dict[str, int], setting: str, owner: str, remedy: str
+) -> None:
+    if setting:
+        setattr(settings, setting, 2)
+    answering(rig, 2000, budgets=budgets)
+    assert ask(rig).error_code == ""
+    refused = ask(rig, "again")
+    period = "month" if "onth" in remedy or remedy.endswith("MONTH") else "day"
+    assert refused.error_code == "budget_exhausted"
+    assert refused.error_message == (
+        f"{owner} has used up its cost cap of 2 per {period}. It resets on 2026-12-01 at 00:00 UTC. "
+        f"An operator can raise the cap ({remedy})."
+    )
+
+
+def test_a_cap_of_the_user_replaces_that_of_the_settings(rig: EngineRig, settings: Any) -> None:
+    settings.KOMAND_USER_COST_PER_DAY = 2
+    answering(rig, 2000)
+    UserCostCap.objects.create(user=rig.owner, per_day=5)
+    assert [ask(rig, text).error_code for text in ("one", "two", "three")] == ["", "", ""]
+    refused = ask(rig, "four")
+    assert "cost cap of 5 per day" in refused.error_message
+    assert "(the user's cost caps)" in refused.error_message
+    UserCostCap.objects.update(per_day=0)
+    assert ask(rig, "five").error_code == ""
+
+
+def test_an_alert_comes_once_a_period_before_the_cap_and_once_at_it(rig: EngineRig) -> None:
+    answering(rig, 850, budgets={"costPerDay": 1})
+    ask(rig)
+    [near] = AuditEntry.objects.filter(action="CostAlert")
+    assert near.details == {"scope": "agent:default", "period": "day", "level": "near", "spent": "0.85", "cap": "1"}
+    answering(rig, 10, budgets={"costPerDay": 1})
+    ask(rig, "again")
+    assert AuditEntry.objects.filter(action="CostAlert").count() == 1
+    answering(rig, 500, budgets={"costPerDay": 1})
+    ask(rig, "and again")
+    levels = AuditEntry.objects.filter(action="CostAlert").order_by("pk").values_list("details__level", flat=True)
+    assert list(levels) == ["near", "reached"]
+
+
+def test_a_cap_is_free_in_the_next_period(rig: EngineRig, monkeypatch: pytest.MonkeyPatch) -> None:
+    answering(rig, 3000, budgets={"costPerDay": 2, "costPerMonth": 5})
+    ask(rig)
+    assert "per day" in ask(rig, "again").error_message
+    CostTotal.objects.update(day=date(2026, 11, 2))
+    assert ask(rig, "later that month").error_code == ""
+    assert "per day" in ask(rig, "again").error_message
+    CostTotal.objects.filter(day=date(2026, 11, 30)).update(day=date(2026, 11, 3))
+    assert "per month" in ask(rig, "on another day").error_message
+    monkeypatch.setattr(usage_ledger, "today", lambda: date(2026, 12, 1))
+    assert ask(rig, "next month").error_code == ""
