@@ -5,18 +5,20 @@ from typing import Any, cast
 from django.conf import settings
 from django.contrib import admin, messages
 from django.contrib.auth.models import User
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
 from unfold.decorators import display
 
 from audit_app import services as audit
 from audit_app.admin_base import columns, links
 from audit_app.admin_base.base import AuditedAdmin, acting, get_or_404
 from audit_app.admin_base.dialogs import back_to
-from audit_app.admin_base.theme import Dialog, act
+from audit_app.admin_base.theme import Dialog, act, button
 from audit_app.kernel.errors import AppError
 from audit_app.kernel.safe_text import visible
-from sessions_app.admin import account_form
-from sessions_app.channels import accounts, open_access
+from sessions_app.admin import account_form, channel_routes, set_up_page
+from sessions_app.channels import account_state, accounts, open_access
+from sessions_app.channels.connections import condition
 from sessions_app.channels.inbound import pairing_codes
 from sessions_app.models import ChannelAccount, Pairing
 
@@ -31,8 +33,18 @@ class ChannelAccountAdmin(AuditedAdmin):
     list_display = ("name", "access", "answering", "is_enabled", "last_inbound_at", "last_sent_at", "problem")
     list_select_related = ("agent",)
     search_fields = ("channel", "account_id")
-    readonly_fields = ("webhook", "stored_secrets", "warnings", "last_inbound_at", "last_sent_at", "problem")
-    actions_detail: Any = ("try_out", "make_code", "make_own_code")
+    readonly_fields = (
+        "webhook",
+        "stored_secrets",
+        "routes",
+        "warnings",
+        "last_inbound_at",
+        "last_sent_at",
+        "connection_state",
+        "problem",
+        "refused",
+    )
+    actions_detail: Any = ("set_up", "try_out", "make_code", "make_own_code")
 
     @property
     def conditional_fields(self) -> dict[str, str]:
@@ -40,12 +52,14 @@ class ChannelAccountAdmin(AuditedAdmin):
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         connection = account_form.field_names(obj, shared=False)
+        routes = ("routes",) if obj else ()
+        health = (("last_inbound_at", "last_sent_at"), "connection_state", "problem", "refused")
         return (
-            (None, {"fields": (("channel", "account_id"), "webhook", ("agent", "is_enabled"))}),
+            (None, {"fields": (("channel", "account_id"), "webhook", ("agent", "is_enabled"), *routes)}),
             ("Connection", {"fields": (*connection, "stored_secrets") if obj else connection}),
             ("Who may write", {"fields": ("access", "allowed_senders", ("tools", "messages_per_day"), "warnings")}),
             ("Limits", {"fields": account_form.field_names(obj, shared=True)}),
-            *([("Health", {"fields": (("last_inbound_at", "last_sent_at"), "problem")})] if obj else []),
+            *([("Health", {"fields": health})] if obj else []),
         )
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
@@ -70,6 +84,16 @@ class ChannelAccountAdmin(AuditedAdmin):
             with acting(request):
                 names = sorted(form.cleaned_data["new_secrets"])
                 audit.record("CredentialStored", details={"account": str(obj), "names": names})
+
+    def response_add(self, request: HttpRequest, obj: Any, post_url_continue: Any = None) -> HttpResponse:
+        """Go on to the set-up page after "Save"."""
+        if {"_addanother", "_continue", "_popup"} & {*request.POST}:
+            return super().response_add(request, obj, post_url_continue)
+        return HttpResponseRedirect(reverse("admin:sessions_app_channelaccount_set_up", args=[obj.pk]))
+
+    @button("Set up", path="set-up", icon="checklist", permissions=["change"])
+    def set_up(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        return set_up_page.page(request, self, get_or_404(self, request, object_id))
 
     @act(
         "Test",
@@ -140,6 +164,22 @@ class ChannelAccountAdmin(AuditedAdmin):
     @display(description="Last error")
     def problem(self, account: ChannelAccount) -> str:
         return f"{account.last_error_at:%Y-%m-%d %H:%M}: {visible(account.last_error)}" if account.last_error else "–"
+
+    @display(description="Routes")
+    def routes(self, account: ChannelAccount) -> str:
+        query, number = {"account__id__exact": account.pk}, account.routes.count()
+        return links.list_link(channel_routes.LIST, query, f"{number:,} {'route' if number == 1 else 'routes'}")
+
+    @display(description="Refused messages")
+    def refused(self, account: ChannelAccount) -> str:
+        return f"{account_state.count_refused(account):,} in the last 24 hours"
+
+    @display(description="Connection")
+    def connection_state(self, account: ChannelAccount) -> str:
+        found = condition.describe(account)
+        if found is None:
+            return "none: it receives by webhook"
+        return visible(f"{found.text} ({found.remedy})" if found.remedy else found.text)
 
     @display(description="Webhook")
     def webhook(self, account: Any) -> str:

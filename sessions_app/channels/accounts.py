@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 from uuid import UUID
 
@@ -18,10 +19,11 @@ from django.utils import timezone
 from agents_app import selectors as agents
 from audit_app import services as audit
 from audit_app.kernel.errors import AppError, Conflict, InvalidInput, NotFound
-from sessions_app.channels.base import AccountSettings, ChannelAdapter, Checked
+from sessions_app.channels.account_settings import AccountSettings
+from sessions_app.channels.base import ChannelAdapter, Checked
 from sessions_app.channels.messages import Capabilities, Chat
 from sessions_app.channels.registry import channels
-from sessions_app.models import ChannelAccount
+from sessions_app.models import ChannelAccount, ChannelConnection
 from tools_app.secrets import credentials, vault
 from tools_app.secrets.vault import SealError
 
@@ -138,10 +140,31 @@ def webhook_url(channel: str, account_id: str) -> str:
     return f"{getattr(settings, 'KOMAND_PUBLIC_URL', '')}/channels/{channel}/{account_id}/webhook"
 
 
+def setup_guide(account: ChannelAccount) -> str:
+    """Return what to create at the platform, in Markdown; empty if nothing is."""
+    origin = getattr(settings, "KOMAND_PUBLIC_URL", "") or "https://komand.example.com"
+    guide = channels.get(account.channel).setup_guide.replace("{account}", account.account_id)
+    guide = guide.replace("{webhook}", webhook_url(account.channel, account.account_id))
+    return guide.replace("{origin}", origin)
+
+
 def find_account(channel: str, account_id: str) -> ChannelAccount | None:
     """Return an enabled account with its agent, or None."""
     rows = ChannelAccount.objects.select_related("agent")
     return rows.filter(channel=channel, account_id=account_id, is_enabled=True).first()
+
+
+def find_routed(account: ChannelAccount, setting: str, value: str) -> tuple[ChannelAccount, ChannelAdapter] | None:
+    """Return the enabled account of the same channel with this value of a setting, and its adapter; None if none.
+
+    The account itself is preferred. One with unusable settings is not returned.
+    """
+    rows = ChannelAccount.objects.select_related("agent").filter(channel=account.channel, is_enabled=True)
+    found = [row for row in rows if setting and str(row.config.get(setting, "")) == value]
+    for row in sorted(found, key=lambda row: row.pk != account.pk):
+        with suppress(AppError):
+            return row, pure.get(row)
+    return None
 
 
 def get_account(channel: str, account_id: str) -> ChannelAccount:
@@ -229,6 +252,7 @@ def try_out(account: ChannelAccount) -> tuple[str, ...]:
     if any(stored.config.get(name) != value for name, value in checked.learned.items()):
         change_account(stored, config={**stored.config, **checked.learned})
     ChannelAccount.objects.filter(pk=account.pk).update(last_error="", last_error_at=None)
+    ChannelConnection.objects.filter(account_id=account.pk).update(attention_at=None)  # it is opened again
     return checked.lines
 
 
@@ -251,9 +275,17 @@ def sealed_secrets(account: ChannelAccount, new: Mapping[str, str]) -> str:
 
     Raises InvalidInput if they and the configuration do not make an adapter, and what `kept_secrets` raises.
     """
+    _check_transcription(account.config)
     whole = {name: str(secret) for name, secret in {**kept_secrets(account, new), **new}.items() if secret}
     _make_adapter(account, whole)
     return vault.seal(json.dumps(whole))
+
+
+def _check_transcription(config: Mapping[str, Any]) -> None:
+    chosen = config.get("transcription", "")
+    if chosen not in ("", "off", "yes") and chosen not in agents.list_provider_names():
+        problem = f"transcription must be off, yes or the name of a model provider: there is no provider {chosen!r}."
+        raise InvalidInput(problem, code="bad_account")
 
 
 def kept_secrets(account: ChannelAccount, new: Mapping[str, str]) -> dict[str, str]:

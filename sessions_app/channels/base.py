@@ -9,84 +9,24 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequenc
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import Enum
+from pathlib import Path
 from typing import Any, ClassVar
 
 from audit_app.kernel.errors import AppError, Forbidden, InvalidInput
+from sessions_app.channels.account_settings import SHARED_SETTINGS, AccountSettings, Setting
+from sessions_app.channels.link import Link
 from sessions_app.channels.messages import Attachment, Capabilities, ChannelEvent, Chat, Outgoing, Rendered, Target
-from tools_app.policy.globs import PatternError
-from tools_app.policy.patterns import check_pattern
 
 MIB = 1024 * 1024
-
-
-@dataclass(frozen=True)
-class Setting:
-    """One setting of an account's configuration.
-
-    help: a phrase for operators. kind: text | flag | number | ids (a list) | patterns (a list, of tool calls) | url.
-    """
-
-    help: str
-    kind: str = "text"
-    is_required: bool = False
-
-    def problem(self, value: Any) -> str:
-        """Return the problem with a value, as a phrase that follows the setting's name; empty if it is valid."""
-        match self.kind:
-            case "flag":
-                return "" if isinstance(value, bool) else "must be true or false"
-            case "number":
-                is_number = isinstance(value, int | float) and not isinstance(value, bool)
-                return "" if is_number and 0 <= value < 10**6 else "must be a number, not below 0"
-            case "ids":
-                is_ids = isinstance(value, list) and all(type(item) in (str, int) for item in value)
-                return "" if is_ids else "must be a list of ids"
-            case "patterns":
-                return _pattern_problem(value)
-            case "url":
-                is_url = isinstance(value, str) and value.startswith(("https://", "http://"))
-                return "" if is_url else "must be an address such as https://example.org"
-            case _:
-                return "" if isinstance(value, str) else "must be text"
-
-
-def _pattern_problem(value: Any) -> str:
-    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        return "must be a list of patterns"
-    try:
-        for item in value:
-            check_pattern(item)
-    except PatternError as error:  # an invalid pattern would refuse every call
-        return f"must be a list of patterns: {error}"
-    return ""
-
-
-# The settings of every account, of whatever channel.
-SHARED_SETTINGS = {
-    "approvers": Setting("ids of senders who may decide requests for approval from their chats", "ids"),
-    "readonly": Setting("true: its sessions use read-only tools, whatever the agent may use", "flag"),
-    "denied_tools": Setting("patterns of tool calls that its sessions never make", "patterns"),
-}
 
 
 def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-@dataclass(frozen=True)
-class AccountSettings:
-    """The settings that an adapter is created from.
-
-    config: by the names of `config_fields`. secrets: in clear text, by the names of `secret_fields`.
-    public_url: the address of the account's webhook; only its path if the installation has no public address.
-    reachable: `host:port` pairs that callbacks may reach although they are not public.
-    """
-
-    account_id: str
-    config: Mapping[str, Any]
-    secrets: Mapping[str, str]
-    public_url: str = ""
-    reachable: frozenset[str] = frozenset()
+def read_guide(module_file: str) -> str:
+    """Return the set-up guide that lies beside an adapter's module as `set_up.md`."""
+    return Path(module_file).with_name("set_up.md").read_text(encoding="utf-8")
 
 
 @dataclass(frozen=True)
@@ -104,8 +44,12 @@ class WebhookRequest:
         return values[0] if len(values) == 1 else ""
 
     @property
+    def media_type(self) -> str:
+        return self.header("content-type").partition(";")[0].strip().lower()
+
+    @property
     def is_json(self) -> bool:
-        return self.header("content-type").partition(";")[0].strip().lower() == "application/json"
+        return self.media_type == "application/json"
 
 
 @dataclass(frozen=True)
@@ -213,6 +157,12 @@ class ChannelAdapter(ABC):
     slug: ClassVar[str]  # in URLs and commands: `telegram`
     name: ClassVar[str]  # in session ids: `Telegram`
     summary: ClassVar[str]  # one line for the documentation
+    # What to create at the platform, in Markdown, for somebody who has never done it; the set-up page shows it.
+    # `{webhook}` stands for the account's address, `{account}` for its name, `{origin}` for this installation's public
+    # address. See `read_guide`.
+    setup_guide: ClassVar[str] = ""
+    # The path of our own page that shows the channel at work, if it has one. `{account}` stands for the account.
+    test_page: ClassVar[str] = ""
     # HTTP methods of the webhook. Add GET if the platform first checks the address with it.
     methods: ClassVar[Sequence[str]] = ("POST",)
     max_body_bytes: ClassVar[int] = MIB  # longer requests are refused with status 413
@@ -221,6 +171,15 @@ class ChannelAdapter(ABC):
     config_fields: ClassVar[Mapping[str, Setting]] = {}
     secret_fields: ClassVar[Mapping[str, str]] = {}
     required_secrets: ClassVar[Sequence[str]] = ()
+    # The setting by which several accounts share one URL: `parse` returns `OfAccount` for the events of another one,
+    # whose settings must verify the request too.
+    routed_by: ClassVar[str] = ""
+    # Whether accounts can receive over a connection of their own; see `listens`. A connection without a heartbeat for
+    # `silent_seconds` is taken for broken and replaced: have the platform answer something more often than that.
+    can_listen: ClassVar[bool] = False
+    silent_seconds: ClassVar[float] = 90.0
+    # Messages of one sender that are answered in a day, unless the account has a number of its own. None: any number.
+    messages_per_day: ClassVar[int | None] = None
 
     def __init__(self, account: AccountSettings, *, clock: Callable[[], datetime] = utc_now) -> None:
         """Check the settings. Called in every process that uses the account, again after each change of it.
@@ -278,6 +237,19 @@ class ChannelAdapter(ABC):
         """Return the response to a request whose events have been stored. channel_events: empty if `parse` failed."""
         return Acknowledgement()
 
+    @property
+    def listens(self) -> bool:
+        """True if this account receives by `listen`, in the process `sockets`, instead of by webhook."""
+        return False
+
+    async def listen(self, link: Link) -> None:
+        """Receive events over a connection of our own until cancelled, if `listens`.
+
+        Called on an adapter of its own, by one process at a time, again after each error. Raises ConnectionLost,
+        NeedsAttention, CredentialsRefused, Unsupported.
+        """
+        raise Unsupported(f"{self.name} delivers by webhook alone.")
+
     # Outbound.
 
     @abstractmethod
@@ -315,6 +287,13 @@ class ChannelAdapter(ABC):
     async def typing(self, target: Target) -> None:
         """Show a typing indicator, if `typing` is declared. Raises SendError, Unsupported."""
         raise Unsupported(f"{self.name} has no typing indicator.")
+
+    async def find_name(self, sender_id: str) -> str:
+        """Return the display name of a sender whose messages lack it, empty if unknown. Called by a worker.
+
+        Raises SendError.
+        """
+        return ""
 
     def fetch(self, file: Attachment, most_bytes: int) -> AsyncGenerator[bytes, None]:
         """Yield a received file in pieces, if `attachments_in` is declared. Called by a worker, which retries.

@@ -59,15 +59,22 @@ class HttpAdapter(ChannelAdapter):
 
 
 async def post(client: httpx2.AsyncClient, url: str, **content: Any) -> tuple[httpx2.Response, bytes]:
-    """Send a POST request; return the response and its body, whatever its status. Raises SendError.
+    """Send a POST request; see `call`."""
+    return await call(client, "POST", url, **content)
 
-    A body that is cut off or too long is returned as far as it was read. Redirects are not followed.
+
+async def call(
+    client: httpx2.AsyncClient, method: str, url: str, *, most_bytes: int = _MOST_ANSWER_BYTES, **content: Any
+) -> tuple[httpx2.Response, bytes]:
+    """Send a request; return the response and its body, whatever its status. Raises SendError.
+
+    A body that is cut off or longer than `most_bytes` is returned as far as it was read. Redirects are not followed.
     """
     try:
-        request = client.build_request("POST", url, **content)
+        request = client.build_request(method, url, **content)
         response = await client.send(request, stream=True, follow_redirects=False)
         try:
-            return response, await _read(response)
+            return response, await _read(response, most_bytes)
         finally:
             await response.aclose()
     except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout) as error:
@@ -84,16 +91,16 @@ async def post(client: httpx2.AsyncClient, url: str, **content: Any) -> tuple[ht
         raise SendError(problem, SendCertainty.UNKNOWN) from None
 
 
-async def _read(response: httpx2.Response) -> bytes:
+async def _read(response: httpx2.Response, most_bytes: int) -> bytes:
     """Read the body as far as it arrives: the outcome of the message is known from the status."""
     body = bytearray()
     with suppress(httpx2.HTTPError, TimeoutError):
         async with asyncio.timeout(_BODY_SECONDS):
             async for piece in response.aiter_bytes():
                 body += piece
-                if len(body) > _MOST_ANSWER_BYTES:
+                if len(body) > most_bytes:
                     break
-    return bytes(body[:_MOST_ANSWER_BYTES])
+    return bytes(body[:most_bytes])
 
 
 def certainty_of(status: int) -> SendCertainty:
@@ -105,11 +112,16 @@ def certainty_of(status: int) -> SendCertainty:
 
 
 async def download(
-    client: httpx2.AsyncClient, url: str, most_bytes: int, *, follow_redirects: bool = False
+    client: httpx2.AsyncClient,
+    url: str,
+    most_bytes: int,
+    *,
+    follow_redirects: bool = False,
+    headers: Mapping[str, str] | None = None,
 ) -> AsyncGenerator[bytes, None]:
-    """Yield the content of a URL in pieces. Raises FetchError."""
+    """Yield the content of a URL in pieces. headers: such as a token, only without redirects. Raises FetchError."""
     # Without compression: compressed content could expand to any size.
-    headers = {"accept-encoding": "identity"}
+    headers = {"accept-encoding": "identity", **(headers or {})}
     try:
         async with client.stream("GET", url, headers=headers, follow_redirects=follow_redirects) as response:
             if not response.is_success:

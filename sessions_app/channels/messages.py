@@ -4,13 +4,25 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any, Self
+from uuid import UUID
 
-COMMANDS = ("/new", "/stop", "/help", "/status", "/pair", "/start", "/approve", "/deny")
+from sessions_app.channels.capabilities import Capabilities as Capabilities
+
+_LONGEST_NAME = 200
+COMMANDS = (
+    *("/new", "/stop", "/agent", "/compact", "/help", "/status", "/pair", "/start", "/link", "/unlink"),
+    *("/approve", "/deny"),
+)
 
 
 def is_command(text: str) -> bool:
     """Return whether the text begins with a command that every text channel has."""
     return text.split(maxsplit=1)[:1] in ([command] for command in COMMANDS)
+
+
+def clean_name(name: str) -> str:
+    """Return a display name without unprintable characters, cut to the length that is stored."""
+    return "".join(character for character in name if character.isprintable()).strip()[:_LONGEST_NAME]
 
 
 @dataclass(frozen=True)
@@ -29,7 +41,8 @@ class Attachment:
     id: the platform's, from which the adapter can fetch it.
     kind: image | audio | voice | video | file | sticker.
     url: its address, for platforms that send addresses.
-    auth: the credentials to fetch it with: bot (the account's secret) | none.
+    auth: the credentials to fetch it with: bot (the account's secret) | none; stored: it was uploaded to us before, and
+        `id` is the source of its row.
     """
 
     id: str
@@ -49,6 +62,11 @@ class Attachment:
 
 
 _ATTACHMENT_NAMES = {"mime_type": "mimeType", "size_bytes": "sizeBytes"}
+
+
+def uploaded_source(sender_id: str, upload_id: UUID) -> str:
+    """Return the source of a file that a sender has uploaded to us. Only messages of that sender can have it."""
+    return f"{sender_id}/{upload_id}"
 
 
 @dataclass(frozen=True)
@@ -137,13 +155,90 @@ class ChatEvent:
 
 
 @dataclass(frozen=True)
+class DeliveryReport:
+    """A report of the platform about a message of ours. May come again, late, and in any order.
+
+    message_id: as returned by `ChannelAdapter.send`. state: delivered | read | failed. error: why it failed.
+    """
+
+    message_id: str
+    state: str
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class MessageEdited:
+    """A new text of a message that we received.
+
+    key: one of the keys of the message. text: as in `ChannelMessage`. sender_id: who wrote the message.
+    """
+
+    key: str
+    sender_id: str
+    text: str
+
+
+@dataclass(frozen=True)
+class MessageDeleted:
+    """The deletion of a message that we received. key: one of the keys of the message."""
+
+    key: str
+
+
+@dataclass(frozen=True)
+class Reaction:
+    """A reaction of a person to a message of ours, or its removal.
+
+    message_id: as returned by `ChannelAdapter.send`. emoji: the character, or its short name such as `thumbsup`.
+    """
+
+    message_id: str
+    sender_id: str
+    chat: Chat
+    emoji: str
+    is_removed: bool = False
+
+
+@dataclass(frozen=True)
+class ProfileChange:
+    """A new display name of a sender."""
+
+    sender_id: str
+    sender_name: str
+
+
+@dataclass(frozen=True)
 class Ignored:
     """An event without effect. why: a code for the log."""
 
     why: str
 
 
-ChannelEvent = ChannelMessage | ButtonPress | StopRequest | ChatMoved | ChatEvent | Ignored
+@dataclass(frozen=True)
+class OfAccount:
+    """An event of another account of ours, for platforms that send the events of several accounts to one URL.
+
+    value: that account's value of the setting `ChannelAdapter.routed_by`.
+    """
+
+    value: str
+    event: "ChannelEvent"
+
+
+ChannelEvent = (
+    ChannelMessage
+    | ButtonPress
+    | StopRequest
+    | ChatMoved
+    | ChatEvent
+    | DeliveryReport
+    | MessageEdited
+    | MessageDeleted
+    | Reaction
+    | ProfileChange
+    | Ignored
+    | OfAccount
+)
 
 
 @dataclass(frozen=True)
@@ -197,13 +292,39 @@ class Button:
 
 
 @dataclass(frozen=True)
+class OutgoingFile:
+    """A file to send. name: without a folder.
+
+    url: a link to it that expires, for platforms that fetch files; empty if the installation has no public address.
+    """
+
+    name: str
+    media_type: str
+    content: bytes = field(repr=False)
+    url: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True)
+class ToolStatus:
+    """A tool call of an unfinished answer. id: of its execution. tool: name. state: running | completed | failed."""
+
+    id: str
+    tool: str
+    state: str = "running"
+
+
+@dataclass(frozen=True)
 class Outgoing:
     """One message to send.
 
     key: our own id of it, the same at each try.
-    kind: answer | failure | notice | approval | press (the acknowledgement of a button press).
+    kind: answer | step (a text of the agent before its answer) | failure | notice | approval | press (the
+        acknowledgement of a button press).
     part: from 0, of `parts`.
     buttons: empty if the channel has none. An edited message loses those that are not given again.
+    file: if set, send it, with the text of `rendered` beside it if there is any.
+    is_draft: the answer is unfinished: edits with more text follow.
+    tool_statuses: the tool calls of a draft, in order, if `Capabilities.tool_statuses`; its text may then be empty.
     """
 
     key: str
@@ -215,52 +336,6 @@ class Outgoing:
     session_key: str = ""
     run_id: str = ""
     buttons: tuple[Button, ...] = ()
-
-
-@dataclass(frozen=True)
-class Capabilities:
-    """The capabilities of a channel in one kind of chat.
-
-    drafts: native (the platform shows previews) | edit (a sent message is edited) | none.
-    draft_seconds: the shortest time between two previews. draft_keep_seconds: the time after which the platform
-        removes a preview, None if it does not.
-    typing_seconds: the time that a typing indicator stays.
-    button_bytes, max_buttons: limits of an action id and of the buttons of one message.
-    file_bytes, file_in_bytes: limits of a file that is sent or received.
-    max_text: the longest message, in `text_unit`: chars | utf16 (code units).
-    proactive: when we may write first, for the documentation.
-    dialect: the name of the text format, for the documentation.
-    can_repeat: sending a message twice is harmless: receivers drop duplicates by `Outgoing.key`.
-    pushes_back: the sender of a refused webhook request reads the refusal and retries.
-    lifetime_seconds: a message that was not sent by then expires.
-    retries: seconds before the second and later tries; empty: exponential back-off until the lifetime is over.
-    send_seconds: the time that a call of the platform may take.
-    chat_seconds: the shortest time between two messages in a chat. account_rate: messages a second of an account.
-    """
-
-    drafts: str = "none"
-    draft_seconds: float = 1.0
-    draft_keep_seconds: float | None = None
-    typing: bool = False
-    typing_seconds: float = 4.0
-    buttons: bool = False
-    button_bytes: int = 0
-    max_buttons: int = 8
-    attachments_in: bool = False
-    attachments_out: bool = False
-    file_bytes: int = 0
-    file_in_bytes: int = 0
-    max_text: int = 4000
-    text_unit: str = "chars"
-    edit_sent: bool = False
-    threads: bool = False
-    groups: bool = False
-    proactive: str = "always"
-    dialect: str = "plain"
-    can_repeat: bool = False
-    pushes_back: bool = False
-    lifetime_seconds: float = 3600.0
-    retries: tuple[float, ...] = ()
-    send_seconds: float = 20.0
-    chat_seconds: float = 0.0
-    account_rate: float = 30.0
+    file: OutgoingFile | None = None
+    is_draft: bool = False
+    tool_statuses: tuple[ToolStatus, ...] = ()

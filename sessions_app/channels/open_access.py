@@ -10,8 +10,12 @@ from datetime import UTC, datetime
 from django.conf import settings
 from django.db import connection
 
+from agents_app.models import Agent
+from agents_app.network_runs import library
+from agents_app.networks import yaml_format
 from audit_app.kernel.errors import AppError
-from sessions_app.models import ChannelAccount
+from sessions_app.channels.registry import channels
+from sessions_app.models import ChannelAccount, ChannelRoute
 from tools_app.catalogue import find_tool
 from tools_app.types import Risk
 
@@ -46,10 +50,17 @@ def allowed_tools(account: ChannelAccount) -> list[str] | None:
 
 
 def messages_per_day(account: ChannelAccount) -> int | None:
-    """Return how many messages one sender may send in a day (UTC), None for any number."""
-    if account.messages_per_day is None and account.access == OPEN:
-        return int(settings.KOMAND_OPEN_MESSAGES_PER_DAY)
-    return account.messages_per_day
+    """Return how many messages one sender may send in a day (UTC), None for any number.
+
+    Without a number of the account's own, the lower one of its channel and of accounts that are open to everyone.
+    """
+    if account.messages_per_day is not None:
+        return account.messages_per_day
+    adapter = channels.find(account.channel)
+    limits = [adapter.messages_per_day if adapter else None]
+    if account.access == OPEN:
+        limits.append(int(settings.KOMAND_OPEN_MESSAGES_PER_DAY))
+    return min((limit for limit in limits if limit is not None), default=None)
 
 
 def charge(account: ChannelAccount, sender_id: str) -> None:
@@ -71,6 +82,23 @@ def charge(account: ChannelAccount, sender_id: str) -> None:
         )
 
 
+def choosable_ids(account: ChannelAccount) -> set[str]:
+    """Return the ids of the agents that the account's senders may choose, as they were entered."""
+    return {str(agent_id) for agent_id in account.config.get("agents") or ()}
+
+
+def reachable_ids(account: ChannelAccount) -> set[str]:
+    """Return the ids of the agents that answer anyone who may write to the account, or may be chosen by them."""
+    routes = ChannelRoute.objects.select_related("agent", "network")
+    route = routes.filter(account=account, chat_id="", sender_id="").first()
+    found = {account.agent.agent_id if account.agent else "default"}
+    if route and route.agent:
+        found = {route.agent.agent_id}
+    elif route and route.network:
+        found = {*library.agents_of(yaml_format.load(route.network.definition))}
+    return found | choosable_ids(account)
+
+
 def list_dangers() -> Iterator[tuple[ChannelAccount, str]]:
     """Yield the enabled accounts about which an operator should know something, with the sentence."""
     for account in ChannelAccount.objects.select_related("agent").filter(is_enabled=True, access=OPEN):
@@ -90,5 +118,6 @@ def dangers(account: ChannelAccount) -> Iterator[str]:
         yield f"Its list of tools names what this installation does not have: {', '.join(unknown)}."
     if risky := [name for name, tool in found.items() if tool and tool.spec.risk is not Risk.LOW]:
         yield f"Everyone who finds it can have its agent ask for calls of {', '.join(risky)}."
-    if account.agent and account.agent.autonomy == "full":
-        yield f"Everyone who finds it is served by {agent_id}, which calls tools without approval (autonomy full)."
+    unchecked = Agent.objects.filter(agent_id__in=reachable_ids(account), autonomy="full")
+    for served in unchecked.order_by("agent_id").values_list("agent_id", flat=True):
+        yield f"Everyone who finds it is served by {served}, which calls tools without approval (autonomy full)."

@@ -25,7 +25,18 @@ class BadKeyError(ValueError):
 
 def same_secret(given: str, expected: str) -> bool:
     """Return whether the secrets are equal, compared in constant time. An empty expected secret never matches."""
-    return bool(expected) and hmac.compare_digest(given.encode(), expected.encode())
+    return bool(expected) and hmac.compare_digest(given.encode("utf-8", "replace"), expected.encode())
+
+
+def same_digest(given: str, secret: str, content: bytes, *, prefix: str = "") -> bool:
+    """Return whether `given` is the prefix and the hexadecimal HMAC-SHA256 of the content under the secret."""
+    return bool(secret) and same_secret(given, prefix + hmac.digest(secret.encode(), content, "sha256").hex())
+
+
+def is_recent(timestamp: str, now: datetime) -> bool:
+    """Return whether a time in seconds, as text, is within five minutes of now."""
+    is_number = timestamp.isascii() and timestamp.isdecimal() and len(timestamp) <= len("99999999999")
+    return is_number and abs(now.timestamp() - int(timestamp)) <= TOLERANCE_SECONDS
 
 
 def make_secret() -> str:
@@ -56,9 +67,7 @@ def is_signed(
 
     keys: several while one replaces the other. timestamp, signatures: the headers as received.
     """
-    if not message_id or "." in message_id or not (timestamp.isascii() and timestamp.isdecimal()):
-        return False
-    if len(timestamp) > len("99999999999") or abs(now.timestamp() - int(timestamp)) > TOLERANCE_SECONDS:
+    if not message_id or "." in message_id or not is_recent(timestamp, now):
         return False
     content = _signed_content(message_id, timestamp, body)
     entries = [entry.partition(",") for entry in signatures.split(" ")[:_MOST_SIGNATURES]]

@@ -1,9 +1,10 @@
-"""Parsing of JSON bodies of verified webhook requests. Pure."""
+"""Parsing of the bodies of verified webhook requests: JSON and forms. Pure."""
 
 import json
 import math
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import parse_qsl
 
 from sessions_app.channels.base import NotReadable, WebhookRequest, WrongMediaType
 
@@ -28,6 +29,25 @@ def read_object(request: WebhookRequest) -> Mapping[str, Any]:
     if not isinstance(value, dict):
         raise NotReadable("The body is not a JSON object.")
     return value
+
+
+def read_form(request: WebhookRequest) -> dict[str, str]:
+    """Return the fields of a form, the last value of each. Raises WrongMediaType, NotReadable."""
+    if request.media_type != "application/x-www-form-urlencoded":
+        raise WrongMediaType
+    try:
+        pairs = parse_qsl(request.body.decode("utf-8"), keep_blank_values=True, errors="strict", max_num_fields=200)
+    except ValueError:
+        raise NotReadable("The body is not a form in UTF-8.") from None
+    return {name: _storable(value) for name, value in pairs}
+
+
+def parse_json(text: str) -> Any:
+    """Return the value of a JSON text, such as the field of a form. Raises NotReadable."""
+    try:
+        return _storable(json.loads(text, parse_constant=_refuse, parse_float=_finite))
+    except (RecursionError, ValueError):
+        raise NotReadable("A field of the body is not valid JSON.") from None
 
 
 def _refuse(constant: str) -> Any:

@@ -1,12 +1,14 @@
 """Telegram's Bot API over real HTTP: it records the calls of bots and checks them as Telegram does."""
 
+import asyncio
 import json
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from typing import Any
 
-from tests.fakes.http_protocol import HttpRequest
+from tests.fakes.http_protocol import HttpRequest, Response
 from tests.fakes.http_server import FakeServer, Fault
 
 TOKEN = "123456789:AAaaBBbbCCccDDddEEeeFFffGGgg"
@@ -29,7 +31,8 @@ class FakeTelegram(FakeServer):
 
     calls: all that were accepted. messages: the texts that are shown, by chat and message id. keyboards: their buttons.
     toasts: the replies to presses. files: contents by file id. downloads: the paths that were fetched.
-    moved: groups that have another id now.
+    moved: groups that have another id now. updates: those that no request has confirmed. is_half_open: requests for
+    updates get no answer. valid_token: of the bot.
     """
 
     def __init__(self, **options: Any) -> None:
@@ -42,6 +45,11 @@ class FakeTelegram(FakeServer):
         self.files: dict[str, bytes] = {}
         self.downloads: list[str] = []
         self.moved: dict[int, int] = {}
+        self.updates: list[dict[str, Any]] = []
+        self.polls: list[int] = []
+        self.is_half_open = False
+        self.valid_token = TOKEN
+        self._polling = 0
 
     def buttons(self, chat_id: int) -> dict[str, str]:
         """Return the buttons that the chat shows: the label and the data of each."""
@@ -65,7 +73,7 @@ class FakeTelegram(FakeServer):
         if request.path.startswith("/file/"):
             return self._download(request.path)
         _, prefix, method = request.path.split("/", 2)
-        if prefix != f"bot{TOKEN}":
+        if prefix != f"bot{self.valid_token}":
             return self._failure(401, "Unauthorized")
         is_json = request.headers.get("content-type", "").startswith("application/json")
         fields = json.loads(request.body) if is_json else {"multipart": request.body.decode(errors="replace")}
@@ -79,6 +87,40 @@ class FakeTelegram(FakeServer):
         self.calls.append(Call(method, fields))
         handler = getattr(self, f"_{method}", None)
         return handler(fields) if handler else self._success(True)
+
+    async def _handle(self, request: HttpRequest, response: Response) -> None:
+        """Hold a request for updates until there are some, its time is over, or another one comes."""
+        if request.path.endswith("/getUpdates"):
+            fields = json.loads(request.body)
+            self._polling = number = self._polling + 1
+            self.polls.append(fields["offset"])
+            deadline = time.monotonic() + fields["timeout"]
+            self.updates = [update for update in self.updates if update["update_id"] >= fields["offset"]]
+            while self.is_half_open or (
+                not self.updates and not self.faults and number == self._polling and time.monotonic() < deadline
+            ):
+                await asyncio.sleep(0.01)
+            if number != self._polling:
+                told = (
+                    "Conflict: terminated by other getUpdates request; make sure that only one bot instance is running"
+                )
+                response.whole(*self._failure(409, told))
+                return
+        await super()._handle(request, response)
+
+    def queue(self, updates: Iterable[dict[str, Any]]) -> None:
+        """Have a bot without a webhook receive these updates."""
+        self.updates = [*self.updates, *updates]
+
+    def _getUpdates(self, fields: dict[str, Any]) -> Any:  # noqa: N802
+        if self.webhook.get("url"):
+            told = "Conflict: can't use getUpdates method while webhook is active; use deleteWebhook to delete it first"
+            return self._failure(409, told)
+        return self._success(self.updates[: fields["limit"]])
+
+    def _deleteWebhook(self, fields: dict[str, Any]) -> Any:  # noqa: N802
+        self.webhook = {}
+        return self._success(True)
 
     def _download(self, path: str) -> tuple[int, dict[str, str], bytes]:
         self.downloads.append(path)

@@ -3,10 +3,12 @@
 import json
 import os
 import shutil
+import socket
 import subprocess
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,26 @@ def install(folder: Path, *packages: str) -> Path:
     if problem:
         pytest.skip(f"NOT TESTED: {', '.join(packages)} could not be installed: {problem}")
     return folder / "node_modules"
+
+
+@contextmanager
+def serve(folder: Path, script: str, *arguments: str) -> Iterator[int]:
+    """Run a server's script of this folder, beside its packages, until the block ends. Yields its port.
+
+    The script gets the port and the arguments, writes the line `ready`, and ends when its standard input does.
+    """
+    shutil.copy(Path(__file__).with_name(script), folder)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    command = ["node", script, str(port), *arguments]
+    with subprocess.Popen(command, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as node:
+        assert node.stdout and node.stdin
+        try:
+            assert any(line.strip() == "ready" for line in node.stdout)
+            yield port
+        finally:
+            node.stdin.close()
 
 
 def run_script(

@@ -9,13 +9,12 @@ from urllib.parse import quote
 import httpx2
 
 from audit_app.kernel.errors import InvalidInput
+from sessions_app.channels.account_settings import AccountSettings, Setting
 from sessions_app.channels.base import (
     MIB,
-    AccountSettings,
     Acknowledgement,
     Checked,
     SendError,
-    Setting,
     Unsupported,
     VerificationFailed,
     WebhookRequest,
@@ -36,8 +35,10 @@ from sessions_app.channels.messages import (
     ChannelEvent,
     ChannelMessage,
     Chat,
+    DeliveryReport,
     Ignored,
     Outgoing,
+    ProfileChange,
     Rendered,
 )
 from sessions_app.channels.rendering.renderer import MarkdownSource, render
@@ -62,6 +63,10 @@ class Webhook(HttpAdapter):
     slug = "webhook"
     name = "Webhook"
     summary = "Standard Webhooks, both ways"
+    setup_guide = (
+        "Let your program send messages by POST to `{webhook}`, signed with the secret: see docs/channels.md. Answers "
+        "go to the callback URL, signed with the same secret."
+    )
     config_fields: ClassVar[Mapping[str, Setting]] = {
         "callback_url": Setting("where answers are posted", "url", is_required=True),
         "deltas": Setting("true: also post the text so far, as message.delta", "flag"),
@@ -100,8 +105,7 @@ class Webhook(HttpAdapter):
 
     def parse(self, request: WebhookRequest, now: datetime) -> Sequence[ChannelEvent]:
         body = read_object(request)
-        readers = {"message.received": _read_message, "action.performed": _read_press}
-        reader = readers.get(str(body.get("type", "")))
+        reader = _READERS.get(str(body.get("type", "")))
         if reader is None:
             return [Ignored("unknown_type")]
         sent_at = datetime.fromtimestamp(int(request.header("webhook-timestamp")), UTC)
@@ -283,6 +287,28 @@ def _read_press(fields: _Fields, webhook_id: str, sent_at: datetime) -> ChannelE
     fields.check()
     thread = conversation if conversation != sender else ""
     return ButtonPress(action, sender, "", Chat(sender, "direct", thread), "", webhook_id, (f"id:{webhook_id}",))
+
+
+def _read_report(fields: _Fields, webhook_id: str, sent_at: datetime) -> ChannelEvent:
+    message_id, error = fields.text("messageId", required=True), fields.text("error", longest=500)
+    fields.check()
+    return DeliveryReport(message_id, str(fields.body["type"]).removeprefix("message."), error)
+
+
+def _read_profile(fields: _Fields, webhook_id: str, sent_at: datetime) -> ChannelEvent:
+    sender, name = fields.place("senderId", required=True), fields.text("senderDisplayName", required=True)
+    fields.check()
+    return ProfileChange(sender, name)
+
+
+_READERS = {
+    "message.received": _read_message,
+    "message.delivered": _read_report,
+    "message.read": _read_report,
+    "message.failed": _read_report,
+    "action.performed": _read_press,
+    "profile.updated": _read_profile,
+}
 
 
 def _read_timestamp(fields: _Fields, sent_at: datetime) -> datetime:

@@ -9,11 +9,10 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from audit_app.kernel.ids import first_id_at
-from sessions_app.attachments import model_text
 from sessions_app.attachments import records as attachments
+from sessions_app.channels.inbound import turn_texts
 from sessions_app.channels.messages import Attachment
 from sessions_app.conversation.inbound_record import InboundRecord
-from sessions_app.models import Attachment as StoredAttachment
 from sessions_app.models import ChannelAccount, InboundMessage, Turn
 from sessions_app.services import Accepted
 
@@ -106,6 +105,4 @@ def _others(arrival: InboundRecord) -> QuerySet[InboundMessage]:
 def _add(turn: Turn, account: ChannelAccount, files: Sequence[Attachment]) -> None:
     if not attachments.add(turn, account, files, is_album=True):
         raise _RunBegun
-    texts = InboundMessage.objects.filter(turn=turn).exclude(text="").order_by("id").values_list("text", flat=True)
-    names = StoredAttachment.objects.filter(turn=turn).order_by("id").values_list("kind", "filename")
-    Turn.objects.filter(pk=turn.pk).update(content="\n\n".join(texts) or model_text.file_list(names))
+    turn_texts.write(turn)

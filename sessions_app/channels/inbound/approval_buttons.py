@@ -18,7 +18,7 @@ from tools_app import selectors as tools
 from tools_app.types import ApprovalStatus, ApprovalView, Decision
 
 _RECENT = 20
-_NOT_OURS = "This button is no longer active."
+NOT_ACTIVE = "This button is no longer active."
 _USAGE = "Usage: `/approve ID`, `/approve ID run`, `/approve ID always` or `/deny ID reason`."
 
 
@@ -29,7 +29,7 @@ def take_press(account: ChannelAccount, press: ButtonPress, raw: bytes) -> None:
     target = Target(press.chat, press_id=press.press_id, reference=press.reference)
     arrival, destination = InboundRecord(row, press.keys), Destination(account, target)
     if not prompt_text.is_ours(press.action_id):
-        record(arrival, "unknown_action", destination, _NOT_OURS)
+        record(arrival, "unknown_action", destination, NOT_ACTIVE)
         return
     try:
         approval, decision = _requested(account, press)

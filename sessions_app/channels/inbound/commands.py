@@ -1,22 +1,28 @@
-"""The commands of text channels: /new, /stop, /status, /help; and storing messages that get no run."""
+"""The commands of text channels, such as /new, /agent and /help; and storing messages that get no run."""
 
 from collections.abc import Callable
 
 from django.db import IntegrityError, transaction
 
 from agents_app import selectors as agents
+from audit_app.kernel.errors import AppError
+from sessions_app.channels import routes
+from sessions_app.channels.inbound import agent_command, refusals, routed_session
 from sessions_app.channels.outbound.outbox import Destination, plan_notice
 from sessions_app.conversation.inbound_record import InboundRecord
 from sessions_app.conversation.session_key import SessionKey
 from sessions_app.conversation.sessions import set_aside
 from sessions_app.models import Session
-from sessions_app.services import cancel_session_runs
+from sessions_app.services import cancel_session_runs, compact_session
 
 _HELP = """Send me a message and I will answer. Commands:
 
 - `/new`: start a new conversation
 - `/stop`: stop the current answer
+- `/agent`: show who can answer here, or choose by `/agent NAME`
+- `/compact`: summarise the earlier messages
 - `/status`: show what I am working on
+- `/link CODE`: link this chat with your user, `/unlink`: end that
 - `/approve`, `/deny`: decide an approval request, if you are allowed to
 - `/help`: show this list"""
 
@@ -37,6 +43,7 @@ def record(
     try:
         with transaction.atomic():
             arrival.claim_keys()
+            refusals.record(arrival.row.account, arrival.row.sender_id, reason)
             arrival.row.session = session
             arrival.store(reason=reason)
             if act:
@@ -54,6 +61,8 @@ def handle_command(arrival: InboundRecord, destination: Destination, key: Sessio
     command = name.removeprefix("/")
     session = Session.objects.select_related("agent").filter(key=str(key)).first()
     reason = f"command_{command}"
+    row, is_direct = arrival.row, destination.target.chat.type == "direct"
+    place = routes.Place(destination.account, row.chat_id, row.sender_id, is_direct)
     match command:
         case "new":
             reply = "Started a new conversation. The previous one is kept."
@@ -66,8 +75,15 @@ def handle_command(arrival: InboundRecord, destination: Destination, key: Sessio
             if arrival.find_earlier() is None:
                 count = cancel_session_runs(session, reason="Stopped.") if session else 0
                 record(arrival, reason, destination, "Stopped." if count else "Nothing is running.", session=session)
+        case "compact":
+            # Idempotent while its run is open, and later ones find nothing to summarise.
+            if arrival.find_earlier() is None:
+                record(arrival, reason, destination, _compact(session, arrival), session=session)
+        case "agent":
+            reply, act = agent_command.carry_out(place, " ".join(rest).strip())
+            record(arrival, reason, destination, reply, session=session, act=act)
         case "status":
-            record(arrival, reason, destination, _status(session), session=session)
+            record(arrival, reason, destination, _status(session, routes.find(place)), session=session)
         case "pair":
             record(arrival, reason, destination, "You are already paired.", session=session)
         case _:
@@ -80,11 +96,22 @@ def _set_aside(session: Session | None) -> None:
         set_aside(session)
 
 
-def _status(session: Session | None) -> str:
+def _compact(session: Session | None, arrival: InboundRecord) -> str:
+    """Have the earlier messages summarised. Return the reply."""
+    if session is None:
+        return "There is no conversation yet. Send me a message."
+    try:
+        compact_session(session, actor=f"sender:{session.channel}:{arrival.row.sender_id}")
+    except AppError as error:
+        return error.message
+    return "I will summarise the earlier messages. They are kept."
+
+
+def _status(session: Session | None, routing: routes.Routing) -> str:
     if session is None:
         return "There is no conversation yet. Send me a message."
     active, *waiting = agents.list_open_runs(session.pk) or [None]
     if active is None:
-        return f"Nothing is running. {session.agent.name} answers here."
+        return f"Nothing is running. {routed_session.answerer(session, routing)} answers here."
     more = f" {len(waiting)} more messages are waiting." if waiting else ""
     return f"{session.agent.name} is working on your message.{more}"

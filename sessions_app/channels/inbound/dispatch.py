@@ -4,16 +4,27 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from functools import partial
+from uuid import UUID
 
 from django.db import IntegrityError, transaction
+from django.utils import timezone
 
 from agents_app import selectors as agents
 from audit_app.kernel.errors import AppError, RateLimited, Unavailable
 from sessions_app.attachments import model_text
-from sessions_app.channels import open_access
+from sessions_app.channels import open_access, question_buttons, routes
 from sessions_app.channels.base import ChannelAdapter
-from sessions_app.channels.inbound import albums, approval_buttons, commands, pairing_codes
+from sessions_app.channels.inbound import (
+    albums,
+    approval_buttons,
+    bursts,
+    changes,
+    commands,
+    link_commands,
+    pairing_codes,
+    refusals,
+    routed_session,
+)
 from sessions_app.channels.messages import (
     ButtonPress,
     ChannelEvent,
@@ -21,23 +32,34 @@ from sessions_app.channels.messages import (
     Chat,
     ChatEvent,
     ChatMoved,
+    DeliveryReport,
     Ignored,
+    MessageDeleted,
+    MessageEdited,
+    OfAccount,
+    ProfileChange,
+    Reaction,
     StopRequest,
     Target,
+    clean_name,
     is_command,
 )
 from sessions_app.channels.open_access import SenderBudgetUsedUp
+from sessions_app.channels.outbound import question_prompts, transitions
 from sessions_app.channels.outbound.chat_migration import move_chat
-from sessions_app.channels.outbound.outbox import Destination, draft_id_of
-from sessions_app.conversation.inbound_record import InboundRecord, clean_name, count_refused, new_row
+from sessions_app.channels.outbound.outbox import Destination, draft_id_of, plan_notice
+from sessions_app.channels.sender_names import rename_sender
+from sessions_app.conversation.inbound_record import InboundRecord, count_refused, new_row
 from sessions_app.conversation.session_key import SessionKey
 from sessions_app.models import ChannelAccount, Session
-from sessions_app.services import Accepted, NewMessage, ReceiveOptions, cancel_session_runs, receive
+from sessions_app.services import Accepted, NewMessage, cancel_session_runs, receive
 
 logger = logging.getLogger(__name__)
 
 _REFUSED = ("not_allowed", "not_paired")
 _HINT_AGAIN = timedelta(hours=1)
+_DAY = timedelta(days=1)
+_MOST_NOTICES = 20
 _WRONG_CODE = "This code is not valid. A code works once, within 15 minutes."
 _PRIVATE = "This assistant is private. Ask its operator for a pairing code, then send `/pair CODE`."
 
@@ -57,7 +79,8 @@ def handle_events(
                 if taken := _take_message(account, adapter, channel_event, raw):
                     accepted.append(taken)
             case ButtonPress():
-                approval_buttons.take_press(account, channel_event, raw)
+                if taken := _take_press(account, adapter, channel_event, raw):
+                    accepted.append(taken)
             case StopRequest():
                 _stop(account, adapter, channel_event)
             case ChatMoved(old, new):
@@ -65,8 +88,17 @@ def handle_events(
             case ChatEvent(note, chat, keys=keys, sent_at=sent_at):
                 row = new_row(account, channel_event, keys[0], raw, sent_at=sent_at)
                 commands.record(InboundRecord(row, keys), note, Destination(account, Target(chat)), "")
+            case DeliveryReport(message_id, state, error):
+                if not transitions.note_report(account.pk, message_id, state, error):
+                    logger.info("%s: a delivery report (%s) has no effect", account, state)
+            case MessageEdited() | MessageDeleted() | Reaction():
+                changes.handle(account, channel_event)
+            case ProfileChange(sender_id, name):
+                rename_sender(account, adapter.name, sender_id, name)
             case Ignored(why):
                 logger.info("%s: ignored (%s)", account, why)
+            case OfAccount():
+                logger.warning("%s: ignored, an event of another account", account)
     return accepted
 
 
@@ -95,17 +127,34 @@ class _Case:
         return session_key(self.adapter, self.account, self.incoming.chat, self.incoming.sender_id)
 
     @property
+    def place(self) -> routes.Place:
+        row = self.arrival.row
+        return routes.Place(self.account, row.chat_id, row.sender_id, self.incoming.chat.type == "direct")
+
+    @property
     def is_allowed(self) -> bool:
-        match self.account.access:
-            case "open":
-                return True
-            case "allow_list":
-                return bool({self.incoming.sender_id, self.incoming.chat.id} & {*self.account.allowed_senders})
-            case _:
-                return pairing_codes.is_paired(self.account, self.incoming.sender_id)
+        return pairing_codes.may_write(self.account, self.incoming.sender_id, self.incoming.chat.id)
+
+    @property
+    def is_of_program(self) -> bool:
+        """True if programs write there, which read refusals."""
+        return self.adapter.capabilities(self.incoming.chat).pushes_back
+
+    @property
+    def may_burst(self) -> bool:
+        return bursts.is_short(self.arrival) and not self.is_of_program
+
+    def join_burst(self) -> Accepted | None:
+        """Add the message to the one that its sender wrote just before, if it continues that."""
+        return bursts.join(self.arrival, self.key) if self.may_burst else None
 
     def count_refused(self, within: timedelta, *reasons: str) -> int:
         return count_refused(self.account.pk, self.incoming.sender_id, reasons, within)
+
+    def refuse(self, reason: str, notice: str) -> None:
+        """Record the message and say why, a few times a day at most: a program may be answering the notice."""
+        is_enough = notice and self.count_refused(_DAY, reason) >= _MOST_NOTICES
+        self.record(reason, "" if is_enough else notice)
 
     def record(self, reason: str, notice: str) -> None:
         """Store the message without a run; see `commands.record`."""
@@ -115,7 +164,9 @@ class _Case:
 def _take_message(
     account: ChannelAccount, adapter: ChannelAdapter, incoming: ChannelMessage, raw: bytes
 ) -> Accepted | None:
-    if not incoming.is_addressed and not incoming.album_id:
+    if account.config.get("groups") and incoming.chat.type != "direct":
+        incoming = replace(incoming, is_addressed=_is_addressed(str(account.config["groups"]), incoming))
+    if not incoming.is_addressed and (not incoming.album_id or account.config.get("groups") == "off"):
         logger.info("%s: ignored (not_addressed)", account)
         return None
     case = _Case(account, adapter, incoming, InboundRecord.of_message(account, incoming, raw))
@@ -129,29 +180,90 @@ def _take_message(
         return albums.catch_up(case.arrival)
     elif is_command(incoming.text):
         _handle_command(case)
+    elif too_fast := _find_excess(case):
+        case.record(too_fast.code, "" if case.count_refused(_HINT_AGAIN, too_fast.code) else too_fast.message)
     elif not incoming.text.strip() and not case.arrival.files:
         notice = f"I can read text and files, but no {incoming.unreadable}." if incoming.unreadable else ""
-        case.record("no_text", notice)
+        case.refuse("no_text", notice)
     elif not incoming.album_id:
-        return _receive(case)
+        return case.join_burst() or _receive(case)
     elif accepted := albums.begin_or_join(case.arrival, lambda part: _receive(replace(case, arrival=part))):
         albums.gather(case.arrival, accepted)
         return accepted
     return None
 
 
+def _is_addressed(groups: str, incoming: ChannelMessage) -> bool:
+    """Return whether a message of a group is meant for us, by the account's setting `groups`."""
+    match groups:
+        case "off":
+            return False
+        case "all":
+            return True
+        case "mention":
+            return incoming.mentions_bot or is_command(incoming.text)
+        case _:
+            return incoming.is_addressed
+
+
+def _find_excess(case: _Case) -> AppError | None:
+    """Return the refusal of a message that its sender wrote too fast. Raises it if the sender reads refusals."""
+    try:
+        refusals.check_pace(case.account, case.incoming.sender_id)
+    except refusals.WritesTooFast as error:
+        if case.is_of_program:
+            raise
+        return error
+    return None
+
+
+def _take_press(account: ChannelAccount, adapter: ChannelAdapter, press: ButtonPress, raw: bytes) -> Accepted | None:
+    """Carry out a decision, or receive the option of a question as a message of the sender."""
+    action = question_buttons.read_action(press.action_id)
+    if action is None:
+        approval_buttons.take_press(account, press, raw)
+        return None
+    option = question_prompts.find_option(*action, account_id=account.pk, chat_id=press.chat.id)
+    destination = Destination(account, Target(press.chat, press_id=press.press_id, reference=press.reference))
+    if option is None:
+        record = InboundRecord(new_row(account, press, press.press_id, raw), press.keys)
+        commands.record(record, "unknown_action", destination, approval_buttons.NOT_ACTIVE)
+        return None
+    incoming = ChannelMessage(
+        press.message_id,
+        press.sender_id,
+        press.sender_name,
+        option,
+        timezone.now(),
+        press.chat,
+        press.keys,
+        reference=press.reference,
+    )
+    case = _Case(account, adapter, incoming, InboundRecord.of_message(account, incoming, raw))
+    if not case.is_allowed:
+        _refuse(case)
+        return None
+    accepted = _receive(case, answers=action[0])
+    with transaction.atomic():
+        plan_notice(destination, f"press:{account.pk}:{press.press_id}", option)
+    return accepted
+
+
 def _handle_command(case: _Case) -> None:
     command, *arguments = case.incoming.text.split()
     if command in ("/approve", "/deny"):
         approval_buttons.handle_command(case.arrival, case.destination, case.key, case.incoming.text)
+    elif command in link_commands.COMMANDS:
+        link_commands.handle(case.arrival, case.destination, case.incoming.text)
     elif command == "/pair" and len(arguments) == 1:
         _pair(case, arguments[0])
     else:
         commands.handle_command(case.arrival, case.destination, case.key, case.incoming.text)
 
 
-def _receive(case: _Case) -> Accepted | None:
-    incoming, key, agent = case.incoming, case.key, case.account.agent
+def _receive(case: _Case, answers: UUID | None = None) -> Accepted | None:
+    """Receive the message of a case. answers: the id of the question that it answers."""
+    incoming, key = case.incoming, case.key
     title = incoming.chat_title if incoming.chat.type != "direct" else ""
     names = ((file.kind, model_text.clean_filename(file.filename or "")) for file in case.arrival.files)
     inbound = NewMessage(
@@ -165,24 +277,31 @@ def _receive(case: _Case) -> Accepted | None:
         author_id=incoming.sender_id,
         arrival=case.arrival,
     )
-    options = ReceiveOptions(act=partial(open_access.charge, case.account, incoming.sender_id))
+
+    def act(accepted: Accepted) -> None:
+        open_access.charge(case.account, incoming.sender_id)
+        if case.may_burst and answers is None:
+            bursts.await_more(accepted)
+
     try:
-        return receive(inbound, owner=None, agent_id=agent.agent_id if agent else "default", options=options)
+        routing = routes.find(case.place)
+        session = routed_session.follow(key, routing)
+        options = routed_session.options_of(routing, key.channel, act=act, answers=answers)
+        return receive(inbound, owner=None, session=session, agent_id=routing.agent_id, options=options)
     except IntegrityError:
         if case.arrival.find_earlier() is None:
             raise
         return None  # a duplicate of a message that was refused
     except AppError as error:
-        pushes_back = case.adapter.capabilities(incoming.chat).pushes_back
-        if pushes_back and isinstance(error, Unavailable):
+        if case.is_of_program and isinstance(error, Unavailable):
             raise
-        if pushes_back and error.code in ("queue_full", "run_busy"):
+        if case.is_of_program and error.code in ("queue_full", "run_busy"):
             seconds = getattr(error, "retry_after_seconds", 5)
             raise RateLimited(error.message, code=error.code, retry_after_seconds=seconds) from None
         notice = error.message
-        if isinstance(error, SenderBudgetUsedUp) and case.count_refused(timedelta(days=1), error.code):
+        if isinstance(error, SenderBudgetUsedUp) and case.count_refused(_DAY, error.code):
             notice = ""  # once is enough
-        case.record(error.code, notice)
+        case.refuse(error.code, notice)
         return None
 
 

@@ -1,7 +1,6 @@
 """Pairing of senders with accounts: one-time codes that an operator creates and a sender uses."""
 
 import hashlib
-import secrets
 from datetime import timedelta
 
 from django.contrib.auth.models import User
@@ -10,14 +9,14 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from audit_app import services as audit
-from sessions_app.conversation.inbound_record import clean_name, count_refused
+from sessions_app.channels.messages import clean_name
+from sessions_app.conversation.inbound_record import count_refused
+from sessions_app.identity import one_time_codes
 from sessions_app.models import ChannelAccount, Pairing
 
 MINUTES = 15
 MOST_TRIES, TRIES_WITHIN = 5, timedelta(hours=1)
 FAILED = "pairing_failed"
-_ALPHABET = "ABCDEFGHJKMNPQRSTUVWXYZ23456789"
-_LENGTH = 8
 
 
 def make_code(account: ChannelAccount, user: User | None = None) -> str:
@@ -25,7 +24,7 @@ def make_code(account: ChannelAccount, user: User | None = None) -> str:
 
     user: the local user that the sender is.
     """
-    code = "".join(secrets.choice(_ALPHABET) for _ in range(_LENGTH))
+    code = one_time_codes.make()
     with transaction.atomic():
         expires_at = timezone.now() + timedelta(minutes=MINUTES)
         Pairing.objects.create(account=account, code_digest=_digest(account, code), expires_at=expires_at, user=user)
@@ -35,6 +34,17 @@ def make_code(account: ChannelAccount, user: User | None = None) -> str:
 
 def is_paired(account: ChannelAccount, sender_id: str) -> bool:
     return Pairing.objects.filter(account=account, sender_id=sender_id).exists()
+
+
+def may_write(account: ChannelAccount, sender_id: str, chat_id: str) -> bool:
+    """Return whether the sender may use the account in that chat."""
+    match account.access:
+        case "open":
+            return True
+        case "allow_list":
+            return bool({sender_id, chat_id} & {*account.allowed_senders})
+        case _:
+            return is_paired(account, sender_id)
 
 
 def may_try(account: ChannelAccount, sender_id: str) -> bool:
@@ -47,8 +57,7 @@ def use_code(account: ChannelAccount, code: str, sender_id: str, sender_name: st
 
     For a sender who is paired already, the code links the local user that it was created for.
     """
-    normal = "".join(sign for sign in code.upper() if sign in _ALPHABET)  # without spaces and invisible characters
-    digest, now = _digest(account, normal), timezone.now()
+    digest, now = _digest(account, one_time_codes.read(code)), timezone.now()
     rows = Pairing.objects.filter(account=account, sender_id="", code_digest=digest, expires_at__gt=now)
     try:
         with transaction.atomic():

@@ -32,7 +32,7 @@ from sessions_app.channels.base import (
     WrongShape,
 )
 from sessions_app.channels.inbound import dispatch
-from sessions_app.channels.messages import ChannelEvent, Chat
+from sessions_app.channels.messages import ChannelEvent, Chat, OfAccount
 from sessions_app.models import ChannelAccount
 from sessions_app.surfaces.base.request_ids import HEADER as REQUEST_ID_HEADER
 from sessions_app.surfaces.base.request_ids import request_id_from
@@ -153,7 +153,7 @@ class WebhookConsumer(AsyncHttpConsumer):
         except Exception as error:
             await _give_up(account, adapter, error, "read")
         else:
-            await _handle_in_database(account, adapter, channel_events, request.body)
+            await _handle_all(account, adapter, channel_events, request)
         return adapter.acknowledge(request, channel_events)
 
 
@@ -167,6 +167,28 @@ def _is_verified(adapter: ChannelAdapter, request: WebhookRequest, now: datetime
         logger.exception("%s: the verification of a request failed", adapter.name)
         return False
     return True
+
+
+async def _handle_all(
+    account: ChannelAccount, adapter: ChannelAdapter, channel_events: Sequence[ChannelEvent], request: WebhookRequest
+) -> None:
+    """Handle the events, each for the account that it is of."""
+    own = [event for event in channel_events if not isinstance(event, OfAccount)]
+    await _handle_in_database(account, adapter, own, request.body)
+    for value, routed in _by_value(channel_events).items():
+        found = await in_db(accounts.find_routed, account, adapter.routed_by, value)
+        if found is None or not _is_verified(found[1], request, datetime.now(UTC)):
+            logger.warning("%s: ignored, no account for which it is verified has this %s", account, adapter.routed_by)
+            continue
+        await _handle_in_database(*found, routed, request.body)
+
+
+def _by_value(channel_events: Sequence[ChannelEvent]) -> dict[str, list[ChannelEvent]]:
+    routed: dict[str, list[ChannelEvent]] = {}
+    for event in channel_events:
+        if isinstance(event, OfAccount):
+            routed.setdefault(event.value, []).append(event.event)
+    return routed
 
 
 async def _handle_in_database(

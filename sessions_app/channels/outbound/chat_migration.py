@@ -5,6 +5,7 @@ import logging
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
+from sessions_app.channels import routes
 from sessions_app.channels.messages import Target
 from sessions_app.channels.nudges import deliveries as delivery_nudge
 from sessions_app.channels.outbound.outbox import ordering_key_of
@@ -22,6 +23,7 @@ def move_chat(account: ChannelAccount, old: str, new: str) -> None:
         for session in Session.objects.filter(channel=channel, account_id=account.account_id, sender_id=old):
             _rename(session, new)
         _keep_access(account, old, new)
+        routes.move_chat(account, old, new)
         InboundMessage.objects.filter(account=account, chat_id=old, reason="").update(chat_id=new)
         for row in Delivery.objects.filter(account=account, status__in=["draft", "pending"], target__chat=old):
             target = {**row.target, "chat": new}

@@ -13,6 +13,7 @@ from sessions_app.channels.outbound import outbox
 from sessions_app.channels.outbound.outbox import Destination
 from sessions_app.channels.outbound.preview import Preview
 from sessions_app.channels.outbound.rate_limiter import RateLimiter
+from sessions_app.channels.sender_names import Names
 from sessions_app.models import Session
 
 logger = logging.getLogger(__name__)
@@ -30,6 +31,7 @@ class Drafts:
         self._shown: dict[UUID, asyncio.Task[None]] = {}  # oldest first, as are the previews
         self._previews: dict[UUID, Preview] = {}
         self._ending: set[asyncio.Task[None]] = set()
+        self._names = Names()
         self._refused: dict[UUID, None] = {}  # runs whose platform refused previews, newest last
 
     def begin(self, run_id: UUID, session_id: UUID, session_key: str) -> None:
@@ -77,6 +79,7 @@ class Drafts:
             finally:
                 if self._previews.get(run_id) is preview:
                     del self._previews[run_id]
+            await self._names.complete(destination.account, adapter, run_id)
             if preview.is_refused:
                 self._refused[run_id] = None
                 if len(self._refused) > _MOST_RUNS:

@@ -8,17 +8,24 @@ from datetime import datetime, timedelta
 from typing import TypeVar
 from uuid import UUID
 
-from django.db import DatabaseError, InterfaceError
+from django.db import DatabaseError, InterfaceError, transaction
 from django.db.models import Exists, OuterRef
 from django.db.models.functions import Now
 
+from agents_app.models import IS_OPEN as RUN_IS_OPEN
+from agents_app.models import Run
+from audit_app.kernel.advisory_lock import serialize
 from sessions_app.channels import accounts
 from sessions_app.channels.messages import Button, Capabilities, Chat, Rendered, Target
 from sessions_app.channels.nudges import deliveries as delivery_nudge
-from sessions_app.channels.outbound import transitions
+from sessions_app.channels.outbound import answer_files, transitions
+from sessions_app.conversation import citations
 from sessions_app.models import IS_OPEN, ChannelAccount, Delivery, InboundMessage, Session
-from tools_app.types import ApprovalView, InputView
+from tools_app.question_types import InputView
+from tools_app.storage.artifacts import ArtifactView
+from tools_app.types import ApprovalView
 
+CitingText = tuple[str, Sequence[citations.Citation]]
 R = TypeVar("R", ApprovalView, InputView)
 logger = logging.getLogger(__name__)
 
@@ -43,7 +50,7 @@ class Destination:
 
 @dataclass(frozen=True)
 class _Message:
-    """A message, stored as one delivery for each of its parts. key: makes it unique if it has no run."""
+    """A message, stored as one delivery for each of its parts. key: makes it unique; empty for the answer of a run."""
 
     destination: Destination
     kind: str
@@ -54,8 +61,9 @@ class _Message:
     def delivery(self, rendered: Rendered, capabilities: Capabilities, part: int = 0, parts: int = 1) -> Delivery:
         """Return the unsaved delivery of one part. Its times are the database's, which also decides when it is due."""
         destination, run_id = self.destination, self.run_id
+        of_run = dedupe_key(run_id, part, destination.ordering_key) if run_id else ""
         return Delivery(
-            dedupe_key=dedupe_key(run_id, part, destination.ordering_key) if run_id else f"{self.key}:{part}",
+            dedupe_key=f"{self.key}:{part}" if self.key else of_run,
             account=destination.account,
             session=self.session,
             run_id=run_id,
@@ -75,6 +83,15 @@ class _Message:
         parts, capabilities = _render(markdown, self.destination)
         rows = [self.delivery(rendered, capabilities, part, len(parts)) for part, rendered in enumerate(parts)]
         return rows, capabilities
+
+    def file_deliveries(
+        self, files: Sequence[ArtifactView], capabilities: Capabilities, after: int
+    ) -> Iterator[Delivery]:
+        """Yield the unsaved deliveries of files of the session. after: the number of parts before them."""
+        for part, file in enumerate(files, start=after):
+            row = self.delivery(Rendered("", "", answer_files.name_of(file)), capabilities, part)
+            row.artifact_id = file.id
+            yield row
 
 
 def ordering_key_of(account_id: UUID, chat: Chat) -> str:
@@ -118,11 +135,12 @@ def with_destinations(requests: Iterable[R]) -> Iterator[tuple[R, Session, Desti
             yield request, session, destination
 
 
-def plan_answer(session: Session, run_id: UUID, markdown: str, *, failure: str = "") -> int:
+def plan_answer(session: Session, run_id: UUID, texts: Sequence[CitingText], *, failure: str = "") -> int:
     """Store the deliveries of a run's answer. Idempotent. Returns the number of parts, 0 if nothing is to be sent.
 
-    markdown: the texts of the agent; failure: why the run failed, for the sender. In the caller's transaction. A
-    preview that is shown already becomes the first part.
+    texts: of the steps, of which those that `plan_step` stored are left out; failure: why the run failed, for the
+    sender. In the caller's transaction. A preview that is shown already becomes the first part. The files that the run
+    wrote follow the text, as messages of their own or as links in it.
     """
     destination = find_destination(session, run_id)
     if destination is None:
@@ -130,11 +148,19 @@ def plan_answer(session: Session, run_id: UUID, markdown: str, *, failure: str =
     draft = Delivery.objects.filter(dedupe_key=draft_key(destination, run_id)).first()
     if draft is not None and draft.status != "draft":
         return draft.parts
-    texts = [part for part in (markdown.strip(), f"⚠️ {failure}" if failure else "") if part]
-    if not texts and draft is None:
-        return 0
+    capabilities = accounts.pure.capabilities(destination.account, destination.target.chat) or Capabilities()
+    sent_steps = _sent_steps(destination, run_id) if capabilities.drafts == "multi_message" else set()
+    rest = [text for step, text in enumerate(texts) if step not in sent_steps]
+    files = answer_files.find(session.id, run_id, capabilities)
+    blocks = (citations.for_people(rest).strip(), f"⚠️ {failure}" if failure else "", files.links)
+    markdown = "\n\n".join(filter(None, blocks)) or files.names
+    if not markdown and draft is None:
+        return len(sent_steps)
     message = _Message(destination, "failure" if failure else "answer", session, run_id)
-    rows, capabilities = message.deliveries("\n\n".join(texts) or "Stopped.")
+    rows, _ = message.deliveries(markdown or "Stopped.")
+    rows = [*rows, *message.file_deliveries(files.sent, capabilities, after=len(rows))]
+    for row in rows:
+        row.parts = len(rows)
     is_edited = capabilities.drafts == "edit"
     Delivery.objects.bulk_create(rows if draft is None else rows[1:], ignore_conflicts=is_edited)
     if draft is not None or is_edited:  # another process may have opened a draft since the query above
@@ -143,10 +169,50 @@ def plan_answer(session: Session, run_id: UUID, markdown: str, *, failure: str =
     return len(rows)
 
 
+def plan_step(destination: Destination, session: Session, run_id: UUID, step: int, markdown: str) -> None:
+    """Store the text of a recorded step as messages of its own, unless the run's answer is stored. Idempotent.
+
+    Owns its transaction. The answer leaves this text out.
+    """
+    message = _Message(destination, "step", session, run_id, key=_step_key(destination, run_id, step))
+    rows, _ = message.deliveries(markdown)
+    with transaction.atomic():
+        serialize(f"answer of {run_id}")
+        if Run.objects.filter(RUN_IS_OPEN, pk=run_id).exists():
+            _store(rows)
+
+
+def _sent_steps(destination: Destination, run_id: UUID) -> set[int]:
+    """Return the steps whose texts are messages of their own, in the caller's transaction, which stores the answer."""
+    serialize(f"answer of {run_id}")
+    rows = Delivery.objects.filter(run_id=run_id, kind="step", part=0, ordering_key=destination.ordering_key)
+    keys = rows.exclude(status__in=("failed", "expired")).values_list("dedupe_key", flat=True)
+    return {int(key.split(":step:")[1].split(":")[0]) for key in keys}
+
+
+def _step_key(destination: Destination, run_id: UUID, step: int) -> str:
+    return f"{run_id}:step:{step}:{hashlib.sha256(destination.ordering_key.encode()).hexdigest()[:32]}"
+
+
 def plan_notice(destination: Destination, key: str, markdown: str, *, session: Session | None = None) -> None:
     """Store the deliveries of a notice of our own, in the caller's transaction. key: a second call does nothing."""
     kind = "press" if destination.target.press_id else "notice"
-    _store(_Message(destination, kind, session, key=key).deliveries(markdown)[0])
+    rows, _ = _Message(destination, kind, session, key=key).deliveries(markdown)
+    _store(rows)
+
+
+def plan_question(
+    destination: Destination, session: Session, question_id: UUID, markdown: str, buttons: Sequence[Button]
+) -> None:
+    """Store a question of an agent, in the caller's transaction. Idempotent. Its buttons go when it is closed."""
+    rows, _ = _Message(destination, "notice", session, key=question_key(question_id)).deliveries(markdown)
+    rows[-1].question_id = question_id if buttons else None
+    rows[-1].buttons = _as_json(buttons)
+    _store(rows)
+
+
+def question_key(question_id: UUID) -> str:
+    return f"question:{question_id}"
 
 
 def plan_prompt(
@@ -162,16 +228,21 @@ def plan_prompt(
     for row in rows:
         row.expires_at = expires_at
     rows[-1].approval_id = approval_id
-    rows[-1].buttons = [[button.label, button.action_id, button.style] for button in buttons]
+    rows[-1].buttons = _as_json(buttons)
     _store(rows)
 
 
 def plan_outcome(prompt: Delivery, destination: Destination, markdown: str) -> None:
-    """Store the outcome of an approval request, in the caller's transaction: an edit of the prompt, where supported."""
-    message = _Message(destination, "approval", prompt.session, key=f"outcome:{prompt.approval_id}")
+    """Store the outcome of a prompt, in the caller's transaction: an edit of the prompt, where supported."""
+    key = f"outcome:{prompt.approval_id or prompt.question_id}"
+    message = _Message(destination, prompt.kind, prompt.session, key=key)
     rows, _ = message.deliveries(markdown)
     rows[0].provider_message_id = prompt.provider_message_id
     _store(rows)
+
+
+def _as_json(buttons: Sequence[Button]) -> list[list[str]]:
+    return [[button.label, button.action_id, button.style] for button in buttons]
 
 
 def _store(rows: Sequence[Delivery]) -> None:

@@ -4,13 +4,14 @@ import asyncio
 import logging
 import time
 from contextlib import suppress
+from dataclasses import replace
 from uuid import UUID
 
 from agents_app.events import MESSAGE_RESET, RUN_ENDS, SNAPSHOT, TEXT_DELTA
 from audit_app.kernel.database import in_db
 from audit_app.kernel.durable_writes import retry_until_stored
 from sessions_app.channels.base import ChannelAdapter, SendCertainty, SendError, Unsupported
-from sessions_app.channels.messages import Outgoing, Rendered
+from sessions_app.channels.messages import Outgoing, Rendered, ToolStatus
 from sessions_app.channels.outbound import outbox, transitions
 from sessions_app.channels.outbound.outbox import Destination
 from sessions_app.channels.outbound.rate_limiter import RateLimiter
@@ -20,10 +21,19 @@ from sessions_app.conversation.citations import unnumbered
 from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.live_view.viewer import Viewer
 from sessions_app.models import Delivery, Session
-from tools_app.events import APPROVAL_DECIDED, APPROVAL_REQUESTED, INPUT_REQUESTED, TOOL_COMPLETED, TOOL_FAILED
+from tools_app.events import (
+    APPROVAL_DECIDED,
+    APPROVAL_REQUESTED,
+    INPUT_REQUESTED,
+    TOOL_COMPLETED,
+    TOOL_FAILED,
+    TOOL_REQUESTED,
+)
 
 logger = logging.getLogger(__name__)
 
+_TOOL_STATES = {TOOL_REQUESTED.name: "running", TOOL_COMPLETED.name: "completed", TOOL_FAILED.name: "failed"}
+_MOST_TOOLS = 50
 _CALL_SECONDS = 15.0
 _AGAIN_SECONDS = 1.0
 
@@ -35,6 +45,8 @@ class RunText:
         self._run_id = run_id
         self._steps: dict[int, str] = {}
         self._requests: set[str] = set()  # open approval and input requests
+        self._tools: dict[str, ToolStatus] = {}  # by execution
+        self.recorded: list[int] = []  # steps whose text can no longer be reset, and after which others follow
         self.is_over = False
 
     def apply(self, event: SessionEvent) -> bool:
@@ -42,6 +54,7 @@ class RunText:
         if event.run_id != self._run_id:
             return False
         step = event.step or 0
+        is_of_tool = self._note_tool(event)
         match event.type:
             case TEXT_DELTA.name:
                 self._steps[step] = self._steps.get(step, "")[: event.payload["offset"]] + event.payload["text"]
@@ -49,6 +62,10 @@ class RunText:
                 self._steps[step] = event.payload["text"]
             case MESSAGE_RESET.name:
                 self._steps[step] = ""
+            case TOOL_REQUESTED.name if step not in self.recorded:
+                # A text that is not complete yet, because of a gap in the stream, is left to the answer.
+                if len(self._steps.get(step, "")) == event.payload["text_length"]:
+                    self.recorded.append(step)
             case APPROVAL_REQUESTED.name:
                 self._requests.add(event.payload["approval_id"])
             case APPROVAL_DECIDED.name:
@@ -60,8 +77,27 @@ class RunText:
             case event_type if event_type in RUN_ENDS:
                 self.is_over = True
             case _:
-                return False
+                return is_of_tool
         return True
+
+    def _note_tool(self, event: SessionEvent) -> bool:
+        """Store the state of a tool call. Returns whether the event is about one."""
+        if (state := _TOOL_STATES.get(event.type)) is None:
+            return False
+        execution_id = event.payload["execution_id"]
+        known = self._tools.get(execution_id)
+        if known or event.type == TOOL_REQUESTED.name:
+            tool = known.tool if known else event.payload["tool"]
+            self._tools[execution_id] = ToolStatus(execution_id, tool, state)
+        return True
+
+    @property
+    def tools(self) -> tuple[ToolStatus, ...]:
+        """Return the first tool calls of the run, in order."""
+        return tuple(self._tools.values())[:_MOST_TOOLS]
+
+    def text_of(self, step: int) -> str:
+        return unnumbered(self._steps.get(step, "").strip())
 
     @property
     def waits_for_person(self) -> bool:
@@ -94,7 +130,8 @@ class Preview:
         self._changed, self._over = asyncio.Event(), asyncio.Event()
         self._row: Delivery | None = None  # in whose place the preview is shown, if it is a message
         self._opening: asyncio.Task[Delivery | None] | None = None
-        self._last = ""
+        self._last: tuple[str, tuple[ToolStatus, ...]] | None = None
+        self._steps_sent = 0
         self._shown_at = self._typed_at = float("-inf")
 
     async def run(self, cursor: str) -> None:
@@ -137,7 +174,11 @@ class Preview:
 
     @property
     def _shows_text(self) -> bool:
-        return self._drafts != "none" and bool(self.text.text)
+        return self._drafts in ("native", "edit") and bool(self.text.text or self._tool_statuses)
+
+    @property
+    def _tool_statuses(self) -> tuple[ToolStatus, ...]:
+        return self.text.tools if self._capabilities.tool_statuses else ()
 
     def _shown_seconds(self) -> float | None:
         """Return the seconds until the platform removes what is shown, None if it does not."""
@@ -151,6 +192,8 @@ class Preview:
         """Show the current state. Returns the seconds to pause, if any. After a refusal, nothing more is shown."""
         try:
             async with asyncio.timeout(_CALL_SECONDS):
+                if self._drafts == "multi_message":
+                    await self._send_steps()
                 if self.text.waits_for_person:
                     return None
                 if self._shows_text:
@@ -173,11 +216,19 @@ class Preview:
         self._drafts, self._types, self.is_refused = "none", False, True
         return None
 
+    async def _send_steps(self) -> None:
+        """Store the texts of recorded steps as messages of their own, each once."""
+        while self._steps_sent < len(self.text.recorded):
+            step = self.text.recorded[self._steps_sent]
+            if text := self.text.text_of(step):
+                await in_db(outbox.plan_step, self._destination, self._session, self._run_id, step, text)
+            self._steps_sent += 1
+
     async def _show_text(self) -> float | None:
-        rendered = self._rendered()
+        rendered, tools = self._rendered(), self._tool_statuses
         lasts = self._capabilities.draft_keep_seconds
         is_stale = lasts is not None and time.monotonic() - self._shown_at >= lasts
-        if not rendered.text or (rendered.body == self._last and not is_stale):
+        if not (rendered.text or tools) or ((rendered.body, tools) == self._last and not is_stale):
             return None
         if self._drafts == "native":
             if wait := self._limiter.take_preview(self._chat, self._capabilities):
@@ -188,21 +239,23 @@ class Preview:
             return self._capabilities.draft_seconds
         elif wait := self._limiter.take_preview(self._chat, self._capabilities):
             return wait
-        elif not await self._write(rendered):
+        elif not await self._write(rendered, tools):
             self._drafts, self._types = "none", False
             return None
-        self._last, self._shown_at = rendered.body, time.monotonic()
+        self._last, self._shown_at = (rendered.body, tools), time.monotonic()
         return self._capabilities.draft_seconds
 
     def _rendered(self) -> Rendered:
         """Return the end of the text for a native preview, its beginning for a message that is edited."""
         text, enough = self.text.text, 2 * self._capabilities.max_text
+        if not text:
+            return Rendered("", "")
         near = latest(text, enough) if self._drafts == "native" else text[:enough]
         parts = self._adapter.render(close_open_marks(near), self._destination.target.chat)
         texts = [part for part in parts if not part.filename]
         return texts[-1] if self._drafts == "native" else texts[0]
 
-    async def _write(self, rendered: Rendered) -> bool:
+    async def _write(self, rendered: Rendered, tools: tuple[ToolStatus, ...]) -> bool:
         """Edit the text into the preview's message, or send one. Returns False if another process shows this run."""
         if self._row is None:
             opening = in_db(outbox.open_draft, self._destination, self._session, self._run_id, self._owner)
@@ -210,7 +263,7 @@ class Preview:
             self._row = await asyncio.shield(self._opening)  # continues if this call times out
             if self._row is None:
                 return False
-        message = outgoing_of(self._row, rendered)
+        message = replace(outgoing_of(self._row, rendered), is_draft=True, tool_statuses=tools)
         if self._row.provider_message_id:
             await self._adapter.edit(message, self._row.provider_message_id)
             return True
@@ -234,7 +287,7 @@ class Preview:
 
     def _outgoing(self, rendered: Rendered) -> Outgoing:
         key, target, run_id = f"msg_{self._run_id}", self._destination.target, str(self._run_id)
-        return Outgoing(key, target, rendered, session_key=self._session.key, run_id=run_id)
+        return Outgoing(key, target, rendered, session_key=self._session.key, run_id=run_id, is_draft=True)
 
 
 async def _wait(event: asyncio.Event, seconds: float | None) -> None:

@@ -14,8 +14,8 @@ from sessions_app import hot_queries
 from sessions_app.approvals import prompt_text
 from sessions_app.approvals.permissions import allowed_decisions_in_chat
 from sessions_app.channels import accounts
-from sessions_app.channels.messages import Capabilities, Target
-from sessions_app.channels.outbound import outbox, transitions
+from sessions_app.channels.messages import Capabilities
+from sessions_app.channels.outbound import outbox, prompt_outcomes
 from sessions_app.channels.outbound.outbox import Destination
 from sessions_app.identity.actor_names import name_of_deciders
 from sessions_app.models import Delivery, Session
@@ -63,16 +63,7 @@ def close(approval: ApprovalView) -> None:
         return
     rows = _open_prompts().filter(approval_id=approval.id).exclude(status="sending")
     for row in rows.select_related("account", "session"):
-        with transaction.atomic():
-            unchanged = Delivery.objects.filter(pk=row.pk, approval_id=approval.id, status=row.status)
-            if not unchanged.update(approval_id=None):
-                continue
-            if row.status == "sent":
-                name = name_of_deciders(approval)
-                destination = Destination(row.account, Target.from_json(row.target))
-                outbox.plan_outcome(row, destination, prompt_text.answered(approval, name))
-            elif row.status == "pending":
-                transitions.give_up(row, None, "expired", "It was decided before the prompt was sent.")
+        prompt_outcomes.replace(row, prompt_text.answered(approval, name_of_deciders(approval)))
 
 
 def was_sent_to(approval_id: UUID, account_id: UUID, chat_id: str) -> bool:

@@ -9,6 +9,7 @@ import logging
 from collections import Counter
 from collections.abc import Awaitable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 from uuid import UUID
@@ -24,7 +25,7 @@ from sessions_app.channels.base import ChannelAdapter, SendCertainty, SendError
 from sessions_app.channels.messages import Button, Capabilities, Outgoing, Rendered, Target
 from sessions_app.channels.nudges import Poller
 from sessions_app.channels.nudges import deliveries as delivery_nudge
-from sessions_app.channels.outbound import chat_migration, doubts, transitions
+from sessions_app.channels.outbound import answer_files, chat_migration, doubts, transitions
 from sessions_app.channels.outbound.rate_limiter import LOOP_SECONDS, RateLimiter
 from sessions_app.channels.outbound.retry_policy import FailedTry, decide, may_repeat
 from sessions_app.channels.outbound.scheduler import Scheduler
@@ -145,6 +146,8 @@ class Sender:
 
     async def _transmit(self, adapter: ChannelAdapter, can: Capabilities, row: Delivery) -> str:
         message = outgoing_of(row)
+        if row.filename:
+            message = replace(message, file=await retry_until_stored(answer_files.load, row))
         chat = (row.account_id, message.target.chat.id)
         is_looping = not message.target.press_id and row.tries == 1 and self._limiter.is_looping(chat)
         if is_looping and not await retry_until_stored(transitions.is_for_person, row, LOOP_SECONDS):
@@ -158,7 +161,7 @@ class Sender:
     async def _edit_or_send(self, adapter: ChannelAdapter, can: Capabilities, message: Outgoing, row: Delivery) -> str:
         """Edit the message that shows the preview; send a new one if it is gone or cannot hold the text."""
         shown_id = row.provider_message_id
-        if shown_id and can.edit_sent and not message.rendered.filename:
+        if shown_id and can.edit_sent and message.file is None:
             try:
                 await _in_time(adapter.edit(message, shown_id), can)
                 return shown_id

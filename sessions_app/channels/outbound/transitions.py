@@ -138,7 +138,8 @@ def mark_sent(delivery: Delivery, owner: UUID, provider_message_id: str) -> bool
         if not moved:
             return False
         parts, channel = _siblings(delivery), delivery.account.channel
-        if _has_events(delivery) and delivery.sent_at is None and not parts.exclude(status="sent").exists():
+        is_answer = _has_events(delivery) and delivery.kind != "step"
+        if is_answer and delivery.sent_at is None and not parts.exclude(status="sent").exists():
             ids = list(parts.order_by("part").values_list("provider_message_id", flat=True))
             sent: events.DeliverySent = {"channel": channel, "parts": delivery.parts, "provider_message_ids": ids}
             audit.emit([_event(delivery, events.DELIVERY_SENT, sent)])
@@ -181,16 +182,26 @@ def give_up(delivery: Delivery, owner: UUID | None, status: str, error: str) -> 
         if status != "unknown" and delivery.parts > 1:
             later = _siblings(delivery).filter(part__gt=delivery.part, status="pending", owner=None)
             later.update(status=status, error="An earlier part was not delivered.")
-        if _has_events(delivery):
-            payload: events.DeliveryFailed = {
-                "channel": delivery.account.channel,
-                "code": status,
-                "part": delivery.part + 1,
-                "parts": delivery.parts,
-                "message": f"{error} ({_CAUSES[status]})" if error else _CAUSES[status],
-            }
-            audit.emit([_event(delivery, events.DELIVERY_FAILED, payload)])
+        _emit_failed(delivery, status, error)
         delivery_nudge.send_on_commit()
+        return True
+
+
+def note_report(account_id: UUID, message_id: str, state: str, error: str) -> bool:
+    """Store a platform's report about a message that was sent. Idempotent. Owns its transaction.
+
+    state: delivered | read | failed. A message that was delivered or read neither fails nor becomes less afterwards. A
+    failure ends the delivery as failed and emits `delivery.failed`. Returns whether it took effect.
+    """
+    with transaction.atomic():
+        rows = Delivery.objects.filter(account_id=account_id, provider_message_id=message_id, status="sent")
+        if state != "failed":
+            earlier = ["", "delivered"] if state == "read" else [""]
+            return bool(rows.filter(report__in=earlier).update(report=state, reported_at=Now()))
+        delivery = rows.filter(report="").select_related("account", "session__agent").first()
+        if delivery is None or not rows.filter(pk=delivery.pk, report="").update(status="failed", error=error[:500]):
+            return False
+        _emit_failed(delivery, "failed", error)
         return True
 
 
@@ -229,12 +240,28 @@ def _ours(delivery: Delivery, owner: UUID) -> QuerySet[Delivery]:
 
 
 def _siblings(delivery: Delivery) -> QuerySet[Delivery]:
-    return Delivery.objects.filter(run=delivery.run_id, ordering_key=delivery.ordering_key)
+    """Return the deliveries of the same message: the parts of an answer, or of a text that was sent before it."""
+    rows = Delivery.objects.filter(run=delivery.run_id, ordering_key=delivery.ordering_key)
+    if delivery.kind == "step":
+        return rows.filter(dedupe_key__startswith=delivery.dedupe_key.rpartition(":")[0])
+    return rows.exclude(kind="step")
 
 
 def _has_events(delivery: Delivery) -> bool:
     """Return whether events are emitted for it: notices of our own have no run, and none."""
     return delivery.run_id is not None and delivery.session_id is not None
+
+
+def _emit_failed(delivery: Delivery, status: str, error: str) -> None:
+    if _has_events(delivery):
+        payload: events.DeliveryFailed = {
+            "channel": delivery.account.channel,
+            "code": status,
+            "part": delivery.part + 1,
+            "parts": delivery.parts,
+            "message": f"{error} ({_CAUSES[status]})" if error else _CAUSES[status],
+        }
+        audit.emit([_event(delivery, events.DELIVERY_FAILED, payload)])
 
 
 def _event(delivery: Delivery, event_type: EventType[P], payload: P) -> NewEvent:

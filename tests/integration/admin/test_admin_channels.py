@@ -4,14 +4,17 @@ import html
 import re
 
 import pytest
+from django.urls import reverse
 from django.utils import timezone
 
+from audit_app.kernel.ids import new_id
 from audit_app.kernel.redact import MASK
 from audit_app.models import AuditEntry
 from sessions_app.channels import accounts
+from sessions_app.channels.connections import claims
 from sessions_app.channels.registry import channels
 from sessions_app.channels.signatures import make_secret
-from sessions_app.models import ChannelAccount, Delivery, InboundMessage, Pairing
+from sessions_app.models import ChannelAccount, ChannelConnection, Delivery, InboundMessage, Pairing
 from tests.fakes.telegram import BOT_NAME, TOKEN, FakeTelegram
 
 pytestmark = [pytest.mark.django_db, pytest.mark.one_database]
@@ -259,3 +262,20 @@ def test_only_who_may_change_credentials_names_one_of_the_installation(staff, ac
     named = fields(own__bot_token="{{credential:BOSS}}")
     refused = browser.post(f"{ACCOUNTS}{account.pk}/change/", named).content.decode()
     assert "takes the right tools_app.change_credential" in refused
+
+
+def test_the_page_shows_the_connection_of_an_account_without_a_webhook(pages, account, settings):
+    claims.claim(account, new_id(), set())
+    claims.note_attention(account, ChannelConnection.objects.get().holder, "Enter the <b>bot_token</b> again.")
+    page = pages.get(f"{ACCOUNTS}{account.pk}/change/").content.decode()
+    assert "needs attention since" in page and "Enter the &lt;b&gt;bot_token&lt;/b&gt; again." in page
+    settings.KOMAND_PUBLIC_URL = "https://gateway.example"
+    accounts.change_account(account, config={"receive": "webhook"})
+    page = pages.get(f"{ACCOUNTS}{account.pk}/change/").content.decode()
+    assert "it receives by webhook" in page and '<option value="webhook" selected' in page
+
+
+def test_an_empty_list_offers_to_clear_filters_only_if_there_are_some(pages):
+    address = reverse("admin:sessions_app_delivery_changelist")
+    assert "Nothing here yet." in pages.get(address).content.decode()
+    assert "Clear the search and the filters" in pages.get(f"{address}?status__exact=sent").content.decode()

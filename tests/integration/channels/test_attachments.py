@@ -8,13 +8,16 @@ from uuid import uuid4
 
 import pytest
 from django.conf import settings
+from django.contrib.auth.models import Permission
 from django.db import OperationalError
+from django.test import Client
 from django.utils import timezone
 
 from agents_app.models import Run
 from agents_app.providers.kinds.scripted import Reply
 from audit_app import liveness
 from audit_app.liveness import Observer
+from audit_app.models import AuditEntry
 from sessions_app.attachments import records, storage, sweeper
 from sessions_app.channels.inbound import albums
 from sessions_app.models import Attachment, ChannelAccount, InboundMessage, Turn
@@ -23,9 +26,11 @@ from tests.fakes.telegram import FakeTelegram, group_update, private_update
 from tests.fakes.webhook_receiver import WebhookReceiver
 from tests.support.channels import add_telegram, add_webhook, settle, telegram, webhook
 from tests.support.engine import EngineRig, until
+from tests.support.rest import make_user
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
 
+BACKEND = "django.contrib.auth.backends.ModelBackend"
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(500)
 
 
@@ -61,6 +66,32 @@ def test_the_text_of_a_file_reaches_the_model(rig: EngineRig, platform: FakeTele
     assert any("Grüße aus der Datei" in message.content for message in script.requests[1].messages[:-1]), (
         "it is history"
     )
+
+
+def test_the_conversation_in_the_admin_shows_files_to_those_who_may_see_the_session(
+    rig: EngineRig, platform: FakeTelegram
+) -> None:
+    rig.agent(Reply(("nice",)))
+    platform.files |= {"cat": PNG}
+    add_telegram(platform)
+    telegram(photo(1, "cat", caption="look"))
+    assert settle(rig) == ["sent"]
+    row = Attachment.objects.get()
+    page, content = f"/admin/sessions_app/session/{row.turn.session_id}/change/", f"/api/attachments/{row.pk}/content"
+    viewer = make_user("vera", is_staff=True)
+    viewer.user_permissions.add(Permission.objects.get(content_type__app_label="sessions_app", codename="view_session"))
+    browsers = {name: Client() for name in ("vera", "alice", "nobody")}
+    browsers["vera"].force_login(viewer, BACKEND)
+    browsers["alice"].force_login(rig.owner, BACKEND)
+    assert f'<img src="{content}"' in browsers["vera"].get(page).content.decode()
+    answer = browsers["vera"].get(content)
+    assert (answer.content, answer.headers["Content-Type"]) == (PNG, "image/png")
+    assert answer.headers["Content-Disposition"].startswith("attachment")
+    assert AuditEntry.objects.filter(action="SessionAccessed", actor=f"user:{viewer.pk}").count() == 1
+    assert [browsers[name].get(content).status_code for name in ("alice", "nobody")] == [404, 401]
+    Attachment.objects.update(path="")  # as retention leaves it
+    assert content not in browsers["vera"].get(page).content.decode()
+    assert browsers["vera"].get(content).status_code == 404
 
 
 def test_files_of_one_name_are_both_stored_and_numbered(rig: EngineRig, platform: FakeTelegram) -> None:

@@ -27,7 +27,7 @@ from tools_app.models import Approval, Grant, ToolExecution
 from tools_app.registry import tools
 from tools_app.types import Decision, ToolCall
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
 APPROVERS = {"config": {"approvers": ["501"], "drafts": False}}
 
 

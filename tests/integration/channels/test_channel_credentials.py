@@ -11,7 +11,7 @@ from sessions_app.models import ChannelAccount
 from tools_app.secrets import vault
 from tools_app.secrets.credentials import store_credential
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
 
 FIRST, SECOND = "123456:first-token-of-a-bot", "123456:second-token-of-a-bot"
 

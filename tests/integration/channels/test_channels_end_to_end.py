@@ -10,7 +10,7 @@ from tests.fakes.webhook_receiver import WebhookReceiver
 from tests.support.channels import add_telegram, add_webhook, in_steps, settle, telegram, webhook
 from tests.support.engine import EngineRig, until
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
 
 
 def test_a_private_message_is_answered_once(rig: EngineRig, platform: FakeTelegram) -> None:

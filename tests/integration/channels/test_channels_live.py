@@ -1,7 +1,10 @@
 """Channels on all processes of Komand: a bot is added from the command line, gets a message, and answers."""
 
 import json
+import os
+import signal
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +21,7 @@ SECRET = "live-secret-0123456789"
 
 
 @pytest.fixture
-def bot(live_komand: LiveKomand, platform: FakeTelegram, tmp_path: Path) -> str:
+def bot(live_komand: LiveKomand, platform: FakeTelegram, tmp_path: Path) -> Iterator[str]:
     """Return a new account name for each test."""
     name = f"bot{time.monotonic_ns()}"
     config = {"api_url": platform.url, "bot_username": BOT_NAME, "chat_seconds": 0}
@@ -27,7 +30,8 @@ def bot(live_komand: LiveKomand, platform: FakeTelegram, tmp_path: Path) -> str:
     files = ["--config", str(tmp_path / "config.json"), "--secrets", str(tmp_path / "secrets.json")]
     added = live_komand.manage("channel", "add", "telegram", name, *files, "--access", "open", "--tools", "none")
     assert added.returncode == 0, added.stderr
-    return name
+    yield name
+    live_komand.manage("channel", "disable", "telegram", name)  # its platform ends with the test
 
 
 def send(komand: LiveKomand, bot: str, update: dict[str, Any]) -> int:
@@ -71,3 +75,18 @@ def test_a_file_is_fetched_by_a_worker(
     assert send(live_komand, bot, private_update(1, "", document=file, caption="read [[tokens=2]]")) == 200
     wait_for(lambda: platform.chat(501), 30, "the answer")
     assert any(f"the words of {bot}" in json.dumps(request.body) for request in model_server.requests)
+
+
+def test_a_bot_without_a_public_address_answers_once_though_its_process_is_killed(
+    live_komand: LiveKomand, platform: FakeTelegram, bot: str
+) -> None:
+    """The fixture's bot has no webhook at the platform, as the installation has no public address."""
+    platform.queue([private_update(31, "/help")])
+    wait_for(lambda: platform.chat(501), 60, "the answer")
+    for number in range(2):
+        [pid] = [part["pid"] for part in live_komand.status()["processes"] if part["name"] == "sockets"]
+        os.kill(pid, signal.SIGKILL)
+        platform.queue([private_update(32 + number, "/help")])
+        wait_for(lambda number=number: len(platform.chat(501)) == 2 + number, 60, "the answer after the crash")
+    wait_for(lambda: not platform.updates, 60, "the confirmation of the last update")
+    assert len(platform.chat(501)) == 3

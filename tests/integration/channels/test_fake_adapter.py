@@ -3,19 +3,23 @@
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 import pytest
 
 from agents_app.providers.kinds.scripted import Reply
 from sessions_app.channels import accounts
+from sessions_app.channels.account_settings import Setting
 from sessions_app.channels.adapters.fake import Fake, FakePlatform
 from sessions_app.channels.base import WebhookRequest
+from sessions_app.channels.messages import OfAccount
 from sessions_app.channels.registry import channels
+from sessions_app.models import InboundMessage
 from tests.support.channels import post, settle
 from tests.support.engine import EngineRig
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
 
 PATH = "/channels/fake/main/webhook"
 HEADERS = {"content-type": "application/json", "x-fake-token": "secret"}
@@ -58,3 +62,27 @@ def test_keys_that_changed_are_fetched_when_a_proof_fails(
     newest = {**HEADERS, "x-fake-token": "newest"}
     assert [post(f"{PATH}?{n}", b"", newest, "GET")[0] for n in range(2)] == [200, 200] and asked == ["0"]
     assert post(f"{PATH}?2", b"", HEADERS, "GET")[0] == 401 and asked == ["0", "2"]
+
+
+def test_one_url_serves_several_accounts_if_both_verify_the_request(
+    rig: EngineRig, fake: FakePlatform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """WhatsApp sends the messages of all numbers of an app to one URL."""
+    rig.agent(Reply(("fine",)))
+    parse = Fake.parse
+
+    def routed(self: Fake, incoming: WebhookRequest, now: datetime) -> list[Any]:
+        return [OfAccount(json.loads(incoming.body)["number"], event) for event in parse(self, incoming, now)]
+
+    monkeypatch.setattr(Fake, "parse", routed)
+    monkeypatch.setattr(Fake, "routed_by", "number")
+    monkeypatch.setattr(Fake, "config_fields", {"number": Setting("its number")})
+    for name, secret in (("second", "secret"), ("foreign", "another")):
+        accounts.add_account("fake", name, config={"number": name}, secrets={"token": secret}, access="open", tools=[])
+    for number in ("second", "foreign", "unknown"):
+        body = json.dumps({"id": f"m-{number}", "sender": "u", "text": "hi", "number": number}).encode()
+        assert post(PATH, body, HEADERS) == (200, None)
+    settle(rig)
+    message = InboundMessage.objects.get()
+    assert message.account.account_id == "second" and message.text == "hi"
+    assert list(Fake.platforms["second"].messages.values()) == ["fine"]

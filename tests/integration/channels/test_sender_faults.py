@@ -38,7 +38,7 @@ from tests.integration.channels.test_sender import doubt_about
 from tests.support.channels import add_telegram, add_webhook, settle, telegram, webhook
 from tests.support.engine import EngineRig, until
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
 
 QUIET = {"drafts": False}
 REPLY = {"reply_to_message": {"message_id": 1, "from": {"id": BOT_ID}}}
@@ -275,7 +275,7 @@ def test_a_preview_that_is_begun_just_as_its_run_ends_becomes_the_answer(
 
     monkeypatch.setattr(outbox, "_render", render_late)
     for _ in range(2):
-        assert outbox.plan_answer(session, run.pk, "fine") == 1
+        assert outbox.plan_answer(session, run.pk, [("fine", ())]) == 1
     row = Delivery.objects.get()
     assert (row.status, row.text, row.owner) == ("pending", "fine", owner)
 

@@ -21,7 +21,7 @@ from tests.fakes.webhook_receiver import WebhookReceiver, signed_headers
 from tests.support.channels import add_telegram, add_webhook, post, telegram, webhook
 from tests.support.engine import EngineRig
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
 
 
 @pytest.fixture

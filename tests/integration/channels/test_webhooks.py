@@ -16,13 +16,13 @@ from sessions_app.channels import accounts
 from sessions_app.channels.inbound import pairing_codes
 from sessions_app.channels.inbound import webhook as webhook_module
 from sessions_app.channels.outbound.outbox import draft_id_of
-from sessions_app.models import ChannelAccount, Delivery, InboundKey, InboundMessage, Session, Turn
+from sessions_app.models import ChannelAccount, Checkpoint, Delivery, InboundKey, InboundMessage, Session, Turn
 from tests.fakes.telegram import FakeTelegram, group_update, private_update
 from tests.fakes.webhook_receiver import SECRET, WebhookReceiver, signed_headers
 from tests.support.channels import TELEGRAM_SECRET, add_telegram, add_webhook, post, request, telegram, webhook
 from tests.support.engine import EngineRig
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
 
 PATH = "/channels/webhook/crm/webhook"
 OTHER_SECRET = "whsec_" + "B" * 40
@@ -380,6 +380,30 @@ def test_help_and_status_answer_without_a_run(idle: EngineRig, platform: FakeTel
     telegram(private_update(2, "/status"))
     replies = list(Delivery.objects.order_by("id").values_list("text", flat=True))
     assert "/new" in replies[0] and "no conversation" in replies[1] and not Run.objects.exists()
+
+
+def test_compact_summarises_the_conversation_once(idle: EngineRig, platform: FakeTelegram) -> None:
+    add_telegram(platform)
+    telegram(private_update(1, "/compact"))
+    telegram(private_update(2, "one"))
+    idle.start()
+    try:
+        idle.wait(Run.objects.get().id)
+        for _ in range(2):
+            telegram(private_update(3, "/compact"))
+        run = Run.objects.order_by("-id")[0]
+        idle.wait(run.id)
+        telegram(private_update(4, "/compact"))
+    finally:
+        idle.stop()
+    assert (run.actor, run.session_key) == ("sender:Telegram:501", "Telegram:main:501")
+    assert Checkpoint.objects.get().run_id == run.id and Run.objects.count() == 2
+    assert list(Delivery.objects.order_by("id").values_list("text", flat=True)) == [
+        "There is no conversation yet. Send me a message.",
+        "fine",
+        "I will summarise the earlier messages. They are kept.",
+        "There is no message to summarise yet.",
+    ]
 
 
 def test_a_group_that_moves_keeps_its_session(idle: EngineRig, platform: FakeTelegram) -> None:

@@ -94,9 +94,8 @@ def test_a_crash_during_an_answer_ends_with_the_stored_text(
 
 
 def test_a_busy_agent_answers_one_after_the_other(run: Run, model_server: ModelServer) -> None:
-    found = run(
-        "twice", text="[[tokens=20 rate=100 hold=10]]", upTo="tok9", then="echo second", meanwhile=model_server.go_on
-    )
+    first, second = "[[tokens=20 rate=100 hold=10]]", "[[text=second]]"
+    found = run("twice", text=first, upTo="tok9", then=second, meanwhile=model_server.go_on)
     messages = [arguments[0] for name, arguments in found["seen"] if name == "ReceiveMessage"]
     assert [message["messageId"] for message in messages] == [found[name]["messageId"] for name in ("first", "second")]
     assert len(messages[0]["text"].split()) == 20 and "second" in messages[1]["text"]

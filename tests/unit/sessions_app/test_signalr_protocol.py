@@ -1,6 +1,7 @@
 """The records of the hub, and the calls for the events of a run."""
 
 import json
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -10,19 +11,21 @@ from hypothesis import strategies as st
 
 from audit_app.kernel.errors import InvalidInput
 from sessions_app.live_view.cursor import SessionEvent
-from sessions_app.models import Session
 from sessions_app.surfaces.signalr import protocol
-from sessions_app.surfaces.signalr.commands import message_of
 from sessions_app.surfaces.signalr.projection import HubProjection
 from tools_app.types import Decision
 
 RUN, SESSION, CALL = UUID(int=1), UUID(int=2), UUID(int=3)
 KEY = "WebChat:default:1"
-CHAT = Session(key=KEY, channel="WebChat", sender_id="1")
 
 
 def event(kind: str, step: int | None = None, **payload: Any) -> SessionEvent:
     return SessionEvent(kind, SESSION, RUN, step, payload, "3.1-2")
+
+
+def message(text: str) -> dict[str, Any]:
+    """Return what the projection needs of a stored message."""
+    return {"messageId": str(RUN), "sessionId": KEY, "text": text, "content": text}
 
 
 @given(st.lists(st.dictionaries(st.text(max_size=5), st.text(max_size=20), max_size=3), max_size=5), st.data())
@@ -73,7 +76,7 @@ def test_the_calls_of_an_answer_have_the_order_of_the_original_hub() -> None:
         calls += projection.calls(each)
     end = event("run.completed", code="", message="", usage={})
     calls += projection.calls(end)
-    calls += projection.end(RUN, end, message_of(CHAT, RUN, "Hello", timestamp="now", state="complete"))
+    calls += projection.end(RUN, end, message("Hello"))
     assert [(name, arguments[1:3]) for name, arguments in calls if name != "ReceiveMessage"] == [
         ("AgentTyping", [True]),
         ("ReceiveToken", ["Hel", False]),
@@ -81,8 +84,8 @@ def test_the_calls_of_an_answer_have_the_order_of_the_original_hub() -> None:
         ("ReceiveToken", [None, True]),
         ("AgentTyping", [False]),
     ]
-    (message,) = next(arguments for name, arguments in calls if name == "ReceiveMessage")
-    assert message["agentId"] == "writer" and message["text"] == message["content"] == "Hello"
+    (received,) = next(arguments for name, arguments in calls if name == "ReceiveMessage")
+    assert received["agentId"] == "writer" and received["text"] == received["content"] == "Hello"
 
 
 @pytest.mark.parametrize(("has_positions", "more"), [(False, 0), (True, 1)])
@@ -93,7 +96,7 @@ def test_handlers_get_exactly_the_arguments_of_the_original_hub(has_positions: b
         *projection.calls(event("run.started", agent_id="writer", fence=1)),
         *projection.calls(event("text.delta", 0, offset=0, text="Hel")),
         *projection.calls(end),
-        *projection.end(RUN, end, message_of(CHAT, RUN, "Hel", timestamp="now", state="partial")),
+        *projection.end(RUN, end, message("Hel")),
     ]
     found = {(name, len(arguments)) for name, arguments in calls}
     assert found == {("AgentTyping", 2 + more), ("ReceiveToken", 3 + more), ("ReceiveMessage", 1), ("RunFailed", 2)}
@@ -106,6 +109,13 @@ def test_an_approval_request_offers_the_allowed_decisions() -> None:
         for allowed_decisions in (tuple(Decision), (Decision.ALLOW_ONCE, Decision.DENY), ())
     ]
     assert choices == [["allow_once", "allow_run", "allow_always", "deny"], ["allow_once", "deny"], []]
+
+
+def test_a_request_of_a_workstream_names_it_and_its_parent() -> None:
+    asked = event("input.requested", 0, request_id="q", question="Which?", options=[])
+    of_child = replace(asked, parent_run_id=SESSION, workstream="prices")
+    (_, (_, own)), (_, (_, theirs)) = (HubProjection(KEY, "default").calls(each)[0] for each in (asked, of_child))
+    assert theirs == {**own, "parentRunId": str(SESSION), "workstream": "prices"}
 
 
 def test_text_after_a_tool_call_is_a_new_paragraph() -> None:
@@ -125,6 +135,6 @@ def test_text_after_a_tool_call_is_a_new_paragraph() -> None:
 
 def test_a_failed_run_has_its_reason() -> None:
     end = event("run.failed", code="model_error", message="It broke.", usage={})
-    calls = HubProjection(KEY, "default").end(RUN, end, message_of(CHAT, RUN, "", timestamp="now", state="partial"))
+    calls = HubProjection(KEY, "default").end(RUN, end, message(""))
     assert [name for name, _ in calls] == ["RunFailed", "AgentTyping"]
     assert calls[0][1][1]["code"] == "model_error"

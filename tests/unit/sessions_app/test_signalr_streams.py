@@ -87,7 +87,7 @@ async def test_a_shutdown_of_the_server_is_not_the_end_of_the_message(sent: list
     assert "Resume the session" in sent[-1]["error"]
 
 
-@pytest.mark.parametrize("arguments", [(), ("default",), ("default", "Hi", "key", "more")])
+@pytest.mark.parametrize("arguments", [(), ("default",), ("default", "Hi", "key", "files", "more")])
 async def test_wrong_arguments_are_an_error(sent: list[dict[str, Any]], arguments: tuple[str, ...]) -> None:
     await stream(sent, *arguments)
     [record] = sent

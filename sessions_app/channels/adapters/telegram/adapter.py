@@ -1,4 +1,7 @@
-"""Telegram bots: updates arrive at the webhook, messages are sent by the Bot API (https://core.telegram.org/bots/api)."""
+"""Telegram bots: updates arrive at the webhook or by long polling, messages are sent by the Bot API.
+
+See https://core.telegram.org/bots/api.
+"""
 
 import json
 import re
@@ -11,28 +14,38 @@ from typing import Any, ClassVar
 import httpx2
 
 from audit_app.kernel.errors import InvalidInput
+from sessions_app.channels.account_settings import AccountSettings, Setting
 from sessions_app.channels.adapters.telegram.dialect import TelegramHtml
+from sessions_app.channels.adapters.telegram.long_poll import UPDATES, poll
 from sessions_app.channels.adapters.telegram.updates import Bot, read_update
 from sessions_app.channels.base import (
     MIB,
-    AccountSettings,
     Checked,
     FetchError,
     SendCertainty,
     SendError,
-    Setting,
     VerificationFailed,
     WebhookRequest,
+    read_guide,
 )
 from sessions_app.channels.http import HttpAdapter, certainty_of, download, post, retry_after_seconds
-from sessions_app.channels.messages import Attachment, Capabilities, ChannelEvent, Chat, Outgoing, Rendered, Target
+from sessions_app.channels.link import Link
+from sessions_app.channels.messages import (
+    Attachment,
+    Capabilities,
+    ChannelEvent,
+    Chat,
+    Outgoing,
+    OutgoingFile,
+    Rendered,
+    Target,
+)
 from sessions_app.channels.rendering.renderer import render
 from sessions_app.channels.signatures import same_secret
 from sessions_app.channels.webhook_json import read_json
 
 API = "https://api.telegram.org"
 MAX_TEXT = 4096
-_UPDATES = ["message", "callback_query", "my_chat_member", "stopped_message_generation"]
 _TOKEN = re.compile(r"(?P<id>[0-9]{3,20}):[A-Za-z0-9_-]{20,100}", re.ASCII)
 _FILE_PATH = re.compile(r"(?:[A-Za-z0-9_-]+/)*[A-Za-z0-9_-][A-Za-z0-9_.-]*", re.ASCII)
 _SECRET = re.compile(r"[A-Za-z0-9_-]{16,256}", re.ASCII)
@@ -45,8 +58,15 @@ _DIALECT = TelegramHtml()
 class Telegram(HttpAdapter):
     slug = "telegram"
     name = "Telegram"
-    summary = "Bot API by webhook"
+    summary = "Bot API by webhook or long polling"
+    can_listen = True
+    setup_guide = read_guide(__file__)
     config_fields: ClassVar[Mapping[str, Setting]] = {
+        "receive": Setting(
+            "webhook, or polling, without a public address; default: polling if KOMAND_PUBLIC_URL is not https://",
+            "choice",
+            choices=("webhook", "polling"),
+        ),
         "bot_username": Setting("the bot's name without @; set by `channel test`"),
         "read_all_groups": Setting("true: answer every message of a group, not only those for the bot", "flag"),
         "known_bots": Setting("ids of other bots that may talk to this one", "ids"),
@@ -71,7 +91,7 @@ class Telegram(HttpAdapter):
         self._bot = Bot(
             token["id"],
             str(config.get("bot_username", "")).removeprefix("@"),
-            bool(config.get("read_all_groups")),
+            bool(config.get("read_all_groups")) or config.get("groups") == "all",
             frozenset(str(known) for known in config.get("known_bots", ())),
         )
         self._base = str(config.get("api_url") or API).rstrip("/")
@@ -87,6 +107,14 @@ class Telegram(HttpAdapter):
 
     def parse(self, request: WebhookRequest, now: datetime) -> Sequence[ChannelEvent]:
         return [read_update(read_json(request), self._bot)]
+
+    @property
+    def listens(self) -> bool:
+        default = "webhook" if self.account.public_url.startswith("https://") else "polling"
+        return bool(self.account.config.get("receive", default) == "polling")
+
+    async def listen(self, link: Link) -> None:
+        await poll(self._request, link, self._bot)
 
     def capabilities(self, chat: Chat) -> Capabilities:
         is_private = chat.type == "direct"
@@ -121,8 +149,8 @@ class Telegram(HttpAdapter):
             answer = {"callback_query_id": message.target.press_id, "text": message.rendered.text[:200]}
             await self._call("answerCallbackQuery", answer)
             return ""
-        if message.rendered.filename:
-            return str((await self._send_file(message))["message_id"])
+        if message.file:
+            return str((await self._send_file(message, message.file))["message_id"])
         fields = {**_place(message.target), **_reply(message), **_keyboard(message)}
         result = await self._call_with_text("sendMessage", fields, message.rendered)
         return str(result["message_id"])
@@ -157,20 +185,25 @@ class Telegram(HttpAdapter):
 
     async def check(self) -> Checked:
         me = await self._who()
-        lines = [f"The bot is @{me['username']} ({me['id']})."]
-        url = self.account.public_url
-        if url.startswith("https://"):
-            secret = self.account.secrets["webhook_secret"]
-            hook = {"url": url, "secret_token": secret, "allowed_updates": _UPDATES, "max_connections": 40}
-            await self._call("setWebhook", hook)
-            lines.append(f"Telegram sends updates to {url}.")
-        else:
-            lines.append("The webhook is not set: KOMAND_PUBLIC_URL must be an https:// address.")
+        lines = [f"The bot is @{me['username']} ({me['id']}).", await self._set_way()]
         info = await self._call("getWebhookInfo", {})
         if info.get("last_error_message"):
             lines.append(f"Telegram's last error: {info['last_error_message']}")
         lines.append(f"{info.get('pending_update_count', 0)} updates are pending.")
         return Checked(tuple(lines), {"bot_username": me["username"]})
+
+    async def _set_way(self) -> str:
+        """Set or delete the webhook, as the account receives. Returns a line for the operator."""
+        url = self.account.public_url
+        if self.listens:
+            await self._call("deleteWebhook", {"drop_pending_updates": False})
+            return "Updates are fetched by long polling; no webhook is set."
+        if not url.startswith("https://"):
+            return "The webhook is not set: KOMAND_PUBLIC_URL must be an https:// address. Or set receive to polling."
+        secret = self.account.secrets["webhook_secret"]
+        hook = {"url": url, "secret_token": secret, "allowed_updates": UPDATES, "max_connections": 40}
+        await self._call("setWebhook", hook)
+        return f"Telegram sends updates to {url}."
 
     async def _who(self) -> Any:
         try:
@@ -193,10 +226,10 @@ class Telegram(HttpAdapter):
                 raise
         return await self._call(method, {**common, "text": rendered.text})
 
-    async def _send_file(self, message: Outgoing) -> Any:
+    async def _send_file(self, message: Outgoing, file: OutgoingFile) -> Any:
         place = {name: str(value) for name, value in _place(message.target).items()}
         fields = {**place, "caption": message.rendered.text[:1024]}
-        files = {"document": (message.rendered.filename, message.rendered.body.encode(), "text/markdown")}
+        files = {"document": (file.name, file.content, file.media_type)}
         return await self._request("sendDocument", data=fields, files=files)
 
     async def _call(self, method: str, fields: Mapping[str, Any]) -> Any:

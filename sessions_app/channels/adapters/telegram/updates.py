@@ -17,6 +17,7 @@ from sessions_app.channels.messages import (
     ChatEvent,
     ChatMoved,
     Ignored,
+    MessageEdited,
     StopRequest,
     is_command,
 )
@@ -113,7 +114,7 @@ def _read_message(message: Json, key: str, bot: Bot) -> ChannelEvent:
         chat=chat,
         keys=(key, f"message:{native}"),
         is_addressed=is_addressed,
-        mentions_bot=names_us or is_reply,
+        mentions_bot=names_us,
         is_from_bot=bool(author.get("is_bot")) and not sender,
         chat_title=str(message["chat"].get("title") or ""),
         reply_to_message_id=f"{chat.id}:{reply['message_id']}" if reply else "",
@@ -153,8 +154,16 @@ def _read_membership(change: Json, key: str, bot: Bot) -> ChannelEvent:
     return ChatEvent(note, _chat(change), str(who["id"]), _person(who), (key,), _moment(change["date"]))
 
 
+def _read_edit(message: Json, key: str, bot: Bot) -> ChannelEvent:
+    event = _read_message(message, key, bot)
+    if not isinstance(event, ChannelMessage):
+        return event
+    return MessageEdited(f"message:{event.message_id}", event.sender_id, event.text)
+
+
 _READERS: dict[str, Callable[[Json, str, Bot], ChannelEvent]] = {
     "message": _read_message,
+    "edited_message": _read_edit,
     "callback_query": _read_press,
     "my_chat_member": _read_membership,
     "stopped_message_generation": lambda stop, key, bot: StopRequest(_chat(stop), int(stop["draft_id"])),

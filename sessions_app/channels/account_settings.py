@@ -1,0 +1,88 @@
+"""The settings of channel accounts: those that an adapter declares, and the values that it is created from. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tools_app.policy.globs import PatternError
+from tools_app.policy.patterns import check_pattern
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One setting of an account's configuration.
+
+    help: a phrase for operators. kind: text | flag | number | ids (a list) | agents (a list of their ids) | patterns
+    (a list, of tool calls) | url | choice (one of `choices`).
+    """
+
+    help: str
+    kind: str = "text"
+    is_required: bool = False
+    choices: tuple[str, ...] = ()
+
+    def problem(self, value: Any) -> str:
+        """Return the problem with a value, as a phrase that follows the setting's name; empty if it is valid."""
+        match self.kind:
+            case "flag":
+                return "" if isinstance(value, bool) else "must be true or false"
+            case "number":
+                is_number = isinstance(value, int | float) and not isinstance(value, bool)
+                return "" if is_number and 0 <= value < 10**6 else "must be a number, not below 0"
+            case "ids" | "agents":
+                is_ids = isinstance(value, list) and all(type(item) in (str, int) for item in value)
+                return "" if is_ids else "must be a list of ids"
+            case "patterns":
+                return _pattern_problem(value)
+            case "url":
+                is_url = isinstance(value, str) and value.startswith(("https://", "http://"))
+                return "" if is_url else "must be an address such as https://example.org"
+            case "choice":
+                return "" if value in self.choices else f"must be {' or '.join(self.choices)}"
+            case _:
+                return "" if isinstance(value, str) else "must be text"
+
+
+def _pattern_problem(value: Any) -> str:
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        return "must be a list of patterns"
+    try:
+        for item in value:
+            check_pattern(item)
+    except PatternError as error:  # an invalid pattern would refuse every call
+        return f"must be a list of patterns: {error}"
+    return ""
+
+
+# The settings of every account, of whatever channel.
+SHARED_SETTINGS = {
+    "groups": Setting(
+        "messages of groups that are answered: mentions of the bot; mentions and replies (default); all; or none",
+        "choice",
+        choices=("mention", "reply", "all", "off"),
+    ),
+    "agents": Setting("ids of agents that senders may choose by /agent", "agents"),
+    "approvers": Setting("ids of senders who may decide requests for approval from their chats", "ids"),
+    "transcription": Setting(
+        "voice notes are transcribed: off (default); yes, by the agent's model provider; or the name of another one"
+    ),
+    "transcription_model": Setting("model that transcribes; default: that of the provider, else whisper-1"),
+    "readonly": Setting("true: its sessions use read-only tools, whatever the agent may use", "flag"),
+    "denied_tools": Setting("patterns of tool calls that its sessions never make", "patterns"),
+}
+
+
+@dataclass(frozen=True)
+class AccountSettings:
+    """The settings that an adapter is created from.
+
+    config: by the names of `config_fields`. secrets: in clear text, by the names of `secret_fields`.
+    public_url: the address of the account's webhook; only its path if the installation has no public address.
+    reachable: `host:port` pairs that callbacks may reach although they are not public.
+    """
+
+    account_id: str
+    config: Mapping[str, Any]
+    secrets: Mapping[str, str]
+    public_url: str = ""
+    reachable: frozenset[str] = frozenset()

@@ -1,0 +1,1 @@
+"""The Discord channel: the Gateway and interactions in, the HTTP API out."""

@@ -1,0 +1,1 @@
+"""The Signal channel, by the daemon of signal-cli."""

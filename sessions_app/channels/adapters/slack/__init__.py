@@ -1,0 +1,1 @@
+"""The Slack channel, by the Web API, and the Events API or Socket Mode."""

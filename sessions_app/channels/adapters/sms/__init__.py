@@ -1,0 +1,1 @@
+"""The SMS channel, by Twilio's REST API."""

@@ -1,0 +1,1 @@
+"""The web chat: visitors of other sites, who write to `/webchat/<account>/…`."""

@@ -1,0 +1,1 @@
+"""The WhatsApp channel, by the Cloud API of Meta."""

@@ -1,0 +1,1 @@
+"""Connections over which accounts receive without a public address, kept open by the process `sockets`."""

@@ -1,0 +1,94 @@
+"""All connections that this process holds: claims what is free, follows changes of accounts, releases at the end."""
+
+import asyncio
+import logging
+from uuid import UUID
+
+from audit_app import liveness
+from audit_app.kernel.database import in_db
+from audit_app.kernel.outage import outages
+from sessions_app.channels.connections import claims
+from sessions_app.channels.connections.holder import Holder
+from sessions_app.models import ChannelAccount
+
+logger = logging.getLogger(__name__)
+
+_PASS_SECONDS = 1.0
+_RELEASE_SECONDS = 10.0
+
+
+class _Held:
+    """A connection that this process holds. version: of the account, as which it was opened."""
+
+    def __init__(self, account: ChannelAccount, task: asyncio.Task[None]) -> None:
+        self.account, self.version, self.task = account, account.updated_at, task
+
+
+class Keeper:
+    """The connections of one process, on one event loop."""
+
+    def __init__(self, holder: UUID) -> None:
+        self._holder, self._observer = holder, liveness.Observer()
+        self._held: dict[UUID, _Held] = {}
+
+    async def run(self, *, idle_seconds: float | None = None) -> None:
+        """Keep connections open until cancelled, or until no account has needed one for `idle_seconds`."""
+        loop = asyncio.get_running_loop()
+        needed_at = loop.time()
+        try:
+            while idle_seconds is None or loop.time() - needed_at < idle_seconds:
+                try:
+                    if await self._look():
+                        needed_at = loop.time()
+                except Exception as error:
+                    outages.failed(logger, error, "cannot look for connections to open; retrying")
+                    needed_at = loop.time()
+                else:
+                    outages.worked()
+                await asyncio.sleep(_PASS_SECONDS)
+        finally:
+            await self._release([*self._held.values()])
+
+    async def _look(self) -> bool:
+        """Do one pass. Returns whether any account needs a connection."""
+        listening = {account.pk: account for account in await in_db(claims.list_listening)}
+        ended = [held for key, held in self._held.items() if not self._is_current(held, listening.get(key))]
+        if ended:
+            await self._release(ended)
+        free = [account for key, account in listening.items() if key not in self._held]
+        waiting = [account for account in free if not claims.waits_for_operator(account)]
+        if waiting:
+            await self._claim(waiting)
+        return bool(listening)
+
+    def _is_current(self, held: _Held, account: ChannelAccount | None) -> bool:
+        """Return whether the connection is open, still ours, and the account is as it was when it was opened."""
+        if account is None or account.updated_at != held.version or held.task.done():
+            return False
+        row = claims.connection_of(account)
+        return row is not None and row.holder == self._holder
+
+    async def _claim(self, free: list[ChannelAccount]) -> None:
+        rows = [claims.connection_of(account) for account in free]
+        owners = {row.holder for row in rows if row and row.holder and row.holder != self._holder}
+        dead = {*(await in_db(self._observer.dead, owners)), self._holder} if owners else {self._holder}
+        for account in free:
+            row = await in_db(claims.claim, account, self._holder, dead)
+            if row is not None:
+                task = asyncio.create_task(Holder(account, self._holder, row.cursor).run())
+                self._held[account.pk] = _Held(account, task)
+
+    async def _release(self, ended: list[_Held]) -> None:
+        """Close connections, so that another process can hold them at once."""
+        for held in ended:
+            held.task.cancel()
+        if ended:
+            await asyncio.wait([held.task for held in ended], timeout=_RELEASE_SECONDS)
+        for held in ended:
+            self._held.pop(held.account.pk, None)
+            if held.task.done() and not held.task.cancelled() and (error := held.task.exception()):
+                logger.error("the connection of %s failed", held.account, exc_info=error)
+            try:
+                await in_db(claims.release, held.account, self._holder)
+            except Exception as error:  # another process takes over when this one has ended
+                outages.failed(logger, error, f"the connection of {held.account} could not be released")

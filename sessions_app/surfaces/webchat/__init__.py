@@ -1,0 +1,1 @@
+"""The web chat for the visitors of other sites."""

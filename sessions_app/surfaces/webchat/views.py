@@ -1,0 +1,75 @@
+"""The pages of the web chat: the chat itself, which sites show in a frame, its script for sites, and a test page."""
+
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import cast
+
+from django.conf import settings
+from django.contrib.staticfiles import finders
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.views.decorators.clickjacking import xframe_options_exempt
+from django.views.decorators.http import require_GET
+
+from audit_app.kernel.errors import AppError
+from sessions_app.surfaces.base.pages import PageRequest, page, refused
+from sessions_app.surfaces.webchat.visitor_admission import get_site, origin_of
+
+View = Callable[[HttpRequest, str], HttpResponse]
+
+_SCRIPT = "js/webchat/embed.js"
+_SCRIPT_SECONDS = 300
+
+
+def _refusals_as_pages(view: View) -> View:
+    """Answer errors by the error page, such as 404 for an account that does not exist."""
+
+    @wraps(view)
+    def answered(request: HttpRequest, account: str) -> HttpResponse:
+        try:
+            return view(request, account)
+        except AppError as error:
+            return refused(cast(PageRequest, request), error)
+
+    return answered
+
+
+@require_GET
+@xframe_options_exempt
+@_refusals_as_pages
+def widget(request: HttpRequest, account: str) -> HttpResponse:
+    """Return the page of the chat. Pages of the account's origins, and our own test page, may frame it."""
+    site = get_site(account)
+    config = site.adapter.account.config
+    shown = {"account": account, "title": config.get("title") or "Chat", "greeting": config.get("greeting") or ""}
+    response = render(request, "webchat/widget.html", shown)
+    frames = ["'self'", *sorted(site.adapter.origins)]
+    response._csp_replace = {"frame-ancestors": frames}  # type: ignore[attr-defined] # as csp's own decorator
+    response.headers["Cache-Control"] = "no-store"
+    return response
+
+
+@require_GET
+@_refusals_as_pages
+def embed(request: HttpRequest, account: str) -> HttpResponse:
+    """Return the script that a site includes: a button that opens the chat in a frame."""
+    get_site(account)
+    path = finders.find(_SCRIPT)
+    if not isinstance(path, str):
+        raise FileNotFoundError(_SCRIPT)
+    response = HttpResponse(Path(path).read_bytes(), content_type="text/javascript; charset=utf-8")
+    response.headers["Cache-Control"] = f"public, max-age={_SCRIPT_SECONDS}"
+    response.headers["Cross-Origin-Resource-Policy"] = "cross-origin"  # for sites that ask every file for it
+    return response
+
+
+@require_GET
+@page
+def test_page(request: PageRequest, account: str) -> HttpResponse:
+    """Return a page with the chat, as a site would show it."""
+    get_site(account)
+    origin = settings.KOMAND_PUBLIC_URL or origin_of(request)
+    script = origin + reverse("webchat:embed", args=[account])
+    return render(request, "webchat/test_page.html", {"account": account, "script": script})

@@ -1,0 +1,40 @@
+"""Messages of schedules to the chat of a channel."""
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from agents_app.providers.kinds.scripted import Reply
+from sessions_app.models import ChannelAccount, Schedule, Session
+from sessions_app.schedules import ticks
+from tests.fakes.telegram import FakeTelegram, private_update
+from tests.support.channels import add_telegram, settle, telegram
+from tests.support.engine import EngineRig
+from tests.support.schedules import make_schedule
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
+
+
+@pytest.fixture
+def schedule(rig: EngineRig, platform: FakeTelegram) -> Schedule:
+    """Return a due schedule for a chat that has written once."""
+    rig.agent(Reply(("Hello.",)), Reply(("Good morning!",)))
+    add_telegram(platform)
+    telegram(private_update(1, "hi"))
+    assert settle(rig) == ["sent"]
+    schedule = make_schedule(None, session=Session.objects.get())
+    Schedule.objects.update(next_at=timezone.now() - timedelta(seconds=1))
+    return schedule
+
+
+def test_a_reminder_reaches_the_chat(rig: EngineRig, platform: FakeTelegram, schedule: Schedule) -> None:
+    ticks.sweep(None)  # type: ignore[arg-type] # it needs no observer
+    assert settle(rig, 2) == ["sent", "sent"]
+    assert platform.chat(501) == ["Hello.", "Good morning!"]
+
+
+def test_a_disabled_account_is_a_clear_failure(schedule: Schedule) -> None:
+    ChannelAccount.objects.update(is_enabled=False)
+    ticks.sweep(None)  # type: ignore[arg-type] # it needs no observer
+    assert "disabled" in schedule.ticks.get().error

@@ -1,0 +1,141 @@
+"""Bursts of short messages, the pace of one sender, refusals, and the rules of groups."""
+
+from typing import Any
+
+import pytest
+
+from agents_app.models import Run
+from agents_app.providers.kinds.scripted import Reply
+from audit_app.models import AuditEntry
+from sessions_app.channels import account_state, open_access
+from sessions_app.channels.adapters.email.adapter import Email
+from sessions_app.channels.inbound import dispatch, refusals
+from sessions_app.models import ChannelAccount, Delivery, InboundMessage, Turn
+from tests.fakes.telegram import FakeTelegram, group_update, private_update
+from tests.fakes.webhook_receiver import WebhookReceiver
+from tests.support.channels import add_telegram, add_webhook, settle, telegram, webhook
+from tests.support.engine import EngineRig, until
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
+
+MENTION = {"entities": [{"type": "mention", "offset": 0, "length": 16}]}
+REPLY = {"reply_to_message": {"message_id": 1, "from": {"id": 123456789}}}
+
+
+def test_short_messages_of_a_moment_are_one_turn(rig: EngineRig, platform: FakeTelegram, settings: Any) -> None:
+    settings.KOMAND_BURST_MS = 700
+    script = rig.agent(Reply(("fine",)))
+    add_telegram(platform)
+    for number, text in enumerate(("hi", "one more thing", "that is all"), start=1):
+        telegram(private_update(number, text))
+    telegram(private_update(2, "one more thing"))
+    assert settle(rig) == ["sent"] and Run.objects.count() == 1
+    turn = Turn.objects.get(role="user")
+    assert turn.content == "hi\n\none more thing\n\nthat is all"
+    assert script.requests[0].messages[-1].content == turn.content
+    assert InboundMessage.objects.filter(turn=turn).count() == 3
+    telegram(private_update(4, "and now?"))
+    until(lambda: Run.objects.filter(status="completed").count() == 2)
+
+
+def test_a_run_waits_no_longer_than_the_window(rig: EngineRig, platform: FakeTelegram, settings: Any) -> None:
+    settings.KOMAND_BURST_MS = 200
+    rig.agent(Reply(("fine",)))
+    add_telegram(platform)
+    telegram(private_update(1, "hi"))
+    run = Run.objects.get()
+    assert run.ready_at and run.ready_at > run.created_at
+    until(lambda: Run.objects.get().status == "completed", 2.5)
+
+
+def test_messages_of_others_and_long_ones_are_turns_of_their_own(
+    rig: EngineRig, platform: FakeTelegram, settings: Any
+) -> None:
+    settings.KOMAND_BURST_MS = 700
+    rig.agent(Reply(("fine",)))
+    add_telegram(platform)
+    telegram(group_update(1, "@komand_test_bot hi", **MENTION))
+    telegram(group_update(2, "@komand_test_bot me too", user=502, **MENTION))
+    telegram(group_update(3, "@komand_test_bot " + "long " * 200, user=502, **MENTION))
+    assert Run.objects.count() == 3
+
+
+def test_what_programs_send_is_not_joined(rig: EngineRig, receiver: WebhookReceiver, settings: Any) -> None:
+    settings.KOMAND_BURST_MS = 700
+    rig.agent(Reply(("fine",)))
+    add_webhook(receiver)
+    webhook("one", "m1")
+    webhook("two", "m2")
+    assert Run.objects.count() == 2
+
+
+def test_a_sender_who_writes_too_fast_gets_one_notice(rig: EngineRig, platform: FakeTelegram, settings: Any) -> None:
+    settings.KOMAND_SENDER_LIMIT = 2
+    rig.agent(Reply(("fine",)))
+    account = add_telegram(platform)
+    for number in range(1, 6):
+        telegram(private_update(number, f"message {number}"))
+    telegram(private_update(6, "of another one", user=502))
+    settle(rig, 4)
+    assert Run.objects.count() == 3
+    [notice] = Delivery.objects.filter(kind="notice")
+    assert "too fast" in notice.text and notice.target["chat"] == "501"
+    assert InboundMessage.objects.filter(reason=refusals.TOO_FAST).count() == account_state.count_refused(account) == 3
+    [entry] = AuditEntry.objects.filter(action="MessageRefused")
+    assert entry.details == {"account": "telegram/main", "sender_id": "501", "reason": "too_fast"}
+
+
+def test_a_program_that_writes_too_fast_has_to_wait(rig: EngineRig, receiver: WebhookReceiver, settings: Any) -> None:
+    settings.KOMAND_SENDER_LIMIT = 1
+    rig.agent(Reply(("fine",)))
+    add_webhook(receiver)
+    assert [webhook("one", "m1")[0], webhook("two", "m2")[0]] == [202, 429]
+
+
+def test_a_notice_that_is_answered_by_a_program_ends(valkey: object, platform: FakeTelegram, monkeypatch: Any) -> None:
+    """A program that answers each of our notices, more slowly than the other limits count."""
+    monkeypatch.setattr(dispatch, "_MOST_NOTICES", 3)
+    add_telegram(platform)
+    for number in range(1, 6):
+        telegram(private_update(number, "x" * 10_001))
+    for number in range(6, 11):
+        telegram(private_update(number, "", location={"latitude": 1, "longitude": 1}))
+    assert list(InboundMessage.objects.order_by("id").values_list("reason", flat=True)) == [
+        *["text_too_long"] * 5,
+        *["no_text"] * 5,
+    ]
+    assert [Delivery.objects.filter(text__contains=text).count() for text in ("10,000", "I can read")] == [3, 3]
+
+
+def test_an_account_has_the_limit_of_its_channel(db: None) -> None:
+    account = ChannelAccount(channel="email", access="paired")
+    assert open_access.messages_per_day(account) == Email.messages_per_day == 100
+    account.access = "open"
+    assert open_access.messages_per_day(account) == 50
+    account.messages_per_day = 500
+    assert open_access.messages_per_day(account) == 500
+    assert open_access.messages_per_day(ChannelAccount(channel="telegram", access="paired")) is None
+
+
+def test_refusals_are_audited_once_an_hour(valkey: object, platform: FakeTelegram) -> None:
+    add_telegram(platform, access="allow_list", allowed_senders=["502"])
+    for number in range(3):
+        telegram(private_update(number + 1, "let me in"))
+    assert AuditEntry.objects.filter(action="MessageRefused").count() == 1
+    assert account_state.count_refused(ChannelAccount.objects.get()) == 3
+
+
+@pytest.mark.parametrize(
+    ("groups", "answered"),
+    [("mention", {2, 4}), ("reply", {2, 3, 4}), ("all", {1, 2, 3, 4}), ("off", set()), ("", {2, 3, 4})],
+)
+def test_the_rule_of_groups(valkey: object, platform: FakeTelegram, groups: str, answered: set[int]) -> None:
+    add_telegram(platform, config={"groups": groups} if groups else {})
+    telegram(group_update(1, "not for us"))
+    telegram(group_update(2, "@komand_test_bot hi", **MENTION))
+    telegram(group_update(3, "a reply", **REPLY))
+    telegram(group_update(4, "/status"))
+    found = {int(row.message_id.rpartition(":")[2]) for row in InboundMessage.objects.all()}
+    assert found == answered
+    telegram(private_update(9, "/status"))
+    assert InboundMessage.objects.filter(chat_id="501").count() == 1, "the rule is for groups alone"

@@ -1,0 +1,180 @@
+"""Slack from a message to its answer: by webhook and by Socket Mode, with previews, files and buttons."""
+
+import json
+import time
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+from django.contrib.auth.models import User
+
+from agents_app.models import Run
+from agents_app.providers.kinds.scripted import Reply
+from sessions_app.channels import accounts
+from sessions_app.channels.adapters.slack.adapter import Slack
+from sessions_app.channels.connections import condition
+from sessions_app.models import ChannelAccount, Delivery, InboundMessage, Pairing, Session
+from tests.fakes.http_server import Fault
+from tests.fakes.slack import APP_TOKEN, FakeSlack, message_payload, press_payload, signed_headers
+from tests.support.approvals import Launch, wants_to_launch
+from tests.support.channels import in_steps, post, settle
+from tests.support.connections import SocketsThread
+from tests.support.engine import EngineRig, until
+from tests.support.slack import PATH, add, deliver
+from tools_app.registry import tools
+from tools_app.types import ToolCall
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
+
+
+@pytest.fixture
+def slack() -> Iterator[FakeSlack]:
+    with FakeSlack() as server:
+        yield server
+
+
+@pytest.fixture
+def sockets(short_pauses: None, valkey: object) -> Iterator[SocketsThread]:
+    with SocketsThread() as thread:
+        yield thread
+
+
+def press(payload: Any) -> int:
+    body = urlencode({"payload": json.dumps(payload)}).encode()
+    form = {"content-type": "application/x-www-form-urlencoded"}
+    return post(PATH, body, {**signed_headers(body), **form})[0]
+
+
+def test_a_mention_is_answered_once_in_a_thread_with_a_preview_and_a_file(rig: EngineRig, slack: FakeSlack) -> None:
+    file = ToolCall("c1", "write_artifact", json.dumps({"path": "out/a.csv", "content": "a;b"}))
+    rig.agent(Reply(("One moment.",), tool_calls=(file,)), Reply(("Done ", "**now**."), delay_seconds=0.2))
+    add(slack, config={"previews": "edit"})
+    mention = message_payload(1, "<@UBOT> a file, please", channel="C1")
+    for number in (1, 1, 2):  # Slack repeats it, and sends the mention as an event of its own
+        assert deliver({**mention, "event_id": f"Ev{number}"}) == 200
+    assert settle(rig) == ["sent", "sent"]
+    assert Run.objects.count() == 1 and Session.objects.get().key == "Slack:main:C1:1780000001.000100"
+    assert slack.shown("C1") == ["One moment.\n\nDone **now**."]
+    assert set(slack.threads.values()) == {"1780000001.000100"}
+    methods = [method for method, _ in slack.calls]
+    assert "chat.update" in methods and "assistant.threads.setStatus" in methods
+    assert slack.shared[0]["channel_id"] == "C1" and [*slack.uploads.values()] == [b"a;b"]
+
+
+def test_only_signed_requests_are_taken(rig: EngineRig, slack: FakeSlack) -> None:
+    add(slack)
+    body = json.dumps(message_payload(1, "hi")).encode()
+    for headers in (
+        signed_headers(body, secret="another"),
+        signed_headers(body, at=time.time() - 400),
+        {"content-type": "application/json"},
+        signed_headers(b"{}"),
+    ):
+        assert post(PATH, body, headers)[0] == 401
+    assert post("/channels/slack/unknown/webhook", body, signed_headers(body))[0] == 404
+    assert not InboundMessage.objects.exists()
+
+
+def test_finished_texts_are_messages_of_their_own_if_configured(rig: EngineRig, slack: FakeSlack) -> None:
+    replies, held = in_steps("Let me look.", "Found it.")
+    rig.agent(*replies)
+    add(slack, config={"previews": "multi_message"})
+    deliver(message_payload(1, "hi"))
+    held[0].set()
+    until(lambda: slack.shown() == ["Let me look."])
+    held[1].set()
+    assert settle(rig, 2) == ["sent", "sent"] and slack.shown() == ["Let me look.", "Found it."]
+
+
+def test_a_button_decides_an_approval(rig: EngineRig, slack: FakeSlack, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Launch, "launched", [])
+    wants_to_launch(rig)
+    with tools.override(Launch()):
+        account = add(slack, config={"approvers": ["501"], "previews": "none"})
+        Pairing.objects.create(account=account, sender_id="501", user=User.objects.create_superuser("zoe"))
+        deliver(message_payload(1, "launch it"))
+        prompt = until(lambda: Delivery.objects.filter(kind="approval", status="sent").first())
+        ts = prompt.provider_message_id
+        allow = slack.buttons["D501", ts]["Allow once"]
+        assert press(press_payload(1, allow, ts, url=f"{slack.url}/respond/1")) == 200
+        until(lambda: slack.ephemerals == ["Allowed once."])
+        until(lambda: Run.objects.get().status == "completed" and not slack.buttons["D501", ts])
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "enabled"),
+    [("is_archived", "failed", True), ("token_revoked", "failed", False), ("fatal_error", "unknown", True)],
+)
+def test_errors_of_slack_end_a_delivery(
+    rig: EngineRig, slack: FakeSlack, monkeypatch: pytest.MonkeyPatch, error: str, status: str, enabled: bool
+) -> None:
+    rig.agent(Reply(("fine",)))
+    add(slack, config={"previews": "none"})
+    monkeypatch.setattr(slack, "_chat_postMessage", lambda fields: slack._failure(error))
+    deliver(message_payload(1, "hi"))
+    assert settle(rig) == [status]
+    until(lambda: ChannelAccount.objects.get().is_enabled is enabled)
+    assert error in Delivery.objects.get().error
+
+
+def test_a_throttled_message_waits_as_long_as_slack_asks(rig: EngineRig, slack: FakeSlack) -> None:
+    rig.agent(Reply(("fine",)))
+    add(slack, config={"previews": "none"})
+    slack.faults.append(Fault("status", 429, retry_after=1, only="chat.postMessage"))
+    deliver(message_payload(1, "hi"))
+    assert settle(rig) == ["sent"] and slack.shown() == ["fine"] and Delivery.objects.get().tries == 2
+
+
+def test_blocks_that_slack_refuses_are_sent_as_plain_text(rig: EngineRig, slack: FakeSlack) -> None:
+    rig.agent(Reply(("**fine** <b>",)))
+    add(slack, config={"previews": "none"})
+    show = slack._show
+    slack._show = lambda fields, ts: show(fields, ts) if not fields["blocks"] else slack._failure("invalid_blocks")  # type: ignore[method-assign]
+    deliver(message_payload(1, "hi"))
+    assert settle(rig) == ["sent"] and slack.shown() == ["**fine** &lt;b&gt;"]
+
+
+def test_socket_mode_answers_and_survives_a_cut(rig: EngineRig, slack: FakeSlack, sockets: SocketsThread) -> None:
+    rig.agent(Reply(("one",)), Reply(("two",)))
+    add(slack, receive="socket")
+    slack.queue(message_payload(1, "hi"))
+    settle(rig)
+    slack.socket.cut()
+    slack.queue(message_payload(1, "hi"), message_payload(2, "and now?"))
+    settle(rig, 2)
+    assert slack.shown() == ["one", "two"] and Run.objects.count() == 2
+    until(lambda: not slack.envelopes)
+    assert slack.socket.connections >= 2
+    found = condition.describe(ChannelAccount.objects.get())
+    assert found and found.is_ok
+
+
+def test_a_half_open_connection_is_replaced(
+    rig: EngineRig, slack: FakeSlack, sockets: SocketsThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig.agent(Reply(("one",)))
+    monkeypatch.setattr(Slack, "silent_seconds", 0.3)
+    slack.is_silent = True
+    monkeypatch.setattr("sessions_app.channels.web_socket.PING_SECONDS", 3600.0)
+    add(slack, receive="socket")
+    until(lambda: slack.socket.connections)
+    slack.is_silent = False
+    slack.queue(message_payload(1, "hi"))
+    settle(rig)
+    assert slack.shown() == ["one"]
+
+
+def test_a_revoked_app_token_needs_attention(rig: EngineRig, slack: FakeSlack, sockets: SocketsThread) -> None:
+    slack.app_token = "another"
+    add(slack, receive="socket")
+    found = until(lambda: (now := condition.describe(ChannelAccount.objects.get())) and "attention" in now.text and now)
+    assert "app_token" in found.text and APP_TOKEN not in found.text
+
+
+def test_the_test_learns_the_workspace_and_the_bot(valkey: object, slack: FakeSlack) -> None:
+    account = add(slack, receive="socket")
+    lines = accounts.try_out(account)
+    assert "@komand" in lines[0] and "Socket Mode" in lines[1]
+    config = ChannelAccount.objects.get().config
+    assert (config["team_id"], config["bot_user_id"]) == ("T1", "UBOT")

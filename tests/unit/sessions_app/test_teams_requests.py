@@ -1,0 +1,250 @@
+"""Requests of the Bot Framework: tokens, keys, and activities of all kinds; streamed texts."""
+
+import base64
+import json
+from datetime import UTC, datetime, timedelta
+
+import httpx2
+import jwt
+import pytest
+
+from sessions_app.channels.adapters.teams.activities import Rules, read_activity
+from sessions_app.channels.adapters.teams.adapter import TeamsMarkdown
+from sessions_app.channels.adapters.teams.streams import Stream
+from sessions_app.channels.adapters.teams.tokens import Expected, Keys, is_proven
+from sessions_app.channels.messages import (
+    ButtonPress,
+    ChannelMessage,
+    Chat,
+    Ignored,
+    MessageDeleted,
+    MessageEdited,
+    Reaction,
+)
+from sessions_app.channels.rendering.renderer import render
+from tests.fakes.teams import APP_ID, BOT, CHAT, ISSUER, KEY_ID, TENANT_ID, USER, FakeTeams, activity, headers_for
+
+NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+RULES = Rules(frozenset({TENANT_ID}))
+EXPECTED = Expected(ISSUER, APP_ID)
+GROUP = {
+    "id": "19:abc@thread.tacv2;messageid=177",
+    "conversationType": "channel",
+    "name": "Team",
+    "tenantId": TENANT_ID,
+}
+
+
+@pytest.fixture
+async def keys():
+    """Return the keys of the fake, fetched."""
+    with FakeTeams() as server:
+        made = Keys(f"{server.url}/keys")
+        async with httpx2.AsyncClient() as client:
+            assert await made.fetch(client, NOW)
+        yield made
+
+
+def token(**changes) -> str:
+    body = json.dumps(activity(1)).encode()
+    return headers_for(body, at=NOW.timestamp(), **changes)["authorization"].removeprefix("Bearer ")
+
+
+def proven(keys: Keys, text: str, **fields) -> bool:
+    return is_proven(text, keys, EXPECTED, activity(1, **fields), NOW)
+
+
+async def test_a_token_of_the_framework_is_proven(keys):
+    assert proven(keys, token()) and proven(keys, token(serviceurl="https://smba.example/teams"))
+    assert proven(keys, token(exp=int(NOW.timestamp()) - 200)), "clocks may differ by five minutes"
+
+
+@pytest.mark.parametrize(
+    "claims",
+    [
+        {"aud": "22222222-2222-4333-8444-555555555555"},
+        {"aud": None},
+        {"iss": "https://sts.windows.net/x"},
+        {"iss": None},
+        {"exp": int(NOW.timestamp()) - 400},
+        {"exp": None},
+        {"nbf": int(NOW.timestamp()) + 400},
+        {"serviceurl": "https://evil.test/teams/"},
+        {"serviceurl": None},
+        {"key": "key-2"},
+    ],
+)
+async def test_other_claims_prove_nothing(keys, claims):
+    assert not proven(keys, token(**claims))
+
+
+async def test_other_algorithms_prove_nothing(keys):
+    claims = jwt.decode(token(), options={"verify_signature": False})
+    unsigned = jwt.encode(claims, None, algorithm="none", headers={"kid": KEY_ID})
+    symmetric = jwt.encode(claims, APP_ID, algorithm="HS256", headers={"kid": KEY_ID})
+    head, payload, _ = token().split(".")
+    forged = f"{head}.{payload}.{base64.urlsafe_b64encode(b'x' * 256).decode().rstrip('=')}"
+    for text in (unsigned, symmetric, forged, "", "a.b.c", "é", token() + "x"):
+        assert not proven(keys, text)
+
+
+async def test_a_key_proves_only_the_channels_that_it_is_endorsed_for(keys):
+    assert not proven(keys, token(), channelId="slack") and not proven(keys, token(), channelId=None)
+
+
+async def test_keys_are_fetched_once_for_unknown_ones_and_kept():
+    with FakeTeams() as server:
+        keys = Keys(f"{server.url}/keys")
+        async with httpx2.AsyncClient() as client:
+            assert keys.find(KEY_ID, NOW) is None
+            assert await keys.fetch(client, NOW) and keys.find(KEY_ID, NOW)
+            for minutes in (1, 30, 59):
+                assert not await keys.fetch(client, NOW + timedelta(minutes=minutes))
+            server.key_ids = [KEY_ID, "key-2"]
+            assert await keys.fetch(client, NOW + timedelta(minutes=61))
+            assert keys.find("key-2", NOW + timedelta(minutes=61)) and server.key_requests == 2
+            later = NOW + timedelta(hours=26)
+            assert keys.find(KEY_ID, later) is None, "a day later they are fetched first"
+            server.key_ids = []
+            assert not await keys.fetch(client, later) and keys.find(KEY_ID, later), "old ones are better than none"
+
+
+async def test_an_address_without_keys_raises_nothing():
+    async with httpx2.AsyncClient() as client:
+        keys = Keys("http://127.0.0.1:9/keys")
+        assert not await keys.fetch(client, NOW) and not await keys.fetch(client, NOW)
+        assert keys.find(KEY_ID, NOW) is None
+
+
+# Activities.
+
+
+def read(**fields):
+    return read_activity(activity(1, **fields), RULES, NOW)
+
+
+def test_a_message():
+    found = read(text="Gr&uuml;&szlig;e&nbsp;👋")
+    assert isinstance(found, ChannelMessage) and found.text == "Grüße 👋" and found.sender_name == "Zoë"
+    assert (found.sender_id, found.chat) == (USER, Chat(CHAT)) and found.metadata["directoryId"] == "dir-1"
+    assert found.sent_at == datetime(2026, 11, 21, 11, 59, 58, 123456, tzinfo=UTC)
+    assert found.keys == (f"message:{CHAT}:1780000000001",)
+    assert found.reference["serviceUrl"] == "https://smba.example/teams" and found.reference["botId"] == BOT
+
+
+def test_a_message_of_a_channel_has_a_thread_and_loses_our_mention():
+    entities = [{"type": "mention", "mentioned": {"id": BOT}, "text": "<at>Komand</at>"}, {"type": "clientInfo"}, 7]
+    found = read(conversation=GROUP, text="<at>Komand</at> what about <at>Ada</at>?", entities=entities)
+    assert found.chat == Chat("19:abc@thread.tacv2", "group", "177") and found.chat_title == "Team"
+    assert found.text == "what about <at>Ada</at>?" and found.is_addressed and found.mentions_bot
+    assert not read(conversation=GROUP, text="hi all").is_addressed
+    assert read_activity(activity(1, conversation=GROUP), Rules(RULES.tenants, reads_all=True), NOW).is_addressed
+
+
+def test_files():
+    html = {"contentType": "text/html", "content": "<p>hello</p>"}
+    info = {"downloadUrl": "https://x.sharepoint.com/a?tempauth=1", "fileType": "pdf"}
+    file = {"contentType": "application/vnd.microsoft.teams.file.download.info", "name": "a.pdf", "content": info}
+    ours = {"contentType": "image/*", "contentUrl": "https://smba.example/teams/v3/attachments/1/views/original"}
+    foreign = {"contentType": "image/png", "contentUrl": "https://evil.test/a.png"}
+    found = read(attachments=[html, file, ours, foreign]).attachments
+    assert [(item.filename, item.auth) for item in found] == [("a.pdf", "none"), (None, "bot"), (None, "none")]
+    assert found[0].url == info["downloadUrl"] and found[1].id == f"bot:{ours['contentUrl']}"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"type": "message", "text": "", "value": {"actionId": "apr:x:y"}},
+        {
+            "type": "invoke",
+            "name": "adaptiveCard/action",
+            "text": None,
+            "value": {"action": {"verb": "press", "data": {"actionId": "apr:x:y"}}},
+        },
+    ],
+)
+def test_pressed_buttons(fields):
+    found = read(**fields, replyToId="card-1")
+    assert isinstance(found, ButtonPress) and (found.action_id, found.message_id) == ("apr:x:y", "card-1")
+    assert found.chat == Chat(CHAT) and found.keys == (f"press:{CHAT}:1780000000001",)
+
+
+def test_edits_deletions_and_reactions():
+    key = f"message:{CHAT}:1780000000001"
+    assert read(type="messageUpdate", text="new") == MessageEdited(key, USER, "new")
+    assert read(type="messageDelete", text=None) == MessageDeleted(key)
+    like = [{"type": "like"}]
+    assert read(type="messageReaction", replyToId="a1", reactionsAdded=like) == Reaction("a1", USER, Chat(CHAT), "👍")
+    assert read(type="messageReaction", replyToId="a1", reactionsRemoved=like).is_removed
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"type": "conversationUpdate"},
+        {"type": "installationUpdate"},
+        {"type": "typing"},
+        {"type": "endOfConversation"},
+        {"type": "event"},
+        {"type": "invoke", "name": "composeExtension/query"},
+        {"type": "something new"},
+        {"type": None},
+        {"from": {"id": BOT}},
+        {"from": {"id": "29:x", "role": "bot"}},
+        {"from": None},
+        {"conversation": None},
+        {"conversation": {**GROUP, "tenantId": "other"}, "channelData": {"tenant": {"id": "other"}}},
+        {"conversation": {"id": CHAT}, "channelData": None},
+        {"text": 7},
+        {"attachments": [{"contentType": "image/png"}]},
+        {"type": "messageReaction"},
+        {"text": "", "value": {}},
+    ],
+)
+def test_what_gets_no_answer(fields):
+    assert isinstance(read(**fields), Ignored)
+
+
+def test_a_missing_time_is_that_of_the_receipt():
+    assert read(timestamp="yesterday").sent_at == NOW
+
+
+# What is shown.
+
+
+@pytest.mark.parametrize(
+    ("markdown", "shown"),
+    [
+        ("# Title\n\n**bold** *it* ~~no~~ `x`", "**Title**\n\n**bold** *it* ~~no~~ `x`"),
+        ("```py\nx = 1\n```", "```\nx = 1\n```"),
+        ("| a | b |\n|-|-|\n| 1 | 2 |", "a: 1\nb: 2"),
+        ("\\*literal\\* and 2\\*3", "\\*literal* and 2*3"),
+        ("[this](https://example.org)", "this (https://example.org)"),
+    ],
+)
+def test_formatting(markdown, shown):
+    [part] = render(markdown, TeamsMarkdown(), 20_000)
+    assert part.body == shown
+
+
+def test_a_stream_shows_whole_paragraphs_that_extend_each_other():
+    stream = Stream()
+    assert stream.next_update("One unfin**ish**") is None
+    update = stream.next_update("One.\n\nTwo unfin")
+    assert (
+        update
+        and update["text"] == "One."
+        and update["channelData"] == {"streamType": "streaming", "streamSequence": 1}
+    )
+    stream.id = "s1"
+    assert stream.next_update("One.\n\nTwo unfinished") is None, "nothing new"
+    assert stream.next_update("Other.\n\nx") is None, "it does not extend the last"
+    update = stream.next_update("One.\n\nTwo.\n\nThree")
+    assert update and update["text"] == "One.\n\nTwo."
+    assert update["entities"] == [
+        {"type": "streaminfo", "streamType": "streaming", "streamSequence": 2, "streamId": "s1"}
+    ]
+    assert stream.final()["channelData"] == {"streamType": "final", "streamId": "s1"}
+    stream.is_closed = True
+    assert stream.next_update("One.\n\nTwo.\n\nThree.\n\nFour") is None
