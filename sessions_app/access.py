@@ -1,31 +1,37 @@
-"""Access checks of objects that a request names: sessions, runs, executions, artifacts, approvals and agents.
+"""Access checks of objects that a request names: sessions, runs, executions, artifacts, approvals, agents, networks.
 
 Every function returns an object only if the user may see it. A missing object and one of another user raise the same
 NotFound, so that ids cannot be probed. Rows that belong to a session, such as its turns, are read after the session was
 checked; lists of them are read by owner (`sessions_app.selectors`). No function needs a transaction.
 """
 
+from collections.abc import Sequence
 from uuid import UUID
 
 from django.contrib.auth.models import AnonymousUser, User
+from django.db.models import QuerySet
 
 from agents_app import agent_access
 from agents_app import selectors as agents
 from agents_app.agent_access import HiddenAgent
-from agents_app.models import Agent
+from agents_app.models import Agent, StoredNetwork
+from agents_app.network_runs import library as networks
+from agents_app.rights import VIEW_COSTS
 from agents_app.types import RunView
 from audit_app import services as audit
-from audit_app.kernel.errors import NotFound
+from audit_app.kernel.errors import NotFound, found
 from audit_app.rights import Right, holds, require
 from sessions_app import hot_queries, selectors
 from sessions_app.approvals import permissions
 from sessions_app.attachments import uploads
-from sessions_app.conversation.session_key import parse_key
+from sessions_app.conversation.session_key import SessionKey, parse_key
 from sessions_app.identity import scopes
-from sessions_app.models import Attachment, Session
-from sessions_app.rights import VIEW_SESSIONS
+from sessions_app.identity.own_actors import own_actors
+from sessions_app.models import Attachment, ChannelAccount, Schedule, Session
+from sessions_app.rights import MANAGE_CHANNELS, VIEW_CHANNELS, VIEW_SESSIONS
+from sessions_app.schedules import plans as schedules
 from tools_app import selectors as tools
-from tools_app.storage import artifacts
+from tools_app.storage import artifacts, own_memories
 from tools_app.storage.artifacts import ArtifactView
 from tools_app.types import ApprovalView, ExecutionView
 
@@ -55,6 +61,14 @@ def access_session(user: User | AnonymousUser, id_or_key: str | UUID, *, needs: 
     return session
 
 
+def access_conversation(key: SessionKey) -> Session:
+    """Return the session that a channel's sender writes in. key: made of verified ids alone. Raises NotFound."""
+    session = Session.objects.select_related("agent").filter(key=str(key)).first()
+    if session is None:
+        raise NotFound("This conversation has no messages yet.", code="no_conversation")
+    return session
+
+
 def _record_access(user: User | AnonymousUser, session: Session, right: Right) -> None:
     audit.record(
         "SessionAccessed",
@@ -68,28 +82,42 @@ def _record_access(user: User | AnonymousUser, session: Session, right: Right) -
 
 def access_run(user: User | AnonymousUser, run_id: str | UUID) -> RunView:
     """Return a run of one of the user's sessions. Raises NotFound."""
-    run = agents.get_run(_uuid_or_404(run_id, "run"))
+    run = agents.get_run(uuid_or_404(run_id, "run"))
     _check_session(user, run.conversation_id, "run")
     return run
 
 
 def access_execution(user: User | AnonymousUser, execution_id: str | UUID) -> ExecutionView:
     """Return a tool execution of one of the user's sessions. Raises NotFound."""
-    execution = tools.get_execution(_uuid_or_404(execution_id, "tool execution"))
+    execution = tools.get_execution(uuid_or_404(execution_id, "tool execution"))
     _check_session(user, execution.session_id, "tool execution")
     return execution
 
 
 def access_artifact(user: User | AnonymousUser, artifact_id: str | UUID) -> ArtifactView:
     """Return an artifact of one of the user's sessions. Raises NotFound."""
-    artifact = artifacts.get_artifact(_uuid_or_404(artifact_id, "file"))
+    artifact = artifacts.get_artifact(uuid_or_404(artifact_id, "file"))
     _check_session(user, artifact.session_id, "file")
     return artifact
 
 
 def access_unsent_file(user: User | AnonymousUser, attachment_id: str | UUID) -> Attachment:
     """Return a file that the user has uploaded for a message and not sent. Raises NotFound."""
-    return uploads.find_unsent(user, _uuid_or_404(attachment_id, "file"))
+    return uploads.find_unsent(user, uuid_or_404(attachment_id, "file"))
+
+
+def access_sent_file(
+    user: User | AnonymousUser, attachment_id: str | UUID, *, needs: Right | None = None
+) -> Attachment:
+    """Return a file of a message in one of the user's sessions. needs: as for `access_session`.
+
+    Raises NotFound and MissingRight.
+    """
+    row = Attachment.objects.select_related("turn").filter(pk=uuid_or_404(attachment_id, "file")).first()
+    if row is None or row.turn is None:
+        raise NotFound("There is no such file.")
+    _check_session(user, row.turn.session_id, "file", needs)
+    return row
 
 
 def access_approval(user: User | AnonymousUser, approval_id: str | UUID, *, decision: str = "") -> ApprovalView:
@@ -99,7 +127,7 @@ def access_approval(user: User | AnonymousUser, approval_id: str | UUID, *, deci
     decision: the one that the user wants to make; empty to only see it. Call it outside of a transaction then.
     Raises NotFound (audited if there is one), and MissingRight if they may see it but not make the decision.
     """
-    approval = tools.get_approval(_uuid_or_404(approval_id, "approval"))
+    approval = tools.get_approval(uuid_or_404(approval_id, "approval"))
     owner_id = selectors.find_owner_id(approval.session_id)
     if scopes.agents_of(user) is not None:
         _check_session(user, approval.session_id, "approval")
@@ -110,6 +138,24 @@ def access_approval(user: User | AnonymousUser, approval_id: str | UUID, *, deci
     if decision:
         permissions.check_decision(user, decider_id, decision)
     return approval
+
+
+def memory_owner(user: User) -> own_memories.Owner:
+    """Return whose memories the user may see and change: the user's own, of the agents that the user's key has."""
+    return own_memories.Owner(f"user:{user.pk}", own_actors(user), scopes.agents_of(user))
+
+
+def usage_actors(user: User, of_user_id: int | None = None) -> tuple[str, ...] | None:
+    """Return the actors whose usage the user may see: their own, all (None) for holders of the right.
+
+    of_user_id: only the usage of this user. Raises MissingRight if it is of another one.
+    """
+    if of_user_id == user.pk:
+        return own_actors(user)
+    if of_user_id is not None:
+        require(user, VIEW_COSTS)
+        return (f"user:{of_user_id}",)
+    return None if holds(user, VIEW_COSTS) else own_actors(user)
 
 
 def access_agent(
@@ -133,14 +179,77 @@ def access_agent(
     return agent
 
 
+def access_schedule(user: User | AnonymousUser, agent_id: str, task_id: str) -> Schedule:
+    """Return a schedule of the user by its agent's and its own public id. Raises NotFound (unknown_schedule)."""
+    return schedules.find(_own_schedules(user), agent_id, task_id)
+
+
+def list_schedules(user: User | AnonymousUser) -> list[Schedule]:
+    """Return the user's schedules, newest first, of the agents that the scopes of the user's key allow."""
+    return list(_own_schedules(user).select_related("agent", "session"))
+
+
+def _own_schedules(user: User | AnonymousUser) -> QuerySet[Schedule]:
+    among = scopes.agents_of(user)
+    own = Schedule.objects.filter(owner_id=user.pk) if user.is_authenticated else Schedule.objects.none()
+    return own if among is None else own.filter(agent__agent_id__in=among)
+
+
+def access_channel_account(user: User | AnonymousUser, account_id: UUID, *enough: Right) -> ChannelAccount:
+    """Return a channel account, enabled or not, with its agent. enough: the rights of which one is needed.
+
+    Raises MissingRight and NotFound (unknown_channel_account).
+    """
+    _require_one(user, enough)
+    account = ChannelAccount.objects.select_related("agent", "connection").filter(pk=account_id).first()
+    return found(account, "There is no such channel account.", code="unknown_channel_account")
+
+
+def list_channel_accounts(user: User | AnonymousUser) -> list[ChannelAccount]:
+    """Return all channel accounts with their agents. Raises MissingRight."""
+    _require_one(user, (VIEW_CHANNELS, MANAGE_CHANNELS))
+    return list(ChannelAccount.objects.select_related("agent", "connection"))
+
+
+def _require_one(user: User | AnonymousUser, enough: Sequence[Right]) -> None:
+    if not any(holds(user, right) for right in enough):
+        require(user, enough[0])
+
+
+def access_network(user: User | AnonymousUser, name: str, *, needs: Right | None = None) -> StoredNetwork:
+    """Return a network that the user may see.
+
+    needs: the right that users other than its owner need for what they want to do with it.
+    Raises NotFound (unknown_network) and MissingRight.
+    """
+    stored = networks.get_visible(user, name, or_held=needs)
+    if needs is not None and not (user.is_authenticated and stored.owner_id == user.pk):
+        require(user, needs)
+    return stored
+
+
+def access_runnable_network(user: User | AnonymousUser, name: str) -> StoredNetwork:
+    """Return a network that the user may see, and whose agents the user, and the scopes of the user's key, may use.
+
+    Raises as `get_runnable`.
+    """
+    return networks.get_runnable(user, name, usable_agents(user))
+
+
+def usable_agents(user: User | AnonymousUser) -> QuerySet[Agent]:
+    """Return the agents that the user, and the scopes of the user's key, may use."""
+    rows, among = agent_access.usable_agents(user), scopes.agents_of(user)
+    return rows if among is None else rows.filter(agent_id__in=among)
+
+
 def list_agents(user: User | AnonymousUser, *, or_visible: bool = False) -> tuple[Agent, ...]:
     """Return the agents that the user, and the scopes of the user's key, may use, by id. or_visible: or see."""
     return agent_access.list_usable_agents(user, or_visible=or_visible, among=scopes.agents_of(user))
 
 
-def _check_session(user: User | AnonymousUser, session_id: UUID, noun: str) -> None:
+def _check_session(user: User | AnonymousUser, session_id: UUID, noun: str, needs: Right | None = None) -> None:
     try:
-        access_session(user, session_id)
+        access_session(user, session_id, needs=needs)
     except NotFound:
         raise NotFound(f"There is no such {noun}.") from None
 
@@ -154,7 +263,8 @@ def _uuid(text: str | UUID) -> UUID | None:
         return None
 
 
-def _uuid_or_404(text: str | UUID, noun: str) -> UUID:
+def uuid_or_404(text: str | UUID, noun: str) -> UUID:
+    """Return the UUID of an address. noun: for the error. Raises NotFound."""
     if found := _uuid(text):
         return found
     raise NotFound(f"There is no such {noun}.")

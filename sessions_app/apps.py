@@ -9,9 +9,16 @@ class SessionsConfig(AppConfig):
 
     def ready(self) -> None:
         from agents_app import conversation_port  # noqa: PLC0415
+        from audit_app.full_text import index  # noqa: PLC0415
         from sessions_app.conversation.history import StoredConversations  # noqa: PLC0415
         from sessions_app.conversation.session_texts import StoredSessionTexts  # noqa: PLC0415
+        from sessions_app.identity.linked_memories import LinkedSenders  # noqa: PLC0415
+        from sessions_app.models import Session, Turn  # noqa: PLC0415
         from tools_app.policy import readings  # noqa: PLC0415
+        from tools_app.storage import memory_holders  # noqa: PLC0415
 
         conversation_port.register(StoredConversations())
+        index.forget_deleted(Session)
+        index.forget_deleted(Turn)
+        memory_holders.register(LinkedSenders())
         readings.register(StoredSessionTexts())

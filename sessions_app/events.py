@@ -27,6 +27,15 @@ class MessageReceived(TypedDict):
     note: NotRequired[Annotated[dict[str, Any], "data that the receiving surface stores with the message, if any"]]
 
 
+class MessageChanged(TypedDict):
+    turn_id: Annotated[str, "the user turn whose text is another now, before its run has begun"]
+
+
+class MessagePinned(TypedDict):
+    turn_id: Annotated[str, "the turn"]
+    is_pinned: Annotated[bool, "whether later runs read it in full, however old it is"]
+
+
 class BranchSelected(TypedDict):
     branch: Annotated[int, "number of the branch that is active now; 0 is the first path"]
     place: Annotated[int, "lowest ordinal that is on one of the two paths only"]
@@ -60,6 +69,16 @@ class CitationsAdded(TypedDict):
     ]
 
 
+class AttachmentsOmitted(TypedDict):
+    attachments: Annotated[list[dict[str, Any]], "[{id, name, reason}] of the files that the model did not get"]
+
+
+class MessageTranscribed(TypedDict):
+    turn_id: Annotated[str, "the turn that the words belong to"]
+    attachment_id: Annotated[str, "the audio file"]
+    text_length: Annotated[int, "characters of the transcript"]
+
+
 class DeliverySent(TypedDict):
     channel: Annotated[str, "slug of the channel"]
     parts: Annotated[int, "number of messages that the answer was sent in"]
@@ -78,11 +97,15 @@ SESSION_CREATED = declare("session.created", SessionCreated, audit="SessionCreat
 SESSION_BOUND = declare("session.bound", SessionBound, audit="SessionBound")
 SESSION_RENAMED = declare("session.renamed", SessionRenamed)
 MESSAGE_RECEIVED = declare("message.received", MessageReceived, audit="MessageReceived")
+MESSAGE_CHANGED = declare("message.changed", MessageChanged)
+MESSAGE_PINNED = declare("message.pinned", MessagePinned)
 BRANCH_SELECTED = declare("branch.selected", BranchSelected, audit="BranchSelected")
 UPDATE_POSTED = declare("update.posted", UpdatePosted)
 SIGNAL_RECEIVED = declare("signal.received", SignalReceived, audit="SignalReceived")
 MESSAGE_COMPLETED = declare("message.completed", MessageCompleted, closes_step=True)
 CITATIONS_ADDED = declare("citations.added", CitationsAdded)
+ATTACHMENTS_OMITTED = declare("attachments.omitted", AttachmentsOmitted)
+MESSAGE_TRANSCRIBED = declare("message.transcribed", MessageTranscribed)
 DELIVERY_SENT = declare("delivery.sent", DeliverySent, audit="MessageSent")
 DELIVERY_FAILED = declare("delivery.failed", DeliveryFailed, audit="MessageFailed")
 

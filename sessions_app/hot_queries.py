@@ -1,15 +1,32 @@
 """The statements of sessions_app that are compiled once, each with who waits for it."""
 
-from django.db.models import Case, F, Min, Q, QuerySet, When
+from django.db.models import Case, Exists, F, Min, OuterRef, Q, QuerySet, When
 from django.db.models.functions import Now
 
 from audit_app.kernel.compiled_queries import CompiledInsert, CompiledObjects, CompiledQuery, CompiledUpdate
-from sessions_app.models import IS_OPEN, ApiKey, Attachment, Delivery, InboundKey, InboundMessage, Session, Turn
+from sessions_app.models import (
+    IS_LINKED,
+    IS_OPEN,
+    ApiKey,
+    Attachment,
+    ChannelAccount,
+    ChannelRoute,
+    Checkpoint,
+    Delivery,
+    InboundKey,
+    InboundMessage,
+    Schedule,
+    SenderLink,
+    Session,
+    Turn,
+)
 
-_NEWEST_TURNS = 1000
+TURNS_OF_A_PAGE = 200
 _SWEPT_AT_ONCE = 100
 # A user's answer to an agent's question: the model gets it as the result of its call.
 _IS_ANSWER = Q(role="user", tool_call_ids__isnull=False)
+_TURNS_OF_HISTORY = Turn.objects.filter(is_off_path=False).exclude(state="error").exclude(_IS_ANSWER)
+_OFF_PATH = Turn.objects.filter(session=OuterRef("session"), ordinal=OuterRef("ordinal"), is_off_path=True)
 _ACCESSIBLE = Session.objects.select_related("agent").filter(deleted_at=None)
 
 # Every request: its API key, and its session by id or public key.
@@ -24,7 +41,7 @@ INSERT_SESSION = CompiledInsert(Session)
 FIND_SESSION_BY_KEY = CompiledObjects(lambda key: Session.objects.select_related("agent").filter(key=key))
 LOCK_SESSION = CompiledQuery(
     lambda session_id: (
-        Session.objects.select_for_update(of=("self",))
+        Session.objects.select_for_update(of=("self",), no_key=True)
         .filter(pk=session_id)
         .values_list("next_ordinal", "agent_id", "active_branch")
     )
@@ -42,6 +59,15 @@ COUNT_USER_TURN = CompiledUpdate(
     )
 )
 # Every message that a channel delivers.
+LIST_CHANNEL_ROUTES = CompiledObjects(
+    lambda account_id, chat_id, sender_id: (
+        ChannelRoute.objects.filter(
+            Q(chat_id="") | Q(chat_id=chat_id), Q(sender_id="") | Q(sender_id=sender_id), account_id=account_id
+        )
+        .select_related("agent", "network")
+        .order_by()
+    )
+)
 INSERT_INBOUND_KEYS = CompiledInsert(InboundKey)
 INSERT_INBOUND_MESSAGES = CompiledInsert(InboundMessage)
 
@@ -53,21 +79,28 @@ LIST_USER_TURNS = CompiledObjects(
     lambda session_id, run_id: Turn.objects.filter(session_id=session_id, run_id=run_id, role="user").order_by("part")
 )
 
-# Every run, when it is claimed: the history of its session, newest first, and its user turns.
-LIST_EARLIER_TURNS = CompiledObjects(
-    lambda session_id, ordinal: (
-        Turn.objects.filter(session_id=session_id, ordinal__lt=ordinal, is_off_path=False)
-        .exclude(state="error")
-        .exclude(_IS_ANSWER)
-        .order_by("-ordinal", "-part")[:_NEWEST_TURNS]
-    )
+# Every run, when it is claimed: the summary of its session's older turns, the turns since then in pages, newest first,
+# pinned turns that these leave out, and its user turns.
+FIND_CHECKPOINT = CompiledObjects(
+    lambda session_id, ordinal: Checkpoint.objects.filter(
+        ~Exists(_OFF_PATH), session_id=session_id, ordinal__lt=ordinal
+    ).order_by("-ordinal", "-id")[:1]
 )
-LIST_USER_TURN_TEXTS = CompiledQuery(
+LIST_EARLIER_TURNS = CompiledObjects(
+    lambda session_id, after, ordinal, part: _TURNS_OF_HISTORY.filter(
+        Q(ordinal__lt=ordinal) | Q(part__lt=part), session_id=session_id, ordinal__gt=after, ordinal__lte=ordinal
+    ).order_by("-ordinal", "-part")[:TURNS_OF_A_PAGE]
+)
+# Unordered: if ordered by ordinal, the planner scans all turns of the session.
+LIST_PINNED_TURNS = CompiledObjects(
+    lambda session_id: _TURNS_OF_HISTORY.filter(Q(is_pinned=True), session_id=session_id).order_by()
+)
+LIST_USER_MESSAGES = CompiledQuery(
     lambda run_id: (
         Turn.objects.filter(run_id=run_id, role="user")
         .exclude(_IS_ANSWER)
         .order_by("part")
-        .values_list("content", "attached")
+        .values_list("pk", "content", "attached")
     )
 )
 # Every run, when its end is stored.
@@ -91,6 +124,20 @@ LIST_FOREIGN_ROLES = CompiledQuery(
     )
 )
 
+# Every run of a channel's sender: is the sender of the session, alone in its chat, linked with a user?
+_OF_SENDER = Session.objects.filter(sender_id=OuterRef("sender_id"), account_id=OuterRef("account__account_id"))
+FIND_LINKED_USER = CompiledQuery(
+    lambda session_id, sender_id: (
+        SenderLink.objects.filter(Exists(_OF_SENDER.filter(pk=session_id)), IS_LINKED, sender_id=sender_id)
+        .filter(user__is_active=True)
+        .order_by()
+        .values_list("user_id", "account__channel")
+    )
+)
+
+# Every web and runs process, each second: are there messages that the search does not find yet?
+FIND_NEWEST_TURN = CompiledQuery(lambda: Turn.objects.order_by("-pk").values_list("pk")[:1])
+
 
 def due_deliveries() -> QuerySet[Delivery]:
     """Return the first open delivery of each ordering key, if it is due and not claimed."""
@@ -98,6 +145,11 @@ def due_deliveries() -> QuerySet[Delivery]:
     due = Delivery.objects.filter(pk__in=heads.values("head"), status="pending", owner=None)
     return due.filter(ready_at__lte=Now(), expires_at__gt=Now(), account__is_enabled=True)
 
+
+# The process `sockets` each second, and a runs worker every other.
+LIST_ENABLED_ACCOUNTS = CompiledObjects(
+    lambda: ChannelAccount.objects.filter(is_enabled=True).select_related("agent", "connection")
+)
 
 # The sender, the fetcher and the sweeper of each process, each second.
 FIND_DUE_DELIVERY = CompiledQuery(lambda: due_deliveries().order_by().values_list("pk")[:1])
@@ -114,9 +166,20 @@ LIST_LATE_DELIVERIES = CompiledObjects(
 FIND_OPEN_PROMPT = CompiledQuery(
     lambda: Delivery.objects.filter(approval_id__isnull=False).order_by().values_list("pk")[:1]
 )
+FIND_OPEN_QUESTION_PROMPT = CompiledQuery(
+    lambda: Delivery.objects.filter(question_id__isnull=False).order_by().values_list("pk")[:1]
+)
 FIND_WAITING_FILE = CompiledQuery(
     lambda: Attachment.objects.filter(status="waiting", owner=None).order_by().values_list("pk")[:1]
 )
 LIST_WAITING_FILES = CompiledObjects(
     lambda: Attachment.objects.filter(status="waiting").select_related("turn").order_by("id")[:_SWEPT_AT_ONCE]
+)
+# The sweeper of each process, each second: the times that are due.
+LIST_DUE_SCHEDULES = CompiledObjects(
+    lambda: (
+        Schedule.objects.filter(is_paused=False, next_at__lte=Now())
+        .select_related("agent", "owner", "session__agent")
+        .order_by("next_at")[:_SWEPT_AT_ONCE]
+    )
 )

@@ -91,11 +91,14 @@ def _names() -> dict[str, str]:
         "index": '"index"',  # a keyword of SQL
         "open": "('queued', 'running', 'waiting')",
         "ends": _quoted(event_type.name for event_type in event_types if event_type.terminal),
-        "first": "NOT EXISTS (SELECT 1 FROM komand_run e WHERE e.conversation_id = r.conversation_id"
-        " AND e.status IN ('queued', 'running', 'waiting') AND e.ordinal < r.ordinal)",
-        "calls": '(SELECT COUNT(*) FROM komand_tool_execution x WHERE x.run_id = s.run_id AND x.step = s."index")',
+        "first": "(r.parent_id IS NOT NULL OR NOT EXISTS (SELECT 1 FROM komand_run e"
+        " WHERE e.conversation_id = r.conversation_id AND e.parent_id IS NULL"
+        " AND e.status IN ('queued', 'running', 'waiting') AND e.ordinal < r.ordinal))",
+        "calls": '(SELECT COUNT(*) FROM komand_tool_execution x WHERE x.run_id = s.run_id AND x.step = s."index"'
+        " AND x.batch_id IS NULL)",
         "is_answer": "run_id IS NOT NULL AND status <> 'draft'",
-        "last_text": '(SELECT s.text FROM komand_step s WHERE s.run_id = r.id ORDER BY s."index" DESC LIMIT 1)',
+        "last_text": "(SELECT s.text FROM komand_step s WHERE s.run_id = r.id AND s.call_kind = 'model'"
+        ' ORDER BY s."index" DESC LIMIT 1)',
         # Older rows may have been deleted by retention.
         "kept_events": _younger("r.created_at", settings.KOMAND_TIMELINE_DAYS),
         "kept_steps": _younger("r.created_at", settings.KOMAND_STEP_DAYS),

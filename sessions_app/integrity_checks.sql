@@ -1,13 +1,45 @@
--- 1: a session has at most one active run
+-- 1: a session has at most one active root run
 -- session {0} has {1} active runs
 SELECT conversation_id, COUNT(*) FROM komand_run
-WHERE status IN ('running', 'waiting') GROUP BY conversation_id HAVING COUNT(*) > 1
+WHERE status IN ('running', 'waiting') AND parent_id IS NULL GROUP BY conversation_id HAVING COUNT(*) > 1
 
--- 2: an open run without an owner has a due time or an open tool execution
--- run {0} ({1} {2}) is stuck: it has no owner, no due time and no open tool execution
+-- 2: an open run without an owner has a due time, an open tool execution, or an open child run or parent that it awaits
+-- run {0} ({1} {2}) is stuck: it has no owner, no due time, no open tool execution and no run that it awaits
 SELECT id, status, waiting_on FROM komand_run r
 WHERE status IN {open} AND owner IS NULL AND ready_at IS NULL AND {first} AND NOT EXISTS
   (SELECT 1 FROM komand_tool_execution x WHERE x.run_id = r.id AND x.status IN ('Pending', 'Running'))
+  AND NOT (waiting_on = 'parent' AND parent_id IS NOT NULL)
+  AND NOT (waiting_on = 'children' AND EXISTS (SELECT 1 FROM komand_run c WHERE c.parent_id = r.id
+    AND c.status IN {open} AND c.waiting_on <> 'parent'))
+
+-- 2: an open child run has an open parent, or is being cancelled
+-- child run {0} is {1} although its parent {2} has ended
+SELECT c.id, c.status, c.parent_id FROM komand_run c JOIN komand_run p ON p.id = c.parent_id
+WHERE c.status IN {open} AND p.ended_at IS NOT NULL AND (c.owner IS NULL OR c.cancel_requested_at IS NULL)
+
+-- 2: an open child run has a deadline that has not passed, or waits for its parent
+-- child run {0} is {1} without a deadline
+SELECT id, status FROM komand_run
+WHERE parent_id IS NOT NULL AND status IN {open} AND deadline_at IS NULL AND seconds_left IS NULL
+
+-- 3: the end of a child run has reached its parent, once, unless the parent ended before it
+-- parent {1} got {2} reports of the end of its child run {0}
+SELECT c.id, c.parent_id, COUNT(m.id)
+FROM komand_run c JOIN komand_run p ON p.id = c.parent_id LEFT JOIN komand_run_message m
+  ON m.about_id = c.id AND m.kind = 'report' AND m.run_id = c.parent_id
+WHERE c.ended_at IS NOT NULL AND (p.status = 'completed' OR (p.ended_at IS NULL AND c.conversation_told))
+  AND c.error_code <> 'parent_ended'
+GROUP BY c.id, c.parent_id HAVING COUNT(m.id) <> 1
+
+-- 3: a completed run has read every message to it
+-- run {0} has completed with {1} messages, of which its model got {2}
+SELECT r.id, r.words, MAX(s.words_seen) FROM komand_run r JOIN komand_step s ON s.run_id = r.id
+WHERE r.status = 'completed' AND r.child_count > 0 AND s.call_kind = 'model'
+GROUP BY r.id, r.words HAVING MAX(s.words_seen) <> r.words
+
+-- 3: the steps and answer of a child run are no turns of the session
+-- child run {0} has a turn
+SELECT r.id FROM komand_run r JOIN komand_turn t ON t.run_id = r.id WHERE r.parent_id IS NOT NULL
 
 -- 2: a run that is due is claimed
 -- run {0} ({1}) is due but not claimed
@@ -18,17 +50,21 @@ WHERE status IN {open} AND owner IS NULL AND ready_at <= CURRENT_TIMESTAMP AND {
 -- run {0} is {1} but has an owner
 SELECT id, status FROM komand_run WHERE owner IS NOT NULL AND status <> 'running'
 
--- 2: an open tool execution has an owner, a nudge time, or a pending approval or question
+-- 2: an open tool execution has an owner, a nudge time, a pending approval or question, or awaits a call of its batch
 -- execution {0} ({1}) is stuck: it has no owner, no nudge time, and no pending approval or question
 SELECT id, status FROM komand_tool_execution x
-WHERE (status = 'Running' AND owner IS NULL) OR (status = 'Pending' AND ring_at IS NULL
+WHERE (status = 'Running' AND owner IS NULL
+  AND NOT EXISTS (SELECT 1 FROM komand_tool_execution i WHERE i.batch_id = x.id AND i.status IN ('Pending', 'Running')))
+OR (status = 'Pending' AND ring_at IS NULL
   AND NOT EXISTS (SELECT 1 FROM komand_approval a WHERE a.execution_id = x.id AND a.status = 'pending')
-  AND NOT EXISTS (SELECT 1 FROM komand_input_request q WHERE q.execution_id = x.id AND q.status = 'pending'))
+  AND NOT EXISTS (SELECT 1 FROM komand_input_request q WHERE q.execution_id = x.id AND q.status = 'pending')
+  AND NOT EXISTS (SELECT 1 FROM komand_tool_execution i WHERE i.batch_id = x.batch_id AND i.id <> x.id
+    AND (i.status = 'Running' OR i.ring_at IS NOT NULL)))
 
--- 3: an ended run has exactly one answer
+-- 3: an ended root run has exactly one answer
 -- run {0} ({1}) has {2} answers
 SELECT r.id, r.status, COUNT(t.id) FROM komand_run r LEFT JOIN komand_turn t ON t.run_id = r.id AND t.is_answer
-WHERE r.ended_at IS NOT NULL GROUP BY r.id, r.status HAVING COUNT(t.id) <> 1
+WHERE r.ended_at IS NOT NULL AND r.parent_id IS NULL GROUP BY r.id, r.status HAVING COUNT(t.id) <> 1
 
 -- 3: an answer in the conversation is the answer of its run, and the text of the last step of a completed run
 -- the answer of run {0} differs from its text in the conversation or in the last step
@@ -46,13 +82,13 @@ WHERE {calls} <> {length}(s.tool_calls) AND ({length}(s.tool_calls) = 0
 SELECT x.id, x.status FROM komand_tool_execution x JOIN komand_run r ON r.id = x.run_id
 WHERE r.ended_at IS NOT NULL AND x.status IN ('Pending', 'Running')
 
--- 4: each tool execution of an ended run has a turn
+-- 4: each tool execution of an ended run, but for those of a batch, has a turn
 -- run {0} has {1} tool executions but {2} tool turns
 SELECT r.id, r.executions, r.turns
-FROM (SELECT id, conversation_told,
-  (SELECT COUNT(*) FROM komand_tool_execution x WHERE x.run_id = komand_run.id) executions,
+FROM (SELECT id, conversation_told, parent_id,
+  (SELECT COUNT(*) FROM komand_tool_execution x WHERE x.run_id = komand_run.id AND x.batch_id IS NULL) executions,
   (SELECT COUNT(*) FROM komand_turn t WHERE t.run_id = komand_run.id AND t.role = 'tool') turns FROM komand_run) r
-WHERE r.conversation_told AND r.executions <> r.turns
+WHERE r.conversation_told AND r.parent_id IS NULL AND r.executions <> r.turns
 
 -- 5: an ended run has one terminal event, an open run none
 -- run {0} ({1}) has {2} terminal events
@@ -70,7 +106,7 @@ WHERE e.type IN {ends} AND e.type <> 'run.' || r.status
 -- run {0} has {1} message.completed events
 SELECT r.id, COUNT(e.id)
 FROM komand_run r LEFT JOIN komand_event e ON e.run_id = r.id AND e.type = 'message.completed'
-WHERE r.conversation_told AND {kept_events} GROUP BY r.id HAVING COUNT(e.id) <> 1
+WHERE r.conversation_told AND r.parent_id IS NULL AND {kept_events} GROUP BY r.id HAVING COUNT(e.id) <> 1
 
 -- 5: only a sent delivery has a sending time
 -- delivery {0} is {1}, which its sent_at contradicts
@@ -112,16 +148,24 @@ WHERE attempts > CASE WHEN effect = 'once' THEN 1 ELSE {attempts} END
 SELECT x.id, a.status FROM komand_tool_execution x JOIN komand_approval a ON a.execution_id = x.id
 WHERE x.attempts > 0 AND a.status <> 'approved'
 
--- 7: the steps of a run are numbered without gaps
--- run {0} has {1} steps but the last one has index {2}
-SELECT r.id, COUNT(*), MAX(s.{index}) FROM komand_step s JOIN komand_run r ON r.id = s.run_id
-WHERE {kept_steps} GROUP BY r.id HAVING COUNT(*) <> MAX(s.{index}) + 1
+-- 7: the steps of a run, and its compactions, are numbered without gaps
+-- run {0} has {1} steps and compactions but numbers from {2} to {3}
+SELECT r.id, COUNT(*), MIN(s.{index}), MAX(s.{index}) FROM komand_step s JOIN komand_run r ON r.id = s.run_id
+WHERE {kept_steps} GROUP BY r.id
+HAVING COUNT(*) <> MAX(s.{index}) - MIN(s.{index}) + 1 OR MAX(s.{index}) < -1 OR MIN(s.{index}) > 0
+
+-- 7: a summary stands for earlier turns of its session and is the text of a compaction
+-- the summary {0} of session {1} has no turns, or differs from its step
+SELECT c.id, c.session_id FROM komand_checkpoint c
+WHERE NOT EXISTS (SELECT 1 FROM komand_turn t WHERE t.session_id = c.session_id AND t.ordinal = c.ordinal)
+  OR EXISTS (SELECT 1 FROM komand_step s WHERE s.run_id = c.run_id AND s.{index} = -1 - c.{index}
+    AND s.text <> c.summary)
 
 -- 7: fences never decrease
 -- step {1} of run {0} has fence {2}, which is out of order
 SELECT s.run_id, s.{index}, s.fence FROM komand_step s JOIN komand_run r ON r.id = s.run_id
 WHERE s.fence > r.fence OR EXISTS (SELECT 1 FROM komand_step n WHERE n.run_id = s.run_id
-  AND n.{index} > s.{index} AND n.fence < s.fence)
+  AND n.{index} > s.{index} AND s.{index} >= 0 AND n.fence < s.fence)
 
 -- 7: a timeline has no gap and ends at its head
 -- the timeline of session {0} has a gap or a wrong head: {1} events, head {2}
@@ -144,11 +188,13 @@ FROM komand_turn t LEFT JOIN komand_run r ON r.id = t.run_id AND r.conversation_
 WHERE r.id IS NULL AND (t.run_id IS NOT NULL
   OR EXISTS (SELECT 1 FROM komand_run o WHERE o.conversation_id = t.session_id AND o.ordinal = t.ordinal))
 
--- 8: a run has as many user turns as it counts
+-- 8: a run has as many user turns and messages as it counts
 -- run {0} counts {1} user turns but has {2}
-SELECT r.id, r.words, COUNT(t.id)
-FROM komand_run r LEFT JOIN komand_turn t ON t.run_id = r.id AND t.role = 'user' AND t.tool_call_ids IS NULL
-GROUP BY r.id, r.words HAVING COUNT(t.id) <> r.words
+SELECT r.id, r.words, r.found
+FROM (SELECT id, words,
+  (SELECT COUNT(*) FROM komand_turn t WHERE t.run_id = komand_run.id AND t.role = 'user' AND t.tool_call_ids IS NULL)
+  + (SELECT COUNT(*) FROM komand_run_message m WHERE m.run_id = komand_run.id) found FROM komand_run) r
+WHERE r.found <> r.words
 
 -- 8: the turns of the active branch are on the path, all others are not
 -- turn {0} of session {1} contradicts the active branch of its session
@@ -182,12 +228,12 @@ WHERE m.run_id IS NOT NULL AND t.id IS NULL
 SELECT turn_id, COUNT(*) FROM komand_inbound_message
 WHERE turn_id IS NOT NULL GROUP BY turn_id HAVING COUNT(*) > 1
 
--- 9: the token counts of a run are the sums of its steps
--- run {0} counts {1} and {2} tokens, which are not the sums of its steps
+-- 9: a run counts the tokens of all its steps; failed calls add to them
+-- run {0} counts {1} and {2} tokens, fewer than its steps
 SELECT r.id, r.input_tokens, r.output_tokens FROM komand_run r LEFT JOIN komand_step s ON s.run_id = r.id
 WHERE {kept_steps} GROUP BY r.id, r.input_tokens, r.output_tokens
-HAVING r.input_tokens <> COALESCE(SUM(s.input_tokens), 0)
-  OR r.output_tokens <> COALESCE(SUM(s.output_tokens), 0)
+HAVING r.input_tokens < COALESCE(SUM(s.input_tokens), 0)
+  OR r.output_tokens < COALESCE(SUM(s.output_tokens), 0)
 
 -- 10: each audited event has an audit entry
 -- session {0}: {2} events have no audit entry {1}

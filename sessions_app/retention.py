@@ -10,7 +10,17 @@ from django.utils import timezone
 from audit_app import retention
 from audit_app.kernel.ids import first_id_at
 from audit_app.retention import Expired, days_ago
-from sessions_app.models import Delivery, InboundKey, InboundMessage, Login, Pairing, RefreshToken, SenderDay, Turn
+from sessions_app.models import (
+    Delivery,
+    InboundKey,
+    InboundMessage,
+    Login,
+    Pairing,
+    RefreshToken,
+    SenderDay,
+    SenderLink,
+    Turn,
+)
 
 RAW_DAYS = 7
 KEY_DAYS = 30  # longer than any platform or client repeats a message
@@ -76,7 +86,13 @@ def _logins() -> QuerySet[Login]:
 
 
 def _pairing_codes() -> QuerySet[Pairing]:
-    return Pairing.objects.filter(sender_id="", expires_at__lt=days_ago(1)).order_by("pk")
+    # In the order of the partial index of unused codes: in the order of their keys, SQLite would read all pairings.
+    unused = Pairing.objects.filter(sender_id="", expires_at__lt=days_ago(1))
+    return unused.order_by("account_id", "code_digest")
+
+
+def _link_codes() -> QuerySet[SenderLink]:
+    return SenderLink.objects.filter(linked_at=None, expires_at__lt=days_ago(1)).order_by("expires_at")
 
 
 def _sender_days() -> QuerySet[SenderDay]:
@@ -94,5 +110,6 @@ for rule in (
     Expired("devices of logins", f"{LOGIN_DAYS} days after their last use", _logins),
     Expired("messages per sender and day", f"{SENDER_DAYS} days", _sender_days),
     Expired("unused pairing codes", "a day after they expired", _pairing_codes),
+    Expired("unused codes of links", "a day after they expired", _link_codes),
 ):
     retention.register(rule)

@@ -1,6 +1,5 @@
 """Queries of sessions and turns, without access checks: `sessions_app.access` checks what a request names."""
 
-from collections import defaultdict
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,9 +8,12 @@ from uuid import UUID
 from django.contrib.auth.models import User
 from django.db.models import Q, QuerySet
 
+from sessions_app import hot_queries
+from sessions_app.attachments import records as attachments
+from sessions_app.conversation import branch_paths
 from sessions_app.conversation.citations import Citation
 from sessions_app.identity import scopes
-from sessions_app.models import Attachment, Branch, Session, Turn
+from sessions_app.models import Attachment, Branch, Checkpoint, Session, Turn
 
 
 def list_sessions(
@@ -48,6 +50,13 @@ def sessions_by_id(session_ids: Collection[UUID]) -> dict[UUID, Session]:
     return {session.pk: session for session in Session.objects.filter(pk__in=session_ids, deleted_at=None)}
 
 
+def own_among(owner: User, session_ids: Collection[UUID]) -> set[UUID]:
+    """Return those of the sessions that `sessions_of` has. By their ids alone: a planner reads all of the user's."""
+    rows = Session.objects.filter(pk__in=session_ids, deleted_at=None).values_list("pk", "owner_id", "agent__agent_id")
+    agents = scopes.agents_of(owner)
+    return {pk for pk, owner_id, agent in rows if owner_id == owner.pk and (agents is None or agent in agents)}
+
+
 def find_owner_id(session_id: UUID) -> int | None:
     """Return the owner's id; None if the session is deleted or no local user owns it."""
     return Session.objects.filter(pk=session_id, deleted_at=None).values_list("owner_id", flat=True).first()
@@ -77,6 +86,11 @@ def list_turns(
     return tuple(reversed(rows.order_by("-ordinal", "-part")[offset : offset + limit]))
 
 
+def find_checkpoint(session: Session) -> Checkpoint | None:
+    """Return the newest summary on the path of the session's active branch."""
+    return hot_queries.FIND_CHECKPOINT.first(session_id=session.id, ordinal=branch_paths.END)
+
+
 def count_turns(session: Session, *, failed: bool = True, among: Q = ON_PATH) -> int:
     """Return the number of turns in the session. failed, among: as for `list_turns`."""
     return _turns_of(session, failed).filter(among).count()
@@ -84,7 +98,9 @@ def count_turns(session: Session, *, failed: bool = True, among: Q = ON_PATH) ->
 
 def _turns_of(session: Session, failed: bool) -> QuerySet[Turn]:
     rows = Turn.objects.filter(session=session)
-    return rows if failed else rows.exclude(state="error", content="")
+    # Answers that their schema rejected leave empty turns, so that each step has one.
+    empty = Q(state="error") | Q(role="assistant", is_answer=False, tool_call_ids=None)
+    return rows if failed else rows.exclude(empty, content="")
 
 
 @dataclass(frozen=True)
@@ -127,12 +143,7 @@ def list_branches(session: Session) -> list[ListedBranch]:
 
 def attachments_of(turns: Iterable[Turn]) -> dict[UUID, tuple[Attachment, ...]]:
     """Return the files of the turns, by turn. Turns without files are left out, and cost no query."""
-    with_files = [turn.pk for turn in turns if turn.attached]
-    found: dict[UUID, tuple[Attachment, ...]] = defaultdict(tuple)
-    for row in Attachment.objects.filter(turn__in=with_files).order_by("position", "id") if with_files else ():
-        if row.turn_id:
-            found[row.turn_id] += (row,)
-    return dict(found)
+    return attachments.list_of([turn.pk for turn in turns if turn.attached])
 
 
 def citations_of(turn: Turn) -> tuple[Citation, ...]:

@@ -8,24 +8,28 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib.auth.models import User
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from agents_app import agent_access
 from agents_app import selectors as agents
 from agents_app import services as runs
 from agents_app.agent_access import AgentNotShared
+from agents_app.agent_versions import DRAFT
 from agents_app.models import Agent, Run
 from audit_app import services as audit
 from audit_app.kernel.errors import Conflict, InvalidInput, NotFound
 from audit_app.kernel.ids import new_id
 from sessions_app import events
-from sessions_app.conversation import branches, notifications
+from sessions_app.conversation import branches, message_index, notifications
 from sessions_app.conversation.branches import select_branch
+from sessions_app.conversation.compaction_request import compact_session
 from sessions_app.conversation.new_message import LONGEST_TEXT, Accepted, NewMessage, ReceiveOptions
+from sessions_app.conversation.pins import pin_turn
 from sessions_app.conversation.receive_message import receive
+from sessions_app.conversation.run_options import TRIES_DRAFT
 from sessions_app.conversation.session_key import SessionKey
-from sessions_app.conversation.sessions import event_about, import_history, lock, open_new
+from sessions_app.conversation.sessions import ROUTED, event_about, import_history, lock, open_new
 from sessions_app.identity.actor_names import display_name
 from sessions_app.models import Session
 
@@ -37,11 +41,14 @@ __all__ = [
     "ReceiveOptions",
     "bind_session",
     "cancel_session_runs",
+    "compact_session",
     "delete_session",
     "edit_message",
     "import_history",
     "limit_session",
+    "open_draft_session",
     "open_session",
+    "pin_turn",
     "receive",
     "regenerate_answer",
     "rename_session",
@@ -77,10 +84,34 @@ def open_session(
     return session
 
 
-def bind_session(session: Session, agent: Agent) -> Session:
-    """Route all later messages of the session to another agent. Idempotent. Return the session as it is stored now."""
+def open_draft_session(*, owner: User, agent_id: str, thread_id: str) -> Session:
+    """Open a session whose runs use the draft of the agent while there is one. Idempotent under the thread id.
+
+    Raises NotFound (unknown_agent, unknown_version) and what `agent_access.check_version` raises.
+    """
+    agent = agent_access.get_usable_agent(owner, agent_id)
+    agent_access.check_version(owner, agent, DRAFT)
+    try:
+        with transaction.atomic():
+            metadata = {TRIES_DRAFT: str(agent.pk)}
+            title = f"Draft of {agent.name}"[:LONGEST_TITLE]
+            return open_session(owner=owner, agent_id=agent_id, title=title, thread_id=thread_id, metadata=metadata)
+    except IntegrityError:
+        key = SessionKey(WEB_CHAT, "default", str(owner.pk), thread_id)
+        return Session.objects.select_related("agent").get(key=str(key))
+
+
+def bind_session(session: Session, agent: Agent, *, is_routed: bool = False) -> Session:
+    """Route all later messages of the session to another agent. Idempotent. Return the session as it is stored now.
+
+    is_routed: a route of the channel account says so; the session leaves the agent with the route.
+    """
     with transaction.atomic():
         session = lock(session.id)
+        if is_routed != (ROUTED in session.metadata):
+            others = {name: value for name, value in session.metadata.items() if name != ROUTED}
+            session.metadata = {**others, ROUTED: True} if is_routed else others
+            Session.objects.filter(pk=session.id).update(metadata=session.metadata)
         if session.agent_id != agent.pk:
             payload: events.SessionBound = {"agent_id": agent.agent_id, "previous": session.agent.agent_id}
             Session.objects.filter(pk=session.id).update(agent=agent)
@@ -116,6 +147,7 @@ def rename_session(session: Session, title: str) -> None:
         raise InvalidInput(f"A title has 1 to {LONGEST_TITLE} characters.", code="title_length")
     with transaction.atomic():
         Session.objects.filter(pk=session.id).update(title=title)
+        message_index.put_title(session, title)
         audit.emit([event_about(session, events.SESSION_RENAMED, {"title": title})])
         notifications.announce_title(session.owner_id, session.id, title)
 
@@ -133,14 +165,16 @@ def delete_session(session: Session) -> None:
 
 
 def cancel_session_runs(session: Session, *, reason: str, run_id: UUID | None = None) -> int:
-    """Cancel the open runs of the session, or the given one. Idempotent.
+    """Cancel the open runs of the session, or the given one, which may be a child run. Idempotent.
 
     reason: shown to users. Each run is cancelled in a transaction of its own.
     Return the number of runs that were open: 0 if `run_id` is not an open run of the session.
     """
+    if run_id is not None:
+        is_of_session = Run.objects.filter(pk=run_id, conversation_id=session.id).exists()
+        return int(is_of_session and runs.cancel_run(run_id, reason=reason))
     # From the last to the first: cancelling the first would start the second.
-    open_runs = reversed(agents.list_open_runs(session.id))
-    return sum(runs.cancel_run(run.id, reason=reason) for run in open_runs if run_id in (None, run.id))
+    return sum(runs.cancel_run(run.id, reason=reason) for run in reversed(agents.list_open_runs(session.id)))
 
 
 def retry_run(session: Session, run_id: UUID, *, actor: str) -> UUID:

@@ -18,7 +18,8 @@ from agents_app.agent_access import usable_agents
 from agents_app.models import Agent
 from audit_app.kernel.errors import AppError
 from sessions_app.channels import accounts, open_access
-from sessions_app.channels.base import SHARED_SETTINGS, ChannelAdapter, Setting
+from sessions_app.channels.account_settings import SHARED_SETTINGS, Setting
+from sessions_app.channels.base import ChannelAdapter
 from sessions_app.channels.registry import channels
 from sessions_app.models import ChannelAccount
 from tools_app.admin.rule_fields import patterns_field
@@ -104,9 +105,18 @@ class ChannelAccountForm(forms.ModelForm):  # type: ignore[type-arg]  # not subs
                 problem = "is required" if setting.is_required else ""
             else:
                 config[name], problem = value, setting.problem(value)
+            if setting.kind == "agents" and value:
+                problem = problem or self._agents_problem(name, value)
             if problem:
                 self.add_error(key, f"This {problem}.")
         return config
+
+    def _agents_problem(self, name: str, agent_ids: list[str]) -> str:
+        """Return the problem with agents that the operator may not use, unless the account has them already."""
+        new = {*agent_ids} - {*map(str, self.instance.config.get(name) or ())}
+        usable = usable_agents(self.user).filter(agent_id__in=new).values_list("agent_id", flat=True)
+        unknown = sorted(new - {*usable})
+        return f"names no agent that you may use: {', '.join(unknown)}" if unknown else ""
 
     def _read_secrets(self, adapter: type[ChannelAdapter], data: Mapping[str, Any]) -> dict[str, str]:
         given = {name: data.get(f"{self._prefix}__{name}") or "" for name in adapter.secret_fields}
@@ -137,7 +147,7 @@ def form_for(account: ChannelAccount | None) -> type[ChannelAccountForm]:
     """Return the form with the fields of the account's channel, or of all channels for a new account."""
     # The channel of an account is part of its URL and never changes: None removes the field.
     fields: dict[str, forms.Field | None] = {"channel": None} if account else {}
-    stored = _stored_secrets(account) if account else ()
+    stored = stored_secrets(account) if account else ()
     for prefix, slug in _channels(account):
         fields |= {key: _setting_field(name, setting) for key, name, setting in _settings_of(slug, prefix)}
         adapter = channels.get(slug)
@@ -194,7 +204,10 @@ def _setting_field(name: str, setting: Setting) -> forms.Field:
             )
         case "number":
             return forms.FloatField(min_value=0, widget=UnfoldAdminDecimalFieldWidget, **options)
-        case "ids":
+        case "choice":
+            choices = [("", "Default"), *((choice, _label(choice)) for choice in setting.choices)]
+            return forms.ChoiceField(choices=choices, widget=UnfoldAdminSelectWidget, **options)
+        case "ids" | "agents":
             options["help_text"] += " Separated by commas."
             return IdsField(**options)
         case "patterns":
@@ -218,7 +231,8 @@ def _label(name: str) -> str:
     return name.replace("_", " ").capitalize().replace("url", "URL")
 
 
-def _stored_secrets(account: ChannelAccount) -> tuple[str, ...]:
+def stored_secrets(account: ChannelAccount) -> tuple[str, ...]:
+    """Return the names of the account's secrets, none if they cannot be unsealed."""
     try:
         return accounts.secret_names(account)
     except AppError:
@@ -227,4 +241,4 @@ def _stored_secrets(account: ChannelAccount) -> tuple[str, ...]:
 
 def _removable(account: ChannelAccount) -> list[str]:
     required = channels.get(account.channel).required_secrets
-    return [name for name in _stored_secrets(account) if name not in required]
+    return [name for name in stored_secrets(account) if name not in required]

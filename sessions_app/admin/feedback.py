@@ -30,7 +30,7 @@ class FeedbackAdmin(ReadOnlyAdmin):
     )
     prefetched = ("session", "user")
     search_fields = ("reason", "comment", "=user__username")
-    search_help_text = "An id, also of a session, or a user name or text in the newest 5,000 rows"
+    search_help_text = "Search by id, also of a session, or by user name or text in the latest 5,000"
     fields = (
         "opinion",
         "about",
@@ -65,7 +65,7 @@ class FeedbackAdmin(ReadOnlyAdmin):
         "Session", lambda row: links.link("session", row.session_id, shorten(row.session.title or row.session.key, 60))
     )
     remark = columns.text("Comment", "comment", empty="–")
-    person = columns.column("By", lambda row: visible(row.user.get_username()))
+    person = columns.column("By", lambda row: visible(row.user.get_username() if row.user else row.sender))
     more = columns.column("Sent with it", lambda row: json_block(row.extra_metadata) if row.extra_metadata else "–")
 
 

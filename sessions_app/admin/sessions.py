@@ -97,9 +97,10 @@ class SessionAdmin(ReadOnlyAdmin):
         turns = selectors.list_turns(session, limit=TURNS_PER_PAGE + 1, before=before, among=Q())
         has_older = len(turns) > TURNS_PER_PAGE
         shown = turns[-TURNS_PER_PAGE:]
+        files = selectors.attachments_of(shown)
         context |= {
             "session": session,
-            "turns": shown,
+            "turns": [(turn, files.get(turn.pk, ())) for turn in shown],
             "older": f"{shown[0].ordinal}.{shown[0].part}" if has_older else "",
             "is_newest": before is None,
             "open_runs": agents.list_open_runs(session.pk),

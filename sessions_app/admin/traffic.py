@@ -5,7 +5,6 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from unfold.contrib.filters.admin import ChoicesDropdownFilter, FieldTextFilter, RelatedDropdownFilter
 
-from audit_app import services as audit
 from audit_app.admin_base import columns
 from audit_app.admin_base.base import ReadOnlyAdmin, acting
 from audit_app.admin_base.dialogs import MOST_SELECTED, confirmation, confirmed
@@ -15,11 +14,10 @@ from audit_app.kernel.safe_text import visible
 from audit_app.kernel.shorten import shorten
 from audit_app.rights import holds
 from sessions_app.admin.masked_fields import masked_metadata, masked_payload
-from sessions_app.channels.outbound import transitions
+from sessions_app.channels.outbound import dead_letters
 from sessions_app.models import Attachment, Delivery, InboundMessage
 from sessions_app.rights import RESEND_DELIVERIES
 
-_AGAIN_SECONDS = 3600.0
 _TONES = {"sent": "success", "failed": "danger", "unknown": "warning", "expired": "danger", "pending": "info"}
 
 
@@ -119,6 +117,7 @@ class DeliveryAdmin(ReadOnlyAdmin):
         "created_at",
         "ready_at",
         "sent_at",
+        "report_shown",
         "expires_at",
     )
     readonly_fields = fields
@@ -132,9 +131,7 @@ class DeliveryAdmin(ReadOnlyAdmin):
             question = "Send these again? What may have arrived would then arrive twice."
             return confirmation(request, self, queryset, act="send_again", question=question, submit="Send again")
         with acting(request):
-            rows = list(queryset[:MOST_SELECTED])
-            count = transitions.send_again(rows, _AGAIN_SECONDS)
-            audit.record("DeliveriesSentAgain", details={"deliveries": [row.pk for row in rows], "count": count})
+            count = dead_letters.send_again(list(queryset[:MOST_SELECTED]))
         messages.success(
             request, f"{count} will be sent again. Deliveries that were sent or are waiting are unchanged."
         )
@@ -145,5 +142,9 @@ class DeliveryAdmin(ReadOnlyAdmin):
 
     state = columns.column("Status", lambda row: row.status, label=_TONES)
     problem = columns.text("Error", "error", empty="–")
+    report_shown = columns.column(
+        "Delivery report",
+        lambda row: f"{row.report} {row.reported_at:%Y-%m-%d %H:%M} UTC" if row.reported_at else "none",
+    )
     session_link = columns.link("Session", "session", "session_id")
     run_link = columns.link("Run", "run", "run_id")

@@ -10,17 +10,20 @@ from django.contrib.auth.models import Group, User
 from django.http import HttpRequest, HttpResponse
 from django.utils.html import format_html_join
 from django.utils.safestring import mark_safe
+from unfold.admin import StackedInline
 from unfold.decorators import display
 from unfold.enums import ActionVariant
-from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
+from unfold.forms import AdminPasswordChangeForm, PaginationInlineFormSet, UserChangeForm, UserCreationForm
 
+from agents_app.models import UserCostCap
+from agents_app.rights import SET_COST_CAPS
 from audit_app.admin_base import names
 from audit_app.admin_base.base import AuditedAdmin, acting, get_or_404
 from audit_app.admin_base.dialogs import back_to
 from audit_app.admin_base.theme import Dialog, act
 from audit_app.kernel.safe_text import visible
 from audit_app.rights import holds
-from sessions_app.identity import logins
+from sessions_app.identity import logins, sender_links
 from sessions_app.identity.devices import describe
 from sessions_app.rights import CHANGE_USERS
 
@@ -36,6 +39,30 @@ def _user_actors(keys: Collection[str], user: Any) -> dict[str, str]:
 
 names.register_names("actor", _user_actors)
 
+
+class _CostCapFormSet(PaginationInlineFormSet):
+    """The form of one row. Django derives no prefix, as nothing on the user leads to the row."""
+
+    @classmethod
+    def get_default_prefix(cls) -> str:
+        return "cost_cap"
+
+
+class CostCapInline(StackedInline):
+    """The cost caps of the user, in place of those of the settings."""
+
+    model = UserCostCap
+    formset = _CostCapFormSet
+    verbose_name_plural = "Cost caps"
+    fields = (("per_day", "per_month"),)
+    max_num = 1
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return holds(request.user, SET_COST_CAPS)
+
+    has_add_permission = has_delete_permission = has_change_permission
+
+
 admin.site.unregister(User)
 admin.site.unregister(Group)
 
@@ -49,6 +76,9 @@ class UserAdmin(AuditedAdmin, DjangoUserAdmin):  # type: ignore[misc, type-arg] 
     list_display = ("username", "email", "is_active", "is_staff", "is_superuser", "last_login")
     list_filter_submit = True
     actions_detail: Any = ("sign_out",)
+
+    def get_inlines(self, request: HttpRequest, obj: User | None) -> Any:
+        return (CostCapInline,) if obj else ()
 
     def has_sign_out_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
         user = User.objects.filter(pk=object_id).first() if object_id else None
@@ -75,7 +105,7 @@ class UserAdmin(AuditedAdmin, DjangoUserAdmin):  # type: ignore[misc, type-arg] 
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         fieldsets = super().get_fieldsets(request, obj)
-        return (*fieldsets, ("Logins", {"fields": ("devices",)})) if obj else fieldsets
+        return (*fieldsets, ("Logins", {"fields": ("devices", "linked_channels")})) if obj else fieldsets
 
     @display(description="Logged in on")
     def devices(self, user: User) -> str:
@@ -83,8 +113,22 @@ class UserAdmin(AuditedAdmin, DjangoUserAdmin):  # type: ignore[misc, type-arg] 
         lines = ((describe(row.user_agent), row.address, f"{row.last_seen_at:%Y-%m-%d %H:%M} UTC") for row in rows)
         return format_html_join(mark_safe("<br>"), "{} · {} · last used {}", lines) or "–"
 
+    @display(description="Linked channels")
+    def linked_channels(self, user: User) -> str:
+        rows = (row for row in sender_links.list_links(user) if row.linked_at)
+        lines = (
+            (
+                row.account,
+                visible(row.sender_name or row.sender_id),
+                visible(row.sender_id),
+                f"{row.linked_at:%Y-%m-%d %H:%M}",
+            )
+            for row in rows
+        )
+        return format_html_join(mark_safe("<br>"), "{} · {} ({}) · since {} UTC", lines) or "–"
+
     def get_readonly_fields(self, request: HttpRequest, obj: User | None = None) -> tuple[str, ...]:
-        always = ("last_login", "date_joined", "devices")
+        always = ("last_login", "date_joined", "devices", "linked_channels")
         return always if request.user.is_superuser else (*always, *_RIGHTS)
 
     def has_change_permission(self, request: HttpRequest, obj: User | None = None) -> bool:

@@ -1,7 +1,8 @@
 """The only writer of attachments: added with their turn, fetched once, described in the turn for the model."""
 
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from datetime import timedelta
 from functools import reduce
 from operator import or_
@@ -12,6 +13,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from agents_app import services as runs
+from audit_app.kernel.errors import InvalidInput
 from audit_app.kernel.ids import new_id
 from sessions_app import hot_queries
 from sessions_app.attachments import model_text
@@ -19,13 +21,14 @@ from sessions_app.attachments.model_text import Content, Described
 from sessions_app.channels import messages
 from sessions_app.channels.base import MIB
 from sessions_app.channels.nudges import files as file_nudge
-from sessions_app.models import Attachment, ChannelAccount, Turn
-from tools_app.storage import artifact_paths
+from sessions_app.models import Attachment, ChannelAccount, Session, Turn
+from tools_app.storage import artifact_paths, artifacts
 
 # The time that a run waits for its files, and for further parts of an album after each.
 FETCH_SECONDS = 60.0
 ALBUM_SECONDS = 1.5
 MOST_BYTES = 20 * MIB
+_UNKNOWN = "unknown_attachment"
 
 
 def add(turn: Turn, account: ChannelAccount, files: Sequence[messages.Attachment], *, is_album: bool = False) -> bool:
@@ -34,8 +37,12 @@ def add(turn: Turn, account: ChannelAccount, files: Sequence[messages.Attachment
     is_album: further files may follow, for which the run waits too.
     """
     now = timezone.now()
-    rows = [_row(turn, account, file) for file in files]
-    _number_names(turn, rows)
+    rows = [_row(turn, account, file) for file in files if file.auth != "stored"]
+    uploaded = [_uploaded_row(account, file) for file in files if file.auth == "stored"]
+    _number_names(turn, [*rows, *uploaded])
+    for row in uploaded:
+        row.turn = turn
+    Attachment.objects.bulk_update(uploaded, ["turn", "filename"])
     for row in rows:
         row.created_at, row.until = now, now + timedelta(seconds=FETCH_SECONDS)
         row.album_until = now + timedelta(seconds=ALBUM_SECONDS) if is_album else None
@@ -48,8 +55,34 @@ def copy(turn_ids: Sequence[UUID], turn: Turn) -> None:
     """Add the files of other turns to a turn that repeats them. The rows share the stored files."""
     rows = list(Attachment.objects.filter(turn__in=turn_ids).order_by("id"))
     for row in rows:
-        row.pk, row.turn = new_id(), turn
+        row.pk, row.turn, row.omitted_because = new_id(), turn, ""
+        row.transcription = "" if row.transcription == Attachment.FAILED else row.transcription
     Attachment.objects.bulk_create(rows)
+
+
+def list_of(turn_ids: Sequence[UUID]) -> dict[UUID, tuple[Attachment, ...]]:
+    """Return the files of turns, by turn. No query without turns."""
+    found: dict[UUID, tuple[Attachment, ...]] = defaultdict(tuple)
+    for row in Attachment.objects.filter(turn__in=turn_ids).order_by("position", "id") if turn_ids else ():
+        if row.turn_id:
+            found[row.turn_id] += (row,)
+    return dict(found)
+
+
+def url_of(row: Attachment) -> str:
+    """Return the path of the content for readers of the session, empty if there is none."""
+    if row.artifact_id:
+        return f"/api/artifacts/{row.artifact_id}"
+    return f"/api/attachments/{row.pk}/content" if row.has_content else ""
+
+
+def link_artifacts(session: Session) -> None:
+    """Let the copied files of a session refer to the session's own artifacts of the same name, where it has them."""
+    found = {view.path: view.id for view in artifacts.list_artifacts(session.id)}
+    rows = list(Attachment.objects.filter(turn__session=session, artifact_id__isnull=False))
+    for row in rows:
+        row.artifact_id = found.get(f"files/{row.filename}", row.artifact_id)
+    Attachment.objects.bulk_update(rows, ["artifact_id"])
 
 
 def list_due(limit: int) -> list[Attachment]:
@@ -73,12 +106,34 @@ def unclaim(row: Attachment) -> None:
 
 
 def mark_stored(row: Attachment, owner: UUID, path: str, size_bytes: int, content: Content) -> None:
+    content = replace(content, mime_type=model_text.media_type_of(row.kind, content.mime_type))
     _end(row, owner, status="stored", path=path, size_bytes=size_bytes, **asdict(content))
 
 
 def mark_failed(row: Attachment, owner: UUID | None, error: str) -> bool:
     """End the fetching of a file. Returns False if another process has it, or it has ended. Owns its transaction."""
     return _end(row, owner, status="failed", error=error[:300])
+
+
+def store_omitted(run_id: UUID, reasons: Mapping[UUID, str]) -> list[Attachment]:
+    """Store why the model did not get files of the run's messages, in the caller's transaction.
+
+    Returns the files for which that is new.
+    """
+    new = Attachment.objects.filter(pk__in=reasons, turn__run_id=run_id, omitted_because="")
+    rows = list(new.select_related("turn").order_by("id"))
+    for row in rows:
+        row.omitted_because = reasons[row.pk][:300]
+    Attachment.objects.bulk_update(rows, ["omitted_because"])
+    return rows
+
+
+def store_transcription(row: Attachment, transcription: str, *, text: str = "", failure: str = "") -> None:
+    """Store the transcript of a file, or the reason why there is none, in the caller's transaction."""
+    row.transcription, row.omitted_because = transcription, failure[:300]
+    if text:
+        row.text, row.characters = text[: model_text.LONGEST_TEXT], len(text)
+    row.save(update_fields=["transcription", "omitted_because", "text", "characters"])
 
 
 def as_message_part(row: Attachment) -> messages.Attachment:
@@ -137,6 +192,15 @@ def _row(turn: Turn, account: ChannelAccount, file: messages.Attachment) -> Atta
     return row
 
 
+def _uploaded_row(account: ChannelAccount, file: messages.Attachment) -> Attachment:
+    """Return the row of a file that the sender has uploaded for this message, locked. Raises InvalidInput."""
+    unsent = Attachment.objects.select_for_update(no_key=True).filter(account=account, turn=None, source=file.id)
+    row = unsent.filter(pk=file.id.rpartition("/")[2]).first()
+    if row is None:
+        raise InvalidInput("A file of the message is not there, or was sent before. Upload it again.", code=_UNKNOWN)
+    return row
+
+
 def _number_names(turn: Turn, rows: Sequence[Attachment]) -> None:
     """Number file names that the session already has: users refer to files by name."""
     names = {row.filename for row in rows if row.filename}
@@ -157,5 +221,8 @@ def _number_names(turn: Turn, rows: Sequence[Attachment]) -> None:
 def described(row: Attachment) -> Described:
     """Return the file as `model_text.describe` takes it."""
     artifact_path = f"files/{row.filename}" if row.artifact_id else ""
-    shown = (row.text, row.characters, row.error, str(row.pk), artifact_path)
-    return Described(row.kind, row.filename, row.mime_type, row.size_bytes, row.status, *shown)
+    error = row.error or (row.omitted_because if row.transcription == Attachment.FAILED else "")
+    shown = (row.text, row.characters, error, str(row.pk), artifact_path, row.account_id is not None)
+    return Described(
+        row.kind, row.filename, row.mime_type, row.size_bytes, row.status, *shown, transcription=row.transcription
+    )

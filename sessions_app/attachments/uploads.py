@@ -13,7 +13,7 @@ from uuid import UUID
 from django.conf import settings
 from django.contrib.auth.models import AnonymousUser, User
 from django.db import transaction
-from django.db.models import Count, Sum
+from django.db.models import Count, QuerySet, Sum
 from django.utils import timezone
 
 from audit_app.kernel.advisory_lock import serialize
@@ -21,7 +21,8 @@ from audit_app.kernel.after_commit import after_commit
 from audit_app.kernel.errors import InvalidInput, NotFound
 from audit_app.kernel.ids import new_id
 from sessions_app.attachments import model_text, records, storage
-from sessions_app.models import Attachment, Session
+from sessions_app.channels.messages import uploaded_source
+from sessions_app.models import Attachment, ChannelAccount, Session
 from tools_app import conf
 from tools_app.storage import artifact_paths, artifacts
 
@@ -36,6 +37,29 @@ def upload(user: User, filename: str, data: bytes) -> Attachment:
 
     Its type is read from its bytes. Raises InvalidInput (empty_file, unsupported_file_type, too_many_uploads).
     """
+    row = _new_row(filename, data)
+    row.uploader = user
+    _store(row, data, f"uploads of {user.pk}", Attachment.objects.filter(uploader=user, turn=None))
+    return row
+
+
+def upload_of_sender(account: ChannelAccount, sender_id: str, filename: str, data: bytes) -> Attachment:
+    """Store a file for a message that a sender of the account will send. As `upload`."""
+    row = _new_row(filename, data)
+    row.account, row.source = account, uploaded_source(sender_id, row.id)
+    unsent = Attachment.objects.filter(account=account, turn=None, source__startswith=f"{sender_id}/")
+    _store(row, data, f"uploads of {account.pk} {sender_id}", unsent)
+    return row
+
+
+def has_unsent(account: ChannelAccount, sources: Sequence[str]) -> bool:
+    """Return whether senders of the account have uploaded all these files, and sent none of them."""
+    wanted = set(sources)
+    unsent = Attachment.objects.filter(account=account, turn=None, source__in=wanted)
+    return not wanted or unsent.values("source").distinct().count() == len(wanted)
+
+
+def _new_row(filename: str, data: bytes) -> Attachment:
     if not data:
         raise InvalidInput("The file is empty. Choose another one.", code="empty_file")
     content = model_text.read(data)
@@ -47,7 +71,6 @@ def upload(user: User, filename: str, data: bytes) -> Attachment:
     now, row_id, kind = timezone.now(), new_id(), media_type.partition("/")[0]
     row = Attachment(
         id=row_id,
-        uploader=user,
         kind=kind if kind in _KINDS else "file",
         filename=artifact_paths.usable_name(model_text.clean_filename(filename)),
         mime_type=media_type,
@@ -61,16 +84,20 @@ def upload(user: User, filename: str, data: bytes) -> Attachment:
         created_at=now,
     )
     row.filename = row.filename or f"{row.kind}{mimetypes.guess_extension(media_type) or ''}"
-    storage.store_whole(row_id, data)
+    return row
+
+
+def _store(row: Attachment, data: bytes, owner: str, unsent: QuerySet[Attachment]) -> None:
+    """Store a new row and its file. owner: names the uploader; unsent: the uploader's other files."""
+    storage.store_whole(row.id, data)
     try:
         with transaction.atomic():
-            serialize(f"uploads of {user.pk}")
-            _check_unsent(user, len(data))
+            serialize(owner)
+            _check_unsent(unsent, len(data))
             row.save(force_insert=True)
     except BaseException:
         storage.drop(row.path)
         raise
-    return row
 
 
 def is_accepted(media_type: str) -> bool:
@@ -101,7 +128,7 @@ def take(user: User | None, attachment_ids: Sequence[UUID], session: Session) ->
     most = settings.KOMAND_MESSAGE_FILES
     if len(attachment_ids) > most:
         raise InvalidInput(f"A message may have at most {most} files. Remove some.", code="too_many_attachments")
-    unsent = Attachment.objects.select_for_update().filter(pk__in=attachment_ids, uploader=user, turn=None)
+    unsent = Attachment.objects.select_for_update(no_key=True).filter(pk__in=attachment_ids, uploader=user, turn=None)
     found = {row.pk: row for row in unsent.exclude(uploader=None)}
     if missing := [name for name in attachment_ids if name not in found]:
         problem = f"There is no file {missing[0]} of yours to send, or it has been sent. Upload it again."
@@ -131,12 +158,14 @@ def describe(rows: Sequence[Attachment]) -> str:
 def _media_type(detected: str, filename: str) -> str:
     """Return the type of a file: as its bytes say, and for a text more closely as its name says."""
     guessed = mimetypes.guess_type(filename)[0] or ""
+    if guessed.startswith("audio/"):
+        return model_text.media_type_of("audio", detected)
     return guessed if detected == "text/plain" and guessed.startswith(_TEXT_TYPES) else detected
 
 
-def _check_unsent(user: User, size: int) -> None:
+def _check_unsent(unsent: QuerySet[Attachment], size: int) -> None:
     _, most_bytes = conf.artifact_limits()
-    waiting = Attachment.objects.filter(uploader=user, turn=None).aggregate(files=Count("pk"), bytes=Sum("size_bytes"))
+    waiting = unsent.aggregate(files=Count("pk"), bytes=Sum("size_bytes"))
     if waiting["files"] >= MOST_UNSENT or (waiting["bytes"] or 0) + size > most_bytes:
         problem = "Too many of your uploaded files wait for their message. Send or remove some, or try again tomorrow."
         raise InvalidInput(problem, code="too_many_uploads")

@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from agents_app import selectors as agents
 from agents_app.errors import RunBusy
-from agents_app.models import Run
+from agents_app.models import IS_ROOT, Run
 from agents_app.types import RunOptions
 from audit_app import services as audit
 from audit_app.event_types import NewEvent
@@ -69,7 +69,7 @@ def find_replacement(session: Session, run_id: UUID | None, reason: str) -> Repl
         text="\n\n".join(turn.content for turn in turns),
         attached="\n\n".join(turn.attached for turn in turns if turn.attached),
         turn_ids=tuple(turn.pk for turn in turns),
-        options=replace(RunOptions.from_dict(run.options), note=None, retry_of=""),
+        options=replace(RunOptions.from_dict(run.options), note=None, retry_of="", agent_version=None),
         denied_tools=tuple(run.session_policy.get("deniedTools", ())),
     )
 
@@ -162,7 +162,8 @@ def _check_known(branches: Branches, number: int) -> None:
 
 
 def _last_run_id(session: Session) -> UUID | None:
-    rows = Turn.objects.filter(session=session, is_off_path=False).order_by("-ordinal", "-part")
+    turns = Turn.objects.filter(session=session, is_off_path=False).order_by("-ordinal", "-part")
+    rows = turns.exclude(is_answer=True, content="", state="complete")  # of a run that only compacted
     return rows.values_list("run_id", flat=True).first()
 
 
@@ -170,7 +171,7 @@ def _message_of(session: Session, run_id: UUID | None) -> tuple[Run, Sequence[Tu
     """Return a run and the user turns that it answers; for a retry, those of the run that it retries."""
     if run_id is None:
         raise Conflict("This session has no answer that could be generated again.", code="no_message")
-    run = found(Run.objects.filter(pk=run_id, conversation_id=session.id).first(), _NO_RUN)
+    run = found(Run.objects.filter(IS_ROOT, pk=run_id, conversation_id=session.id).first(), _NO_RUN)
     # An answer to a question of the agent is a part of the run, not a message.
     turns = Turn.objects.filter(session=session, run_id=run.pk, role="user", tool_call_ids__isnull=True).order_by(
         "part"

@@ -1,6 +1,7 @@
 """The conversations of runs: implements the port through which runs read and store turns."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from uuid import UUID
@@ -8,35 +9,94 @@ from uuid import UUID
 from django.utils import timezone
 
 from agents_app import selectors as agents
-from agents_app.types import Message, RunStatus, RunTranscript, RunView
+from agents_app.context_types import Compaction
+from agents_app.message_parts import Transcript, VoiceNotes
+from agents_app.prompt.compaction import PROMPT_VERSION
+from agents_app.types import Message, MessagePart, OmittedPart, RunStatus, RunTranscript, RunView
 from audit_app import services as audit
 from audit_app.event_types import NewEvent
 from sessions_app import events, hot_queries
+from sessions_app.attachments import file_parts
+from sessions_app.attachments import records as attachments
 from sessions_app.channels.outbound.outbox import plan_answer
-from sessions_app.conversation import citations
+from sessions_app.conversation import transcripts
 from sessions_app.conversation.citation_lookup import cite
 from sessions_app.conversation.sessions import event_about
-from sessions_app.models import Pairing, Session, Turn
+from sessions_app.models import IS_LINKED, Checkpoint, Pairing, SenderLink, Session, Turn
+from tools_app.policy import readings
 from tools_app.types import ToolCall
+
+_MOST_TURNS = 1000
+_NONE = -1  # below every ordinal
 
 
 class StoredConversations:
     """Implements `agents_app.conversation_port.Conversations` on sessions and turns."""
 
-    def history(self, run: RunView) -> Sequence[Message]:
-        """Return the messages before the run, oldest first. Called once when a process claims the run."""
-        newest = hot_queries.LIST_EARLIER_TURNS.fetch(session_id=run.conversation_id, ordinal=run.ordinal)
+    def history(self, conversation_id: UUID, ordinal: int, *, longest: int) -> Sequence[Message]:
+        """Return the messages before the run of this ordinal, as the port demands. Called when a run is claimed."""
+        found = hot_queries.FIND_CHECKPOINT.first(session_id=conversation_id, ordinal=ordinal) if ordinal else None
+        covered = found.ordinal if found else _NONE
+        newest, is_cut = _newest_turns(conversation_id, covered, ordinal, longest)
         # The user has taken back what was withdrawn from the queue.
         empty = {turn.run_id for turn in newest if turn.error_code == "cancelled" and not turn.content and turn.run_id}
         if withdrawn := agents.list_withdrawn(empty) if empty else set():
             newest = [turn for turn in newest if turn.run_id not in withdrawn]
         # A run that was stopped before its first text has an empty answer, which some models refuse.
-        return [_message(turn) for turn in reversed(newest) if turn.content or turn.tool_calls or turn.role == "tool"]
+        shown = [turn for turn in reversed(newest) if turn.content or turn.tool_calls or turn.role == "tool"]
+        messages = _messages(shown)
+        if found or is_cut:
+            left_out = newest[-1].ordinal - 1 if newest else covered
+            pinned = hot_queries.LIST_PINNED_TURNS.fetch(session_id=conversation_id)
+            pinned.sort(key=lambda turn: (turn.ordinal, turn.part))
+            texts = _messages([turn for turn in pinned if turn.content and turn.ordinal <= left_out])
+            messages = [*(replace(message, tool_calls=()) for message in texts), *messages]
+        return [Message("user", found.summary, is_summary=True), *messages] if found else messages
 
-    def user_turns(self, run_id: UUID) -> Sequence[str]:
-        """Return the texts that the run answers. Called at the claim and after steps that messages joined."""
-        rows = hot_queries.LIST_USER_TURN_TEXTS.rows(run_id=run_id)
-        return [_with_files(content, attached) for content, attached in rows]
+    def store_compaction(self, run: RunView, compaction: Compaction) -> None:
+        """Store a checkpoint, with the origins of everything that the session has read so far."""
+        earlier = hot_queries.FIND_CHECKPOINT.first(session_id=run.conversation_id, ordinal=run.ordinal)
+        Checkpoint.objects.create(
+            session_id=run.conversation_id,
+            run_id=run.id,
+            index=compaction.index,
+            ordinal=compaction.ordinal,
+            reason=compaction.reason,
+            summary=compaction.summary,
+            origins="\n".join(readings.list_origins(run.conversation_id)),
+            covered_turns=compaction.turns + (earlier.covered_turns if earlier else 0),
+            tokens_before=compaction.tokens_before,
+            tokens_after=compaction.tokens_after,
+            model=compaction.model,
+            prompt_version=PROMPT_VERSION,
+            created_at=timezone.now(),
+        )
+
+    def user_turns(self, run_id: UUID) -> Sequence[Message]:
+        """Return the messages that the run answers. Called at the claim and after steps that messages joined."""
+        rows = hot_queries.LIST_USER_MESSAGES.rows(run_id=run_id)
+        parts = _parts_by_turn([turn_id for turn_id, _, attached in rows if attached])
+        return [
+            Message("user", _with_files(content, attached), parts=parts.get(turn_id, ()))
+            for turn_id, content, attached in rows
+        ]
+
+    def load_part(self, reference: str) -> bytes:
+        return file_parts.load(reference)
+
+    def parts_omitted(self, run_id: UUID, omitted: Sequence[OmittedPart]) -> Sequence[NewEvent]:
+        rows = attachments.store_omitted(run_id, {UUID(part.reference): part.reason for part in omitted})
+        if not rows:
+            return ()
+        [session] = hot_queries.GET_SESSION.fetch(session_id=attachments.turn_of(rows[0]).session_id)
+        files = [{"id": str(row.pk), "name": row.filename or row.kind, "reason": row.omitted_because} for row in rows]
+        return [event_about(session, events.ATTACHMENTS_OMITTED, {"attachments": files}, run_id=run_id)]
+
+    def voice_notes(self, run_id: UUID) -> VoiceNotes:
+        return transcripts.find(run_id)
+
+    def store_transcript(self, run_id: UUID, transcript: Transcript) -> Sequence[NewEvent]:
+        return transcripts.store(run_id, transcript)
 
     def run_ended(self, transcript: RunTranscript) -> Sequence[NewEvent]:
         """Store the run's turns and its deliveries; return the events to emit. Idempotent.
@@ -57,10 +117,10 @@ class StoredConversations:
         hot_queries.INSERT_TURNS.run(turns)
         hot_queries.SET_LAST_ACTIVE.run(session_id=session.id, now=timezone.now())
         answer = turns[-1]
-        markdown = citations.for_people(zip((turn.content for turn in texts), cited, strict=True))
+        citing = list(zip((turn.content for turn in texts), cited, strict=True))
         failure = answer.error_message if answer.state == "error" else ""
         by_agent = {"actor": f"agent:{run.agent_id}", "agent_id": run.agent_id}
-        if not plan_answer(session, run.id, markdown, failure=failure):  # clients read it where it is stored
+        if not plan_answer(session, run.id, citing, failure=failure):  # clients read it where it is stored
             audit.record(
                 "MessageSent",
                 details={"turn_id": str(answer.id), "state": answer.state, "run_id": str(run.id)},
@@ -84,18 +144,50 @@ class StoredConversations:
         owner_id, sender_id = found or (None, "")
         senders = {sender_id, actor.split(":", 2)[-1] if actor.startswith("sender:") else ""} - {""}
         paired = Pairing.objects.filter(sender_id__in=senders, user__isnull=False).values_list("user_id", flat=True)
-        return {actor, *(f"user:{user_id}" for user_id in {owner_id, *paired} if user_id)}
+        linked = SenderLink.objects.filter(IS_LINKED, sender_id__in=senders).values_list("user_id", flat=True)
+        return {actor, *(f"user:{user_id}" for user_id in {owner_id, *paired, *linked} if user_id)}
 
     def take_ordinal(self, conversation_id: UUID) -> int:
         """Lock the session and return its next ordinal, in the caller's transaction. Called when a run is retried."""
-        session = Session.objects.select_for_update().get(pk=conversation_id)
+        session = Session.objects.select_for_update(no_key=True).get(pk=conversation_id)
         Session.objects.filter(pk=conversation_id).update(next_ordinal=session.next_ordinal + 1)
         return session.next_ordinal
 
 
-def _message(turn: Turn) -> Message:
+def _newest_turns(session_id: UUID, after: int, ordinal: int, longest: int) -> tuple[list[Turn], bool]:
+    """Return the turns between two ordinals, newest first, and whether older ones were left out.
+
+    Read in pages, until their texts have `longest` characters or there are _MOST_TURNS: the cost of a message does not
+    grow with its session. The run in whose middle the reading ends is left out, unless it is the only one.
+    """
+    turns: list[Turn] = []
+    place, characters = (ordinal, 0), 0
+    while len(turns) < _MOST_TURNS and characters <= longest:
+        page = hot_queries.LIST_EARLIER_TURNS.fetch(session_id=session_id, after=after, ordinal=place[0], part=place[1])
+        turns += page
+        if len(page) < hot_queries.TURNS_OF_A_PAGE:
+            return turns, False
+        place = page[-1].ordinal, page[-1].part
+        characters += sum(len(turn.content) + len(turn.attached) for turn in page)
+    whole = [turn for turn in turns if turn.ordinal != place[0]]
+    return whole or turns, True
+
+
+def _messages(turns: Sequence[Turn]) -> list[Message]:
+    parts = _parts_by_turn([turn.pk for turn in turns if turn.attached])
+    return [_message(turn, parts.get(turn.pk, ())) for turn in turns]
+
+
+def _message(turn: Turn, parts: tuple[MessagePart, ...]) -> Message:
     calls = tuple(ToolCall(call["id"], call["name"], call["arguments"]) for call in turn.tool_calls)
-    return Message(turn.role, _with_files(turn.content, turn.attached), calls, turn.tool_call_id)
+    content = _with_files(turn.content, turn.attached)
+    return Message(turn.role, content, calls, turn.tool_call_id, parts, ordinal=turn.ordinal, is_pinned=turn.is_pinned)
+
+
+def _parts_by_turn(turn_ids: Sequence[UUID]) -> dict[UUID, tuple[MessagePart, ...]]:
+    """Return the parts of turns that have files. No query without such turns."""
+    files = attachments.list_of(turn_ids)
+    return {turn_id: file_parts.parts_of(rows) for turn_id, rows in files.items()}
 
 
 def _with_files(content: str, attached: str) -> str:

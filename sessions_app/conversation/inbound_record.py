@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from audit_app.kernel.ids import first_id_at, new_id
 from sessions_app import hot_queries
-from sessions_app.channels.messages import Attachment, ButtonPress, ChannelMessage, ChatEvent
+from sessions_app.channels.messages import Attachment, ButtonPress, ChannelMessage, ChatEvent, clean_name
 from sessions_app.models import ChannelAccount, InboundKey, InboundMessage, Turn
 
 _LONGEST = 200
@@ -95,11 +95,6 @@ def new_row(
         received_at=now,
         **{"sent_at": now, **fields},
     )
-
-
-def clean_name(name: str) -> str:
-    """Return a display name without unprintable characters, cut to the column's length."""
-    return "".join(character for character in name if character.isprintable()).strip()[:_LONGEST]
 
 
 def storable_key(key: str) -> str:

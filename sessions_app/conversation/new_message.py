@@ -12,7 +12,7 @@ from django.contrib.auth.models import User
 from agents_app.services import DEFAULT_OPTIONS
 from agents_app.types import RunOptions
 from audit_app.kernel import context
-from audit_app.kernel.errors import InvalidInput
+from audit_app.kernel.errors import Conflict, InvalidInput
 from sessions_app.conversation.branches import Replacement
 from sessions_app.conversation.inbound_record import InboundRecord
 from sessions_app.conversation.session_key import SessionKey
@@ -33,6 +33,7 @@ class NewMessage:
     note: data of the surface, stored with the event `message.received`. The model does not see it.
     arrival: the record of a channel's message, stored in the same transaction.
     attachments: ids of files that the message's owner has uploaded, in order. A message with files may have no text.
+    attachments_digest: of their content, if a repetition of the message has other ids.
     """
 
     channel: str
@@ -46,6 +47,7 @@ class NewMessage:
     note: Mapping[str, Any] | None = None
     arrival: InboundRecord | None = None
     attachments: tuple[UUID, ...] = ()
+    attachments_digest: str = ""
 
     @classmethod
     def into(cls, session: Session, text: str, **more: Any) -> Self:
@@ -57,6 +59,12 @@ class NewMessage:
         return SessionKey(self.channel, self.account_id, self.sender_id, self.thread_id)
 
 
+class QuestionClosed(Conflict):
+    """This question is not open: it was answered, has expired or was withdrawn."""
+
+    code = "question_closed"
+
+
 @dataclass(frozen=True)
 class ReceiveOptions:
     """Conditions under which a message is received.
@@ -66,16 +74,22 @@ class ReceiveOptions:
     run: what the message asks of its run.
     longest_text: in characters.
     denied_tools: patterns of tool calls that the run may not make.
-    act: called in the transaction that stores the message; not called for a duplicate.
+    act: called with the result in the transaction that stores the message; not called for a duplicate.
+    may_answer: the message may be the answer to a question that a run waits for.
+    answers: the id of that question, if the message answers no other. Raises QuestionClosed if it is not open.
     replaces: begin a branch in place of this message, with its files. Raises RunBusy while a run is open.
+    metadata: of a session that is created for the message.
     """
 
     busy: str = ""
     run: RunOptions = DEFAULT_OPTIONS
     longest_text: int = LONGEST_TEXT
     denied_tools: Sequence[str] = ()
-    act: Callable[[], None] | None = None
+    act: Callable[["Accepted"], None] | None = None
+    may_answer: bool = True
+    answers: UUID | None = None
     replaces: Replacement | None = None
+    metadata: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -141,7 +155,8 @@ def validated(
         )
     requested = json.dumps(options.run.to_dict(), sort_keys=True) if options.run != DEFAULT_OPTIONS else ""
     replaced = f"\0{options.replaces}" if options.replaces else ""
-    files = "".join(f"\0{name}" for name in inbound.attachments)
+    names = (inbound.attachments_digest,) if inbound.attachments_digest else inbound.attachments
+    files = "".join(f"\0{name}" for name in names)
     digest = hashlib.sha256(f"{where}\0{text}{requested}{replaced}{files}".encode()).hexdigest()
     return ValidatedMessage(inbound, text, owner, _scoped_key(inbound, owner, idempotency_key), digest, options)
 

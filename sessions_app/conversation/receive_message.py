@@ -17,19 +17,24 @@ from agents_app.models import Run
 from audit_app import services as audit
 from audit_app.event_types import NewEvent
 from audit_app.kernel.errors import Forbidden, InvalidInput
-from audit_app.kernel.shorten import shorten
 from sessions_app import events, hot_queries
 from sessions_app.attachments import model_text, uploads
 from sessions_app.attachments import records as attachments
 from sessions_app.conversation import branches, run_options
 from sessions_app.conversation.inbound_record import InboundRecord
-from sessions_app.conversation.new_message import Accepted, NewMessage, ReceiveOptions, ValidatedMessage, validated
-from sessions_app.conversation.sessions import check_sender, event_about, find_or_open, lock_seen
+from sessions_app.conversation.new_message import (
+    Accepted,
+    NewMessage,
+    QuestionClosed,
+    ReceiveOptions,
+    ValidatedMessage,
+    validated,
+)
+from sessions_app.conversation.sessions import check_sender, event_about, find_or_open, lock_seen, title_of
 from sessions_app.identity import scopes
 from sessions_app.models import Session, Turn
 from tools_app import selectors as tools
 
-_TITLE_LENGTH = 80
 _QUEUE_RETRY_SECONDS = 10
 
 
@@ -50,12 +55,13 @@ def receive(
     idempotency_key: a repetition with the same key and the same message returns the first result. So does a channel's
         message that arrives again under one of its keys.
     options: limits, what the run is given, and what to do if the session has an open run. If that run waits for the
-        user's answer to a question, the message is the answer, whatever `options.busy` is.
+        user's answer to a question, the message is the answer, whatever `options.busy` is, if it may be.
 
     Owns its transaction: the session, the user turn, the run, the channel's record and the events are stored in one,
     or nothing is. Earlier runs are interrupted after it. Raises InvalidInput (text_required, text_too_long,
     session_id_too_long, channel_mismatch, and those of `uploads.take`), NotFound (another owner's session, unknown
-    agent), Forbidden (channel_not_allowed, foreign_sender, agent_not_shared), RunBusy, QueueFull, IdempotencyMismatch,
+    agent), Forbidden (channel_not_allowed, foreign_sender, agent_not_shared), RunBusy, QueueFull, QuestionClosed,
+    IdempotencyMismatch,
     and IntegrityError for a channel's message that arrived before and got no run.
     """
     valid = validated(message, owner, session, idempotency_key, options)
@@ -67,8 +73,8 @@ def receive(
         with transaction.atomic():
             accepted, policy = _accept(valid, session, agent_id)
             if options.act:
-                options.act()
-    except (IntegrityError, RunBusy, QueueFull):
+                options.act(accepted)
+    except (IntegrityError, RunBusy, QueueFull, QuestionClosed):
         # The same key arrived twice at once: the first has been stored by now, and may be what keeps the session busy.
         if prior := _find_prior(valid) or _find_earlier(valid.arrival):
             return _repeated(prior, options)
@@ -101,7 +107,10 @@ def _accept(message: ValidatedMessage, session: Session | None, agent_id: str) -
     if arrival:
         arrival.claim_keys()
     if session is None:
-        session, created = find_or_open(message.inbound.key, message.owner, message.inbound.sender_name, agent_id)
+        inbound = message.inbound
+        session, created = find_or_open(
+            inbound.key, message.owner, inbound.sender_name, agent_id, metadata=options.metadata
+        )
     if message.owner and not created:
         agent_access.check_still_shared(message.owner, session.agent)
     _check_channel(session, message.inbound.channel)
@@ -114,15 +123,19 @@ def _accept(message: ValidatedMessage, session: Session | None, agent_id: str) -
         return _start(message, session, [begun]), policy
     if message.inbound.attachments:
         message = _with_files(message, session)
-    question = tools.find_question(session.id)
+    question = tools.find_question(session.id, options.answers) if options.may_answer else None
     text = f"{message.text}\n\n{message.attached}" if message.attached else message.text
-    if question and (answered := runs.answer_input(question.run_id, text, actor=message.actor)):
+    request_id = options.answers
+    if question and (answered := runs.answer_input(question.run_id, text, actor=message.actor, request_id=request_id)):
         run, answer = answered
         return _store(message, session, run, [*created, *answer.events], answers=[str(answer.execution_id)]), policy
-    # An open run does not wait for files and keeps its tools: a message that brings files or tools gets its own run.
+    if options.answers:
+        raise QuestionClosed
+    # An open run does not wait for files, and keeps its tools and schema: a message that brings any gets its own run.
     has_files = bool(message.files or (arrival and arrival.files))
-    may_join = policy == "steer" and not has_files and not options.run.chooses_tools
-    if may_join and (steered := runs.steer_open_run(session.id)):
+    has_own = options.run.chooses_tools or options.run.output_schema is not None
+    may_join = policy == "steer" and not has_files and not has_own
+    if may_join and (steered := runs.steer_open_run(session.id, session.agent)):
         # The run's row is locked now, the session's is not: the run's row guards the turn's part.
         return _store(message, session, steered, created), policy
     session = lock_seen(session)
@@ -194,7 +207,7 @@ def _store(
         arrival.store(turn=turn)
         if arrival.files:
             attachments.add(turn, arrival.row.account, arrival.files, is_album=bool(arrival.album_id))
-    title = shorten(message.text.split("\n", 1)[0], _TITLE_LENGTH)
+    title = title_of(message.text)
     hot_queries.COUNT_USER_TURN.run(session_id=session.id, ordinals=1 if queued else 0, now=now, title=title)
     message_id = message.inbound.message_id or str(turn.id)
     received: events.MessageReceived = {"turn_id": str(turn.id), "message_id": message_id}

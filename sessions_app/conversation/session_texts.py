@@ -4,7 +4,7 @@ from uuid import UUID
 
 from sessions_app import hot_queries
 from sessions_app.identity.actor_names import is_named
-from sessions_app.models import InboundMessage, Pairing, Turn
+from sessions_app.models import IS_LINKED, InboundMessage, Pairing, SenderLink, Turn
 from tools_app.policy.readings import SessionTexts
 
 _NEWEST_TURNS = 200
@@ -47,6 +47,12 @@ def _foreign_channel(session_id: UUID) -> str:
     if session.owner:  # an API key writes for others
         return session.channel
     senders = set(InboundMessage.objects.filter(turn__session_id=session_id).values_list("account_id", "sender_id"))
-    known = Pairing.objects.filter(user__is_active=True, sender_id__in=[sender for _, sender in senders])
-    is_known = bool(senders) and senders <= set(known.values_list("account_id", "sender_id"))
-    return "" if is_known else session.channel
+    return "" if senders and senders <= _known({sender for _, sender in senders}) else session.channel
+
+
+def _known(sender_ids: set[str]) -> set[tuple[UUID, str]]:
+    """Return those senders of accounts who are users here: paired as one, or linked."""
+    of_users = {"user__is_active": True, "sender_id__in": sender_ids}
+    paired = Pairing.objects.filter(**of_users).values_list("account_id", "sender_id")
+    linked = SenderLink.objects.filter(IS_LINKED, **of_users).values_list("account_id", "sender_id")
+    return {*paired, *linked}

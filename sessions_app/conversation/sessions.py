@@ -1,6 +1,7 @@
 """Creating and locking sessions, with the events to emit. All in the caller's transaction."""
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
@@ -15,21 +16,29 @@ from agents_app.types import Message
 from audit_app import services as audit
 from audit_app.event_types import EventType, NewEvent, P
 from audit_app.kernel.errors import Forbidden, NotFound
+from audit_app.kernel.shorten import shorten
 from sessions_app import events, hot_queries
+from sessions_app.attachments import model_text, uploads
+from sessions_app.attachments import records as attachments
 from sessions_app.channels.outbound.outbox import STORED_CHANNELS
 from sessions_app.conversation.session_key import SessionKey
 from sessions_app.identity.actor_names import is_any_user, is_named
 from sessions_app.models import Session, Turn
 
+NO_FILES: Mapping[int, Sequence[UUID]] = MappingProxyType({})
+ROUTED = "routed"  # key of Session.metadata: a route of the channel account has chosen the agent
+_TITLE_LENGTH = 80
 _LONGEST_NAME = 200  # the column's; a user's first and last name may be longer together
 
 
-def find_or_open(key: SessionKey, owner: User | None, name: str, agent_id: str) -> tuple[Session, list[NewEvent]]:
+def find_or_open(
+    key: SessionKey, owner: User | None, name: str, agent_id: str, *, metadata: Mapping[str, Any] | None = None
+) -> tuple[Session, list[NewEvent]]:
     """Return the session of that key, created if there is none, and the events of its creation.
 
     A session whose sender id names a user belongs to that user: one that another user opened under it is set aside.
     owner: the user the session is for; None for a channel's sender, whom the account's configuration gives its agent.
-    name: the sender's display name.
+    name: the sender's display name. metadata: of a session that is created.
     Raises NotFound for another owner's session, and for an agent that the owner may not use.
     """
     session = hot_queries.FIND_SESSION_BY_KEY.first(key=str(key))
@@ -40,7 +49,7 @@ def find_or_open(key: SessionKey, owner: User | None, name: str, agent_id: str) 
         try:
             with transaction.atomic():
                 agent = agent_access.get_usable_agent(owner, agent_id) if owner else agents.get_agent(agent_id)
-                return open_new(key, owner, name, agent)
+                return open_new(key, owner, name, agent, metadata=metadata)
         except IntegrityError:
             session = Session.objects.get(key=str(key))
     if owner is not None and session.owner_id != owner.pk:
@@ -106,33 +115,55 @@ def open_new(
     return session, [event_about(session, events.SESSION_CREATED, created)]
 
 
-def import_history(session: Session, messages: Sequence[Message]) -> None:
+def import_history(
+    session: Session, messages: Sequence[Message | Turn], files: Mapping[int, Sequence[UUID]] = NO_FILES
+) -> None:
     """Store the messages of another conversation as the first turns of a new session. No run answers them.
 
-    The caller's transaction contains the creation of the session.
+    messages: as a client sent them, or turns of another session, whose files are copied. files: ids of uploaded files
+    by the position of their message.
+
+    The caller's transaction contains the creation of the session. Raises what `uploads.take` raises.
     """
     if not messages:
         return
-    Turn.objects.bulk_create(
-        Turn(
-            session=session,
-            ordinal=session.next_ordinal,
-            part=part,
-            role=message.role,
-            content=message.content,
-            tool_calls=[{"id": call.id, "name": call.name, "arguments": call.arguments} for call in message.tool_calls],
-            tool_call_id=message.tool_call_id,
-            created_at=session.created_at,
-        )
-        for part, message in enumerate(messages)
-    )
+    turns = [_imported(session, part, message) for part, message in enumerate(messages)]
+    taken = {part: uploads.take(session.owner, ids, session) for part, ids in files.items()}
+    for part, rows in taken.items():
+        turns[part].attached = uploads.describe(rows)
+        turns[part].content = turns[part].content or model_text.file_list((row.kind, row.filename) for row in rows)
+    Turn.objects.bulk_create(turns)
+    for part, rows in taken.items():
+        uploads.bind(rows, turns[part].pk)
+    for message, turn in zip(messages, turns, strict=True):
+        if isinstance(message, Turn) and message.attached:
+            attachments.copy([message.pk], turn)
     session.next_ordinal += 1
     Session.objects.filter(pk=session.pk).update(next_ordinal=session.next_ordinal, message_count=len(messages))
 
 
+def _imported(session: Session, part: int, message: Message | Turn) -> Turn:
+    """Return the unsaved turn. The text of files stays apart from what a user has written: it is from outside."""
+    turn = Turn(
+        session=session,
+        ordinal=session.next_ordinal,
+        part=part,
+        role=message.role,
+        content=message.content,
+        tool_call_id=message.tool_call_id,
+        created_at=session.created_at,
+    )
+    if isinstance(message, Turn):
+        turn.tool_calls, turn.attached = message.tool_calls, message.attached
+    else:
+        calls = message.tool_calls
+        turn.tool_calls = [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in calls]
+    return turn
+
+
 def lock(session_id: UUID) -> Session:
     """Lock the session's row until commit and return it. Never lock a run's row while holding this lock."""
-    rows = Session.objects.select_for_update(of=("self",)).select_related("agent__provider")
+    rows = Session.objects.select_for_update(of=("self",), no_key=True).select_related("agent__provider")
     return rows.get(pk=session_id)
 
 
@@ -146,6 +177,11 @@ def lock_seen(session: Session) -> Session:
         return lock(session.pk)
     session.next_ordinal, session.active_branch = next_ordinal, active_branch
     return session
+
+
+def title_of(text: str) -> str:
+    """Return the title of a session that begins with this text."""
+    return shorten(text.split("\n", 1)[0], _TITLE_LENGTH)
 
 
 def event_about(session: Session, event_type: EventType[P], payload: P, **fields: Any) -> NewEvent:

@@ -49,7 +49,7 @@ def redeem_ticket(ticket: str) -> Principal:
     except jwt.InvalidTokenError:
         raise TicketRefused from None
     user = signed_claims.find_user(claims)
-    if user is None or not _is_first_use(claims["jti"]):
+    if user is None or not use_once(claims["jti"]):
         raise TicketRefused
     # A foreign page cannot know a ticket: no CSRF or Origin check is needed.
     bearer_kind: Literal["jwt", "api_key"] = "api_key" if claims["kind"] == "api_key" else "jwt"
@@ -59,7 +59,8 @@ def redeem_ticket(ticket: str) -> Principal:
     )
 
 
-def _is_first_use(ticket_id: str) -> bool:
+def use_once(ticket_id: str) -> bool:
+    """Mark a ticket as used. Return whether it was not before. Synchronous."""
     key = f"{settings.KOMAND_REDIS_PREFIX}ticket:{ticket_id}"
     try:
         return bool(valkey.sync_client().set(key, "1", nx=True, ex=SECONDS * 2))

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from enum import Enum
 from typing import Any
 from uuid import UUID
 
@@ -15,11 +16,24 @@ _CURSOR = re.compile(r"(?P<seq>[0-9]{1,18})(?:\.(?P<fence>[0-9]{1,18})-(?P<n>[0-
 _JOINABLE = (TEXT_DELTA.name, REASONING_DELTA.name)
 
 
+class Children(Enum):
+    """The events of child runs that a viewer receives.
+
+    ASKING: requests to people and the states of workstreams, as events of the active run.
+    STORED: all stored events. ALL: also live text.
+    """
+
+    ASKING = "asking"
+    STORED = "stored"
+    ALL = "all"
+
+
 @dataclass(frozen=True, slots=True)
 class SessionEvent:
     """One event as a viewer receives it. cursor: resumes after this event; seq, ts: set for stored events only.
 
     type: a type declared in the `events` modules; payload: as the type declares it.
+    parent_run_id, workstream: of a stored event of a child run.
     """
 
     type: str
@@ -30,11 +44,24 @@ class SessionEvent:
     cursor: str
     seq: int | None = None
     ts: int | None = None
+    parent_run_id: UUID | None = None
+    workstream: str = ""
 
     @classmethod
     def of(cls, event: KeptEvent, cursor: str = "") -> "SessionEvent":
         """Return a stored event as viewers receive it. cursor: empty if no viewer can resume there."""
-        return cls(event.type, event.session_id, event.run_id, event.step, event.payload, cursor, event.seq, event.ts)
+        return cls(
+            event.type,
+            event.session_id,
+            event.run_id,
+            event.step,
+            event.payload,
+            cursor,
+            event.seq,
+            event.ts,
+            event.parent_run_id,
+            event.workstream,
+        )
 
 
 @dataclass(frozen=True, slots=True)

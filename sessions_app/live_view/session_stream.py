@@ -9,15 +9,38 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from uuid import UUID
 
-from agents_app.events import RUN_QUEUED, RUN_STARTED, SNAPSHOT
+from agents_app.events import (
+    RUN_QUEUED,
+    RUN_STARTED,
+    SNAPSHOT,
+    WORKSTREAM_ENDED,
+    WORKSTREAM_LAUNCHED,
+    WORKSTREAM_PROGRESSED,
+)
 from audit_app.follow.items import START, CaughtUp, Item, LiveEntry, PassingEvent, Position, format_position
 from audit_app.timeline import KeptEvent
 from sessions_app.events import MESSAGE_COMPLETED, STEP_CLOSING
 from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.live_view.run_text import RunTextState, Shown
-from tools_app.events import TOOL_COMPLETED, TOOL_FAILED, TOOL_REQUESTED
+from tools_app.events import (
+    APPROVAL_DECIDED,
+    APPROVAL_REQUESTED,
+    INPUT_REQUESTED,
+    TOOL_COMPLETED,
+    TOOL_FAILED,
+    TOOL_REQUESTED,
+)
 
 _BEGINNING = (RUN_QUEUED.name, RUN_STARTED.name)
+# Events of child runs that every viewer sees, as the root run's: requests to people, and the states of workstreams.
+_OF_CHILDREN = (
+    APPROVAL_REQUESTED.name,
+    APPROVAL_DECIDED.name,
+    INPUT_REQUESTED.name,
+    WORKSTREAM_LAUNCHED.name,
+    WORKSTREAM_PROGRESSED.name,
+    WORKSTREAM_ENDED.name,
+)
 _EXECUTION_ENDED = (TOOL_COMPLETED.name, TOOL_FAILED.name)
 
 
@@ -29,12 +52,15 @@ class SessionStream:
     - Before the event that closes a step comes, its text equals the stored text.
     """
 
-    def __init__(self, session_id: UUID, seq: int) -> None:
+    def __init__(self, session_id: UUID, seq: int, *, shows_children: bool = False) -> None:
+        """shows_children: show all events of child runs, not only their workstream's and those that ask."""
         self.session_id = session_id
         self.seq = seq
+        self._shows_children = shows_children
         self.wanted: tuple[UUID, int] | None = None
         self._wanting: KeptEvent | None = None
         self._runs: dict[UUID, RunTextState] = {}
+        self._child_ids: set[UUID] = set()
         self._active: RunTextState | None = None  # the root run whose position is in the cursor
         self._over: set[UUID] = set()
         self._waiting: deque[Item] = deque()
@@ -50,22 +76,40 @@ class SessionStream:
         Returns the live events of the open step that the viewer was shown; None if the stream does not reach back to
         the cursor, so that this is unknown.
         """
-        run = self._active = self._runs[run_id] = RunTextState(run_id)
-        run.assume_empty()
-        run.start()
-        for event in events:
-            if event.type in STEP_CLOSING and event.step is not None:
-                run.close(event.step)
-            _track_execution(run, event)
+        run = self._active = self._restored(run_id, events)
         if live is None or (live != START and all(entry.position != live for entry in entries)):
             run.assume_unknown(live or START)
             return None
         return [seen for entry in entries if entry.position <= live for seen in self._take(run, entry)]
 
+    def restore_child(self, run_id: UUID, events: Iterable[KeptEvent]) -> None:
+        """Restore the state of a child run that was open at the cursor. events: its events up to the cursor.
+
+        The text of its open step is shown again from its beginning.
+        """
+        self._child_ids.add(run_id)
+        self._restored(run_id, events).assume_unknown(START)
+
+    def _restored(self, run_id: UUID, events: Iterable[KeptEvent]) -> RunTextState:
+        run = self._runs[run_id] = RunTextState(run_id)
+        run.assume_empty()
+        for event in events:
+            if event.type == RUN_STARTED.name:
+                run.start()
+            if event.type in STEP_CLOSING and event.step is not None:
+                run.close(event.step)
+            _track_execution(run, event)
+        return run
+
     @property
     def open_runs(self) -> set[UUID]:
-        """The runs that are open as far as the viewer has seen."""
-        return self._runs.keys() - self._over
+        """The root runs that are open as far as the viewer has seen."""
+        return self._runs.keys() - self._over - self._child_ids
+
+    @property
+    def open_children(self) -> set[UUID]:
+        """The child runs that are open as far as the viewer has seen."""
+        return self._child_ids - self._over
 
     def feed(self, items: Iterable[Item]) -> list[SessionEvent]:
         """Add items and return the events to show now, in order."""
@@ -121,7 +165,7 @@ class SessionStream:
 
         All but the last carry the cursor before the entry: a viewer that resumes there gets them again, without harm.
         """
-        before = run.position
+        before = run.position if run is self._active else None
         seen = [self._seen(run, shown) for shown in run.take(entry)]
         return [*(replace(event, cursor=self._cursor(before)) for event in seen[:-1]), *seen[-1:]]
 
@@ -147,6 +191,8 @@ class SessionStream:
     def _see_event(self, event: KeptEvent) -> list[SessionEvent]:
         if event.seq <= self.seq:
             return []
+        if event.parent_run_id and event.run_id and not self._shows_children:
+            return self._see_event_of_child(event, event.run_id)
         if event.type not in STEP_CLOSING or event.run_id is None or event.step is None:
             return self._pass(event)
         length = event.payload.get("text_length")
@@ -156,6 +202,16 @@ class SessionStream:
             return self._complete(event, "")
         self.wanted, self._wanting = (event.run_id, event.step), event
         return []
+
+    def _see_event_of_child(self, event: KeptEvent, run_id: UUID) -> list[SessionEvent]:
+        self._over.add(run_id)  # drops its live events
+        self._early.pop(run_id, None)
+        if event.type not in _OF_CHILDREN:
+            self.seq = event.seq
+            return []
+        if self._active:
+            event = replace(event, run_id=self._active.run_id)
+        return self._pass(event)
 
     def _complete(self, event: KeptEvent, text: str | None) -> list[SessionEvent]:
         """Close the step of the event. text: its whole text if the viewer lacks it."""
@@ -187,6 +243,8 @@ class SessionStream:
         """Update the state of the event's run and return it, None if the event has no known run."""
         if event.run_id is None:
             return None
+        if event.parent_run_id:
+            self._child_ids.add(event.run_id)
         if event.type in _BEGINNING:
             self._run(event.run_id).assume_empty()
         run = self._runs.get(event.run_id)
@@ -198,7 +256,7 @@ class SessionStream:
         _track_execution(run, event)
         if event.ends_run or event.type == MESSAGE_COMPLETED.name:
             self._end(run)
-        if event.type == MESSAGE_COMPLETED.name:
+        if event.type == MESSAGE_COMPLETED.name or (event.ends_run and event.parent_run_id):
             del self._runs[run.run_id]  # not before: it may come late, and needs the length of the shown text
         return run
 

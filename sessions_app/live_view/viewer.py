@@ -21,7 +21,7 @@ from audit_app.follow import Item, LiveEntry, Subscription
 from audit_app.follow.items import START
 from audit_app.kernel.database import in_db
 from audit_app.timeline import KeptEvent
-from sessions_app.live_view.cursor import Cursor, SessionEvent, join_pieces
+from sessions_app.live_view.cursor import Children, Cursor, SessionEvent, join_pieces
 from sessions_app.live_view.session_stream import SessionStream
 
 _EVENTS_A_PAGE = 500
@@ -50,12 +50,14 @@ class Viewer:
         find_text: FindText = agents.find_step_text,
         marks_now: bool = False,
         recall: Recall | None = None,
+        children: Children = Children.ASKING,
     ) -> None:
         """Raises InvalidInput (invalid_cursor).
 
         cursor: of the last event seen; "" for the whole timeline; "<seq>" for what follows that stored event.
         find_text: returns the stored text of a run's step.
         marks_now: yield an empty frame once everything that existed at the start has been yielded.
+        children: which of the events of child runs it yields.
         recall: called before the first frame, if a run was active at the cursor.
         """
         self.overflowed = False
@@ -64,12 +66,14 @@ class Viewer:
         self._find_text = find_text
         self._marks_now = marks_now
         self._recall = recall
-        self._state = SessionStream(session_id, self._cursor.seq)
+        self._children = children
+        self._state = self._stream_from(self._cursor.seq)
         self._streams: dict[UUID, list[LiveEntry]] = {}
 
     async def __aenter__(self) -> Self:
         self._follower = follow.current_follower()
-        self._subscription = self._follower.subscribe(self._session_id)
+        with_children = self._children is Children.ALL
+        self._subscription = self._follower.subscribe(self._session_id, with_children=with_children)
         return self
 
     async def __aexit__(
@@ -101,27 +105,37 @@ class Viewer:
         live = self._cursor.live
         if active.head < self._cursor.seq:
             # The cursor is ahead of the timeline, as after the database was restored: continue from the end.
-            self._state, live = SessionStream(self._session_id, active.head), None
+            self._state = self._stream_from(active.head)
+            live = None
         if active.run_id is not None:
             entries = self._streams[active.run_id] = await self._follower.read_stream(active.run_id)
             shown = self._state.restore(active.run_id, active.events, entries, live)
             if self._recall is not None:
                 self._recall([SessionEvent.of(event) for event in active.events], shown)
+            if self._children is Children.ALL:
+                for child_id, events in await in_db(_open_children_at, active.run_id, self._state.seq):
+                    self._state.restore_child(child_id, events)
+
+    def _stream_from(self, seq: int) -> SessionStream:
+        return SessionStream(self._session_id, seq, shows_children=self._children is not Children.ASKING)
 
     async def _join_streams(self, page: Iterable[KeptEvent]) -> list[LiveEntry]:
         """Subscribe to the streams of all open runs at their ends, and return their entries up to there."""
-        open_runs = set(self._state.open_runs)
+        roots, children = set(self._state.open_runs), set(self._state.open_children)
         for event in page:
+            open_runs = children if event.parent_run_id else roots
             if event.run_id and event.ends_run:
                 open_runs.discard(event.run_id)
             elif event.run_id and event.shows_run_open:
                 open_runs.add(event.run_id)
+        followed = roots | children if self._children is Children.ALL else roots
         entries: list[LiveEntry] = []
-        for run_id in open_runs:
+        for run_id in followed:
             stream = self._streams.pop(run_id, None)
             if stream is None:
                 stream = await self._follower.read_stream(run_id)
-            self._subscription.watch_run(run_id, stream[-1].position if stream else START)
+            after = stream[-1].position if stream else START
+            self._subscription.watch_run(run_id, after, is_child=run_id in children)
             entries += stream
         return entries
 
@@ -155,6 +169,16 @@ def _active_at(session_id: UUID, seq: int) -> _Active:
     if any(event.ends_run for event in events):
         return _Active(head, None, [])
     return _Active(head, started.run_id, events)
+
+
+def _open_children_at(root_id: UUID, seq: int) -> list[tuple[UUID, list[KeptEvent]]]:
+    """Return the child runs of a root run that were open at that `seq`, each with its events up to there."""
+    of_run: dict[UUID, list[KeptEvent]] = {}
+    child_ids = agents.list_descendant_ids(root_id)
+    for event in timeline.list_events_of_runs(child_ids, until=seq) if child_ids else ():
+        if event.run_id:
+            of_run.setdefault(event.run_id, []).append(event)
+    return [(run_id, events) for run_id, events in of_run.items() if not any(event.ends_run for event in events)]
 
 
 def cursor_now(session_id: UUID) -> str:

@@ -1,6 +1,7 @@
-"""The tables of sessions_app: sessions and turns, keys and tokens, channels."""
+"""The tables of sessions_app: sessions and turns, keys and tokens, channels, schedules."""
 
 from sessions_app.models.attachments import Attachment
+from sessions_app.models.channel_routes import ChannelRoute
 from sessions_app.models.channels import (
     IS_OPEN,
     ChannelAccount,
@@ -10,16 +11,23 @@ from sessions_app.models.channels import (
     Pairing,
     SenderDay,
 )
+from sessions_app.models.connections import ChannelConnection
 from sessions_app.models.identity import ApiKey, ExternalIdentity, Login, RecoveryCode, RefreshToken, SecondFactor
-from sessions_app.models.sessions import Branch, Session, Turn
+from sessions_app.models.schedules import Schedule, ScheduleTick
+from sessions_app.models.sender_links import IS_LINKED, SenderLink
+from sessions_app.models.sessions import Branch, Checkpoint, Session, Turn
 from sessions_app.models.threads import Feedback, MessageExtras
 
 __all__ = [
+    "IS_LINKED",
     "IS_OPEN",
     "ApiKey",
     "Attachment",
     "Branch",
     "ChannelAccount",
+    "ChannelConnection",
+    "ChannelRoute",
+    "Checkpoint",
     "Delivery",
     "ExternalIdentity",
     "Feedback",
@@ -30,8 +38,11 @@ __all__ = [
     "Pairing",
     "RecoveryCode",
     "RefreshToken",
+    "Schedule",
+    "ScheduleTick",
     "SecondFactor",
     "SenderDay",
+    "SenderLink",
     "Session",
     "Turn",
 ]

@@ -16,6 +16,13 @@ class Attachment(models.Model):
     or `until` has passed. An uploaded file has no turn until its message is sent, with which it becomes an artifact.
     """
 
+    IN_MESSAGE, IN_FILE, FAILED = "message", "file", "failed"
+    TRANSCRIPTIONS = [
+        ("", "none"),
+        (IN_MESSAGE, "its words are those of the message"),
+        (IN_FILE, "its words are the text of the file"),
+        (FAILED, "failed"),
+    ]
     STATUSES = [(status, status) for status in ("waiting", "stored", "skipped", "failed")]
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -55,9 +62,17 @@ class Attachment(models.Model):
     path = models.CharField(
         max_length=100, blank=True, help_text="Path in the folder `attachments` of the data folder."
     )
-    text = models.TextField(blank=True, help_text="Text of a text file, cut to the part that models receive.")
+    text = models.TextField(
+        blank=True, help_text="Text of a text file or of audio, cut to the part that models receive."
+    )
     characters = models.IntegerField(null=True, help_text="Length of the whole text file.")
     error = models.CharField(max_length=300, blank=True)
+    transcription = models.CharField(
+        max_length=10, choices=TRANSCRIPTIONS, blank=True, default="", db_default="", help_text="Of an audio file."
+    )
+    omitted_because = models.CharField(
+        max_length=300, blank=True, default="", db_default="", help_text="Reason why the model did not get the content."
+    )
     created_at = models.DateTimeField()
 
     class Meta:
@@ -75,3 +90,13 @@ class Attachment(models.Model):
 
     def __str__(self) -> str:
         return self.filename or self.kind
+
+    @property
+    def has_content(self) -> bool:
+        """Return whether the file is in a message, and its content was kept when the row was read."""
+        return self.turn_id is not None and bool(self.artifact_id or self.path)
+
+    @property
+    def is_shown_image(self) -> bool:
+        """Return whether it has a type that every browser shows and that cannot contain scripts."""
+        return self.has_content and self.mime_type in ("image/png", "image/jpeg", "image/gif", "image/webp")

@@ -46,7 +46,7 @@ class ChannelAccount(models.Model):
         null=True,
         blank=True,
         help_text="Most messages of one sender in a day. Empty: KOMAND_OPEN_MESSAGES_PER_DAY if the account is open to "
-        "everyone, else no limit.",
+        "everyone, else that of the channel (e-mail: 100; others have none).",
     )
     is_enabled = models.BooleanField(default=True)
     last_inbound_at = models.DateTimeField(null=True, blank=True)
@@ -161,7 +161,7 @@ class Delivery(models.Model):
 
     STATUSES = [(status, status) for status in ("draft", "pending", "sending", "sent", "failed", "unknown", "expired")]
     OPEN = ("pending", "sending")
-    KINDS = [(kind, kind) for kind in ("answer", "failure", "notice", "approval", "press")]
+    KINDS = [(kind, kind) for kind in ("answer", "step", "failure", "notice", "approval", "press")]
 
     id = models.BigAutoField(primary_key=True)
     dedupe_key = models.CharField(max_length=200, unique=True, help_text="run:part:target")
@@ -182,10 +182,14 @@ class Delivery(models.Model):
     text = models.TextField(blank=True, help_text="Plain text.")
     body = models.TextField(blank=True, help_text="The text in the format of the channel.")
     filename = models.CharField(
-        max_length=200, blank=True, help_text="If set, the text is sent as a file of this name."
+        max_length=200,
+        blank=True,
+        help_text="If set, the body or the file of the session is sent as a file of this name.",
     )
+    artifact_id = models.UUIDField(null=True, help_text="File of the session that is sent, if any.")
     buttons = models.JSONField(default=list, help_text="[[label, action id, style]], for channels with buttons.")
     approval_id = models.UUIDField(null=True, help_text="Approval whose outcome it does not show yet.")
+    question_id = models.UUIDField(null=True, help_text="Question whose buttons it shows and whose answer it does not.")
     status = models.CharField(max_length=10, choices=STATUSES, default="pending")
     is_doubt_open = models.BooleanField(
         default=False,
@@ -198,6 +202,15 @@ class Delivery(models.Model):
     expires_at = models.DateTimeField()
     provider_message_id = models.CharField(max_length=200, blank=True)
     error = models.CharField(max_length=500, blank=True)
+    report = models.CharField(
+        max_length=10,
+        blank=True,
+        db_default="",
+        default="",
+        choices=[("delivered", "delivered"), ("read", "read")],
+        help_text="Reported by the platform after it was sent, if the platform reports it.",
+    )
+    reported_at = models.DateTimeField(null=True)
     created_at = models.DateTimeField()
     sent_at = models.DateTimeField(null=True)
 
@@ -214,6 +227,8 @@ class Delivery(models.Model):
             models.Index(fields=["id"], name="delivery_draft", condition=Q(status="draft")),
             # sweeper: approvals that may have been decided
             models.Index(fields=["approval_id"], name="delivery_asking", condition=Q(approval_id__isnull=False)),
+            # sweeper: questions that may have been answered
+            models.Index(fields=["question_id"], name="delivery_question", condition=Q(question_id__isnull=False)),
             # admin: deliveries that failed, or may have
             models.Index(
                 fields=["status", "id"],
@@ -222,6 +237,8 @@ class Delivery(models.Model):
             ),
             # sender: deliveries that the next one of the chat has to mention
             models.Index(fields=["ordering_key", "id"], name="delivery_doubt", condition=Q(is_doubt_open=True)),
+            # reports of platforms
+            models.Index(fields=["account", "provider_message_id"], name="delivery_reported"),
             # reaper: deliveries with an owner
             models.Index(fields=["owner"], name="delivery_owned", condition=Q(owner__isnull=False)),
         ]

@@ -64,6 +64,9 @@ class Turn(models.Model):
     is_off_path = models.BooleanField(
         default=False, db_default=False, help_text="Whether the active branch leaves it out: no later run reads it."
     )
+    is_pinned = models.BooleanField(
+        default=False, db_default=False, help_text="Whether every later run reads it in full, however old it is."
+    )
     role = models.CharField(max_length=12, choices=ROLES)
     content = models.TextField(blank=True)
     attached = models.TextField(blank=True, help_text="Text of the attachments, for the model.")
@@ -93,7 +96,9 @@ class Turn(models.Model):
         ]
         indexes = [
             # retention: old keys
-            models.Index(fields=["id"], name="turn_keyed", condition=Q(idempotency_key__isnull=False))
+            models.Index(fields=["id"], name="turn_keyed", condition=Q(idempotency_key__isnull=False)),
+            # history of a run: pinned turns that it does not read otherwise
+            models.Index(fields=["session"], name="turn_pinned", condition=Q(is_pinned=True)),
         ]
 
     def __str__(self) -> str:
@@ -122,3 +127,37 @@ class Branch(models.Model):
 
     def __str__(self) -> str:
         return f"branch {self.number}"
+
+
+class Checkpoint(models.Model):
+    """A summary that stands, in the requests of later runs, for the turns of a session up to an ordinal.
+
+    It is used as long as the turns of that ordinal are on the path of the active branch. The turns stay as they are.
+    """
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="checkpoints", db_index=False)
+    ordinal = models.IntegerField(help_text="Of the last run whose turns it stands for.")
+    run = models.ForeignKey(Run, null=True, on_delete=models.SET_NULL, related_name="+", help_text="That made it.")
+    index = models.IntegerField(help_text="Place among the calls that prepare its run, from 0.")
+    reason = models.CharField(max_length=12, help_text="threshold, overflow or asked.")
+    summary = models.TextField()
+    origins = models.TextField(
+        blank=True, help_text="Where the summarised content comes from, if not from users here; one a line."
+    )
+    covered_turns = models.IntegerField(help_text="Number of turns that it summarises, with those of earlier ones.")
+    tokens_before = models.IntegerField(help_text="Estimate of the request without it.")
+    tokens_after = models.IntegerField(help_text="Estimate of the request with it.")
+    model = models.CharField(max_length=200, blank=True)
+    prompt_version = models.CharField(max_length=32)
+    created_at = models.DateTimeField()
+
+    class Meta:
+        db_table = "komand_checkpoint"
+        ordering = ["session", "id"]
+        constraints = [models.UniqueConstraint(fields=["run", "index"], name="checkpoint_once_per_compaction")]
+        # history of a run: the newest one before it
+        indexes = [models.Index(fields=["session", "-ordinal"], name="checkpoint_of_session")]
+
+    def __str__(self) -> str:
+        return f"summary up to {self.ordinal}"

@@ -2,19 +2,27 @@
 
 from django.conf import settings
 from django.db import models
+from django.db.models import Q
 
 from audit_app.kernel.ids import new_id
 from sessions_app.models.sessions import Session, Turn
 
 
 class Feedback(models.Model):
-    """A user's rating of a session or of one of its messages. At most one of each."""
+    """A rating of a session or of one of its messages by a user, or by a sender on a channel. At most one of each."""
 
     TARGETS = [("THREAD", "session"), ("MESSAGE", "message")]
     RATINGS = [("UP", "up"), ("DOWN", "down")]
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
-    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.CASCADE, related_name="+")
+    sender = models.CharField(
+        max_length=300,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="Sender on a channel who reacted to the message, as account and id. Empty for a user.",
+    )
     session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="+")
     target_type = models.CharField(max_length=16, choices=TARGETS)
     target_id = models.UUIDField(
@@ -32,7 +40,10 @@ class Feedback(models.Model):
         ordering = ["-created_at"]
         verbose_name_plural = "feedback"
         constraints = [
-            models.UniqueConstraint(fields=["user", "target_type", "target_id"], name="feedback_one_per_target")
+            models.UniqueConstraint(fields=["user", "target_type", "target_id"], name="feedback_one_per_target"),
+            models.UniqueConstraint(
+                fields=["sender", "target_type", "target_id"], condition=~Q(sender=""), name="feedback_one_per_sender"
+            ),
         ]
         indexes = [models.Index(fields=["created_at"], name="feedback_recent")]  # lists, admin
 

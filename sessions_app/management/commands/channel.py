@@ -1,5 +1,7 @@
 """`manage.py channel`: adds, lists, tests and disables channel accounts, and pairs senders."""
 
+import sys
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -9,8 +11,10 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from audit_app.kernel.errors import AppError
 from sessions_app.channels import accounts, open_access
+from sessions_app.channels.connections import condition
 from sessions_app.channels.inbound import pairing_codes
 from sessions_app.channels.registry import channels
+from sessions_app.management import channel_dialog
 from sessions_app.models import ChannelAccount
 
 
@@ -19,7 +23,9 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-        add = actions.add_parser("add", help="add an account, or change an existing one")
+        add = actions.add_parser(
+            "add", help="add an account, or change an existing one; without files, asks for what is needed"
+        )
         _name(add)
         add.add_argument("--config", metavar="FILE", help="JSON object of its configuration")
         add.add_argument("--secrets", metavar="FILE", help="JSON object of its secrets; replaces only the named ones")
@@ -53,6 +59,12 @@ class Command(BaseCommand):
         channel, name = options["channel"], options["account_id"]
         config, secrets, fields = _read(options["config"]), _read(options["secrets"]), _fields(options)
         known = ChannelAccount.objects.filter(channel=channel, account_id=name).first()
+        asks = known is None and not (options["config"] or options["secrets"]) and sys.stdin.isatty()
+        if asks:
+            try:
+                config, secrets = channel_dialog.ask_settings(channels.get(channel), self.stdout.write)
+            except (EOFError, KeyboardInterrupt):
+                raise CommandError("Nothing was added.") from None
         if known is not None:
             given = config if options["config"] else None
             accounts.change_account(known, config=given, secrets=secrets, agent_id=options["agent"], **fields)
@@ -67,7 +79,11 @@ class Command(BaseCommand):
                 self.stdout.write(f"{secret}, generated now and not shown again: {value}")
         for danger in open_access.dangers(account):
             self.stdout.write(self.style.WARNING(f"Warning: {danger}"))
-        self.stdout.write(f"Next: manage.py channel test {channel} {name}")
+        if asks:
+            with suppress(KeyboardInterrupt):
+                channel_dialog.try_out(account, self.stdout.write)
+        else:
+            self.stdout.write(f"Next: manage.py channel test {channel} {name}")
 
     def _list(self, options: dict[str, Any]) -> None:
         for account in ChannelAccount.objects.select_related("agent"):
@@ -75,6 +91,8 @@ class Command(BaseCommand):
             agent = account.agent.agent_id if account.agent else "default"
             self.stdout.write(f"{account}  {state}  {account.access}  agent {agent}")
             self.stdout.write(f"  last message in {_at(account.last_inbound_at)}, out {_at(account.last_sent_at)}")
+            if account.is_enabled and (found := condition.describe(account)):
+                self.stdout.write(f"  connection: {found.text}")
             for danger in open_access.dangers(account):
                 self.stdout.write(f"  warning: {danger}")
             if account.last_error:

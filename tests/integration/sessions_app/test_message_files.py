@@ -1,5 +1,6 @@
 """Files of messages: uploaded by REST, sent with a message, stored with the session and described to the model."""
 
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from django.utils import timezone
 
 from agents_app.models import Run
 from audit_app import retention
-from audit_app.kernel.errors import InvalidInput
+from audit_app.kernel.errors import InvalidInput, NotFound
 from sessions_app import services
 from sessions_app.attachments import storage, uploads
 from sessions_app.conversation.history import StoredConversations
@@ -23,7 +24,7 @@ from sessions_app.surfaces.rest.consumers import accept_message
 from tests.support.rest import RestCaller, make_agent, make_user
 from tools_app.storage import artifacts
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(100)
 
@@ -53,7 +54,8 @@ def send(user: User, text: str, *files: UUID, key: str = "", session: Session | 
 def test_a_file_is_uploaded_sent_stored_with_the_session_and_described_to_the_model(user: User) -> None:
     first, second = upload(user), upload(user, "photo.png", PNG)
     accepted = send(user, "What is the word?", first, second)
-    [text] = StoredConversations().user_turns(accepted.run_id)
+    [message] = StoredConversations().user_turns(accepted.run_id)
+    text = message.content
     assert text.startswith(
         "What is the word?\n\n[Attached file notes.txt (text/plain, 18 bytes); stored as files/notes"
     )
@@ -67,6 +69,28 @@ def test_a_file_is_uploaded_sent_stored_with_the_session_and_described_to_the_mo
     assert artifacts.read_artifact(accepted.session_id, "files/photo.png")[1] == PNG
     assert stored["files/notes.txt"].origins == ("file:files/notes.txt",)
     assert not list(storage.folder().rglob("*-*"))  # the content is stored once
+
+
+def test_images_audio_and_papers_are_parts_whose_bytes_are_loaded_later(user: User) -> None:
+    conversations = StoredConversations()
+    accepted = send(user, "Look.", upload(user), upload(user, "photo.png", PNG), upload(user, "a.zip", b"PK\x03\x04"))
+    [message] = conversations.user_turns(accepted.run_id)
+    [part] = message.parts
+    assert (part.kind, part.mime_type, part.name, part.size_bytes) == ("image", "image/png", "photo.png", len(PNG))
+    assert part.note in message.content
+    assert conversations.load_part(part.reference) == PNG
+    [stored] = conversations.history(accepted.session_id, accepted.ordinal + 1, longest=1000)
+    assert replace(stored, ordinal=None) == message
+
+
+def test_a_part_that_is_gone_or_that_an_agent_has_replaced_is_not_loaded(user: User) -> None:
+    accepted = send(user, "Look.", upload(user, "photo.png", PNG))
+    [message] = StoredConversations().user_turns(accepted.run_id)
+    artifacts.write_artifact(artifacts.Writer(accepted.session_id, uuid4()), "files/photo.png", b"another")
+    for _ in range(2):
+        with pytest.raises(NotFound):
+            StoredConversations().load_part(message.parts[0].reference)
+        artifacts.delete_artifact(accepted.session_id, "files/photo.png")
 
 
 def test_an_attached_file_taints_the_session(user: User) -> None:

@@ -8,7 +8,7 @@ from sessions_app.models import Branch, Turn
 from sessions_app.surfaces.threads.queries import MessageFilter, list_messages
 from tests.support.rest import RestCaller, make_run, make_session, make_user
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey"), pytest.mark.one_database]
 
 
 @pytest.fixture

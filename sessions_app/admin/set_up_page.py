@@ -1,0 +1,68 @@
+"""The page "Set up" of a channel account: what to create at the platform, the test, and a first message."""
+
+from datetime import datetime, timedelta
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.template.response import TemplateResponse
+from django.utils import timezone
+from unfold.admin import ModelAdmin
+
+from audit_app.admin_base.base import acting
+from audit_app.kernel.errors import AppError
+from sessions_app.admin import account_form
+from sessions_app.channels import accounts, first_message, open_access
+from sessions_app.channels.connections import condition
+from sessions_app.channels.inbound import pairing_codes
+from sessions_app.channels.registry import channels
+from sessions_app.models import ChannelAccount
+from sessions_app.surfaces.base.markdown import render
+
+_LONGEST_WAIT = timedelta(hours=24)
+
+
+def page(request: HttpRequest, model_admin: ModelAdmin, account: ChannelAccount) -> HttpResponse:
+    """Return the page, or carry out one of its buttons: test, create a pairing code.
+
+    The page asks for itself again until a message that arrived after its time `since` was answered.
+    """
+    if request.method == "POST":
+        try:
+            with acting(request):
+                messages.success(request, _act(request, account))
+        except AppError as error:
+            messages.error(request, error.message)
+        return HttpResponseRedirect(request.get_full_path())
+    since = _since(request)
+    if "since" not in request.GET:
+        return HttpResponseRedirect(f"{request.path}?since={since.timestamp():.0f}")
+    context = {
+        **model_admin.admin_site.each_context(request),
+        "opts": model_admin.model._meta,
+        "title": f"Set up {account}",
+        "account": account,
+        "guide": render(accounts.setup_guide(account)),
+        "test_page": channels.get(account.channel).test_page.replace("{account}", account.account_id),
+        "stored": account_form.stored_secrets(account),
+        "connection": condition.describe(account),
+        "warnings": open_access.dangers(account),
+        "first": first_message.find(account, since),
+    }
+    request.current_app = model_admin.admin_site.name
+    return TemplateResponse(request, "admin/sessions_app/channelaccount/set_up.html", context)
+
+
+def _act(request: HttpRequest, account: ChannelAccount) -> str:
+    """Carry out the button and return a message. Raises AppError."""
+    if request.POST.get("action") == "pair":
+        code = pairing_codes.make_code(account)
+        return f"Send this from the chat within {pairing_codes.MINUTES} minutes: /pair {code}"
+    return " ".join(accounts.try_out(account))
+
+
+def _since(request: HttpRequest) -> datetime:
+    """Return the time of the query, at most a day ago, by default now."""
+    now, given = timezone.now(), request.GET.get("since", "")
+    if not (given.isascii() and given.isdecimal() and len(given) <= 11):
+        return now
+    return min(max(datetime.fromtimestamp(int(given), tz=now.tzinfo), now - _LONGEST_WAIT), now)

@@ -1,0 +1,42 @@
+"""Files of messages as parts that models may take."""
+
+from collections.abc import Iterable
+from uuid import UUID
+
+from agents_app.types import MessagePart
+from audit_app.kernel.errors import NotFound
+from sessions_app.attachments import model_text, records, storage
+from sessions_app.models import Attachment
+from tools_app.storage import artifacts
+
+_KINDS = ("image/", "audio/", "application/pdf")
+_NOT_IN_TEXT = ("", Attachment.FAILED)
+_GONE = "it has been deleted or replaced"
+
+
+def parts_of(rows: Iterable[Attachment]) -> tuple[MessagePart, ...]:
+    """Return those of a message's files that are stored and that some models take.
+
+    Texts are in the message itself, and so are the words of transcribed audio.
+    """
+    return tuple(
+        model_text.as_part(records.described(row))
+        for row in rows
+        if row.status == "stored" and row.mime_type.startswith(_KINDS) and row.transcription in _NOT_IN_TEXT
+    )
+
+
+def load(reference: str) -> bytes:
+    """Return the content of a part. Raises NotFound if it is no longer kept, or an agent has replaced it."""
+    row = Attachment.objects.filter(pk=UUID(reference)).first()
+    if row is None:
+        raise NotFound(_GONE)
+    if row.artifact_id is None:
+        try:
+            return storage.place_of(row).read_bytes()
+        except OSError:
+            raise NotFound(_GONE) from None
+    view = artifacts.get_artifact(row.artifact_id)
+    if view.sha256 != row.sha256:
+        raise NotFound(_GONE)
+    return artifacts.read_artifact(view.session_id, view.path)[1]

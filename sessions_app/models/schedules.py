@@ -1,0 +1,105 @@
+"""Schedules and their ticks."""
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+
+from agents_app.models import Agent
+from audit_app.kernel.ids import new_id
+from sessions_app.models.sessions import Session
+
+
+class Schedule(models.Model):
+    """A prompt that is sent to a session at times, by a cron expression or once, and may start a network.
+
+    `next_at` is the next time that has not been handled; null: there is none. `task_id` is unique for an agent and an
+    owner, and for an agent and a session if there is no owner.
+    """
+
+    MISSED = [("skip", "skip what was missed"), ("latest", "make up for the latest only"), ("all", "make up for each")]
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    task_id = models.SlugField(max_length=120, help_text="Public id, used in the API.")
+    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="+")
+    owner = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        null=True,
+        blank=True,
+        on_delete=models.CASCADE,
+        related_name="+",
+        help_text="User it acts for. Empty: the sender of its channel.",
+    )
+    session = models.ForeignKey(
+        Session,
+        null=True,
+        blank=True,
+        on_delete=models.SET_NULL,
+        related_name="+",
+        help_text="Session that the prompt is sent to. Empty: a session of its own, opened at the first time.",
+    )
+    destination = models.JSONField(
+        default=dict,
+        blank=True,
+        help_text="Chat of a channel, {accountId, chatId, chatType, threadId}: kept here, since messages are not kept.",
+    )
+    prompt = models.TextField()
+    network = models.CharField(
+        max_length=60,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="Name of a network that the prompt starts. Empty: the agent answers it.",
+    )
+    network_context = models.JSONField(
+        default=dict,
+        db_default=models.Value({}, models.JSONField()),
+        blank=True,
+        help_text="Values for the prompts of the network, a JSON object.",
+    )
+    cron = models.CharField(max_length=120, blank=True, help_text="Five fields, such as 0 9 * * 1-5. Empty: once.")
+    time_zone = models.CharField(max_length=64, default="UTC", help_text="Such as Europe/Berlin.")
+    missed = models.CharField(
+        max_length=8, choices=MISSED, default="latest", help_text="What happens to times at which Komand did not run."
+    )
+    is_paused = models.BooleanField(default=False)
+    next_at = models.DateTimeField(null=True, blank=True)
+    created_by = models.CharField(max_length=200)
+    created_at = models.DateTimeField()
+    updated_at = models.DateTimeField()
+
+    class Meta:
+        db_table = "komand_schedule"
+        ordering = ["-id"]
+        constraints = [
+            models.UniqueConstraint(fields=["agent", "owner", "task_id"], name="schedule_of_owner"),
+            models.UniqueConstraint(
+                fields=["agent", "session", "task_id"], name="schedule_of_sender", condition=Q(owner=None)
+            ),
+        ]
+        indexes = [models.Index(fields=["next_at"], name="schedule_due", condition=Q(is_paused=False))]  # sweeper
+
+    def __str__(self) -> str:
+        return self.task_id
+
+
+class ScheduleTick(models.Model):
+    """A time of a schedule that was handled: its message was sent, could not be sent, or was left out."""
+
+    STATUSES = [("sent", "sent"), ("failed", "failed"), ("skipped", "skipped")]
+
+    id = models.BigAutoField(primary_key=True)
+    schedule = models.ForeignKey(Schedule, on_delete=models.CASCADE, related_name="ticks", db_index=False)
+    due_at = models.DateTimeField()
+    handled_at = models.DateTimeField()
+    status = models.CharField(max_length=8, choices=STATUSES)
+    is_manual = models.BooleanField(default=False, help_text="Started by a person, beside the schedule.")
+    run_id = models.UUIDField(null=True)
+    error = models.TextField(blank=True)
+
+    class Meta:
+        db_table = "komand_schedule_tick"
+        ordering = ["-due_at"]
+        constraints = [models.UniqueConstraint(fields=["schedule", "due_at"], name="schedule_tick_once")]
+
+    def __str__(self) -> str:
+        return f"{self.due_at:%Y-%m-%d %H:%M} {self.status}"

@@ -1,0 +1,1 @@
+"""Schedules: prompts that are sent to a session at times. Each due time sends its message exactly once."""
