@@ -41,6 +41,7 @@ _SCHEMES = {
     "thread_cookie": _key("cookie", "ks_uat", "The login of /v1/auth/pw/signin."),
     "access_token": _key("query", "access_token", "A JWT or a token of /token/issue, where no header can be sent."),
     "ticket": _key("query", "ticket", _TICKET),
+    "visitor": {"type": "http", "scheme": "bearer", "description": "A visitor's token of /webchat/{account}/sessions."},
 }
 _SECURITY: dict[str, list[dict[str, list[str]]]] = {
     "open": [],
@@ -48,6 +49,7 @@ _SECURITY: dict[str, list[dict[str, list[str]]]] = {
     "bearer": [{"bearer": []}],
     "thread": [{"bearer": []}, {"thread_cookie": []}],
     "query": [{"bearer": []}, {"access_token": []}, {"ticket": []}],
+    "visitor": [{"visitor": []}],
 }
 
 

@@ -12,8 +12,8 @@ from django.urls.resolvers import RoutePattern
 from komand import asgi
 from sessions_app.surfaces.base.surface import surfaces
 
-# Pages answer with HTML, errors included. Those of surfaces are the ones that no `openapi` module describes.
-_PAGES = ("komand.dashboard", "komand.openapi.pages")
+# Pages answer with HTML, errors included. Further ones are those of surfaces that no `openapi` module describes.
+_PAGES = ("komand.dashboard", "komand.openapi.pages", "sessions_app.surfaces.webchat.views")
 _OPERATORS = "/admin"
 _PARAMETER = re.compile(r"<(?:\w+:)?(\w+)>")
 _METHODS = ("get", "post", "put", "patch", "delete")

@@ -70,7 +70,7 @@ def _response(status: int, answer: Answer) -> dict[str, Any]:
         headers["Retry-After"] = {"$ref": "#/components/headers/RetryAfter"}
     response: dict[str, Any] = {"description": answer.description, "headers": headers}
     if answer.schema is not None:
-        response["content"] = {answer.media_type: {"schema": answer.schema}}
+        response["content"] = {answer.media_type: {"schema": answer.schema}, **{name: {} for name in answer.also_as}}
     elif answer.media_type != JSON:
         response["content"] = {answer.media_type: {}}
     return response

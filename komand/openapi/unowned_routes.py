@@ -49,7 +49,15 @@ WEBHOOKS = Description(
             streams=True,
             errors=[401, 405, 408, 422],
             description="The format of the request and of the answer is the platform's.",
-        )
+        ),
+        "GET /channels/files/{token}": Operation(
+            "Download a file by the link that a chat shows",
+            access="open",
+            answers={
+                200: Answer("The content, as an attachment.", media_type="*/*"),
+                403: Answer("The link is invalid or has expired.", TEXT, media_type="text/plain"),
+            },
+        ),
     },
 )
 DESCRIPTIONS = (HEALTH, WEBHOOKS)

@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 from channels.generic.websocket import AsyncWebsocketConsumer
@@ -22,11 +22,33 @@ from sessions_app.models import Session
 from sessions_app.surfaces.base import reauthentication
 from sessions_app.surfaces.base.surface import Surface, surface_at, surfaces
 from tests.support.rest import LiveCaller, make_agent, make_user
+from tests.support.webchat import Visited
 from tests.unit.sessions_app import protocol_readers as readers
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey")]
 
 ORIGIN = "https://app.example.org"
+
+
+class Holder(Protocol):
+    key: str
+    session: Session
+
+    def revoke(self) -> None: ...
+
+
+class Alice:
+    """A user with a key and a session in which nothing happens."""
+
+    def __init__(self) -> None:
+        make_agent()
+        self.user = make_user("alice")
+        made = create_api_key(self.user, "k", scopes=["all"])
+        self.key, self._key_id = made.key, made.row.pk
+        self.session: Session = services.open_session(owner=self.user, title="T")
+
+    def revoke(self) -> None:
+        revoke_api_key(self.user, self._key_id)
 
 
 @dataclass(frozen=True)
@@ -41,6 +63,7 @@ class Sample:
     socket: path of a WebSocket for the session `{}`; close_code: of it, when its credential is revoked.
     reader: the client of `test_resuming_everywhere` that proves that a resumed stream has neither gaps nor duplicates.
     media_types: of the bodies that it accepts; empty if its requests have none.
+    holder: makes who holds the credential: its `key`, a `session`, and `revoke`.
     """
 
     post: tuple[str, Any]
@@ -52,6 +75,7 @@ class Sample:
     close_code: int = 1000
     reader: type | None = None
     media_types: tuple[str, ...] = field(default=("application/json",))
+    holder: Callable[[], "Holder"] = field(default=Alice)
 
 
 HUB = f"/{django_settings.KOMAND_HUB_PATHS[0]}"
@@ -102,6 +126,15 @@ SURFACES = {
         stream="/v1/threads/{}/stream",
         reader=readers.ThreadClient,
     ),
+    "webchat": Sample(
+        post=("/webchat/site/messages", {"clientMessageId": "0" * 36, "text": "x"}),
+        wrong_method=("PUT", "/webchat/site/messages"),
+        missing="/webchat/site/nothing",
+        keys={"error", "message"},
+        stream="/webchat/site/events",
+        reader=readers.VisitorClient,
+        holder=Visited,
+    ),
 }
 NAMES = sorted(SURFACES)
 STREAMING = [name for name in NAMES if SURFACES[name].stream]
@@ -125,11 +158,13 @@ async def ask(method: str, path: str, body: Any = None, *, bearer: str = "", **h
 
 
 @pytest.fixture
-async def key() -> str:
-    await in_db(make_agent)
-    user = await in_db(make_user, "alice")
-    made: str = (await in_db(create_api_key, user, "k", scopes=["all"])).key
-    return made
+async def holder(name: str) -> Holder:
+    return await in_db(SURFACES[name].holder)
+
+
+@pytest.fixture
+def key(holder: Holder) -> str:
+    return holder.key
 
 
 def check_error(name: str, answer: Answer, status: int) -> None:
@@ -169,7 +204,7 @@ async def test_a_wrong_method_is_405_and_names_the_right_ones(name: str, key: st
 
 @pytest.mark.parametrize("name", NAMES)
 async def test_a_body_over_the_limit_is_413(name: str, key: str, settings: Any) -> None:
-    settings.KOMAND_MAX_BODY_BYTES = 100
+    settings.KOMAND_MAX_BODY_BYTES = settings.KOMAND_ARTIFACT_MAX_BYTES = 100  # the latter where files are in the body
     path, _ = SURFACES[name].post
     check_error(name, await ask("POST", path, {"x": "x" * 100}, bearer=key), 413)
     refusal = server.too_large(path.encode())
@@ -243,20 +278,6 @@ def test_every_route_is_described_and_lies_below_a_prefix(name: str) -> None:
     assert len(http) <= len(described)
 
 
-class Alice:
-    """A user with a key and a session in which nothing happens."""
-
-    def __init__(self) -> None:
-        make_agent()
-        self.user = make_user("alice")
-        made = create_api_key(self.user, "k", scopes=["all"])
-        self.key, self._key_id = made.key, made.row.pk
-        self.session: Session = services.open_session(owner=self.user, title="T")
-
-    def revoke(self) -> None:
-        revoke_api_key(self.user, self._key_id)
-
-
 async def until(holds: Callable[[], object]) -> None:
     async with asyncio.timeout(20):
         while not holds():
@@ -264,13 +285,14 @@ async def until(holds: Callable[[], object]) -> None:
 
 
 @pytest.mark.parametrize("name", STREAMING)
-async def test_a_stream_ends_when_its_credential_is_revoked(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_stream_ends_when_its_credential_is_revoked(
+    name: str, holder: Holder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(reauthentication, "CHECK_SECONDS", 0.05)
-    alice = await in_db(Alice)
-    caller = LiveCaller(asgi.application, bearer=alice.key)
-    stream = asyncio.create_task(caller("GET", SURFACES[name].stream.format(alice.session.id)))
+    caller = LiveCaller(asgi.application, bearer=holder.key)
+    stream = asyncio.create_task(caller("GET", SURFACES[name].stream.format(holder.session.id)))
     await until(lambda: caller.sent)
-    await in_db(alice.revoke)
+    await in_db(holder.revoke)
     async with asyncio.timeout(20):
         answer = await stream
     assert answer.status == 200 and not caller.sent[-1].get("more_body")

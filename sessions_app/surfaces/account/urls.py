@@ -3,7 +3,7 @@
 from django.conf import settings
 from django.urls import URLPattern, URLResolver, include, path
 
-from sessions_app.surfaces.account import account_views, login_views
+from sessions_app.surfaces.account import account_views, link_views, login_views, memory_views
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("login", login_views.login, name="login"),
@@ -17,5 +17,15 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("account/second-factor/remove", account_views.remove_second_factor, name="account-second-factor-remove"),
     path("account/logins/<uuid:login_id>/sign-out", account_views.sign_out, name="account-sign-out"),
     path("account/sign-out-elsewhere", account_views.sign_out_elsewhere, name="account-sign-out-elsewhere"),
+    path("account/memories", memory_views.list_memories, name="account-memories"),
+    path("account/memories/delete-all", memory_views.delete_all, name="account-memories-delete"),
+    path("account/memories/<uuid:memory_id>/change", memory_views.change, name="account-memory-change"),
+    path("account/memories/<uuid:memory_id>/pin", memory_views.pin, name="account-memory-pin"),
+    path("account/memories/<uuid:memory_id>/approve", memory_views.approve, name="account-memory-approve"),
+    path("account/memories/<uuid:memory_id>/delete", memory_views.delete, name="account-memory-delete"),
+    path("account/links", link_views.list_links, name="account-links"),
+    path("account/links/code", link_views.make_code, name="account-link-code"),
+    path("account/links/confirm", link_views.confirm, name="account-link-confirm"),
+    path("account/links/<uuid:link_id>/unlink", link_views.unlink, name="account-unlink"),
     path("account/recovery-codes", account_views.renew_recovery_codes, name="account-recovery-codes"),
 ]

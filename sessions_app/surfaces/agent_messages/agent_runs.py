@@ -10,7 +10,7 @@ from django.db import transaction
 from django.db.models import OuterRef, Q, QuerySet, Subquery
 from django.utils import timezone
 
-from agents_app.models import Run
+from agents_app.models import IS_ROOT, Run
 from agents_app.types import RunStatus, WaitingOn
 from audit_app.kernel.errors import NotFound
 from sessions_app.access import access_session
@@ -93,7 +93,7 @@ class AgentRun:
 
 def agent_runs() -> QuerySet[Session]:
     """Return all sessions, annotated with the state of their last run."""
-    last = Run.objects.filter(conversation_id=OuterRef("pk")).order_by("-ordinal")
+    last = Run.objects.filter(IS_ROOT, conversation_id=OuterRef("pk")).order_by("-ordinal")
     return Session.objects.select_related("agent").annotate(
         run_status=Subquery(last.values("status")[:1]),
         run_waiting_on=Subquery(last.values("waiting_on")[:1]),

@@ -12,11 +12,12 @@ from django.db import IntegrityError, transaction
 from agents_app import selectors as agents
 from agents_app.errors import IdempotencyMismatch
 from agents_app.models import Agent
-from agents_app.types import Message, RunStatus
+from agents_app.types import RunStatus
 from audit_app import timeline
 from audit_app.kernel.errors import AppError, NotFound
 from sessions_app import services
 from sessions_app.access import access_agent
+from sessions_app.attachments import records as attachments
 from sessions_app.identity.principal import Principal
 from sessions_app.models import Session, Turn
 from sessions_app.surfaces.agent_messages import (
@@ -30,7 +31,6 @@ from sessions_app.surfaces.agent_messages import (
 from sessions_app.surfaces.agent_messages.agent_runs import NAME, AgentRun
 from sessions_app.surfaces.agent_messages.session_writes import UserMessage
 from tools_app.storage import artifacts
-from tools_app.types import ToolCall
 
 _BUILT_IN = "sys:"  # prefix of the agents that every server of the protocol has
 _DEFAULT = "default"
@@ -104,6 +104,7 @@ def fork(principal: Principal, run: AgentRun) -> AgentRun:
         services.import_history(session, _history(source, before=ordinal))
         session_writes.post_message(session, message_types.idle())
     _copy_files(source, session)
+    attachments.link_artifacts(session)
     return agent_runs.load(session)
 
 
@@ -144,20 +145,11 @@ def _settled_position(session: Session) -> tuple[int, int, int]:
     return seq, first[0].ts if first else 0, open_runs[0].ordinal
 
 
-def _history(session: Session, before: int) -> list[Message]:
+def _history(session: Session, before: int) -> list[Turn]:
     turns = Turn.objects.filter(session=session, ordinal__lt=before, is_off_path=False).exclude(state="error")
     # Answers to the agent's questions are part of the history as results of its tool calls.
     turns = turns.exclude(role="user", tool_call_ids__isnull=False).order_by("ordinal", "part")
-    return [
-        Message(
-            turn.role,
-            turn.content,
-            tuple(ToolCall(call["id"], call["name"], call["arguments"]) for call in turn.tool_calls),
-            turn.tool_call_id,
-        )
-        for turn in turns
-        if turn.content or turn.tool_calls or turn.role == "tool"
-    ]
+    return [turn for turn in turns if turn.content or turn.tool_calls or turn.role == "tool"]
 
 
 def _copy_files(source: Session, session: Session) -> None:

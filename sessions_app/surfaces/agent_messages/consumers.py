@@ -23,6 +23,7 @@ from sessions_app.identity import rate_limits
 from sessions_app.identity.authentication import request_from_scope
 from sessions_app.identity.principal import Principal
 from sessions_app.identity.request_admission import admit_bearer, check_again
+from sessions_app.live_view.cursor import Children
 from sessions_app.live_view.viewer import Viewer
 from sessions_app.surfaces.agent_messages import agent_runs, queries, requests, run_details, signals
 from sessions_app.surfaces.agent_messages.agent_runs import AgentRun
@@ -46,6 +47,7 @@ _admit = partial(admit_bearer, from_query="token")
 class _StreamConsumer(EventStreamConsumer):
     admit = staticmethod(_admit)
     is_endless = True
+    children = Children.STORED
     methods: ClassVar[tuple[str, ...]] = ("GET",)
 
     def recheck(self) -> None:
@@ -194,7 +196,7 @@ class MessageSocket(AsyncWebsocketConsumer):
         await self._send(*messages)
         cursor = stream.cursor
         while True:
-            async with Viewer(stream.session.id, cursor) as viewer:
+            async with Viewer(stream.session.id, cursor, children=Children.STORED) as viewer:
                 async for frame in viewer.frames():
                     cursor = frame[-1].cursor
                     await self._send(*await stream.messages(frame))

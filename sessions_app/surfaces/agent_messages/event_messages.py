@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from agents_app import events as runs
 from audit_app.kernel.shorten import one_line
 from sessions_app import events as sessions
 from sessions_app.live_view.cursor import SessionEvent
@@ -12,8 +13,7 @@ from sessions_app.surfaces.agent_messages.streaming_chunks import activity_of
 from sessions_app.surfaces.agent_messages.wire_format import Compact, create
 from tools_app import events as tools
 
-# Events that no part of this server emits yet.
-LAUNCHED, ENDED, PLANNED, BATCH = "workstream.launched", "workstream.ended", "plan.updated", "batch.progress"
+LAUNCHED, PROGRESSED, ENDED = runs.WORKSTREAM_LAUNCHED.name, runs.WORKSTREAM_PROGRESSED.name, runs.WORKSTREAM_ENDED.name
 _LONGEST_LINE = 160
 
 
@@ -58,16 +58,34 @@ def _warning(event: SessionEvent) -> Compact:
     return message_types.warning(text, kind=payload["kind"], tool=payload["tool"], action=payload["action"])
 
 
+def _omitted(event: SessionEvent) -> Compact:
+    files = sessions.ATTACHMENTS_OMITTED.payload(event)["attachments"]
+    text = " ".join(f"The model did not get the file {file['name']}: {file['reason']}." for file in files)
+    return message_types.warning(text, kind="attachments_omitted", files=files)
+
+
+def _plan(event: SessionEvent) -> Compact:
+    payload = tools.PLAN_UPDATED.payload(event)
+    return message_types.plan(payload["tasks"], payload["comment"])
+
+
+def _progress(event: SessionEvent) -> Compact:
+    payload = tools.PROGRESS_REPORTED.payload(event)
+    return message_types.progress(payload["text"], payload["percent"], payload["phase"])
+
+
 def _batch_progress(event: SessionEvent) -> Compact:
-    payload, started_at = event.payload, event.payload.get("started_at", 0)
-    return message_types.batch_progress(
-        payload["batch_id"], payload.get("tool", ""), payload.get("items", []), started_at
-    )
+    payload = tools.BATCH_PROGRESS.payload(event)
+    items = [{name: value for name, value in item.items() if name != "execution_id"} for item in payload["items"]]
+    times = payload["started_at"], payload["completed_at"]
+    return message_types.batch_progress(payload["batch_id"], payload["tool"], items, times)
 
 
 def _workstream(event: SessionEvent) -> Compact:
     payload, workstream, child = event.payload, event.payload["workstream_id"], event.payload.get("run_id")
     phase, status, text = "launched", "running", f"Started {workstream}"
+    if event.type == PROGRESSED:
+        phase, status, text = "", payload["status"], payload["text"]
     if event.type == ENDED:
         phase, status = "completed", str(payload.get("status", "completed"))
         text = payload.get("summary") or f"Ended: {status}"
@@ -95,11 +113,14 @@ MESSAGES: dict[str, Callable[[SessionEvent], Compact]] = {
     tools.APPROVAL_DECIDED.name: lambda event: input_requests.approval_outcome(tools.APPROVAL_DECIDED.payload(event)),
     tools.INPUT_REQUESTED.name: lambda event: input_requests.question(tools.INPUT_REQUESTED.payload(event)),
     sessions.UPDATE_POSTED.name: _posted,
-    PLANNED: lambda event: message_types.plan(event.payload.get("tasks", []), event.payload.get("comment", "")),
-    BATCH: _batch_progress,
+    tools.PLAN_UPDATED.name: _plan,
+    tools.PROGRESS_REPORTED.name: _progress,
+    tools.BATCH_PROGRESS.name: _batch_progress,
     LAUNCHED: _workstream,
+    PROGRESSED: _workstream,
     ENDED: _workstream,
     sessions.CITATIONS_ADDED.name: _citations,
+    sessions.ATTACHMENTS_OMITTED.name: _omitted,
 }
 
 

@@ -8,6 +8,7 @@ from audit_app.kernel.shorten import one_line
 from sessions_app.surfaces.agent_messages import message_types
 from sessions_app.surfaces.agent_messages.wire_format import Compact
 from tools_app.events import ApprovalDecided, ApprovalRequested, InputRequested
+from tools_app.question_types import Question, plain_options, text_of
 from tools_app.types import Decision
 
 _LONGEST_TARGET = 160
@@ -81,12 +82,27 @@ def approval_outcome(payload: ApprovalDecided) -> Compact:
 
 
 def question(payload: InputRequested) -> Compact:
-    """Return the message of `input.requested`. An option's id is its text: clients send it back as the answer."""
+    """Return the message of `input.requested`. Clients send the ids of the chosen options back as the answer.
+
+    Several questions are a text: these clients have no form for them.
+    """
+    asked = payload.get("questions") or []  # a release before stored none
+    questions = [Question.from_json(each) for each in asked]
+    if not questions:
+        questions = [Question(payload["question"], plain_options(payload["options"]), payload["allows_text"])]
+    form, one = len(questions) > 1, questions[0]
+    has_text = payload["allows_text"] or form
+    options = [
+        {"id": option.id, "label": option.label, **({"description": option.description} if option.description else {})}
+        for option in (() if form else one.options)
+    ]
     return message_types.request_input(
-        payload["question"],
+        text_of(questions) if form else one.text,
         payload["request_id"],
-        options=[{"id": option, "label": option} for option in payload["options"]],
-        free_response={"placeholder": "Your answer"} if payload["allows_text"] else None,
+        options=options,
+        free_response={"placeholder": one.placeholder or "Your answer"} if has_text else None,
+        variant=one.variant,
+        is_multiple=one.allows_several and not form,
         tool_use_id=payload["execution_id"],
     )
 

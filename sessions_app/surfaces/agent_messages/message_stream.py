@@ -34,12 +34,17 @@ class MessageStream:
         kept = [event for event in frame if event.ts is not None]
         texts = await in_db(queries.load_texts, kept) if kept else NO_TEXT
         # The stored message of a step that closes in this frame replaces its chunks, if the client has none yet.
-        closed = {(event.run_id, event.step) for event in kept if event.type in STEP_CLOSING}
-        closed = {(run_id, step) for run_id, step in closed if not self._live.is_open(run_id, step)}
+        # Of child runs no chunks are sent.
+        closed = {
+            (event.run_id, event.step)
+            for event in kept
+            if event.type in STEP_CLOSING
+            if event.parent_run_id or not self._live.is_open(event.run_id, event.step)
+        }
         found: list[Compact] = []
         for event in frame:
             if event.ts is not None:
-                if event.type in STEP_CLOSING:
+                if event.type in STEP_CLOSING and not event.parent_run_id:
                     found += self._live.close(event, self._ts)
                 found += self._projection.messages(event, texts)
                 self._ts, self._transient_count = event.ts, 0

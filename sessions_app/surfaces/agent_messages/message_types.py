@@ -55,13 +55,16 @@ def request_input(
     options: Sequence[Mapping[str, str]] = (),
     free_response: Mapping[str, Any] | None = None,
     variant: str = "default",
+    is_multiple: bool = False,
     **more: Any,
 ) -> Compact:
     """Return a question to the user.
 
     options: {id, label, description?}; free_response: the field for a text answer, None for no such field.
+    is_multiple: several options may be chosen.
     """
-    ux = {"variant": variant, "options": [dict(option) for option in options] or None, "free_response": free_response}
+    shown = [dict(option) for option in options] or None
+    ux = {"variant": variant, "options": shown, "multiSelect": is_multiple or None, "free_response": free_response}
     details = {"request_id": request_id, "ux": without_none(ux), **more}
     return create(AgentMessageType.REQUEST_INPUT, message=text, details=details)
 
@@ -116,11 +119,19 @@ def plan(tasks: Sequence[Mapping[str, Any]], comment: str = "") -> Compact:
     return create(AgentMessageType.PLAN, message=comment or "The plan has changed.", details={"plan": shown})
 
 
-def batch_progress(batch_id: str, tool_name: str, items: Sequence[Mapping[str, Any]], started_at: int) -> Compact:
-    """Return the state of a batch. started_at: milliseconds since 1970.
+def progress(text: str, percent: int | None, phase: str) -> Compact:
+    details = without_none({"event_class": "progress", "percent": percent, "phase": phase or None})
+    return create(AgentMessageType.UPDATE, message=f"{phase}: {text}" if phase else text, details=details)
+
+
+def batch_progress(
+    batch_id: str, tool_name: str, items: Sequence[Mapping[str, Any]], times: tuple[int, int | None]
+) -> Compact:
+    """Return the state of a batch. times: of its start and end, in milliseconds since 1970.
 
     items: {id, status: pending | running | success | error, message?, duration_ms?}.
     """
+    started_at, completed_at = times
     count = Counter(item.get("status") for item in items)
     details = {
         "batch_id": batch_id,
@@ -131,14 +142,15 @@ def batch_progress(batch_id: str, tool_name: str, items: Sequence[Mapping[str, A
         "failed": count["error"],
         "items": [dict(item) for item in items],
         "started_at": started_at,
+        "completed_at": completed_at,
     }
-    return create(AgentMessageType.BATCH_PROGRESS, message=tool_name, details=details)
+    return create(AgentMessageType.BATCH_PROGRESS, message=tool_name, details=without_none(details))
 
 
 def workstream(phase: str, text: str, workstream_id: str, details: Details) -> Compact:
-    """Return the start or end of a workstream. phase: launched | completed."""
+    """Return a change of a workstream. phase: launched | completed; empty in between."""
     # An UPDATE and never TERMINATED, which would close the streams of the whole run.
-    shown = without_none({"workstream_event": phase, "workstream_id": workstream_id, **details})
+    shown = without_none({"workstream_event": phase or None, "workstream_id": workstream_id, **details})
     return update(text, ACTIVITY, workstream_id, **shown)
 
 

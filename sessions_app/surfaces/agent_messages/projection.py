@@ -186,6 +186,10 @@ class Projection:
         text = f"{payload['reason'] or 'The model did not answer.'} Trying again."
         return [message_types.warning(text, until=payload["until"])]
 
+    def _fallback(self, event: SessionEvent, texts: StoredText) -> _Messages:
+        payload = runs.MODEL_FALLBACK.payload(event)
+        return [message_types.warning(f"{payload['reason']} Continuing with {payload['to']}.", until=None)]
+
     def _approval_request(self, event: SessionEvent, texts: StoredText) -> _Messages:
         payload = tools.APPROVAL_REQUESTED.payload(event)
         return [input_requests.approval_request(payload, allowed_decisions=self._allowed_decisions)]
@@ -196,6 +200,7 @@ _BUILDERS: dict[str, Callable[[Projection, SessionEvent, StoredText], _Messages]
     sessions.MESSAGE_COMPLETED.name: Projection._answer,
     runs.STEP_COMPLETED.name: Projection._step,
     runs.RUN_WAITING.name: Projection._waiting,
+    runs.MODEL_FALLBACK.name: Projection._fallback,
     tools.TOOL_REQUESTED.name: Projection._tool_requested,
     tools.APPROVAL_REQUESTED.name: Projection._approval_request,
 }

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from agents_app.structured_output import check_schema
 from agents_app.types import RunOptions
 from audit_app.kernel.errors import InvalidInput
 
@@ -35,7 +36,9 @@ _OTHERS = {
     **dict.fromkeys(("checkpoint", "content_type"), "object"),
     **dict.fromkeys(("user_channels", "notify_endpoints", "initial_tool_calls"), "array"),
 }
-NO_CHECKPOINTS = "This server does not compact a conversation on request."
+NO_CHECKPOINTS = (
+    "The operator configures when conversations are summarised. Send the signal TriggerCheckpoint for one now."
+)
 _UNSUPPORTED = {
     "notify_endpoints": "This server sends no notifications about agent runs. Watch the run's stream, or poll it.",
     "initial_tool_calls": "Only the agent calls tools, under its policy.",
@@ -228,12 +231,14 @@ def options_of(request: Mapping[str, Any]) -> RunOptions:
         message = "`max_iterations` must be an integer of at least 1."
         raise InvalidInput(message, code="invalid_value", param="max_iterations")
     temperature, most = options.get("temperature"), options.get("max_tokens")
+    schema = config.get("output_schema")
     is_number = isinstance(temperature, int | float) and not isinstance(temperature, bool)
     if temperature is not None and not (is_number and 0 <= temperature <= 2):
         raise InvalidInput("`config.model_options.temperature` must be a number from 0 to 2.", param="config")
     if most is not None and (isinstance(most, bool) or not isinstance(most, int) or most < 1):
         raise InvalidInput("`config.model_options.max_tokens` must be an integer of at least 1.", param="config")
     return RunOptions(
+        output_schema=None if schema is None else check_schema(schema),
         temperature=None if temperature is None else float(temperature),
         max_output_tokens=most,
         model=model,

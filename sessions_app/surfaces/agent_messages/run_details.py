@@ -5,12 +5,13 @@ from typing import Any
 
 from agents_app import selectors as agents
 from agents_app.events import RUN_FAILED, RUN_TIMED_OUT
-from agents_app.models import Run
+from agents_app.models import IS_ROOT, Run
 from agents_app.types import StepView
 from audit_app import timeline
 from audit_app.timeline import KeptEvent
 from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.surfaces.agent_messages.agent_runs import AgentRun
+from sessions_app.surfaces.agent_messages.child_runs import list_children
 from sessions_app.surfaces.base.timestamps import iso
 from tools_app import selectors as tools
 from tools_app.types import ExecutionStatus, ExecutionView
@@ -56,7 +57,7 @@ def workflow_run(run: AgentRun) -> dict[str, Any]:
 
 def run_details(run: AgentRun, history: str = "") -> dict[str, Any]:
     """Return the record. history: one of FORMATS, or empty for none."""
-    shown = {**workflow_run(run), "input": run.request.get("data"), "children": []}
+    shown = {**workflow_run(run), "input": run.request.get("data"), "children": list_children(run)}
     if run.error_message and run.status == "failed":
         shown["error"] = {"message": run.error_message}
     shown["pendingActivities"] = [
@@ -86,6 +87,8 @@ def history_event(event: KeptEvent | SessionEvent) -> dict[str, Any]:
     if "tool" in payload:
         shown["activity"] = {"name": payload["tool"], "id": payload.get("execution_id", "")}
         shown["task_id"] = payload.get("execution_id", "")
+    if event.parent_run_id:
+        shown |= {"parent_run_id": str(event.parent_run_id), "workstream_id": event.workstream}
     if payload.get("error"):
         shown["error"] = {"message": payload["error"]}
     elif event.type in (RUN_FAILED.name, RUN_TIMED_OUT.name):
@@ -116,7 +119,7 @@ def _events(run: AgentRun) -> list[KeptEvent]:
 
 
 def _run_ids(run: AgentRun) -> list[Any]:
-    rows = Run.objects.filter(conversation_id=run.session.id).order_by("-ordinal").values_list("pk", flat=True)
+    rows = Run.objects.filter(IS_ROOT, conversation_id=run.session.id).order_by("-ordinal").values_list("pk", flat=True)
     return list(reversed(rows[:_NEWEST_RUNS]))
 
 

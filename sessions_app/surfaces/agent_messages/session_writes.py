@@ -52,13 +52,18 @@ class UserMessage:
     """A message of the user. ack: the client's id of it; key: makes its storage idempotent for the session.
 
     note: stored beside the message, for its viewers; act: called in the transaction that stores the message.
+    answers: the id of the question that it answers, if that is open.
+    files: ids of uploaded files; files_digest: of their content, as a repetition of the message has other ids.
     """
 
     text: str
     ack: str = ""
     key: str = ""
     note: Mapping[str, Any] | None = None
-    act: Callable[[], None] | None = None
+    act: Callable[[services.Accepted], None] | None = None
+    answers: UUID | None = None
+    files: tuple[UUID, ...] = ()
+    files_digest: str = ""
 
 
 def send_user_message(principal: Principal, session: Session, message: UserMessage) -> Accepted:
@@ -68,7 +73,14 @@ def send_user_message(principal: Principal, session: Session, message: UserMessa
     policy = policy_of_agent(session.agent)
     offered = [spec.name for spec in tools.specs_for(policy)] if request.get("tool_names") else []
     return services.receive(
-        NewMessage.into(session, message.text, message_id=message.ack, note=message.note),
+        NewMessage.into(
+            session,
+            message.text,
+            message_id=message.ack,
+            note=message.note,
+            attachments=message.files,
+            attachments_digest=message.files_digest,
+        ),
         owner=principal.user,
         session=session,
         idempotency_key=f"{session.id}:{message.key}" if message.key else "",
@@ -78,5 +90,6 @@ def send_user_message(principal: Principal, session: Session, message: UserMessa
             longest_text=requests.LONGEST_TEXT,
             denied_tools=requests.denied_tools(request, offered),
             act=message.act,
+            answers=message.answers,
         ),
     )

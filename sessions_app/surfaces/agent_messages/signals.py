@@ -100,9 +100,24 @@ def _user_input(principal: Principal, run: AgentRun, body: Any) -> SignalResult:
     if run.metadata.get("status"):
         agent_runs.update_metadata(session, status="")
     given = {"metadata": dict(sent.metadata), "tool_approval_response": sent.metadata.get("tool_approval_response")}
-    note, act = {key: value for key, value in given.items() if value}, partial(run_files.mark_consumed, session)
-    session_writes.send_user_message(principal, session, UserMessage(sent.text, sent.ack, sent.ack, note, act))
+    note = {key: value for key, value in given.items() if value}
+    answers, act = _question_of(session, sent), partial(_mark_consumed, session)
+    message = UserMessage(sent.text, sent.ack, sent.ack, note, act=act, answers=answers)
+    session_writes.send_user_message(principal, session, message)
     return SignalResult("The agent has the message.")
+
+
+def _mark_consumed(session: Session, accepted: services.Accepted) -> None:
+    run_files.mark_consumed(session)
+
+
+def _question_of(session: Session, sent: UserInput) -> UUID | None:
+    """Return the id of the question that the message answers, or None if it names none that is open."""
+    try:
+        question = tools.find_question(session.id, UUID(sent.request_id)) if sent.request_id else None
+    except ValueError:
+        return None
+    return question.id if question else None
 
 
 def _approval_of(principal: Principal, session: Session, sent: UserInput) -> ApprovalView | None:
@@ -189,8 +204,14 @@ def _change(principal: Principal, run: AgentRun, changes: dict[str, Any]) -> Sig
     return SignalResult(_FROM_NEXT_TURN)
 
 
-def _refuse(why: str, principal: Principal, run: AgentRun, body: Any) -> SignalResult:
-    raise InvalidInput(why, code="unsupported_option")
+def _compact(principal: Principal, run: AgentRun, body: Any) -> SignalResult:
+    """Summarise the earlier messages, after the open turns."""
+    requests.checked(body, {"reason": "string"})
+    try:
+        services.compact_session(run.session, actor=principal.actor)
+    except Conflict as nothing:
+        return SignalResult(nothing.message, status="ignored")
+    return SignalResult("The agent summarises the earlier messages.")
 
 
 _SIGNALS: dict[str, Callable[[Principal, AgentRun, Any], SignalResult]] = {
@@ -202,5 +223,5 @@ _SIGNALS: dict[str, Callable[[Principal, AgentRun, Any], SignalResult]] = {
     "McpConfigChanged": _disable_servers,
     "ModelConfigChanged": _change_model,
     "ToolApprovalModeChanged": _change_approval_mode,
-    "TriggerCheckpoint": partial(_refuse, requests.NO_CHECKPOINTS),
+    "TriggerCheckpoint": _compact,
 }

@@ -6,9 +6,10 @@ from typing import Any
 from agents_app.runs.run_policy import policy_of_agent
 from audit_app import timeline
 from audit_app.kernel.errors import NotFound
-from sessions_app.surfaces.agent_messages import event_messages, message_types
+from sessions_app.surfaces.agent_messages import child_runs, message_types
 from sessions_app.surfaces.agent_messages.agent_runs import AgentRun
 from tools_app import services as tools
+from tools_app.events import PLAN_UPDATED
 
 
 def answer(run: AgentRun, name: str) -> Any:
@@ -19,7 +20,7 @@ def answer(run: AgentRun, name: str) -> Any:
 
 
 def _plan(run: AgentRun) -> dict[str, Any]:
-    last = timeline.find_last(run.session.id, event_messages.PLANNED, until=timeline.find_head(run.session.id))
+    last = timeline.find_last(run.session.id, PLAN_UPDATED.name, until=timeline.find_head(run.session.id))
     return {"plan": message_types.plan(last.payload.get("tasks", []))["d"]["plan"] if last else []}
 
 
@@ -29,7 +30,7 @@ def _available_tools(run: AgentRun) -> dict[str, Any]:
 
 
 _QUERIES: dict[str, Callable[[AgentRun], Any]] = {
-    "ActiveWorkstreams": lambda run: {"running": [], "completed": []},  # agents cannot launch any yet
+    "ActiveWorkstreams": child_runs.active_workstreams,
     "AgentPlan": _plan,
     "AvailableTools": _available_tools,
 }

@@ -9,7 +9,7 @@ import json
 import logging
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping
 from typing import Any, ClassVar
 
 from channels.generic.http import AsyncHttpConsumer
@@ -29,7 +29,7 @@ from sessions_app.surfaces.base.cors import cors_headers
 from sessions_app.surfaces.base.http_errors import HttpError, http_error_of
 from sessions_app.surfaces.base.request_ids import HEADER as REQUEST_ID_HEADER
 from sessions_app.surfaces.base.request_ids import request_id_from
-from sessions_app.surfaces.base.surface import Surface, surface_at
+from sessions_app.surfaces.base.surface import Surface, most_body_bytes, surface_at
 
 access_log = logging.getLogger("komand.access")
 
@@ -69,6 +69,15 @@ class LiveConsumer(AsyncHttpConsumer, ABC):
         """Return the principal of the request, as `request_admission.admit`. Synchronous."""
         return admit(request, limit)
 
+    async def find_origins(self) -> Collection[str]:
+        """Return the origins whose pages may read the answers."""
+        return tuple(settings.KOMAND_CORS_ORIGINS)
+
+    async def let_in(self) -> None:
+        """Admit the request and bind its actor. Raises AppError for one that may not proceed."""
+        self.principal = await in_db(self.admit, self.request, self.limit())
+        context.actor.set(self.principal.actor)
+
     @abstractmethod
     async def respond(self, body: bytes) -> None:
         """Answer the admitted request. Exceptions are answered as errors of the surface."""
@@ -94,7 +103,7 @@ class LiveConsumer(AsyncHttpConsumer, ABC):
         # Instead of the dispatch loop of Channels, which opens a channel for each request and does not notice
         # a disconnect while `respond` runs.
         self.scope, self.base_send, self._receive = scope, send, receive
-        self._status = 0
+        self._status, self._origins = 0, tuple[str, ...]()
         self._headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         self._request_id = request_id_from(self._headers.get(REQUEST_ID_HEADER.lower()))
         started = time.monotonic()
@@ -125,14 +134,14 @@ class LiveConsumer(AsyncHttpConsumer, ABC):
 
     async def _serve(self) -> None:
         try:
+            self._origins = tuple(await self.find_origins())
             if self._is_preflight():
                 await self.send({"type": "http.response.start", "status": 204, "headers": []})
                 await self.send({"type": "http.response.body", "body": b""})
                 return
             self._check_form()
             self.request = request_from_scope(self.scope)
-            self.principal = await in_db(self.admit, self.request, self.limit())
-            context.actor.set(self.principal.actor)
+            await self.let_in()
             body = await self._read_body()
             await self._until_gone(self.respond(body))
         except ClientGone:
@@ -156,13 +165,13 @@ class LiveConsumer(AsyncHttpConsumer, ABC):
             raise UnsupportedMediaType(media_type)
 
     async def _read_body(self) -> bytes:
-        body = bytearray()
+        body, most = bytearray(), most_body_bytes(self.scope["path"])
         while True:
             message = await self._receive()
             if message["type"] == "http.disconnect":
                 raise ClientGone
             body += message.get("body", b"")
-            if len(body) > settings.KOMAND_MAX_BODY_BYTES:
+            if len(body) > most:
                 raise BodyTooLarge
             if not message.get("more_body"):
                 return bytes(body)
@@ -203,7 +212,7 @@ class LiveConsumer(AsyncHttpConsumer, ABC):
             REQUEST_ID_HEADER: self._request_id,
             "X-Content-Type-Options": "nosniff",
             "Cache-Control": "no-store",
-            **cors_headers(origin, settings.KOMAND_CORS_ORIGINS, preflight=self._is_preflight()),
+            **cors_headers(origin, self._origins, preflight=self._is_preflight()),
         }
 
 

@@ -1,5 +1,6 @@
 """Serializers of the JSON objects that a surface accepts and returns. The OpenAPI document reads the same classes."""
 
+import json
 from collections.abc import Callable
 from datetime import datetime
 from functools import cache
@@ -9,6 +10,14 @@ from typing import Any, ClassVar, NamedTuple
 from rest_framework import serializers
 
 from sessions_app.surfaces.base.timestamps import iso, time_span
+from tools_app.schema import without_nul
+
+
+def check_storable(value: Any) -> None:
+    """Raise ValidationError for a JSON value that PostgreSQL cannot store."""
+    text = json.dumps(value)
+    if without_nul(text) != text:
+        raise serializers.ValidationError("A string contains a NUL character, which cannot be stored. Remove it.")
 
 
 class CamelCaseSerializer(serializers.Serializer[Any]):

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from audit_app.kernel.errors import AppError
 from sessions_app.identity.request_admission import check_again
-from sessions_app.live_view.cursor import SessionEvent
+from sessions_app.live_view.cursor import Children, SessionEvent
 from sessions_app.live_view.viewer import Viewer
 from sessions_app.surfaces.base.consumers import LiveConsumer
 from sessions_app.surfaces.base.reauthentication import until_refused
@@ -39,6 +39,7 @@ class EventStreamConsumer(LiveConsumer):
     """
 
     is_endless: ClassVar[bool] = False
+    children: ClassVar[Children] = Children.ASKING
 
     def recheck(self) -> None:
         """Check the credential again. Synchronous. Raises AppError if it is no longer valid."""
@@ -71,7 +72,7 @@ class EventStreamConsumer(LiveConsumer):
         Raises AppError if the credential of an endless stream is no longer valid.
         """
         while True:
-            async with Viewer(session_id, cursor, marks_now=marks_now) as viewer:
+            async with Viewer(session_id, cursor, marks_now=marks_now, children=self.children) as viewer:
                 async for frame in self._alive(viewer.frames()):
                     cursor = frame[-1].cursor if frame else cursor
                     yield frame

@@ -4,14 +4,18 @@ Everything that has to know the surfaces reads the registry: ASGI and URL routin
 CORS, body limits. `docs/adding-a-surface.md` lists the four places of a new surface.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from operator import attrgetter
 from typing import Any
 
+from django.conf import settings
+
 from audit_app.kernel.registry import Registry
 from sessions_app.surfaces.base.http_errors import HttpError
+from tools_app import conf
 
 
 @dataclass(frozen=True)
@@ -26,7 +30,7 @@ class Surface:
     consumers: dotted path of the module whose `routes` are its consumers; empty if it has none.
     openapi: dotted path of the module whose `DESCRIPTION` puts its routes into the OpenAPI document; empty for pages.
     cors_headers: request headers of its clients, beyond those that every surface allows to other origins.
-    upload_paths: regular expressions of paths whose body is a file, which may be longer than other bodies.
+    upload_paths: regular expressions of paths whose body is a file, or contains files, and may be longer than others.
     """
 
     name: str
@@ -57,3 +61,10 @@ def surface_at(path: str) -> Surface | None:
     """Return the surface that owns a path; None for pages and for paths of no surface."""
     owned = [(len(prefix), surface) for surface in surfaces for prefix in surface.prefixes if path.startswith(prefix)]
     return max(owned, key=lambda pair: pair[0])[1] if owned else None
+
+
+def most_body_bytes(path: str) -> int:
+    """Return the maximum length of a body that is sent to a path; uploads may be longer than others."""
+    surface = surface_at(path)
+    is_upload = surface is not None and any(re.match(upload, path) for upload in surface.upload_paths)
+    return conf.artifact_limits()[0] if is_upload else int(settings.KOMAND_MAX_BODY_BYTES)

@@ -2,7 +2,10 @@
 
 from uuid import UUID
 
+from django.conf import settings
+
 from agents_app import selectors as agents
+from agents_app.prices import money
 from sessions_app.surfaces.chat import labels
 
 
@@ -14,7 +17,7 @@ def read_details(run_id: UUID) -> list[tuple[str, str]]:
         ("Time", labels.duration(found.seconds)),
         ("Input", _tokens(found.usage.input_tokens)),
         ("Output", _tokens(found.usage.output_tokens)),
-        ("Cost", "" if found.cost is None else f"{found.cost:.4f}".rstrip("0").rstrip(".")),
+        ("Cost", "" if found.cost is None else money(found.cost, settings.KOMAND_CURRENCY)),
     ]
     return [(label, value) for label, value in rows if value]
 

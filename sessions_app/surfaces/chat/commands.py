@@ -9,10 +9,10 @@ from django.views.decorators.http import require_http_methods, require_POST
 from django_htmx.http import HttpResponseClientRedirect
 
 from audit_app import fresh_login
-from audit_app.kernel.errors import InvalidInput
+from audit_app.kernel.errors import InvalidInput, NotFound
 from audit_app.kernel.ids import new_id
 from sessions_app import feedback, services
-from sessions_app.access import access_agent, access_approval, access_run, access_session
+from sessions_app.access import access_agent, access_approval, access_execution, access_run, access_session
 from sessions_app.approvals import decisions
 from sessions_app.identity import rate_limits
 from sessions_app.identity.actor_names import display_name
@@ -21,6 +21,8 @@ from sessions_app.surfaces.base.pages import PageRequest, page
 from sessions_app.surfaces.chat import queries
 from sessions_app.surfaces.chat.fragments import approval_html
 from sessions_app.surfaces.chat.sidebar import entry_of
+from tools_app import selectors as tools
+from tools_app.question_types import NO_ANSWER, answer_line, questions_of
 from tools_app.types import ApprovalStatus, Decision
 
 
@@ -35,7 +37,10 @@ def start(request: PageRequest) -> HttpResponse:
     inbound = services.NewMessage(
         services.WEB_CHAT, "default", *sender, text, message_id=key, thread_id=key, attachments=_files(request)
     )
-    accepted = services.receive(inbound, owner=request.user, agent_id=agent_id, idempotency_key=key)
+    session = None
+    if request.POST.get("draft"):
+        session = services.open_draft_session(owner=request.user, agent_id=agent_id, thread_id=key)
+    accepted = services.receive(inbound, owner=request.user, session=session, agent_id=agent_id, idempotency_key=key)
     return _go(request, f"/chat/{accepted.session_id}")
 
 
@@ -145,6 +150,27 @@ def decide(request: PageRequest, approval_id: UUID) -> HttpResponse:
 
 
 @page
+@require_POST
+def answer(request: PageRequest, execution_id: UUID) -> HttpResponse:
+    """Answer a question of an agent with the fields of its form."""
+    execution = access_execution(request.user, execution_id)
+    session = access_session(request.user, execution.session_id)
+    rate_limits.take(rate_limits.chat_limit(), f"user:{request.user.pk}")
+    request_id = tools.find_question_ids([str(execution_id)]).get(str(execution_id))
+    if request_id is None:
+        raise NotFound("There is no such question.")
+    lines = [
+        answer_line(question, request.POST.getlist(f"choice-{number}"), request.POST.get(f"text-{number}", ""))
+        for number, question in enumerate(questions_of(execution.arguments))
+    ]
+    if {*lines} == {NO_ANSWER}:
+        raise InvalidInput("Choose an answer, or write one.", code="text_required")
+    text, options = "\n".join(lines), services.ReceiveOptions(answers=UUID(request_id))
+    services.receive(services.NewMessage.into(session, text), owner=request.user, session=session, options=options)
+    return _done(request, session)
+
+
+@page
 @require_http_methods(["GET", "POST"])
 def title(request: PageRequest, session_id: UUID) -> HttpResponse:
     """Return the form to rename a session, in place of its entry in the list; rename it, and return the entry."""
@@ -170,6 +196,30 @@ def delete(request: PageRequest, session_id: UUID) -> HttpResponse:
     if request.htmx and request.htmx.current_url_abs_path != f"/chat/{session.id}":
         return HttpResponse("")
     return _go(request, "/")
+
+
+@page
+@require_POST
+def compact(request: PageRequest, session_id: UUID) -> HttpResponse:
+    """Have the agent summarise the earlier messages. A line in the chat shows the result."""
+    session = access_session(request.user, session_id)
+    rate_limits.take(rate_limits.chat_limit(), f"user:{request.user.pk}")
+    services.compact_session(session, actor=f"user:{request.user.pk}")
+    return _done(request, session)
+
+
+@page
+@require_POST
+def pin(request: PageRequest, run_id: UUID) -> HttpResponse:
+    """Pin or unpin the message or the answer of a run, and return the button."""
+    session = access_session(request.user, access_run(request.user, run_id).conversation_id)
+    part, is_pinned = request.POST.get("part", ""), bool(request.POST.get("pinned"))
+    for turn_id in queries.list_turn_ids(session, run_id, of_answer=part == "answer"):
+        services.pin_turn(session, turn_id, is_pinned=is_pinned, actor=f"user:{request.user.pk}")
+    if not request.htmx:
+        return HttpResponseRedirect(f"/chat/{session.id}")
+    what = "answer" if part == "answer" else "message"
+    return render(request, "chat/_pin.html", {"key": run_id, "part": part, "what": what, "pinned": is_pinned})
 
 
 @page

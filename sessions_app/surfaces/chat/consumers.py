@@ -24,9 +24,10 @@ from audit_app.kernel.errors import AppError
 from sessions_app.access import access_session
 from sessions_app.approvals import permissions
 from sessions_app.identity.authentication import authenticate
+from sessions_app.live_view.cursor import Children
 from sessions_app.live_view.viewer import Viewer
 from sessions_app.models import Session
-from sessions_app.surfaces.chat import projection, queries
+from sessions_app.surfaces.chat import projection, queries, workstream_queries
 from sessions_app.surfaces.chat.fragments import (
     Frame,
     answer_frame,
@@ -35,6 +36,7 @@ from sessions_app.surfaces.chat.fragments import (
     files_frame,
     frame_of,
     turn_frame,
+    workstream_frame,
 )
 from sessions_app.surfaces.chat.live_text import LiveTexts
 from sessions_app.surfaces.chat.page_updates import (
@@ -46,6 +48,7 @@ from sessions_app.surfaces.chat.page_updates import (
     ShowQueue,
     ShowStatus,
     ShowTurn,
+    ShowWorkstream,
 )
 from sessions_app.surfaces.chat.render_thread import RenderThread
 from sessions_app.surfaces.chat.session_files import read_files
@@ -66,6 +69,7 @@ _rendering = RenderThread()
 _answers = SingleFlight[list[Frame]](kept=100)
 _turn_views = SingleFlight[list[Frame]](kept=100)
 _queues = SingleFlight[list[Frame]](kept=100)
+_workstreams = SingleFlight[list[Frame]](kept=200)
 _files = SingleFlight[list[Frame]](kept=20)
 
 
@@ -131,7 +135,7 @@ class ChatSocket(AsyncWebsocketConsumer):
             await self._send({})
 
     async def _send_updates(self, cursor: str) -> int:
-        async with Viewer(self.session.id, cursor) as viewer:
+        async with Viewer(self.session.id, cursor, children=Children.ALL) as viewer:
             await self._send({})  # shows the page that it is connected
             queued = await in_db(_queue_of, self.session.id)
             runs, may_decide = [status.run_id for status in queued], bool(self.allowed_decisions)
@@ -151,12 +155,15 @@ class ChatSocket(AsyncWebsocketConsumer):
             raise _ViewerGone from error
 
     async def _frames_of(self, update: PageUpdate, now: str) -> list[Frame]:
-        """Return the frames of an update. now: the last stored event, by which queue and files are shared."""
+        """Return the frames of an update. now: the last stored event, by which those of the present are shared."""
         if isinstance(update, ShowTurn):
-            return await _turn_views.get((update.run_id, update.message_id), partial(self._turn_view, update))
+            key = (update.run_id, update.message_id, update.seq)
+            return await _turn_views.get(key, partial(self._turn_view, update))
         if isinstance(update, ShowApproval):
             card = await in_db(queries.read_approval, update.approval_id, allowed_decisions=self.allowed_decisions)
             return [approval_frame(update.run_id, card)]
+        if isinstance(update, ShowWorkstream):
+            return await _workstreams.get((update, now), partial(self._workstream, update))
         if isinstance(update, ShowBranch):
             page = await in_db(queries.read_newest, self.session, allowed_decisions=self.allowed_decisions)
             return [branch_frame(self.session, page, update.place)]
@@ -177,6 +184,10 @@ class ChatSocket(AsyncWebsocketConsumer):
         """Return a stored answer, which never changes again."""
         turn_view = await in_db(queries.find_turn_view, self.session, run_id)
         return [answer_frame(turn_view)] if turn_view and not turn_view.is_open else []
+
+    async def _workstream(self, update: ShowWorkstream) -> list[Frame]:
+        card = await in_db(workstream_queries.read_card, update.run_id)
+        return [workstream_frame(card, is_announced=update.is_announced)]
 
     async def _queue(self) -> list[Frame]:
         return [frame_of(status) for status in await in_db(_queue_of, self.session.id)]

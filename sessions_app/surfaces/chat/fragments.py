@@ -12,22 +12,29 @@ from sessions_app.surfaces.chat.page_updates import (
     ChangeCall,
     DiscardText,
     ShowAgent,
+    ShowBatch,
     ShowCall,
+    ShowPlan,
+    ShowProgress,
     ShowReasoning,
     ShowStatus,
     ShowText,
+    WorkUpdate,
 )
 from sessions_app.surfaces.chat.queries import TurnPage
 from sessions_app.surfaces.chat.session_files import FileEntry
 from sessions_app.surfaces.chat.tool_cards import waiting_state
 from sessions_app.surfaces.chat.turn_views import TurnView
+from sessions_app.surfaces.chat.workstream_cards import WorkstreamCard
+from tools_app.run_progress import Batch, Plan, Progress
 
 _LONGEST_ANNOUNCEMENT = 300
 
 Frame = dict[str, Any]
+ContainedUpdate = ShowText | ShowReasoning | DiscardText | ShowCall | ChangeCall | WorkUpdate | ShowStatus | ShowAgent
 
 
-def frame_of(update: ShowText | ShowReasoning | DiscardText | ShowCall | ChangeCall | ShowStatus | ShowAgent) -> Frame:
+def frame_of(update: ContainedUpdate) -> Frame:
     """Return the frame of an update that contains all that it shows."""
     match update:
         case ShowText():
@@ -49,12 +56,23 @@ def frame_of(update: ShowText | ShowReasoning | DiscardText | ShowCall | ChangeC
             state = render_to_string("chat/_call_state.html", {"state": update.state})
             result = render_to_string("chat/_call_result.html", {"result": update.result}) if update.result else ""
             return {"do": "change", "call": str(update.state.id), "state": state, "result": result}
+        case ShowPlan():
+            return _work_frame(update.run_id, "plan", update.run_id, update.plan)
+        case ShowProgress():
+            return _work_frame(update.run_id, "progress", update.run_id, update.progress)
+        case ShowBatch():
+            return _work_frame(update.run_id, "batch", update.call_id, update.batch)
         case ShowStatus():
             html = render_to_string("chat/_status.html", {"key": update.run_id, "status": update.status})
             announcement = update.status.text if update.is_announced else ""
             return {"do": "status", "run": str(update.run_id), "html": html, "say": announcement}
         case ShowAgent():
             return {"do": "agent", "agent": update.agent_id}
+
+
+def _work_frame(run_id: UUID, name: str, key: UUID, shown: Plan | Progress | Batch) -> Frame:
+    html = render_to_string(f"chat/_{name}.html", {"key": key, name: shown})
+    return {"do": "work", "run": str(run_id), "id": f"{name}-{key}", "html": html}
 
 
 def approval_frame(run_id: UUID, card: ApprovalCard) -> Frame:
@@ -64,6 +82,17 @@ def approval_frame(run_id: UUID, card: ApprovalCard) -> Frame:
     ids = {"run": str(run_id), "call": str(card.approval.execution_id)}
     html = {"html": approval_html(card), "state": state}
     return {"do": "approval", **ids, **html, "pending": card.is_pending, "say": announcement}
+
+
+def workstream_frame(card: WorkstreamCard, *, is_announced: bool) -> Frame:
+    """Return the frame that shows the state of a workstream, its card if the page lacks it, and its end."""
+    place = {"run": str(card.view.parent_id), "id": str(card.id), "call": str(card.call_id or "")}
+    html = {
+        "html": render_to_string("chat/_workstream.html", {"card": card}),
+        "head": render_to_string("chat/_workstream_head.html", {"card": card}),
+        "body": "" if card.is_open else render_to_string("chat/_workstream_body.html", {"card": card}),
+    }
+    return {"do": "workstream", **place, **html, "say": f"{card.name}: {card.state.label}." if is_announced else ""}
 
 
 def approval_html(card: ApprovalCard) -> str:
@@ -97,6 +126,8 @@ def files_frame(files: Sequence[FileEntry]) -> Frame:
 
 def _announcement(turn_view: TurnView) -> str:
     """Return the text for screen readers: the answer, or its beginning."""
+    if turn_view.can_continue:
+        return turn_view.problem
     if turn_view.problem:
         return f"The answer failed: {turn_view.problem}"
     if turn_view.is_withdrawn:

@@ -17,7 +17,6 @@ CALL_STATES: dict[str, tuple[str, str]] = {
 # Class and label while a call waits for an approval, and after it was denied.
 ASKS, DENIED = ("asks", "needs approval"), ("denied", "denied")
 # Tools that the page treats specially.
-ASK_USER = "ask_user"
 WRITE_ARTIFACT = "write_artifact"
 BAD_CALL_STATES = {"failed", "timed-out"}
 

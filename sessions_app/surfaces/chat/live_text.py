@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from sessions_app.surfaces.chat.markdown import render
+from sessions_app.surfaces.base.markdown import render
 from sessions_app.surfaces.chat.markdown_blocks import BlockSplitter
 from sessions_app.surfaces.chat.open_block import OpenBlock, render_open
 

@@ -11,8 +11,8 @@ from itertools import pairwise
 
 from markdown_it.token import Token
 
-from sessions_app.surfaces.chat.markdown import parser
-from sessions_app.surfaces.chat.maths import BLOCK as MATH_BLOCK
+from sessions_app.surfaces.base.markdown import parser
+from sessions_app.surfaces.base.maths import BLOCK as MATH_BLOCK
 
 _LINE_END = re.compile(r"\r\n?|\n")
 _ENDED_BY_BLANK_LINE = {"paragraph_open", "table_open", MATH_BLOCK}

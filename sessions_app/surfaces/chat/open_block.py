@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 from markdown_it.rules_inline import StateInline
 from markdown_it.rules_inline.state_inline import Delimiter
 
-from sessions_app.surfaces.chat import maths
-from sessions_app.surfaces.chat.markdown import make_parser
-from sessions_app.surfaces.chat.sanitizer import sanitised
+from sessions_app.surfaces.base import maths
+from sessions_app.surfaces.base.markdown import make_parser
+from sessions_app.surfaces.base.sanitizer import sanitised
 
 TIP = '<span class="tip"></span>'
 

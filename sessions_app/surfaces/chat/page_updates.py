@@ -6,14 +6,19 @@ from uuid import UUID
 from sessions_app.surfaces.chat.live_text import RenderedBlock
 from sessions_app.surfaces.chat.tool_cards import CallResult, CallState, ToolCard
 from sessions_app.surfaces.chat.turn_views import Status
+from tools_app.run_progress import Batch, Plan, Progress
 
 
 @dataclass(frozen=True)
 class ShowTurn:
-    """Show the turn of a run, or update its question if the turn is shown. message_id: given by the sender, if any."""
+    """Show the turn of a run, or update its question if the turn is shown.
+
+    message_id: given by the sender, if any; seq: of the event that changed the question, 0 if it is new.
+    """
 
     run_id: UUID
     message_id: str = ""
+    seq: int = 0
 
 
 @dataclass(frozen=True)
@@ -85,6 +90,39 @@ class ShowStatus:
 
 
 @dataclass(frozen=True)
+class ShowPlan:
+    """Show the plan of a run as it is now."""
+
+    run_id: UUID
+    plan: Plan
+
+
+@dataclass(frozen=True)
+class ShowProgress:
+    """Show how far a run is."""
+
+    run_id: UUID
+    progress: Progress
+
+
+@dataclass(frozen=True)
+class ShowBatch:
+    """Show the state of a batch on the card of its call."""
+
+    run_id: UUID
+    call_id: UUID
+    batch: Batch
+
+
+@dataclass(frozen=True)
+class ShowWorkstream:
+    """Show the card of a child run as it is now. is_announced: screen readers announce its state."""
+
+    run_id: UUID
+    is_announced: bool = False
+
+
+@dataclass(frozen=True)
 class ShowAnswer:
     """Replace the streamed text with the stored answer: the run has ended."""
 
@@ -116,4 +154,16 @@ class ShowAgent:
 
 
 TextUpdate = ShowText | ShowReasoning | DiscardText | ShowCall | ChangeCall | ShowApproval
-PageUpdate = ShowTurn | TextUpdate | ShowStatus | ShowAnswer | ShowQueue | ShowAgent | ShowFiles | ShowBranch
+WorkUpdate = ShowPlan | ShowProgress | ShowBatch
+PageUpdate = (
+    ShowTurn
+    | TextUpdate
+    | WorkUpdate
+    | ShowWorkstream
+    | ShowStatus
+    | ShowAnswer
+    | ShowQueue
+    | ShowAgent
+    | ShowFiles
+    | ShowBranch
+)

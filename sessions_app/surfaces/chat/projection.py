@@ -20,17 +20,30 @@ from sessions_app.surfaces.chat.page_updates import (
     ShowAgent,
     ShowAnswer,
     ShowApproval,
+    ShowBatch,
     ShowBranch,
     ShowCall,
     ShowFiles,
+    ShowPlan,
+    ShowProgress,
     ShowQueue,
     ShowReasoning,
     ShowStatus,
     ShowText,
     ShowTurn,
+    ShowWorkstream,
 )
-from sessions_app.surfaces.chat.turn_views import ASKING, LONGEST_REASONING, THINKING, Status, using, waiting_status
+from sessions_app.surfaces.chat.turn_views import (
+    ASKING,
+    LONGEST_REASONING,
+    THINKING,
+    Status,
+    fallback_status,
+    using,
+    waiting_status,
+)
 from tools_app import events as tools
+from tools_app import run_progress
 from tools_app.types import ApprovalStatus
 
 # Takes 50 to 350 ms to render.
@@ -41,6 +54,27 @@ _LONG_TEXT = 20_000
 _TEXT_ENDS = (tools.TOOL_REQUESTED.name, runs.STEP_COMPLETED.name)
 
 _LIVE_TEXT = (runs.REASONING_DELTA.name, runs.MESSAGE_RESET.name, runs.SNAPSHOT.name)
+
+
+_CHANGES_OF_QUESTIONS = (
+    sessions.ATTACHMENTS_OMITTED.name,
+    sessions.MESSAGE_CHANGED.name,
+    sessions.MESSAGE_TRANSCRIBED.name,
+)
+
+# Events of a child run that its card shows as its state.
+_STATES = (
+    runs.WORKSTREAM_LAUNCHED.name,
+    runs.WORKSTREAM_PROGRESSED.name,
+    runs.WORKSTREAM_ENDED.name,
+    runs.RUN_QUEUED.name,
+    runs.RUN_STARTED.name,
+    runs.RUN_WAITING.name,
+    runs.MODEL_FALLBACK.name,
+    tools.PROGRESS_REPORTED.name,
+    tools.INPUT_REQUESTED.name,
+    *runs.RUN_ENDS,
+)
 
 
 class Projection:
@@ -91,13 +125,29 @@ class Projection:
         # Updates of the branch, the queue and the files show the current state: once each. That of the branch comes
         # first: it shows the turns that the others change.
         selected: list[PageUpdate] = [update for update in updates if isinstance(update, ShowBranch)]
-        others = [update for update in updates if not isinstance(update, ShowBranch | ShowQueue | ShowFiles)]
+        others = [
+            update for update in _cards_once(updates) if not isinstance(update, ShowBranch | ShowQueue | ShowFiles)
+        ]
         return [*selected[-1:], *others, *(update for update in (ShowQueue(), ShowFiles()) if update in updates)]
 
     def _updates_of(self, seen: SessionEvent) -> list[PageUpdate]:
         run_id = seen.run_id
         if run_id is None:
             return _updates_of_session(seen)
+        if seen.parent_run_id is not None:
+            return self._updates_of_child(run_id, seen)
+        return self._updates_of_run(run_id, seen)
+
+    def _updates_of_child(self, run_id: UUID, seen: SessionEvent) -> list[PageUpdate]:
+        """Return the updates for a stored event of a child run: as for any run, with its card in place of a status."""
+        if seen.type in _STATES:
+            if seen.type in runs.RUN_ENDS:
+                self._forget_run(run_id)
+            return [ShowWorkstream(run_id, is_announced=seen.type == tools.INPUT_REQUESTED.name)]
+        updates = self._updates_of_run(run_id, seen)
+        return [ShowWorkstream(run_id) if isinstance(update, ShowStatus) else update for update in updates]
+
+    def _updates_of_run(self, run_id: UUID, seen: SessionEvent) -> list[PageUpdate]:
         if seen.step is not None and seen.type in _LIVE_TEXT:
             return self._live_text(run_id, seen.step, seen)
         match seen.type:
@@ -112,20 +162,24 @@ class Projection:
                 return [ShowStatus(run_id, Status(THINKING), is_announced=True), *self._leave_queue(run_id)]
             case runs.RUN_WAITING.name:
                 return [ShowStatus(run_id, waiting_status(runs.RUN_WAITING.payload(seen)), is_announced=True)]
+            case runs.MODEL_FALLBACK.name:
+                return [ShowStatus(run_id, fallback_status(runs.MODEL_FALLBACK.payload(seen)), is_announced=True)]
             case tools.INPUT_REQUESTED.name:
                 return [ShowStatus(run_id, Status(ASKING), is_announced=True)]
             case sessions.MESSAGE_COMPLETED.name:
                 self._forget_run(run_id)
                 return [ShowAnswer(run_id), *self._leave_queue(run_id)]
             case tools.APPROVAL_REQUESTED.name:
-                card = ShowApproval(run_id, UUID(tools.APPROVAL_REQUESTED.payload(seen)["approval_id"]))
+                request = tools.APPROVAL_REQUESTED.payload(seen)
+                card = ShowApproval(run_id, UUID(request["approval_id"]))
                 return [card, ShowStatus(run_id, Status(waiting_label(self._may_decide)), is_announced=True)]
             case tools.APPROVAL_DECIDED.name:
                 return self._approval_decided(run_id, tools.APPROVAL_DECIDED.payload(seen))
             case tools.TOOL_REQUESTED.name:
                 requested = tools.TOOL_REQUESTED.payload(seen)
                 self._calls.setdefault(run_id, {})[requested["execution_id"]] = requested["tool"]
-                return [ShowCall(run_id, tool_cards.requested_card(seen.step or 0, requested)), self._using(run_id)]
+                call = tool_cards.requested_card(seen.step or 0, requested, seen.workstream)
+                return [ShowCall(run_id, call), self._using(run_id)]
             case tools.TOOL_STARTED.name:
                 return [ChangeCall(tool_cards.started_state(tools.TOOL_STARTED.payload(seen)))]
             case tools.TOOL_COMPLETED.name:
@@ -135,7 +189,7 @@ class Projection:
             case tools.TOOL_FAILED.name:
                 return self._call_ended(run_id, tools.TOOL_FAILED.payload(seen))
             case _:
-                return []
+                return _updates_of_work(run_id, seen)
 
     def _live_text(self, run_id: UUID, step: int, seen: SessionEvent) -> list[PageUpdate]:
         if seen.type == runs.REASONING_DELTA.name:
@@ -251,12 +305,42 @@ class _StepShown:
         return draft
 
 
+def _cards_once(updates: Iterable[PageUpdate]) -> list[PageUpdate]:
+    """Return the updates with one for the card of each workstream: the first, because it shows the present state."""
+    shown: dict[UUID, int] = {}
+    found: list[PageUpdate] = []
+    for update in updates:
+        if not isinstance(update, ShowWorkstream):
+            found.append(update)
+            continue
+        place = shown.setdefault(update.run_id, len(found))
+        if place == len(found):
+            found.append(update)
+        elif update.is_announced:
+            found[place] = update
+    return found
+
+
 def _updates_of_session(seen: SessionEvent) -> list[PageUpdate]:
     """Return the updates for an event of no run."""
     if seen.type == sessions.SESSION_BOUND.name:
         return [ShowAgent(sessions.SESSION_BOUND.payload(seen)["agent_id"])]
     if seen.type == sessions.BRANCH_SELECTED.name:
         return [ShowBranch(sessions.BRANCH_SELECTED.payload(seen)["place"])]
+    return []
+
+
+def _updates_of_work(run_id: UUID, seen: SessionEvent) -> list[PageUpdate]:
+    """Return the updates for an event of a run that depend on nothing else."""
+    if seen.type in _CHANGES_OF_QUESTIONS:
+        return [ShowTurn(run_id, seq=seen.seq or 0)]
+    if seen.type == tools.PLAN_UPDATED.name:
+        return [ShowPlan(run_id, run_progress.plan_of(tools.PLAN_UPDATED.payload(seen)))]
+    if seen.type == tools.PROGRESS_REPORTED.name:
+        return [ShowProgress(run_id, run_progress.progress_of(tools.PROGRESS_REPORTED.payload(seen)))]
+    if seen.type == tools.BATCH_PROGRESS.name:
+        batch = tools.BATCH_PROGRESS.payload(seen)
+        return [ShowBatch(run_id, UUID(batch["batch_id"]), run_progress.batch_of(batch))]
     return []
 
 

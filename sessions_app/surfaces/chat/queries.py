@@ -1,38 +1,45 @@
 """Queries of the page. Every function is synchronous; the number of its queries does not grow with the data."""
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from uuid import UUID
 
 from django.db import DatabaseError, transaction
+from django.db.models import Min
 from django.utils.safestring import SafeString, mark_safe
 
 from agents_app import selectors as agents
-from agents_app.types import RunStatus, RunView
+from agents_app.types import RunStatus, RunTranscript, RunView
 from sessions_app import hot_queries, selectors
 from sessions_app.conversation.branch_paths import versions_of
 from sessions_app.conversation.branches import load
 from sessions_app.identity.actor_names import deciders, name_of_deciders, names_of
-from sessions_app.models import Session, Turn
-from sessions_app.surfaces.chat import markdown
+from sessions_app.models import Checkpoint, Session, Turn
+from sessions_app.surfaces.base import markdown
 from sessions_app.surfaces.chat.approval_cards import ApprovalCard, card_of
 from sessions_app.surfaces.chat.sent_files import with_files
+from sessions_app.surfaces.chat.tool_cards import CallDetails
 from sessions_app.surfaces.chat.turn_views import (
     LONGEST_REASONING,
+    Compacted,
     RunDetails,
     TurnView,
     open_turn_view,
     stored_turn_view,
+    with_workstreams,
 )
+from sessions_app.surfaces.chat.workstream_queries import ChildRuns
 from tools_app import selectors as tools
 from tools_app.executions import preview
+from tools_app.run_progress import BATCH
 from tools_app.types import ApprovalStatus, ApprovalView, Decision, ExecutionView
 
 logger = logging.getLogger(__name__)
 
 TURNS_AT_ONCE = 50
+MOST_AT_ONCE = 2_000  # turns down to a message that the reader opens
 _LONGEST_RUN = 500  # turns of one run that does not fit a page
 
 
@@ -44,13 +51,16 @@ class TurnPage:
     older_than: int | None
 
 
-def read_newest(session: Session, *, allowed_decisions: Collection[Decision] = ()) -> TurnPage:
+def read_newest(
+    session: Session, *, allowed_decisions: Collection[Decision] = (), down_to: UUID | None = None
+) -> TurnPage:
     """Return the newest turns, with open runs. Read the cursor of the timeline before, never after.
 
+    down_to: a run of the session whose turns are read too, with those after it, unless they are too many.
     allowed_decisions: those of the reader on requests for approval.
     """
     runs = agents.list_open_runs(session.id)
-    turns, older_than = _whole_runs(session, None)
+    turns, older_than = _whole_runs(session, None, _count_down_to(session, down_to) if down_to else 0)
     found = _turn_views(turns, runs, _stored_html(turns), allowed_decisions)
     return TurnPage(_with_versions(session, turns, found), older_than)
 
@@ -83,6 +93,13 @@ def find_turn_view(session: Session, run_id: UUID) -> TurnView | None:
     return next((turn_view for turn_view in found if turn_view.run_id == run_id), None)
 
 
+def list_turn_ids(session: Session, run_id: UUID, *, of_answer: bool) -> list[UUID]:
+    """Return the ids of the user turns of a run with text, or of its answer."""
+    turns = Turn.objects.filter(session=session, run_id=run_id).exclude(content="")
+    chosen = turns.filter(is_answer=True) if of_answer else turns.filter(role="user", tool_call_ids__isnull=True)
+    return list(chosen.order_by("part").values_list("pk", flat=True))
+
+
 def find_new_turn_view(session: Session, run_id: UUID) -> TurnView | None:
     """Return the turn of a run that was just queued: the question and its place in the queue.
 
@@ -106,11 +123,18 @@ def _with_versions(session: Session, turns: Sequence[Turn], found: tuple[TurnVie
     )
 
 
-def _whole_runs(session: Session, before: int | None) -> tuple[list[Turn], int | None]:
+def _count_down_to(session: Session, run_id: UUID) -> int:
+    """Return the number of turns from this run of the session to the newest; 0 if the active branch has no such run."""
+    turns = Turn.objects.filter(selectors.ON_PATH, session=session)
+    first = turns.filter(run_id=run_id).aggregate(first=Min("ordinal"))["first"]
+    return 0 if first is None else turns.filter(ordinal__gte=first).count()
+
+
+def _whole_runs(session: Session, before: int | None, at_least: int = 0) -> tuple[list[Turn], int | None]:
     """Return the newest turns before an ordinal, of whole runs, and the ordinal before which there are more."""
-    place = None if before is None else (before, 0)
-    turns = list(selectors.list_turns(session, limit=TURNS_AT_ONCE + 1, before=place))
-    if len(turns) <= TURNS_AT_ONCE:
+    place, most = None if before is None else (before, 0), max(TURNS_AT_ONCE, min(at_least, MOST_AT_ONCE))
+    turns = list(selectors.list_turns(session, limit=most + 1, before=place))
+    if len(turns) <= most:
         return turns, None
     first = turns[0].ordinal
     whole = [turn for turn in turns if turn.ordinal != first]
@@ -131,8 +155,13 @@ def _turn_views(
     ids = {UUID(name) for turn in turns if turn.role == "assistant" for name in turn.tool_call_ids or []}
     executions = {str(view.id): view for view in tools.list_executions_of(ids)} if ids else {}
     under_way = {run.id: agents.get_transcript(run.id) for run in open_runs if run.status is not RunStatus.QUEUED}
-    shown = [*executions.values(), *(item for transcript in under_way.values() for item in transcript.executions)]
-    approvals = _approvals(shown, allowed_decisions)
+    under_way = {run_id: _with_asking_items(found) for run_id, found in under_way.items()}
+    calls = [*executions.values(), *(item for transcript in under_way.values() for item in transcript.executions)]
+    roots = {turn.run_id for turn in turns if turn.run_id} | under_way.keys()
+    children = ChildRuns(agents.list_descendants(roots) if roots else ())
+    shown = [*calls, *children.executions]
+    batch_ids = _batch_ids(shown)
+    shown_calls = CallDetails(_approvals(shown, allowed_decisions), tools.list_batches(batch_ids) if batch_ids else {})
     details = _details_of(turns)
     found: dict[int, TurnView] = {}
     for run in open_runs:
@@ -142,7 +171,7 @@ def _turn_views(
             under_way.get(run.id),
             markdown.render,
             place=_place_of(run, open_runs),
-            approvals=approvals,
+            calls=shown_calls,
         )
     for ordinal, group in groups.items():
         if ordinal in found:
@@ -152,18 +181,46 @@ def _turn_views(
             transcript = agents.get_transcript(run_id)
             found[ordinal] = open_turn_view(transcript.run, group, transcript, markdown.render)
         else:
-            found[ordinal] = stored_turn_view(group, executions, lambda turn: html[turn.pk], approvals, details)
-    return tuple(with_files(found[ordinal], groups.get(ordinal, ())) for ordinal in sorted(found))
+            found[ordinal] = stored_turn_view(group, executions, lambda turn: html[turn.pk], shown_calls, details)
+    cards = {
+        run_id: children.cards_of(run_id, [one for one in calls if one.run_id == run_id], shown_calls)
+        for run_id in children.parents & roots
+    }
+    return tuple(
+        with_files(with_workstreams(found[ordinal], cards), groups.get(ordinal, ())) for ordinal in sorted(found)
+    )
+
+
+def _batch_ids(executions: Iterable[ExecutionView]) -> list[UUID]:
+    return [execution.id for execution in executions if execution.tool == BATCH]
+
+
+def _with_asking_items(transcript: RunTranscript) -> RunTranscript:
+    """Return the transcript with those items of its batches that ask for an approval: each has a card of its own."""
+    batch_ids = _batch_ids(transcript.executions)
+    if not batch_ids:
+        return transcript
+    return replace(transcript, executions=(*transcript.executions, *tools.list_asking_items(batch_ids)))
 
 
 def _details_of(turns: Sequence[Turn]) -> RunDetails:
-    """Return what the turns of ended runs do not contain. One query, two if runs were stopped without any text."""
+    """Return what the turns of ended runs do not contain. Three queries, four if runs were stopped without text."""
     answered = {turn.run_id for turn in turns if turn.is_answer and turn.run_id}
     if not answered:
         return RunDetails()
     empty = {turn.run_id for turn in turns if turn.run_id and turn.error_code == "cancelled" and not turn.content}
     withdrawn = frozenset(agents.list_withdrawn(empty)) if empty else frozenset()
-    return RunDetails(agents.list_reasoning(answered, LONGEST_REASONING), withdrawn)
+    reasoning = agents.list_reasoning(answered, LONGEST_REASONING)
+    return RunDetails(reasoning, withdrawn, agents.list_fallbacks(answered), _compactions_of(answered))
+
+
+def _compactions_of(run_ids: Collection[UUID]) -> dict[UUID, tuple[Compacted, ...]]:
+    found: dict[UUID, tuple[Compacted, ...]] = {}
+    for row in Checkpoint.objects.filter(run_id__in=run_ids).order_by("index"):
+        if row.run_id:
+            shown = Compacted(row.pk, row.tokens_before, row.tokens_after, row.summary)
+            found[row.run_id] = (*found.get(row.run_id, ()), shown)
+    return found
 
 
 def _place_of(run: RunView, open_runs: Sequence[RunView]) -> int:

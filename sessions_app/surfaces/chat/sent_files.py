@@ -4,24 +4,28 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from sessions_app import selectors
-from sessions_app.attachments import model_text
+from sessions_app.attachments import model_text, records
 from sessions_app.models import Attachment, Turn
 from sessions_app.surfaces.chat import labels
 from sessions_app.surfaces.chat.turn_views import TurnView
 
-# Types that every browser shows and that cannot contain scripts.
-_SHOWN_IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
-
 
 @dataclass(frozen=True)
 class SentFile:
-    """A file of a message. url: of its content, empty if the page cannot offer it; problem: why it was not fetched."""
+    """A file of a message. url: of its content, empty if the page cannot offer it; problem: why it was not fetched.
+
+    omitted: why the model did not get it. is_transcribed: it is audio whose words the model got. transcript: these
+    words, if they are not those of the message.
+    """
 
     name: str
     size: str
     url: str
     is_image: bool
     problem: str
+    omitted: str = ""
+    is_transcribed: bool = False
+    transcript: str = ""
 
 
 def with_files(view: TurnView, turns: Sequence[Turn]) -> TurnView:
@@ -36,7 +40,9 @@ def with_files(view: TurnView, turns: Sequence[Turn]) -> TurnView:
 
 
 def _shown(row: Attachment) -> SentFile:
-    url = f"/api/artifacts/{row.artifact_id}" if row.artifact_id else ""
     size = "" if row.size_bytes is None else labels.size(row.size_bytes)
-    is_image = bool(url) and row.mime_type in _SHOWN_IMAGES
-    return SentFile(row.filename or row.kind, size, url, is_image, row.error)
+    name = row.filename or ("voice note" if row.kind == "voice" else row.kind)
+    shown = SentFile(name, size, records.url_of(row), row.is_shown_image, row.error, row.omitted_because)
+    if row.transcription not in (Attachment.IN_MESSAGE, Attachment.IN_FILE):
+        return shown
+    return replace(shown, is_transcribed=True, transcript=row.text if row.transcription == Attachment.IN_FILE else "")

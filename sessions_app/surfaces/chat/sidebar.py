@@ -10,10 +10,10 @@ from django.http import HttpRequest
 from django.utils import timezone
 
 from agents_app import selectors as agents
+from audit_app.full_text.excerpts import Piece
 from sessions_app import selectors
-from sessions_app.conversation import session_search
-from sessions_app.conversation.session_search import Match
-from sessions_app.conversation.snippets import Piece
+from sessions_app.conversation import message_search
+from sessions_app.conversation.message_search import FoundSession
 from sessions_app.models import Session
 from sessions_app.surfaces.chat import labels
 
@@ -45,21 +45,23 @@ class Day:
 
 
 def read_days(request: HttpRequest, *, current: UUID | None = None, query: str = "") -> tuple[Day, ...]:
-    """Return the user's newest sessions, by day in their time zone. Two queries, four for a search.
+    """Return the user's newest sessions, by day in their time zone: two queries; for a search the best ones.
 
-    query: only sessions with these words in their title or in one message.
+    query: only sessions whose title or one message matches it.
     """
     assert request.user.is_authenticated  # noqa: S101 - required by the views
     if query.strip():
-        matches = session_search.search(request.user, query, limit=SESSIONS_SHOWN)
+        matches = message_search.search_sessions(request.user, query, limit=SESSIONS_SHOWN)
     else:
-        matches = tuple(map(Match, selectors.list_sessions(request.user, limit=SESSIONS_SHOWN)))
+        matches = tuple(map(FoundSession, selectors.list_sessions(request.user, limit=SESSIONS_SHOWN)))
     busy = agents.list_busy([match.session.id for match in matches])
     now = timezone.now().astimezone(_zone_of(request))
     entries = []
     for match in matches:
         entry = entry_of(match.session, now, is_running=match.session.id in busy, current=current)
         entries.append(replace(entry, snippet=match.snippet, run_id=match.run_id))
+    if query.strip():
+        return (Day("Best matches", tuple(entries)),) if entries else ()
     grouped = groupby(entries, key=lambda entry: labels.day_name(entry.at, now.date()))
     return tuple(Day(name, tuple(group)) for name, group in grouped)
 

@@ -1,15 +1,19 @@
 """Tool cards: one tool call on the page, built from its record or from its events."""
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
+from agents_app import selectors as agents
 from audit_app.kernel.redact import masked, masked_arguments
 from sessions_app.surfaces.chat import labels
 from sessions_app.surfaces.chat.approval_cards import ApprovalCard
 from sessions_app.surfaces.chat.collapse import Folded, parsed, pretty
 from tools_app.events import ToolCompleted, ToolFailed, ToolRequested, ToolStarted
+from tools_app.question_types import ASKING_TOOLS, Question, questions_of
+from tools_app.run_progress import BATCH, Batch
 from tools_app.types import ExecutionStatus, ExecutionView
 
 _LONGEST_BRIEF = 120
@@ -41,16 +45,23 @@ class CallResult:
 
 @dataclass(frozen=True)
 class InputRequest:
-    """A question to the user. options: answers to choose from."""
+    """A form of questions to the user. key: of its call."""
 
-    text: str
-    options: tuple[str, ...] = ()
+    key: UUID
+    questions: tuple[Question, ...]
+
+    @property
+    def has_fields(self) -> bool:
+        """Return whether the answer is composed in a form. Otherwise each option is a button that sends it."""
+        one = self.questions[0]
+        return len(self.questions) > 1 or one.allows_several or bool(one.placeholder)
 
 
 @dataclass(frozen=True)
 class ToolCard:
     """One tool call on the page. step: the run's step that requested it; result: None until the call has ended.
 
+    batch: set for a batch. asker: the workstream whose call it is; empty for the answering run.
     arguments: as the model sent them, perhaps invalid, but masked; approval: set if the call needs an approval, or did.
     """
 
@@ -61,6 +72,8 @@ class ToolCard:
     state: CallState
     result: CallResult | None = None
     approval: ApprovalCard | None = None
+    batch: Batch | None = None
+    asker: str = ""
 
     @property
     def arguments_text(self) -> Folded:
@@ -75,21 +88,30 @@ class ToolCard:
 
     @property
     def input_request(self) -> InputRequest | None:
-        """Return the question of an `ask_user` call."""
-        question, options = self.arguments.get("question"), self.arguments.get("options")
-        if self.tool != labels.ASK_USER or not isinstance(question, str):
-            return None
-        texts = tuple(str(option) for option in options) if isinstance(options, list) else ()
-        return InputRequest(question, texts)
+        """Return the questions of a call of `ask_user` or `ask_form`."""
+        questions = questions_of(self.arguments) if self.tool in ASKING_TOOLS else ()
+        return InputRequest(self.id, questions) if questions else None
+
+    @property
+    def launched_id(self) -> UUID | None:
+        """Return the id of the workstream that the call launches, None if it launches none."""
+        return None if self.state.is_bad else agents.child_id_of(self.tool, self.id, self.arguments)
+
+    @property
+    def is_batch(self) -> bool:
+        return self.tool == BATCH
 
     @property
     def is_unfolded(self) -> bool:
         """Return whether the card is open at first."""
         is_pending = self.approval is not None and self.approval.is_pending
-        return self.state.is_bad or self.input_request is not None or is_pending
+        is_running = self.is_batch and self.result is None
+        return self.state.is_bad or self.input_request is not None or is_pending or is_running
 
 
-def tool_card_of(execution: ExecutionView, approval: ApprovalCard | None = None) -> ToolCard:
+def tool_card_of(
+    execution: ExecutionView, approval: ApprovalCard | None = None, batch: Batch | None = None
+) -> ToolCard:
     """Return the card of a recorded call."""
     state = _state(execution.id, execution.status, execution.duration_seconds)
     if approval is not None:
@@ -100,14 +122,29 @@ def tool_card_of(execution: ExecutionView, approval: ApprovalCard | None = None)
     elif execution.status.is_terminal:
         result = _result(execution.id, execution.tool, execution.output, execution.error)
     arguments = masked_arguments(execution.arguments)
-    return ToolCard(execution.id, execution.step, execution.tool, arguments, state, result, approval)
+    return ToolCard(execution.id, execution.step, execution.tool, arguments, state, result, approval, batch)
 
 
-def requested_card(step: int, payload: ToolRequested) -> ToolCard:
-    """Return the card for a `tool.requested` event."""
+@dataclass(frozen=True)
+class CallDetails:
+    """The details of some calls, by the id of their execution."""
+
+    approvals: Mapping[UUID, ApprovalCard] = field(default_factory=dict)
+    batches: Mapping[UUID, Batch] = field(default_factory=dict)
+
+    def card_of(self, execution: ExecutionView) -> ToolCard:
+        """Return the card of a recorded call."""
+        return tool_card_of(execution, self.approvals.get(execution.id), self.batches.get(execution.id))
+
+
+NO_DETAILS = CallDetails()
+
+
+def requested_card(step: int, payload: ToolRequested, asker: str = "") -> ToolCard:
+    """Return the card for a `tool.requested` event. asker: the workstream whose event it is, if any."""
     execution_id = UUID(payload["execution_id"])
     state = _state(execution_id, ExecutionStatus.PENDING, None)
-    return ToolCard(execution_id, step, payload["tool"], masked_arguments(payload["arguments"]), state)
+    return ToolCard(execution_id, step, payload["tool"], masked_arguments(payload["arguments"]), state, asker=asker)
 
 
 def approved_state(state: CallState, approval: ApprovalCard) -> CallState:
@@ -143,6 +180,14 @@ def _state(execution_id: UUID, status: str, seconds: float | None) -> CallState:
 
 def _result(execution_id: UUID, tool: str, output: Any, error: Any) -> CallResult:
     shown = pretty(output) if output is not None else Folded()
-    given = parsed(output) if tool == labels.ASK_USER and isinstance(output, str) else output
-    answer = given.get("answer") if tool == labels.ASK_USER and isinstance(given, dict) else None
+    given = parsed(output) if tool in ASKING_TOOLS and isinstance(output, str) else output
+    answer = _answer_of(given) if tool in ASKING_TOOLS and isinstance(given, dict) else ""
     return CallResult(execution_id, shown, masked(error or ""), str(masked(answer)) if answer else "")
+
+
+def _answer_of(value: dict[str, Any]) -> str:
+    """Return the user's answer, one line for each question of a form."""
+    answers = value.get("answers")
+    if not isinstance(answers, list):
+        return str(value.get("answer") or value.get("text") or "")
+    return "\n".join(str(each.get("answer") or "–") for each in answers if isinstance(each, dict))

@@ -6,33 +6,35 @@ It is built from stored turns once the run has ended, and from the run's own rec
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
 from django.utils.safestring import SafeString
 
-from agents_app.events import RunWaiting
-from agents_app.types import RunStatus, RunTranscript, RunView, WaitingOn
+from agents_app.events import ModelFallback, RunWaiting
+from agents_app.run_cost import Fallback
+from agents_app.types import RunStatus, RunTranscript, RunView, StepView, WaitingOn
 from sessions_app.conversation.branch_paths import Versions
 from sessions_app.conversation.citations import Citation, as_lines, numbered
 from sessions_app.models import Feedback, Turn
 from sessions_app.selectors import citations_of
 from sessions_app.surfaces.chat import labels
-from sessions_app.surfaces.chat.approval_cards import ApprovalCard
 from sessions_app.surfaces.chat.source_list import ShownSource, shown_sources
-from sessions_app.surfaces.chat.tool_cards import ToolCard, tool_card_of
+from sessions_app.surfaces.chat.tool_cards import NO_DETAILS, CallDetails, ToolCard
+from sessions_app.surfaces.chat.workstream_cards import WorkstreamCard, placed
+from tools_app.question_types import ASKING_TOOLS
+from tools_app.run_progress import Plan, Progress, find_plan, find_progress
 from tools_app.types import ExecutionView
 
 THINKING = "Thinking…"
 LONGEST_REASONING = 20_000  # characters that the page shows of a step
 ASKING = "Waiting for your answer"
 RETRYING = "The model is busy, trying again"
-NO_APPROVALS: Mapping[UUID, ApprovalCard] = MappingProxyType({})
+_INCOMPLETE, _CUT = "The answer is incomplete.", "The answer reached its length limit."
 _WAITS = {
     WaitingOn.APPROVAL: "Waiting for an approval",
     WaitingOn.INPUT: ASKING,
-    WaitingOn.CHILDREN: "Waiting for other agents",
+    WaitingOn.CHILDREN: "Waiting for workstreams.",
 }
 
 
@@ -59,10 +61,19 @@ class RunDetails:
     """Facts about the runs of a page that their turns do not contain.
 
     reasoning: texts and seconds by run and step; withdrawn: runs that were cancelled before they began.
+    fallbacks: of the runs that another model than their agent's own has answered.
+    compactions: by run.
     """
 
     reasoning: Mapping[tuple[UUID, int], tuple[str, float]] = field(default_factory=dict)
     withdrawn: frozenset[UUID] = frozenset()
+    fallbacks: Mapping[UUID, Fallback] = field(default_factory=dict)
+    compactions: Mapping[UUID, tuple["Compacted", ...]] = field(default_factory=dict)
+
+    def note_of(self, run_id: UUID | None) -> str:
+        """Return the note under an answer: which model wrote it instead of which, and why."""
+        fallback = self.fallbacks.get(run_id) if run_id else None
+        return f"{fallback.name} was called instead of {fallback.failed}: {fallback.reason}" if fallback else ""
 
     def reasoning_of(self, run_id: UUID | None, step: int) -> list["ReasoningPart"]:
         """Return the part for a step: none if it has no reasoning."""
@@ -70,8 +81,18 @@ class RunDetails:
         return [ReasoningPart(step, text, labels.duration(seconds or None))] if text.strip() else []
 
 
-Part = TextPart | ReasoningPart | ToolCard
-NO_DETAILS = RunDetails()
+@dataclass(frozen=True)
+class Compacted:
+    """A summary of earlier messages that a run has made. before, after: estimated tokens of its request."""
+
+    id: UUID
+    before: int
+    after: int
+    summary: str
+
+
+Part = TextPart | ReasoningPart | ToolCard | WorkstreamCard
+NO_RUN_DETAILS = RunDetails()
 
 
 @dataclass(frozen=True)
@@ -88,9 +109,11 @@ class Status:
 class TurnView:
     """One run on the page.
 
-    status: None once the run has ended. problem: why the answer is incomplete. files: `sent_files.SentFile`s.
+    status: None once the run has ended. problem: why the answer is incomplete. note: about its model.
+    files: `sent_files.SentFile`s.
     rating: the reader's. versions: the alternatives to its message, where others exist; live updates of a turn that is
-    shown leave them out.
+    shown leave them out. compactions: summaries that the run has made. is_question_pinned, is_answer_pinned: they are
+    sent with every message. plan, progress: as reported last.
     """
 
     run_id: UUID | None
@@ -100,13 +123,26 @@ class TurnView:
     status: Status | None = None
     state: str = "complete"
     problem: str = ""
+    note: str = ""
     is_stopped: bool = False
     is_withdrawn: bool = False
     can_retry: bool = False
+    can_continue: bool = False
     citations: tuple[Citation, ...] = ()
     versions: Versions | None = None
     files: tuple[Any, ...] = ()
     rating: Feedback | None = None
+    compactions: tuple[Compacted, ...] = ()
+    is_question_pinned: bool = False
+    is_answer_pinned: bool = False
+    plan: Plan | None = None
+    progress: Progress | None = None
+
+    @property
+    def only_compacts(self) -> bool:
+        """Return whether the run has ended and answered nothing."""
+        has_content = self.question or self.files or self.parts or self.is_open
+        return not has_content and self.state == "complete"
 
     @property
     def key(self) -> str:
@@ -132,12 +168,12 @@ def stored_turn_view(
     turns: Sequence[Turn],
     executions: Mapping[str, ExecutionView],
     html_of: Callable[[Turn], SafeString],
-    approvals: Mapping[UUID, ApprovalCard] = NO_APPROVALS,
-    details: RunDetails = NO_DETAILS,
+    calls: CallDetails = NO_DETAILS,
+    details: RunDetails = NO_RUN_DETAILS,
 ) -> TurnView:
     """Return the view of a run that has ended. turns: all of the run, in order.
 
-    executions: those that the turns name, by id; approvals: of these, by execution id.
+    executions: those that the turns name, by id; calls: of these.
     html_of: returns the rendered text of a turn.
     """
     first, answer = turns[0], next((turn for turn in turns if turn.is_answer), None)
@@ -148,20 +184,33 @@ def stored_turn_view(
             parts.append(TextPart(step, numbered(turn.content, citations_of(turn)), html_of(turn)))
         if not turn.is_answer:
             named = (executions.get(execution_id) for execution_id in turn.tool_call_ids or [])
-            parts += [tool_card_of(execution, approvals.get(execution.id)) for execution in named if execution]
+            parts += [calls.card_of(execution) for execution in named if execution]
+    called = [executions[name] for turn in turns for name in turn.tool_call_ids or [] if name in executions]
     cited = tuple(citation for turn in turns for citation in citations_of(turn))
-    view = TurnView(first.run_id, first.ordinal, _question(turns), tuple(parts), citations=cited)
+    view = TurnView(
+        first.run_id,
+        first.ordinal,
+        _question(turns),
+        tuple(parts),
+        citations=cited,
+        note=details.note_of(first.run_id),
+        compactions=details.compactions.get(first.run_id, ()) if first.run_id else (),
+        is_question_pinned=_is_pinned(turns, "user"),
+        is_answer_pinned=_is_pinned(turns, "assistant"),
+        plan=find_plan(called),
+    )
     if answer is None or answer.state == "complete":
         return view
-    is_stopped = answer.error_code == "cancelled"
+    is_stopped, is_cut = answer.error_code == "cancelled", answer.error_code == "length"
     if first.run_id in details.withdrawn:
         return replace(view, state=answer.state, is_withdrawn=True)
     return replace(
         view,
         state=answer.state,
-        problem="" if is_stopped else answer.error_message or "The answer is incomplete.",
+        problem="" if is_stopped else answer.error_message or (_CUT if is_cut else _INCOMPLETE),
         is_stopped=is_stopped,
         can_retry=is_stopped or answer.state == "error",
+        can_continue=is_cut,
     )
 
 
@@ -172,24 +221,54 @@ def open_turn_view(
     render: Callable[[str], SafeString],
     *,
     place: int = 1,
-    approvals: Mapping[UUID, ApprovalCard] = NO_APPROVALS,
+    calls: CallDetails = NO_DETAILS,
 ) -> TurnView:
     """Return the view of an open run. turns: those stored so far, which are user turns.
 
     transcript: None while the run is queued; render: returns the HTML of a text; place: in the queue, from 1.
-    approvals: of its calls, by execution id.
     """
+    called = transcript.executions if transcript else ()
+    parts = recorded_parts(transcript.steps if transcript else (), called, render, calls)
+    status = status_of(run, parts, place)
+    pinned = _is_pinned(turns, "user")
+    return TurnView(
+        run.id,
+        run.ordinal,
+        _question(turns),
+        tuple(parts),
+        status,
+        is_question_pinned=pinned,
+        plan=find_plan(called),
+        progress=find_progress(called),
+    )
+
+
+def with_workstreams(view: TurnView, cards: Mapping[UUID, Iterable[WorkstreamCard]]) -> TurnView:
+    """Return the view with the cards of its run's workstreams. cards: by run."""
+    own = cards.get(view.run_id) if view.run_id else None
+    return replace(view, parts=placed(view.parts, own)) if own else view
+
+
+def recorded_parts(
+    steps: Iterable[StepView],
+    executions: Sequence[ExecutionView],
+    render: Callable[[str], SafeString],
+    calls: CallDetails = NO_DETAILS,
+    *,
+    asker: str = "",
+) -> list[Part]:
+    """Return the parts of an open run, as far as they are recorded. asker: its workstream, empty for a root run."""
     parts: list[Part] = []
-    for step in transcript.steps if transcript else ():
+    for step in steps:
         if step.reasoning.strip():
             thought = step.reasoning[:LONGEST_REASONING]
             parts.append(ReasoningPart(step.index, thought, labels.duration(step.reasoning_seconds or None)))
         if step.text:
             parts.append(TextPart(step.index, step.text, render(step.text)))
-        own = [item for item in transcript.executions if item.step == step.index] if transcript else []
-        parts += [tool_card_of(item, approvals.get(item.id)) for item in own]
-    status = status_of(run, parts, place)
-    return TurnView(run.id, run.ordinal, _question(turns), tuple(parts), status)
+        own = [item for item in executions if item.step == step.index]
+        cards = [calls.card_of(item) for item in own]
+        parts += [replace(card, asker=asker) for card in cards] if asker else cards
+    return parts
 
 
 def status_of(run: RunView, parts: Iterable[Part] = (), place: int = 1) -> Status:
@@ -210,8 +289,12 @@ def status_of(run: RunView, parts: Iterable[Part] = (), place: int = 1) -> Statu
 def using(tools: Iterable[str]) -> str:
     """Return the text of the status while these tools run."""
     running = dict.fromkeys(tools)
-    names = ", ".join(tool for tool in running if tool != labels.ASK_USER)
+    names = ", ".join(tool for tool in running if tool not in ASKING_TOOLS)
     return f"Using {names}…" if names else ASKING if running else THINKING
+
+
+def _is_pinned(turns: Iterable[Turn], role: str) -> bool:
+    return any(turn.is_pinned for turn in turns if turn.role == role)
 
 
 def _question(turns: Sequence[Turn]) -> str:
@@ -225,3 +308,8 @@ def waiting_status(payload: RunWaiting) -> Status:
         return Status(payload["reason"] or "Waiting")
     until = datetime.fromisoformat(payload["until"]) if payload["until"] else None
     return Status(RETRYING, until=until, detail=payload["reason"])
+
+
+def fallback_status(payload: ModelFallback) -> Status:
+    """Return the status to show for a run that continues with another model."""
+    return Status(f"Continuing with {payload['to']}", detail=payload["reason"])

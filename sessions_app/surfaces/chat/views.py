@@ -8,6 +8,7 @@ from django.http import HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
+from agents_app import services as runs
 from agents_app.models import Agent
 from audit_app.kernel.errors import InvalidInput
 from audit_app.kernel.ids import new_id
@@ -49,18 +50,21 @@ def home(request: PageRequest) -> HttpResponse:
 def new_chat(request: PageRequest) -> HttpResponse:
     """Show an empty chat. Its session is created with the first message."""
     wanted = request.GET.get("agent", _DEFAULT_AGENT)
-    context = {"starters": STARTERS, "agent_id": wanted, "title": "New chat"}
+    is_draft = bool(request.GET.get("draft"))
+    title = "Try the draft" if is_draft else "New chat"
+    context = {"starters": STARTERS, "agent_id": wanted, "title": title, "tries_draft": is_draft}
     return _chat(request, context, None)
 
 
 @page
 @require_GET
 def session(request: PageRequest, session_id: UUID) -> HttpResponse:
-    """Show one session with its newest turns and open runs."""
+    """Show one session with its newest turns and open runs, down to the run `at` if the request names one."""
     found = access_session(request.user, session_id)
     # The cursor first: events during the reads below are then sent again, which changes nothing.
     cursor = cursor_now(found.id)
-    newest = queries.read_newest(found, allowed_decisions=permissions.allowed_decisions(request.user, found.owner_id))
+    decisions = permissions.allowed_decisions(request.user, found.owner_id)
+    newest = queries.read_newest(found, allowed_decisions=decisions, down_to=_id_in(request, "at"))
     newest = with_ratings(newest, request.user)
     context = {
         "session": found,
@@ -105,9 +109,29 @@ def files(request: PageRequest, session_id: UUID) -> HttpResponse:
 
 @page
 @require_GET
+def context(request: PageRequest, session_id: UUID) -> HttpResponse:
+    """Return a fragment with the use of the model's context by a session."""
+    found = access_session(request.user, session_id)
+    usage = runs.context_usage(found.agent, found.id, found.next_ordinal)
+    labelled = {
+        "Instructions": usage.system,
+        "Tools": usage.tools,
+        "Summary": usage.summary,
+        "Pinned messages": usage.pinned,
+        "Earlier messages": usage.history,
+        "Last message and answer": usage.newest,
+        "Together": usage.used,
+        "Limit": usage.budget,
+    }
+    parts = [(label, f"{size:,}") for label, size in labelled.items() if size]
+    return render(request, "chat/_context.html", {"session": found, "usage": usage, "parts": parts})
+
+
+@page
+@require_GET
 def sessions(request: PageRequest) -> HttpResponse:
     """Return a fragment with the list of sessions, filtered by the words `q` in their titles and messages."""
-    days = read_days(request, current=_current(request), query=request.GET.get("q", ""))
+    days = read_days(request, current=_id_in(request, "current"), query=request.GET.get("q", ""))
     return render(request, "chat/_sessions.html", {"days": days, "query": request.GET.get("q", "").strip()})
 
 
@@ -133,8 +157,8 @@ def _agents(request: PageRequest, bound: Agent | None) -> list[Agent]:
     return serving
 
 
-def _current(request: PageRequest) -> UUID | None:
+def _id_in(request: PageRequest, parameter: str) -> UUID | None:
     try:
-        return UUID(request.GET.get("current", ""))
+        return UUID(request.GET.get(parameter, ""))
     except ValueError:
         return None

@@ -17,7 +17,7 @@ from audit_app.kernel.errors import InvalidInput
 from audit_app.kernel.ids import new_id
 from sessions_app import selectors, services
 from sessions_app.access import access_agent, access_run, access_session, list_agents
-from sessions_app.conversation import session_search
+from sessions_app.conversation import message_search
 from sessions_app.conversation.citations import for_people
 from sessions_app.identity import rate_limits
 from sessions_app.identity.actor_names import display_name
@@ -114,7 +114,7 @@ def _outcome(run_id: UUID, session_key: str) -> dict[str, Any]:
 async def _list_sessions(principal: Principal, arguments: dict[str, Any]) -> dict[str, Any]:
     limit = arguments.get("limit", 20)
     if query := arguments.get("query", "").strip():
-        matches = await in_db(session_search.search, principal.user, query, limit=limit)
+        matches = await in_db(message_search.search_sessions, principal.user, query, limit=limit)
         return {"sessions": [{**_session(match.session), "snippet": match.excerpt} for match in matches]}
     rows = await in_db(selectors.list_sessions, principal.user, limit=limit)
     return {"sessions": [_session(row) for row in rows]}

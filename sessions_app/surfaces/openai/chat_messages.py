@@ -1,25 +1,21 @@
 """Messages of a request, read as ours: the conversation before it, and the user messages to answer. Pure.
 
-They are the `messages` of Chat Completions or the `input` items of Responses. Tools run on our side and models take
-text only, so a client's own tools, images and audio are refused with an explicit error.
+They are the `messages` of Chat Completions or the `input` items of Responses. Tools run on our side, so a client's own
+tools are refused with an explicit error. Images, audio and files are read from data, not fetched: see `data_parts`.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agents_app.types import Message
-from audit_app.kernel.errors import InvalidInput
+from agents_app.types import LoadedPart, Message
+from sessions_app.surfaces.openai import data_parts
+from sessions_app.surfaces.openai.data_parts import invalid_param
 from tools_app.types import ToolCall
 
 _ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant", "tool": "tool"}
 _TEXT_PARTS = ("text", "input_text", "output_text", "refusal")
 _IGNORED_ITEMS = ("reasoning", "mcp_call", "mcp_list_tools")  # of our own responses, which clients send back whole
 MOST_MESSAGES = 2_000
-
-
-def invalid_param(message: str, param: str, code: str = "invalid_value") -> InvalidInput:
-    """Return the error to raise for a request parameter. param: its name, as the error object of the API has it."""
-    return InvalidInput(message, code=code, param=param)
 
 
 def read_conversation(items: Any, param: str) -> tuple[tuple[Message, ...], tuple[Message, ...]]:
@@ -45,21 +41,30 @@ def join_texts(messages: Sequence[Message]) -> str:
     return "\n\n".join(message.content for message in messages)
 
 
+def files_of(messages: Sequence[Message]) -> tuple[LoadedPart, ...]:
+    """Return the files of messages, in order."""
+    return tuple(part for message in messages for part in message.parts if isinstance(part, LoadedPart))
+
+
 def split_instructions(history: Sequence[Message]) -> tuple[str, tuple[Message, ...]]:
     """Return (the text of all system messages, the other messages)."""
     system = [message for message in history if message.role == "system"]
     return join_texts(system), tuple(message for message in history if message.role != "system")
 
 
-def _read_text(content: Any, param: str) -> str:
-    """Return the text of a content: a string, or a list of text parts."""
+def _read_text(content: Any, param: str, *, may_have_files: bool = False) -> str:
+    """Return the text of a content: a string, or a list of text parts. may_have_files: ignore parts with files."""
     if isinstance(content, str):
         return content
     if content is None:
         return ""
     if not isinstance(content, list):
         raise invalid_param(f"{param} must be a string or a list of parts.", param)
-    return "".join(_read_part(part, f"{param}[{index}]") for index, part in enumerate(content))
+    return "".join(
+        _read_part(part, f"{param}[{index}]")
+        for index, part in enumerate(content)
+        if not (may_have_files and data_parts.is_file(part))
+    )
 
 
 def _read_part(part: Any, param: str) -> str:
@@ -68,7 +73,7 @@ def _read_part(part: Any, param: str) -> str:
         if isinstance(text, str):
             return text
     kind = part.get("type") if isinstance(part, Mapping) else type(part).__name__
-    raise invalid_param(f"Only text is supported, not {kind!r}.", param, "unsupported_content")
+    raise invalid_param(f"A part of the type {kind!r} is not supported here.", param, "unsupported_content")
 
 
 def _read_item(item: Any, param: str) -> list[Message]:
@@ -86,10 +91,11 @@ def _read_item(item: Any, param: str) -> list[Message]:
     role = _ROLES.get(str(item.get("role")))
     if kind != "message" or role is None:
         raise invalid_param(f"{param} must be a message whose role is one of {', '.join(_ROLES)}.", param)
-    content = _read_text(item.get("content"), f"{param}.content")
+    content = _read_text(item.get("content"), f"{param}.content", may_have_files=role == "user")
     if role == "tool":
         return [Message("tool", content, tool_call_id=_text(item, "tool_call_id", param))]
-    return [Message(role, content, _read_calls(item.get("tool_calls"), f"{param}.tool_calls"))]
+    parts = data_parts.read(item.get("content"), f"{param}.content") if role == "user" else ()
+    return [Message(role, content, _read_calls(item.get("tool_calls"), f"{param}.tool_calls"), parts=parts)]
 
 
 def _read_calls(calls: Any, param: str) -> tuple[ToolCall, ...]:

@@ -5,6 +5,7 @@ sends the messages before each time.
 """
 
 import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -13,29 +14,34 @@ from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 
 from agents_app import selectors as agents
-from agents_app.types import Message
+from agents_app.types import LoadedPart, Message
 from audit_app.kernel.errors import NotFound
 from sessions_app import services
 from sessions_app.access import access_agent, access_run, access_session
+from sessions_app.attachments import uploads
 from sessions_app.conversation import branches
 from sessions_app.identity.principal import Principal
 from sessions_app.live_view.viewer import cursor_now
 from sessions_app.models import Session, Turn
 from sessions_app.services import Accepted, NewMessage
-from sessions_app.surfaces.openai.chat_messages import invalid_param
+from sessions_app.surfaces.openai.chat_messages import files_of
+from sessions_app.surfaces.openai.data_parts import invalid_param
 from sessions_app.surfaces.openai.requests import LONGEST_TEXT, NAME, ParsedRequest
-from tools_app.types import ToolCall
 
 CHANNEL = "Api"
 
 
 @dataclass(frozen=True)
 class AcceptedRequest:
-    """A request that is stored. cursor: where to watch the session from; created: seconds since 1970."""
+    """A request that is stored. cursor: where to watch the session from; created: seconds since 1970.
+
+    output_schema: JSON Schema of the answer, of the request or else of the agent.
+    """
 
     accepted: Accepted
     cursor: str
     created: int
+    output_schema: dict[str, Any] | None = None
 
 
 def accept(principal: Principal, parsed: ParsedRequest, idempotency_key: str) -> AcceptedRequest:
@@ -46,15 +52,18 @@ def accept(principal: Principal, parsed: ParsedRequest, idempotency_key: str) ->
     access_agent(principal.user, parsed.model)
     session = _session_of(principal.user, parsed, idempotency_key)
     cursor = cursor_now(session.id)
+    digest = "\n".join(hashlib.sha256(file.data).hexdigest() for file in parsed.files)
     accepted = services.receive(
-        NewMessage.into(session, parsed.text),
+        NewMessage.into(
+            session, parsed.text, attachments=_uploaded(principal.user, parsed.files), attachments_digest=digest
+        ),
         owner=principal.user,
         session=session,
         idempotency_key=idempotency_key,
         options=services.ReceiveOptions(run=parsed.options, longest_text=LONGEST_TEXT),
     )
-    run = agents.get_run(accepted.run_id)
-    return AcceptedRequest(accepted, "" if accepted.is_duplicate else cursor, int(run.created_at.timestamp()))
+    run, schema = agents.get_run(accepted.run_id), parsed.options.output_schema or session.agent.output_schema
+    return AcceptedRequest(accepted, "" if accepted.is_duplicate else cursor, int(run.created_at.timestamp()), schema)
 
 
 def accept_retry(user: User, run_id: UUID) -> AcceptedRequest:
@@ -63,7 +72,8 @@ def accept_retry(user: User, run_id: UUID) -> AcceptedRequest:
     session = access_session(user, run.conversation_id)
     turn_id = Turn.objects.filter(run_id=run.id, role="user").order_by("part").values_list("pk", flat=True)[0]
     accepted = Accepted(session.id, session.key, turn_id, run.id, run.ordinal, is_duplicate=True)
-    return AcceptedRequest(accepted, "", int(run.created_at.timestamp()))
+    schema = agents.get_options(run.id).output_schema
+    return AcceptedRequest(accepted, "", int(run.created_at.timestamp()), schema)
 
 
 def run_of(user: User, response_id: str) -> UUID:
@@ -82,7 +92,7 @@ def _session_of(user: User, parsed: ParsedRequest, idempotency_key: str) -> Sess
         session = access_session(user, parsed.session)
         _check_agent(session, parsed)
         return session
-    history = list(parsed.history)
+    history: list[Message | Turn] = list(parsed.history)
     if parsed.previous:
         run = agents.get_run(run_of(user, parsed.previous))
         session = access_session(user, run.conversation_id)
@@ -94,35 +104,37 @@ def _session_of(user: User, parsed: ParsedRequest, idempotency_key: str) -> Sess
     return _own_session(user, parsed, history, idempotency_key)
 
 
+def _uploaded(user: User, files: Iterable[LoadedPart]) -> tuple[UUID, ...]:
+    """Store the files of a message; return their ids. What is not sent then is deleted after a day."""
+    return tuple(uploads.upload(user, file.name, file.data).pk for file in files)
+
+
 def _check_agent(session: Session, parsed: ParsedRequest) -> None:
     if session.agent.agent_id != parsed.model:
         raise invalid_param(f"That conversation is with the agent {session.agent.agent_id!r}.", "model")
 
 
-def _history_until(session_id: UUID, ordinal: int) -> list[Message]:
+def _history_until(session_id: UUID, ordinal: int) -> list[Turn]:
     path = branches.turns_of(session_id, branches.branch_of_run(session_id, ordinal))
     turns = Turn.objects.filter(path, session_id=session_id, ordinal__lte=ordinal).exclude(state="error")
-    return [
-        Message(
-            turn.role,
-            turn.content,
-            tuple(ToolCall(call["id"], call["name"], call["arguments"]) for call in turn.tool_calls),
-            turn.tool_call_id,
-        )
-        for turn in turns.order_by("ordinal", "part")
-    ]
+    return list(turns.order_by("ordinal", "part"))
 
 
-def _own_session(user: User, parsed: ParsedRequest, history: list[Message], idempotency_key: str) -> Session:
+def _own_session(user: User, parsed: ParsedRequest, history: list[Message | Turn], idempotency_key: str) -> Session:
     """Open a session; return the same one when the request is repeated under its key."""
     thread_id = hashlib.sha256(idempotency_key.encode()).hexdigest()[:32] if idempotency_key else ""
     fields: dict[str, Any] = {"owner": user, "agent_id": parsed.model, "channel": CHANNEL, "thread_id": thread_id}
     if thread_id and (found := _find_session(user, thread_id)):
         return found
+    files = {
+        place: _uploaded(user, files_of([message]))
+        for place, message in enumerate(history)
+        if isinstance(message, Message) and message.parts
+    }
     try:
         with transaction.atomic():
             session = services.open_session(**fields, metadata={NAME: {}})
-            services.import_history(session, history)
+            services.import_history(session, history, files)
             return session
     except IntegrityError:  # the same request, sent concurrently
         found = _find_session(user, thread_id)

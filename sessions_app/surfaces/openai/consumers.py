@@ -7,6 +7,7 @@ whose request was cut because the server shut down: a client that retries gets i
 import asyncio
 from abc import abstractmethod
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -31,8 +32,8 @@ from sessions_app.surfaces.base.run_errors import http_status_of
 from sessions_app.surfaces.base.sse import EventStreamConsumer, event_text
 from sessions_app.surfaces.openai import errors, responses, sdk_retries
 from sessions_app.surfaces.openai.annotations import CitedByStep
-from sessions_app.surfaces.openai.chat_messages import invalid_param
 from sessions_app.surfaces.openai.commands import AcceptedRequest, accept, accept_retry, run_of
+from sessions_app.surfaces.openai.data_parts import invalid_param
 from sessions_app.surfaces.openai.item_references import resolve_references
 from sessions_app.surfaces.openai.projection_completions import Completion
 from sessions_app.surfaces.openai.projection_responses import ResponseEvents
@@ -138,7 +139,8 @@ class ChatCompletions(_NewAnswer):
         await self.serve(read_completion(parse_json(body)), body)
 
     async def answer(self, parsed: ParsedRequest, request: AcceptedRequest) -> None:
-        completion = Completion(request.accepted.run_id, parsed.model, request.created)
+        is_structured = request.output_schema is not None
+        completion = Completion(request.accepted.run_id, parsed.model, request.created, is_structured=is_structured)
         headers = {"X-Komand-Session": request.accepted.session_key}
         if parsed.stream:
             await self._stream(parsed, request, completion, headers)
@@ -175,8 +177,10 @@ class ChatCompletions(_NewAnswer):
         if problem := problem_of(transcript):
             await self._send([problem])
         else:
+            answer = completion.is_structured and transcript.answer
+            whole = [completion.add_paragraph(answer)] if answer else []
             usage = [completion.usage(transcript.run.usage)] if parsed.include_usage else []
-            await self._send([completion.finish(finish_reason(transcript)), *usage])
+            await self._send([*whole, completion.finish(finish_reason(transcript)), *usage])
         await self.send_event("[DONE]")
         await self.close_stream()
 
@@ -195,7 +199,8 @@ class Responses(_NewAnswer):
         await self.serve(parsed, body)
 
     async def answer(self, parsed: ParsedRequest, request: AcceptedRequest) -> None:
-        context = ResponseContext(request.accepted.run_id, parsed.model, request.created, parsed.options)
+        options = replace(parsed.options, output_schema=request.output_schema)
+        context = ResponseContext(request.accepted.run_id, parsed.model, request.created, options)
         if parsed.stream:
             await _stream_response(self, context, request.accepted.session_id, request.cursor)
         elif parsed.background:

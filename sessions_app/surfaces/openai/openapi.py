@@ -34,7 +34,7 @@ from sessions_app.surfaces.openai.requests import LABELS, LONGEST_LABEL, LONGEST
 
 _ABOUT = "Chat Completions and Responses: agents are the models. See docs/openai.md."
 _MAYBE_TEXT = nullable(TEXT)
-_CONTENT: Schema = {"anyOf": [TEXT, list_of(record({"type": TEXT, "text": TEXT}, open_ended=True))]}
+_CONTENT: Schema = {"anyOf": [TEXT, list_of(record({"type": TEXT}, open_ended=True))]}
 _TEMPERATURE: Schema = {"type": ["number", "null"], "minimum": 0, "maximum": 2}
 _MOST_TOKENS: Schema = {"type": ["integer", "null"], "minimum": 1}
 _METADATA: Schema = {

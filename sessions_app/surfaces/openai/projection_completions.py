@@ -13,9 +13,14 @@ from sessions_app.surfaces.openai.annotations import completion_annotations
 
 
 class Completion:
-    """Encodes one run. The texts of all its steps are one content. created: seconds since 1970."""
+    """Encodes one run. The texts of all its steps are one content.
 
-    def __init__(self, run_id: UUID, model: str, created: int) -> None:
+    created: seconds since 1970. is_structured: the answer has a JSON Schema. It is sent once it is known to match, and
+    no other text: nothing that was sent can be taken back.
+    """
+
+    def __init__(self, run_id: UUID, model: str, created: int, *, is_structured: bool = False) -> None:
+        self.is_structured = is_structured
         self._head = {"id": f"chatcmpl-{run_id.hex}", "created": created, "model": model}
         self._texts: dict[int, AppendedText] = {}
         self._has_text = False
@@ -31,7 +36,7 @@ class Completion:
 
     def see(self, event: SessionEvent) -> list[dict[str, Any]]:
         """Return the chunks for an event of the run."""
-        if event.type not in (*TEXT, *STEP_CLOSING) or event.step is None:
+        if event.type not in (*TEXT, *STEP_CLOSING) or event.step is None or self.is_structured:
             return []
         text = self._texts.setdefault(event.step, AppendedText())
         is_first = not text.length

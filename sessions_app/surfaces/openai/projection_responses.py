@@ -68,11 +68,25 @@ class ResponseEvents:
         """Return the last events. whole: the stored response."""
         kind = {"completed": "completed", "incomplete": "incomplete"}.get(whole["status"], "failed")
         last = self._event(f"response.{kind}", (self._last_step + 1) * _STEP, response=dict(whole))
-        return [*self._fresh(*self._close_message()), last]
+        return [*self._fresh(*self._checked_answer(whole), *self._close_message()), last]
+
+    def _checked_answer(self, whole: Mapping[str, Any]) -> list[Event]:
+        """Return the events of an answer with a JSON Schema, which has not been sent before."""
+        is_structured = self._context.options.output_schema is not None
+        item = next((item for item in reversed(whole["output"]) if item["type"] == "message"), None)
+        if not is_structured or item is None or whole["status"] != "completed":
+            return []
+        text = self._texts[self._last_step] = AppendedText()
+        text.replace(item["content"][0]["text"])
+        return self._add_text(self._last_step, text.sent)
 
     def _see_text(self, event: SessionEvent, step: int) -> list[Event]:
         self._last_step = max(self._last_step, step)
-        piece = self._texts.setdefault(step, AppendedText()).see(event)
+        if self._context.options.output_schema is not None:
+            return []  # it is sent once it is known to match the schema: it could not be taken back
+        return self._add_text(step, self._texts.setdefault(step, AppendedText()).see(event))
+
+    def _add_text(self, step: int, piece: str) -> list[Event]:
         if not piece:
             return []
         events = self._open_message(step)

@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from agents_app.types import Message, RunOptions
+from agents_app.structured_output import check_schema
+from agents_app.types import LoadedPart, Message, RunOptions
 from audit_app.kernel.errors import InvalidInput
-from sessions_app.surfaces.openai.chat_messages import invalid_param, join_texts, read_conversation, split_instructions
+from sessions_app.surfaces.openai.chat_messages import files_of, join_texts, read_conversation, split_instructions
+from sessions_app.surfaces.openai.data_parts import invalid_param
 
 LONGEST_TEXT = 200_000
 NAME = "openai"  # the key of this surface's data in sessions and runs
@@ -22,7 +24,7 @@ class ParsedRequest:
     """A request for an answer.
 
     model: the public id of an agent.
-    text: the user messages to answer, as one.
+    text: the user messages to answer, as one. files: those of these messages, with their bytes.
     history: the messages before, as the client sent them.
     include_usage: send the usage at the end of a stream.
     session: id or public id of the session to continue, or empty.
@@ -34,6 +36,7 @@ class ParsedRequest:
     text: str
     options: RunOptions
     history: tuple[Message, ...] = ()
+    files: tuple[LoadedPart, ...] = ()
     stream: bool = False
     include_usage: bool = False
     session: str = ""
@@ -59,6 +62,7 @@ def read_completion(body: Any) -> ParsedRequest:
     return ParsedRequest(
         model=_model(body),
         text=join_texts(messages),
+        files=files_of(messages),
         options=options,
         history=history,
         stream=bool(body.get("stream")),
@@ -90,6 +94,7 @@ def read_response(body: Any) -> ParsedRequest:
     return ParsedRequest(
         model=_model(body),
         text=join_texts(messages),
+        files=files_of(messages),
         options=options,
         history=history,
         stream=bool(body.get("stream")),
@@ -175,4 +180,7 @@ def _schema(given: Any, param: str, inner: str = "") -> dict[str, Any] | None:
     schema = (given.get(inner) or {} if inner else given).get("schema") if kind == "json_schema" else None
     if not isinstance(schema, Mapping):
         raise invalid_param(f"{param} must be of type text, json_object, or json_schema with a schema.", param)
-    return dict(schema)
+    try:
+        return check_schema(dict(schema))
+    except InvalidInput as error:
+        raise invalid_param(error.message, param, "invalid_json_schema") from None

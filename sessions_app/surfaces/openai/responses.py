@@ -98,10 +98,14 @@ def of_transcript(context: ResponseContext, transcript: RunTranscript, cited: Ci
 
 
 def output_of(transcript: RunTranscript, cited: CitedByStep = NOTHING) -> list[dict[str, Any]]:
-    """Return the output items: each step's text as a message, then its tool calls; last the answer."""
+    """Return the output items: each step's text as a message, then its tool calls; last the answer.
+
+    Of an answer with a JSON Schema, no other text: SDKs join the texts of all messages.
+    """
     run, items = transcript.run, []
     for step in transcript.steps:
-        if step.text:
+        is_shown = not transcript.is_structured or (step.index == transcript.answering_step and transcript.answer)
+        if step.text and is_shown:
             items.append(message(run.id, step.index, step.text, cited=cited))
         items += [tool_call(execution) for execution in transcript.executions if execution.step == step.index]
     # A run that was stopped within a step keeps the text of that step, which is not recorded as one.

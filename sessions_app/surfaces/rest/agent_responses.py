@@ -9,18 +9,22 @@ from rest_framework.serializers import (
     ChoiceField,
     DictField,
     IntegerField,
+    JSONField,
     ListField,
     UUIDField,
 )
 
+from agents_app.runs.request_view import PartKind
 from sessions_app.surfaces.base.serializers import (
     CamelCaseSerializer,
+    Count,
     NullableChoice,
     NullableText,
     ObjectSerializer,
     Timestamp,
 )
-from sessions_app.surfaces.rest.requests import AgentBody, McpServerBody
+from sessions_app.surfaces.rest.mcp_requests import McpServerBody
+from sessions_app.surfaces.rest.requests import AgentBody
 from tools_app.models import McpServer
 from tools_app.policy.emergency_stop import ControlView
 from tools_app.skills.manifest import Kind
@@ -56,6 +60,7 @@ class AgentOut(AgentBody, ObjectSerializer):
     sharing = SharingOut()  # type: ignore[assignment]
     optional: ClassVar[tuple[str, ...]] = ("sharing",)
     owner_id = CharField(allow_null=True)
+    version = IntegerField(help_text="Number of its present version.")
     created_at = Timestamp()
     updated_at = Timestamp()
 
@@ -63,6 +68,51 @@ class AgentOut(AgentBody, ObjectSerializer):
 class AgentInFullOut(AgentOut):
     grants = ListField(child=GrantOut())
     optional = ()
+
+
+class PromptPartOut(ObjectSerializer):
+    kind = ChoiceField(choices=list(PartKind))
+    name = CharField(help_text="Of the part of the system message, the tool, or the role of the message.")
+    text = CharField(help_text="Secrets are masked.")
+    tokens = Count(help_text="Estimated.")
+
+
+class PromptOut(ObjectSerializer):
+    """The request of a model call, by the agent's present settings."""
+
+    model = CharField()
+    step = Count(help_text="Place of the model call in its run, from 0.")
+    total_tokens = Count(help_text="Estimated.")
+    reported_tokens = Count(allow_null=True, help_text="As the model server counted; null if it has not.")
+    limit_tokens = Count(help_text="The agent's `maxContextTokens`.")
+    hidden_tools = ListField(child=CharField(), help_text="Tools that are not listed and found by `find_tools`.")
+    parts = ListField(child=PromptPartOut())
+
+
+class VersionOut(ObjectSerializer):
+    number = IntegerField(help_text="0: the draft.")
+    note = CharField()
+    changed_by = NullableText(source="actor")
+    created_at = Timestamp()
+
+
+class VersionInFullOut(VersionOut):
+    configuration = DictField(help_text="Values by field; the provider and other objects by name.")
+
+
+class FieldChangeOut(ObjectSerializer):
+    field = CharField(source="field_name")
+    before = JSONField(allow_null=True)
+    after = JSONField(allow_null=True)
+    diff = NullableText(help_text="A unified diff of long texts.")
+
+
+class ImportedAgentOut(ObjectSerializer):
+    """The effect of an import on one agent of the file."""
+
+    agent_id = CharField()
+    is_new = BooleanField()
+    changes = ListField(child=FieldChangeOut(), help_text="None if it is as in the file. Of a new one: all fields.")
 
 
 class StoppedAgentOut(ObjectSerializer):

@@ -13,6 +13,7 @@ from django.conf import settings
 from django.urls import path
 
 from agents_app import selectors as agents
+from agents_app.structured_output import output_of
 from agents_app.types import RunOptions, RunStatus, RunTranscript
 from audit_app.kernel.database import in_db
 from audit_app.kernel.errors import Forbidden, InvalidInput
@@ -29,7 +30,7 @@ from sessions_app.surfaces.base.intake_limit import store_message
 from sessions_app.surfaces.base.run_errors import http_status_of
 from sessions_app.surfaces.rest import envelope
 from sessions_app.surfaces.rest.requests import MessageBody
-from sessions_app.surfaces.rest.responses import AcceptedOut, AnsweredOut
+from sessions_app.surfaces.rest.responses import AcceptedOut, AnsweredOut, StructuredAnswerOut
 
 
 class WebChatMessage(LiveConsumer):
@@ -106,7 +107,14 @@ def accept_message(principal: Principal, body: Any, idempotency_key: str) -> Acc
         session=session,
         agent_id=fields["agent_id"],
         idempotency_key=idempotency_key,
-        options=services.ReceiveOptions(run=RunOptions(tools=fields["tools"], mcp_servers=fields["mcp_servers"])),
+        options=services.ReceiveOptions(
+            run=RunOptions(
+                tools=fields["tools"],
+                mcp_servers=fields["mcp_servers"],
+                output_schema=fields["output_schema"],
+                agent_version=fields["agent_version"],
+            )
+        ),
     )
 
 
@@ -122,7 +130,11 @@ def outcome_of(accepted: Accepted, transcript: RunTranscript) -> tuple[int, dict
     """Return the status and the body of the answer for an ended run."""
     run, run_id = transcript.run, str(accepted.run_id)
     if run.status is RunStatus.COMPLETED:
-        data = AnsweredOut.of(None, session_id=accepted.session_key, text=transcript.answer, timestamp=run.ended_at)
+        answer = {"session_id": accepted.session_key, "text": transcript.answer, "timestamp": run.ended_at}
+        output = output_of(transcript)
+        data = (
+            AnsweredOut.of(None, **answer) if output is None else StructuredAnswerOut.of(None, **answer, output=output)
+        )
         return 200, envelope.success(data, {"runId": run_id})
     meta = {"runId": run_id, "sessionId": accepted.session_key, "code": run.error_code or run.status.value}
     return http_status_of(run), envelope.failure(run.error_message or "The run failed.", meta)

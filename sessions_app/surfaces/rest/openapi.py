@@ -6,50 +6,40 @@ from sessions_app.surfaces.base.openapi.fields import answer_schema, components_
 from sessions_app.surfaces.base.openapi.operations import IDEMPOTENCY_KEY, Answer, Description, Operation, Parameter
 from sessions_app.surfaces.base.openapi.schemas import (
     BINARY,
+    BOOLEAN,
     COUNT,
     INTEGER,
     NULL,
-    OBJECT,
     TEXT,
     UUID,
     Schema,
     about,
     just,
-    list_of,
     nullable,
     record,
-    ref,
 )
 from sessions_app.surfaces.base.serializers import ObjectSerializer
 from sessions_app.surfaces.rest import agent_responses as agents
+from sessions_app.surfaces.rest import channel_fields as channels
+from sessions_app.surfaces.rest import context_responses as context
+from sessions_app.surfaces.rest import link_fields as links
+from sessions_app.surfaces.rest import mcp_requests
+from sessions_app.surfaces.rest import memory_requests as mem
+from sessions_app.surfaces.rest import memory_responses as mem_out
 from sessions_app.surfaces.rest import requests as req
 from sessions_app.surfaces.rest import responses as res
+from sessions_app.surfaces.rest import run_responses as run_out
+from sessions_app.surfaces.rest import usage_requests as usage_req
+from sessions_app.surfaces.rest import usage_responses as usage
+from sessions_app.surfaces.rest.openapi_answers import ERROR, PAGE
+from sessions_app.surfaces.rest.openapi_answers import envelope as _envelope
+from sessions_app.surfaces.rest.openapi_answers import items_of as _list_of
+from sessions_app.surfaces.rest.openapi_answers import page_of as _page_of
+from sessions_app.surfaces.rest.openapi_channels import CHANNEL_OPERATIONS
+from sessions_app.surfaces.rest.openapi_networks import FIELDS, OPERATIONS
 from tools_app.skills.manifest_schema import MANIFEST
 
 _ABOUT = "Komand's own API: every answer is one envelope, {success, data, error, meta}."
-_ERROR = record(
-    {
-        "success": just(False),
-        "data": NULL,
-        "error": about(TEXT, "A message for people: what to do."),
-        "meta": record({"code": about(TEXT, "A stable code for programs.")}, open_ended=True),
-    }
-)
-_PAGE = record({"total": COUNT, "page": INTEGER, "pageSize": INTEGER}, optional=["total"])
-
-
-def _envelope(data: Schema | type[ObjectSerializer], meta: Schema | None = None) -> Schema:
-    meta = nullable(OBJECT) if meta is None else meta
-    return record({"success": just(True), "data": answer_schema(data), "error": NULL, "meta": meta})
-
-
-def _list_of(item: type[ObjectSerializer] | Schema) -> Schema:
-    return list_of(answer_schema(item))
-
-
-def _page_of(summary: str, item: type[ObjectSerializer] | Schema, query: Any = req.PageQuery, **more: Any) -> Operation:
-    page = Answer("One page; `meta` counts the items.", _envelope(_list_of(item), ref("Page")))
-    return Operation(summary, None, query=query, answers={200: page}, **more)
 
 
 def _seen(agent: type[ObjectSerializer]) -> Schema:
@@ -69,6 +59,12 @@ _AUTH = {
     "GET /api/api-keys": _page_of("List API keys", res.ApiKeyOut),
     "POST /api/api-keys": Operation("Create an API key", res.NewApiKeyOut, body=req.ApiKeyBody),
     "DELETE /api/api-keys/{key_id}": Operation("Revoke an API key", NULL),
+    "GET /api/account/links": _page_of("List your linked senders of channels", links.LinkOut),
+    "POST /api/account/links": Operation("Get a code to link a sender of a channel", links.LinkCodeOut),
+    "POST /api/account/links/confirm": Operation(
+        "Link the sender who has sent your code", links.LinkOut, body=links.NumberBody, errors=[409]
+    ),
+    "DELETE /api/account/links/{link_id}": Operation("Unlink a sender", NULL),
 }
 
 _WAIT = Parameter(
@@ -84,6 +80,7 @@ _REPLACES: dict[str, Any] = {
     "parameters": [IDEMPOTENCY_KEY],
     "description": "The new message begins a branch, which later messages continue. The earlier turns stay.",
 }
+_CURSOR = record({"nextCursor": nullable(about(TEXT, "Of the next page; null at the end."))})
 _CANCELLED = record({"cancelled": INTEGER})
 _CONTENT = {200: Answer("The content, as an attachment.", media_type="*/*")}
 _MESSAGES = {
@@ -112,6 +109,12 @@ _MESSAGES = {
     "POST /api/sessions/{session_id}/branches": _page_of(
         "Select the active branch", res.BranchOut, None, body=req.BranchBody, errors=[409]
     ),
+    "POST /api/sessions/{session_id}/compact": Operation(
+        "Summarise the earlier messages of a session", res.AcceptedOut, status=202, errors=[409]
+    ),
+    "GET /api/sessions/{session_id}/context": Operation("Read the use of a session's context", context.ContextOut),
+    "PUT /api/sessions/{session_id}/pins/{turn_id}": Operation("Pin a message", res.TurnOut, errors=[409]),
+    "DELETE /api/sessions/{session_id}/pins/{turn_id}": Operation("Unpin a message", res.TurnOut),
     "POST /api/sessions/{session_id}/bind": Operation("Bind a session to an agent", res.SessionOut, body=req.BindBody),
     "GET /api/sessions/{session_id}/policy": Operation("Read the restrictions of a session", res.SessionPolicyOut),
     "PUT /api/sessions/{session_id}/policy": Operation(
@@ -121,6 +124,25 @@ _MESSAGES = {
     "GET /api/sessions/{session_id}/artifacts": _page_of("List the files of a session", res.ArtifactOut),
     "POST /api/sessions/{session_id}/artifacts": Operation(
         "Upload a file to a session", res.ArtifactOut, body=BINARY, media_type="*/*", query=req.UploadQuery
+    ),
+    "GET /api/memories": Operation(
+        "List or search what agents remember about you",
+        None,
+        query=mem.MemoryQuery,
+        answers={200: Answer("One page of memories.", _envelope(_list_of(mem_out.MemoryOut), _CURSOR))},
+    ),
+    "DELETE /api/memories": Operation(
+        "Delete what agents remember about you", record({"deleted": INTEGER}), query=mem.DeleteMemoriesQuery
+    ),
+    "GET /api/memories/{memory_id}": Operation("Read a memory", mem_out.MemoryOut),
+    "PUT /api/memories/{memory_id}": Operation("Correct or pin a memory", mem_out.MemoryOut, body=mem.MemoryBody),
+    "DELETE /api/memories/{memory_id}": Operation("Delete a memory", NULL),
+    "POST /api/memories/{memory_id}/approve": Operation("Approve a memory from outside", mem_out.MemoryOut),
+    "GET /api/search": Operation(
+        "Search in the messages of your sessions",
+        None,
+        query=mem.SearchQuery,
+        answers={200: Answer("One page of messages.", _envelope(_list_of(mem_out.FoundMessageOut), _CURSOR))},
     ),
     "GET /api/artifacts/{artifact_id}": Operation("Download a file", answers=_CONTENT),
     "DELETE /api/artifacts/{artifact_id}": Operation("Delete a file", NULL),
@@ -134,7 +156,10 @@ _MESSAGES = {
     ),
     "GET /api/attachments/{attachment_id}": Operation("Read a file that is not sent", res.AttachmentOut),
     "DELETE /api/attachments/{attachment_id}": Operation("Delete a file that is not sent", NULL),
-    "GET /api/runs/{run_id}": Operation("Read a run", res.RunOut),
+    "GET /api/attachments/{file_id}/content": Operation("Download a file of a message", answers=_CONTENT),
+    "GET /api/runs/{run_id}": Operation("Read a run", run_out.RunOut),
+    "GET /api/runs/{run_id}/workstreams": _page_of("List the workstreams of a run", run_out.WorkstreamOut),
+    "POST /api/runs/{run_id}/cancel": Operation("Stop a run or a workstream", _CANCELLED),
     "POST /api/runs/{run_id}/retry": Operation("Retry a run", res.AcceptedOut, status=202, errors=[409]),
 }
 
@@ -156,6 +181,8 @@ _TOOLS = {
     "DELETE /api/credentials/{name}": Operation("Delete a credential", NULL),
 }
 
+_PROMPT = "For those who may see the agent's configuration. Tokens are estimated by the model's family."
+
 _AGENTS = {
     "GET /api/agents": _page_of("List agents that you may use or see", _seen(agents.AgentOut)),
     "POST /api/agents": Operation("Create an agent", agents.AgentInFullOut, body=req.AgentBody, errors=[404, 409]),
@@ -164,7 +191,40 @@ _AGENTS = {
         "Change an agent", agents.AgentInFullOut, body=req.AgentBody, partial=True, errors=[409]
     ),
     "DELETE /api/agents/{agent_id}": Operation("Retire an agent", NULL, errors=[409]),
+    "GET /api/agents/{agent_id}/prompt": Operation(
+        "Read what the model sees of a first message", agents.PromptOut, query=req.PromptQuery, description=_PROMPT
+    ),
+    "GET /api/runs/{run_id}/prompt": Operation(
+        "Read what the model saw at a step", agents.PromptOut, query=req.StepQuery, description=_PROMPT
+    ),
     "DELETE /api/agents/{agent_id}/grants/{grant_id}": Operation("Revoke a permission", NULL),
+    "GET /api/agents/{agent_id}/export": Operation(
+        "Export an agent as YAML", answers={200: Answer("The file.", media_type="application/yaml")}, errors=[403]
+    ),
+    "POST /api/agents/import": Operation(
+        "Import agents from YAML",
+        None,
+        body=BINARY,
+        media_type="application/yaml",
+        query=req.ImportQuery,
+        answers={200: Answer("The effect.", _envelope(_list_of(agents.ImportedAgentOut), record({"dryRun": BOOLEAN})))},
+        errors=[403, 404, 409],
+        description="A file with faults changes nothing; `meta.problems` of the error has the line of each.",
+    ),
+    "GET /api/agents/{agent_id}/versions": _page_of("List an agent's versions", agents.VersionOut, errors=[403]),
+    "GET /api/agents/{agent_id}/versions/{number}": Operation(
+        "Read a version of an agent", agents.VersionInFullOut, errors=[403]
+    ),
+    "GET /api/agents/{agent_id}/versions/{number}/diff": Operation(
+        "Compare two versions of an agent", _list_of(agents.FieldChangeOut), query=req.DiffQuery, errors=[403]
+    ),
+    "POST /api/agents/{agent_id}/versions/{number}/rollback": Operation("Roll an agent back", agents.AgentInFullOut),
+    "GET /api/agents/{agent_id}/draft": Operation("Read the draft of an agent", agents.VersionInFullOut, errors=[403]),
+    "PUT /api/agents/{agent_id}/draft": Operation(
+        "Change the draft of an agent", agents.VersionInFullOut, body=req.AgentBody, partial=True
+    ),
+    "DELETE /api/agents/{agent_id}/draft": Operation("Discard the draft of an agent", NULL),
+    "POST /api/agents/{agent_id}/draft/publish": Operation("Publish the draft of an agent", agents.AgentInFullOut),
     "GET /api/agents/{agent_id}/skills": Operation("List an agent's skills", _list_of(agents.SkillInstallOut)),
     "GET /api/agents/{agent_id}/skills/{skill_id}": Operation("Read an agent's skill", agents.SkillInstallOut),
     "POST /api/agents/{agent_id}/skills/{skill_id}": Operation(
@@ -181,19 +241,51 @@ _AGENTS = {
     "DELETE /api/skills/{skill_id}": Operation("Remove a skill", NULL, errors=[409]),
 }
 
+_USAGE_META = {"total": COUNT, "page": INTEGER, "pageSize": INTEGER, "from": TEXT, "to": TEXT, "currency": TEXT}
+_USAGE = {
+    "GET /api/usage": Operation(
+        "Read usage and costs",
+        None,
+        query=usage_req.UsageQuery,
+        errors=[403, 404],
+        description="Your own usage; that of all users with the right agents_app.view_dailyusage.",
+        answers={
+            200: Answer(
+                "One page of sums, or all of them as CSV. `meta.totals` is the sum of all.",
+                _envelope(
+                    _list_of(usage.UsageSumOut), record({**_USAGE_META, "totals": answer_schema(usage.UsageTotalsOut)})
+                ),
+                also_as=["text/csv"],
+            )
+        },
+    ),
+    "GET /api/usage/caps": _page_of("List cost caps and their use", usage.CostCapOut),
+    "PUT /api/usage/caps/{user_id}": Operation(
+        "Set the cost caps of a user", _list_of(usage.CostCapOut), body=usage_req.CostCapsBody
+    ),
+    "DELETE /api/usage/caps/{user_id}": Operation("Remove the cost caps of a user", _list_of(usage.CostCapOut)),
+    "GET /api/model-prices": _page_of("List prices of models", usage.ModelPriceOut, errors=[403]),
+    "PUT /api/model-prices/{provider}/{model}": Operation(
+        "Set the price of a model", usage.ModelPriceOut, body=usage_req.PriceBody
+    ),
+    "DELETE /api/model-prices/{provider}/{model}": Operation("Delete the price of a model", NULL),
+}
+
 _OPERATORS = {
     "GET /api/mcp/servers": _page_of("List MCP servers", agents.McpServerOut, errors=[403]),
-    "POST /api/mcp/servers": Operation("Add an MCP server", agents.McpServerOut, body=req.McpServerBody, errors=[409]),
+    "POST /api/mcp/servers": Operation(
+        "Add an MCP server", agents.McpServerOut, body=mcp_requests.McpServerBody, errors=[409]
+    ),
     "GET /api/mcp/servers/{name}": Operation("Read an MCP server", agents.McpServerOut, errors=[403]),
     "PUT /api/mcp/servers/{name}": Operation(
-        "Change an MCP server", agents.McpServerOut, body=req.McpServerBody, partial=True
+        "Change an MCP server", agents.McpServerOut, body=mcp_requests.McpServerBody, partial=True
     ),
     "DELETE /api/mcp/servers/{name}": Operation("Remove an MCP server", NULL),
     "POST /api/mcp/servers/{name}/refresh": Operation(
         "Refresh the tools of an MCP server", agents.McpServerRefreshedOut, streams=True
     ),
     "POST /api/mcp/servers/{name}/approve": Operation(
-        "Approve the tools of an MCP server", agents.McpServerApprovedOut, body=req.ToolNamesBody
+        "Approve the tools of an MCP server", agents.McpServerApprovedOut, body=mcp_requests.ToolNamesBody
     ),
     "GET /api/control": Operation("Read the state of the emergency stop", agents.ControlOut),
     "POST /api/control/stop": Operation("Stop agents", agents.ControlOut, body=req.ControlBody, errors=[404]),
@@ -211,7 +303,11 @@ DESCRIPTION = Description(
     "Komand",
     _ABOUT,
     "Error",
-    {"Error": _ERROR, "Page": _PAGE, **components_of(res, agents)},
-    {**_SCHEMA, **_AUTH, **_MESSAGES, **_TOOLS, **_AGENTS, **_OPERATORS},
+    {
+        "Error": ERROR,
+        "Page": PAGE,
+        **components_of(res, run_out, usage, context, agents, mem_out, channels, links, *FIELDS),
+    },
+    {**_SCHEMA, **_AUTH, **_MESSAGES, **_TOOLS, **OPERATIONS, **_AGENTS, **_USAGE, **_OPERATORS, **CHANNEL_OPERATIONS},
     wrap=_envelope,
 )

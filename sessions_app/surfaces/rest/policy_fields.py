@@ -1,4 +1,4 @@
-"""Fields that limit actions: an agent's rules for calls and hosts, budgets, MCP servers; the tools of one message."""
+"""Fields of agents and messages: rules for calls and hosts, budgets, MCP servers, tools, the schema of answers."""
 
 import math
 from collections.abc import Callable
@@ -8,9 +8,13 @@ from typing import Any, ClassVar
 from rest_framework import serializers
 
 from agents_app.models import Agent
+from agents_app.structured_output import check_schema
+from audit_app.kernel.errors import InvalidInput
+from tools_app import catalogue
 from tools_app.policy.globs import PatternError
 from tools_app.policy.patterns import LONGEST, check_host, check_pattern
 from tools_app.policy.scope import Scope, ScopeMode
+from tools_app.registry import tools
 
 _MOST_RULES = 200
 _MOST_SERVERS = 100
@@ -43,19 +47,38 @@ call_rules = partial(RulesField, check_pattern, required=False)
 host_rules = partial(RulesField, check_host, required=False)
 
 
-def _check_finite(value: float) -> None:
+def check_finite(value: float) -> None:
     if not math.isfinite(value):
         raise serializers.ValidationError("A valid number is required.")
 
 
+class SchemaField(serializers.DictField):
+    """The JSON Schema of an answer."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(allow_null=True, help_text="JSON Schema of the answer; null: text.", **options)
+
+    def to_internal_value(self, data: Any) -> dict[str, Any]:
+        try:
+            return check_schema(data)
+        except InvalidInput as error:
+            raise serializers.ValidationError(error.message) from None
+
+
 class BudgetsBody(serializers.Serializer[Any]):
-    """Limits per hour. A missing or null field is unlimited. Stored under these names."""
+    """Limits per hour, and of costs per day and month (UTC), stored under these names. Missing or null: unlimited."""
 
     actionsPerHour = serializers.IntegerField(  # noqa: N815
         required=False, allow_null=True, min_value=0, max_value=1_000_000_000
     )
     costPerHour = serializers.FloatField(  # noqa: N815
-        required=False, allow_null=True, min_value=0, max_value=1e12, validators=[_check_finite]
+        required=False, allow_null=True, min_value=0, max_value=1e12, validators=[check_finite]
+    )
+    costPerDay = serializers.FloatField(  # noqa: N815
+        required=False, allow_null=True, min_value=0, max_value=1e12, validators=[check_finite]
+    )
+    costPerMonth = serializers.FloatField(  # noqa: N815
+        required=False, allow_null=True, min_value=0, max_value=1e12, validators=[check_finite]
     )
 
     def to_internal_value(self, data: Any) -> dict[str, Any]:
@@ -66,6 +89,27 @@ class BudgetsBody(serializers.Serializer[Any]):
 
     def to_representation(self, instance: dict[str, Any]) -> dict[str, Any]:
         return {name: instance.get(name) for name in self._declared_fields}
+
+
+class FallbackBody(serializers.Serializer[Any]):
+    """A model that answers while those before it cannot."""
+
+    provider = serializers.CharField(max_length=60)
+    model = serializers.CharField(
+        required=False, default="", max_length=200, allow_blank=True, help_text="Empty: its default."
+    )
+
+    def to_internal_value(self, data: Any) -> dict[str, Any]:
+        found = super().to_internal_value(data)
+        if "provider" not in found:  # a partial update requires no field
+            raise serializers.ValidationError({"provider": "This field is required."})
+        return {"model": "", **found}
+
+
+def check_tools_exist(names: list[str]) -> None:
+    """Raise ValidationError for a name that no tool has."""
+    if unknown := [name for name in names if catalogue.find_tool(name, "") is None]:
+        raise serializers.ValidationError(f"There is no tool {unknown[0]!r}. Known: {', '.join(tools.names())}.")
 
 
 class McpServersField(serializers.Field[Any, Any, Any, Any]):

@@ -18,18 +18,25 @@ from rest_framework.serializers import (
 )
 
 from agents_app.agent_access import Sharing
+from agents_app.fallbacks import MOST_FALLBACKS
 from agents_app.models import Agent
 from sessions_app.conversation.session_key import SessionKey
 from sessions_app.identity.api_keys import NEVER
 from sessions_app.models import Session
 from sessions_app.surfaces.base.serializers import CamelCaseSerializer
 from sessions_app.surfaces.rest.envelope import Page
-from sessions_app.surfaces.rest.policy_fields import BudgetsBody, McpServersField, ScopeField, call_rules, host_rules
-from tools_app import catalogue
-from tools_app.models import McpServer
+from sessions_app.surfaces.rest.policy_fields import (
+    BudgetsBody,
+    FallbackBody,
+    McpServersField,
+    SchemaField,
+    ScopeField,
+    call_rules,
+    check_tools_exist,
+    host_rules,
+)
+from tools_app import profiles
 from tools_app.policy.scope import INHERIT
-from tools_app.registry import tools
-from tools_app.secrets.credentials import find_references
 from tools_app.storage import artifact_paths
 from tools_app.types import ApprovalStatus, Decision
 
@@ -66,6 +73,14 @@ class MessageBody(CamelCaseSerializer):
     )
     tools = ScopeField(default=INHERIT, help_text="The tools that may be used for this message.")
     mcp_servers = ScopeField(default=INHERIT, help_text="The MCP servers whose tools may be used for this message.")
+    output_schema = SchemaField(default=None)
+    agent_version = IntegerField(
+        min_value=0,
+        max_value=2**31 - 1,
+        default=None,
+        allow_null=True,
+        help_text="Of the agent, for those who may change it; 0: its draft.",
+    )
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         if len(str(SessionKey("WebChat", attrs["account_id"], attrs["sender_id"]))) > _LONGEST_KEY:
@@ -113,11 +128,6 @@ class SharingBody(CamelCaseSerializer):
         return Sharing(attrs.get("everyone", False), users, groups)
 
 
-def _check_tools_exist(names: list[str]) -> None:
-    if unknown := [name for name in names if catalogue.find_tool(name, "") is None]:
-        raise ValidationError(f"There is no tool {unknown[0]!r}. Known: {', '.join(tools.names())}.")
-
-
 class AgentBody(CamelCaseSerializer):
     """An agent as a client may set it; an update may send any part of it. A list replaces the stored one."""
 
@@ -125,16 +135,34 @@ class AgentBody(CamelCaseSerializer):
     name = CharField(max_length=200)
     description = CharField(required=False, allow_null=True, allow_blank=True)
     system_prompt = CharField(required=False, allow_blank=True)
+    template = CharField(
+        required=False, max_length=140, allow_blank=True, help_text="Prompt template in front of the system prompt."
+    )
+    template_parameters = DictField(required=False, help_text="Values of the template's parameters.")
     model_id = CharField(required=False, max_length=200, allow_blank=True)
     max_context_tokens = IntegerField(required=False, min_value=1000, max_value=10_000_000)
+    memory_budget_tokens = IntegerField(
+        required=False,
+        min_value=0,
+        max_value=20_000,
+        help_text="Most tokens of remembered facts about the person in each request. 0: none.",
+    )
+    parallel_tool_calls = BooleanField(
+        required=False,
+        allow_null=True,
+        help_text="Whether the model may ask for several tool calls at once. Null: default of its server.",
+    )
     enabled_skill_ids = ListField(required=False, child=CharField(max_length=120), max_length=200)
     allowed_channels = ListField(required=False, child=CharField(max_length=40), max_length=50, help_text="Empty: all.")
     enabled_tools = ListField(
         required=False,
         child=CharField(max_length=120),
         allow_null=True,
-        validators=[_check_tools_exist],
+        validators=[check_tools_exist],
         help_text="Null: all.",
+    )
+    tool_profile = ChoiceField(
+        required=False, choices=profiles.CHOICES, help_text="The built-in tools that each model call lists."
     )
     autonomy = ChoiceField(required=False, choices=Agent.AUTONOMY)
     needs_two_approvers = BooleanField(required=False)
@@ -151,9 +179,12 @@ class AgentBody(CamelCaseSerializer):
     max_call_seconds = IntegerField(required=False, min_value=1, max_value=3600)
     max_idle_seconds = IntegerField(required=False, min_value=1, max_value=3600)
     max_tries = IntegerField(required=False, min_value=1, max_value=10)
+    output_schema = SchemaField(required=False)
+    output_retries = IntegerField(required=False, min_value=0, max_value=10)
     mcp_servers = McpServersField(required=False, source="*")
     budgets = BudgetsBody(required=False)
     model_provider = CharField(required=False, source="provider", max_length=60)
+    fallbacks = ListField(required=False, child=FallbackBody(), max_length=MOST_FALLBACKS)
     sharing = SharingBody(required=False)
 
 
@@ -200,34 +231,6 @@ class NewCredentialBody(CredentialBody):
     value = CharField(trim_whitespace=False, allow_blank=True)
 
 
-class HiddenTexts(DictField):
-    """Texts by name. Only texts that refer to a credential are returned; others are masked."""
-
-    def to_representation(self, value: dict[str, str]) -> dict[str, str]:
-        return {name: text if find_references(text) else "***" for name, text in value.items()}
-
-
-class McpServerBody(CamelCaseSerializer):
-    """An MCP server as an operator may set it. Combinations of fields are checked when it is stored."""
-
-    name = CharField(max_length=24)
-    transport = ChoiceField(required=False, choices=McpServer.TRANSPORTS)
-    command = CharField(required=False, max_length=500, allow_blank=True)
-    arguments = ListField(required=False, child=CharField(max_length=1000), max_length=100)
-    environment = HiddenTexts(required=False, child=CharField(max_length=4000))
-    url = CharField(required=False, max_length=500, allow_blank=True)
-    headers = HiddenTexts(required=False, child=CharField(max_length=4000))
-    is_enabled = BooleanField(required=False)
-    default_risk = ChoiceField(required=False, choices=McpServer.RISKS)
-    default_effect = ChoiceField(required=False, choices=McpServer.EFFECTS)
-    connect_seconds = IntegerField(required=False, min_value=1, max_value=300)
-    call_seconds = IntegerField(required=False, min_value=1, max_value=1800)
-
-
-class ToolNamesBody(CamelCaseSerializer):
-    tools = ListField(child=CharField(max_length=128), default=None, allow_null=True)
-
-
 class PageQuery(CamelCaseSerializer):
     page = IntegerField(min_value=1, max_value=100_000, default=1)
     page_size = IntegerField(min_value=1, max_value=LARGEST_PAGE_SIZE, default=DEFAULT_PAGE_SIZE)
@@ -238,13 +241,34 @@ class PageQuery(CamelCaseSerializer):
 
 
 class SessionQuery(PageQuery):
-    query = CharField(max_length=200, default="", help_text="Words that the title or one message contains.")
+    query = CharField(max_length=500, default="", help_text="Sessions with a title or a message that matches.")
+
+
+class PromptQuery(CamelCaseSerializer):
+    # Of four bytes each, percent-encoded: the server takes a request line of 16 KiB.
+    text = CharField(max_length=1_000, default="hello", help_text="The first message.")
+
+
+class StepQuery(CamelCaseSerializer):
+    step = IntegerField(
+        min_value=0, max_value=2**31 - 1, default=None, allow_null=True, help_text="From 0. Default: the last one."
+    )
 
 
 class SkillQuery(PageQuery):
     publisher_id = CharField(max_length=120, default="")
     category = CharField(max_length=60, default="")
     verified_only = BooleanField(default=False)
+
+
+class ImportQuery(CamelCaseSerializer):
+    dry_run = BooleanField(default=False, help_text="Show the changes and write nothing.")
+
+
+class DiffQuery(CamelCaseSerializer):
+    to = IntegerField(
+        min_value=0, max_value=2**31 - 1, default=None, allow_null=True, help_text="By default the present version."
+    )
 
 
 class VersionQuery(CamelCaseSerializer):

@@ -12,7 +12,6 @@ from rest_framework.serializers import (
     CharField,
     ChoiceField,
     DictField,
-    FloatField,
     IntegerField,
     JSONField,
     ListField,
@@ -20,12 +19,12 @@ from rest_framework.serializers import (
     UUIDField,
 )
 
-from agents_app.types import RunCost, RunStatus, RunTranscript, WaitingOn
 from audit_app.kernel import redact
 from audit_app.models import AuditEntry
 from sessions_app.approvals import prompt_text
+from sessions_app.attachments import records
 from sessions_app.identity.actor_names import display_name
-from sessions_app.models import ApiKey, Attachment, Session, Turn
+from sessions_app.models import ApiKey, Attachment, Turn
 from sessions_app.selectors import citations_of
 from sessions_app.surfaces.base.citations_json import CitationOut
 from sessions_app.surfaces.base.serializers import (
@@ -85,7 +84,7 @@ class SessionOut(ObjectSerializer):
 
 
 class FoundSessionOut(SessionOut):
-    snippet = CharField(help_text="Of the newest message with all words; empty if the title has them.")
+    snippet = CharField(help_text="Of the best message; empty if the title alone matches.")
     optional = ("snippet",)
 
 
@@ -102,13 +101,15 @@ class AttachmentOut(ObjectSerializer):
     size_bytes = Count(allow_null=True)
     status = ChoiceField(choices=Attachment.STATUSES)
     error = NullableText(help_text="The reason why it was not fetched.")
+    transcript = NullableText(help_text="The words of an audio file, written by a machine.")
+    omitted_because = NullableText(help_text="The reason why the model did not get its content.")
     artifact_id = UUIDField(allow_null=True, help_text="The file of the session with its content.")
     url = NullableText(help_text="The path of its content on this server.")
 
     @classmethod
     def of(cls, subject: Attachment, **given: Any) -> dict[str, Any]:
-        url = f"/api/artifacts/{subject.artifact_id}" if subject.artifact_id else ""
-        return super().of(subject, url=url, **given)
+        transcript = subject.text if subject.transcription else ""
+        return super().of(subject, url=records.url_of(subject), transcript=transcript, **given)
 
 
 class TurnOut(ObjectSerializer):
@@ -123,9 +124,12 @@ class TurnOut(ObjectSerializer):
     error_code = NullableText()
     citations = ListField(child=CitationOut(), help_text="In the order of the markers in `content`.")
     attachments = ListField(child=AttachmentOut(), help_text="Files of the message.")
+    is_pinned = BooleanField(help_text="Later runs read it in full, however old it is.")
+    is_summarised = BooleanField(help_text="Later runs read the session's summary in its place.")
 
     @classmethod
     def of(cls, subject: Turn, files: Iterable[Attachment] = (), **given: Any) -> dict[str, Any]:
+        given.setdefault("is_summarised", False)
         return super().of(subject, citations=citations_of(subject), attachments=tuple(files), **given)
 
 
@@ -140,41 +144,14 @@ class BranchOut(ObjectSerializer):
     created_at = Timestamp()
 
 
-class QuestionOut(Serializer[Any]):
-    text = CharField()
-    options = ListField(child=CharField())
-
-
-class UsageOut(ObjectSerializer):
-    input_tokens = Count(source="usage.input_tokens")
-    output_tokens = Count(source="usage.output_tokens")
-    cost = FloatField(
-        allow_null=True, help_text="At the present prices of the model provider, in their unit; null if it has none."
-    )
-    models = ListField(child=CharField(), help_text="Names of the models that were called.")
-
-
-class RunOut(ObjectSerializer):
-    run_id = UUIDField(source="id")
-    session_id = CharField()
-    agent_id = CharField()
-    status = ChoiceField(choices=list(RunStatus))
-    waiting_on = ChoiceField(choices=list(WaitingOn), allow_null=True)
-    question = QuestionOut(allow_null=True, help_text="The question that the next message of the session answers.")
-    text = CharField(allow_null=True, help_text="The answer; null until the run has ended.")
-    error = NullableText(source="error_message")
-    error_code = NullableText()
-    tool_call_ids = ListField(child=UUIDField())
-    usage = UsageOut()
-    created_at = Timestamp()
-    started_at = Timestamp(allow_null=True)
-    ended_at = Timestamp(allow_null=True)
-
-
 class AnsweredOut(ObjectSerializer):
     session_id = CharField()
     text = CharField()
     timestamp = Timestamp()
+
+
+class StructuredAnswerOut(AnsweredOut):
+    output = JSONField(help_text="The value of an answer that has a JSON Schema.")
 
 
 class AcceptedOut(ObjectSerializer):
@@ -290,21 +267,6 @@ class ArtifactOut(ObjectSerializer):
     sha256 = CharField()
     updated_at = Timestamp()
     url = CharField(help_text="The path of its content on this server.")
-
-
-def run(transcript: RunTranscript, session: Session, cost: RunCost) -> dict[str, Any]:
-    """Return a run with its answer, its open question, its cost and the ids of its tool executions."""
-    asking = (one for one in transcript.executions if one.tool == "ask_user" and not one.status.is_terminal)
-    question = next(asking, None)
-    return RunOut.of(
-        transcript.run,
-        session_id=session.key,
-        question=question
-        and {"text": question.arguments.get("question", ""), "options": question.arguments.get("options", [])},
-        text=transcript.answer if transcript.run.status.is_terminal else None,
-        tool_call_ids=[execution.id for execution in transcript.executions],
-        usage=cost,
-    )
 
 
 def approval(view: ApprovalView, *, session_key: str, allowed_decisions: Collection[Decision]) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """The methods of the hub: send messages, follow sessions, cancel runs, decide approvals. Synchronous."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -24,6 +23,8 @@ from sessions_app.models import Session
 from sessions_app.services import WEB_CHAT, NewMessage
 from sessions_app.surfaces.base.citations_json import CitationOut
 from sessions_app.surfaces.base.timestamps import iso
+from tools_app.storage import artifacts
+from tools_app.storage.artifacts import ArtifactView
 from tools_app.types import Decision
 
 
@@ -44,18 +45,24 @@ class HubSubscription:
     is_resumed: bool = False
 
 
-def send_message(principal: Principal, agent_id: Any, content: Any, idempotency_key: Any = "") -> HubSubscription:
-    """Send a message in the caller's session with that agent. Raises NotFound, and what `receive` raises."""
+def send_message(
+    principal: Principal, agent_id: Any, content: Any, idempotency_key: Any = "", attachments: Any = None
+) -> HubSubscription:
+    """Send a message in the caller's session with that agent. Raises NotFound, and what `receive` raises.
+
+    attachments: ids of files that the caller has uploaded over REST. A message with files may have no text.
+    """
     user = _writer(principal)
     rate_limits.take(rate_limits.chat_limit(), principal.actor)
-    agent_id, content = _text(agent_id, "agentId"), _text(content, "content")
+    files = _ids(attachments or [], "attachments")
+    agent_id, content = _text(agent_id, "agentId"), _text(content, "content", may_be_empty=bool(files))
     idempotency_key = _text(idempotency_key, "idempotencyKey") if idempotency_key else ""
     access_agent(user, agent_id)
     key = _key_of(user, agent_id)
     existing = Session.objects.select_related("agent").filter(key=str(key), owner=user, deleted_at=None).first()
     cursor = cursor_now(existing.id) if existing else ""
     place, name = (key.channel, key.account_id, key.sender_id), display_name(user)
-    inbound = NewMessage(*place, name, content, thread_id=key.thread_id)
+    inbound = NewMessage(*place, name, content, thread_id=key.thread_id, attachments=files)
     fields: dict[str, Any] = {"owner": user, "agent_id": agent_id, "idempotency_key": idempotency_key}
     accepted = services.receive(inbound, session=existing, **fields)
     allowed, run_id = permissions.allowed_decisions(user, user.pk), accepted.run_id
@@ -97,24 +104,13 @@ def decide(principal: Principal, approval_id: Any, decision: Any, note: Any = ""
 
 
 def read_message(subscription: HubSubscription, run_id: UUID) -> dict[str, Any]:
-    """Return the stored text of an ended run as the argument of `ReceiveMessage`."""
+    """Return the stored text of an ended run as the argument of `ReceiveMessage`.
+
+    The outbound message of the original hub with more fields. state: complete | partial.
+    """
     session = Session.objects.get(pk=subscription.session_id)
     transcript = agents.get_transcript(run_id)
     text, citations = full_text(transcript, selectors.citations_by_step(run_id))
-    return message_of(
-        session,
-        run_id,
-        text,
-        timestamp=iso(transcript.run.ended_at) or "",
-        state="complete" if transcript.run.status is RunStatus.COMPLETED else "partial",
-        citations=[CitationOut.of(citation) for citation in citations],
-    )
-
-
-def message_of(
-    session: Session, run_id: UUID, text: str, *, timestamp: str, state: str, citations: Sequence[dict[str, Any]] = ()
-) -> dict[str, Any]:
-    """Return the outbound message of the original hub with more fields. state: complete | partial."""
     return {
         "messageId": str(run_id),
         "sessionId": session.key,
@@ -123,10 +119,21 @@ def message_of(
         "role": "assistant",
         "text": text,
         "content": text,
-        "state": state,
-        "timestamp": timestamp,
-        "attachments": [],
-        "citations": [*citations],
+        "state": "complete" if transcript.run.status is RunStatus.COMPLETED else "partial",
+        "timestamp": iso(transcript.run.ended_at) or "",
+        "attachments": [_file(view) for view in artifacts.list_artifacts(session.id) if view.run_id == run_id],
+        "citations": [CitationOut.of(citation) for citation in citations],
+    }
+
+
+def _file(view: ArtifactView) -> dict[str, Any]:
+    """Return a file that the agent wrote in the run. url: path of its content on this server."""
+    return {
+        "id": str(view.id),
+        "filename": view.path.rpartition("/")[2],
+        "mimeType": view.media_type,
+        "sizeBytes": view.size_bytes,
+        "url": f"/api/artifacts/{view.id}",
     }
 
 
@@ -143,6 +150,15 @@ def _key_of(user: User, agent_id: str) -> SessionKey:
 def _writer(principal: Principal) -> User:
     principal.require_write()
     return principal.user
+
+
+def _ids(value: Any, name: str) -> tuple[UUID, ...]:
+    try:
+        if isinstance(value, list):
+            return tuple(UUID(item) for item in value)
+    except (ValueError, AttributeError, TypeError):
+        pass
+    raise InvalidInput(f"`{name}` must be a list of ids of uploaded files.", code="invalid_argument")
 
 
 def _text(value: Any, name: str, *, may_be_empty: bool = False) -> str:

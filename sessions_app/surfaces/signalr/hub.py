@@ -1,9 +1,9 @@
 """One client's connection to the hub over any transport: its methods, and the sessions that it follows.
 
 Implements "Invocations", "Non-Blocking Invocations", "Streaming" and "Ping" of HubProtocol.md of ASP.NET Core. Names of
-methods are not case-sensitive: `SendMessage(agentId, content, idempotencyKey?)`, `StreamMessage` (a stream, with the
-same arguments), `Resume(sessionId, lastEventId?)`, `Leave(sessionId)`, `Cancel(sessionId, messageId?)`,
-`DecideApproval(approvalId, decision, note?)`.
+methods are not case-sensitive: `SendMessage(agentId, content, idempotencyKey?, attachments?)`, `StreamMessage` (a
+stream, with the same arguments), `Resume(sessionId, lastEventId?)`, `Leave(sessionId)`,
+`Cancel(sessionId, messageId?)`, `DecideApproval(approvalId, decision, note?)`.
 """
 
 import asyncio
@@ -265,7 +265,7 @@ class _Method:
 
 
 _METHODS = {
-    "sendmessage": _Method(Hub.send_message, "(agentId, content, idempotencyKey?)", 2, 3),
+    "sendmessage": _Method(Hub.send_message, "(agentId, content, idempotencyKey?, attachments?)", 2, 4),
     "resume": _Method(Hub.resume, "(sessionId, lastEventId?)", 1, 2),
     "leave": _Method(Hub.leave, "(sessionId)", 1, 1),
     "cancel": _Method(Hub.cancel, "(sessionId, messageId?)", 1, 2),

@@ -28,7 +28,7 @@ _TARGETS = {
     tools.INPUT_REQUESTED.name: "InputRequested",
 }
 _INTERNAL = frozenset(
-    {"allows_text", "call_id", "origins", "run_pattern", "text_length"}
+    {"allows_text", "call_id", "origins", "questions", "run_pattern", "text_length"}
 )  # payload keys that are not sent
 
 
@@ -84,7 +84,7 @@ class HubProjection:
         if piece:
             calls.append(("ReceiveToken", [agent_id, piece, False, *self._position(event)]))
         if target := _TARGETS.get(event.type):
-            calls.append((target, [agent_id, {**self._fields(event.payload), **at}]))
+            calls.append((target, [agent_id, {**self._fields(event.payload), **_child_of(event), **at}]))
         return calls
 
     def end(self, run_id: UUID, event: SessionEvent, message: dict[str, Any]) -> list[Call]:
@@ -124,6 +124,13 @@ class HubProjection:
 
     def _at(self, event: SessionEvent) -> dict[str, Any]:
         return {"sessionId": self._session_key, "messageId": str(event.run_id), "eventId": event.cursor}
+
+
+def _child_of(event: SessionEvent) -> dict[str, str]:
+    """Return what names the workstream that an event is of: nothing for the run that answers."""
+    if event.parent_run_id is None:
+        return {}
+    return {"parentRunId": str(event.parent_run_id), "workstream": event.workstream}
 
 
 def _camel_case(name: str) -> str:

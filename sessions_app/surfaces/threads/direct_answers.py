@@ -4,17 +4,15 @@ Each is a conversation of its own, which the chat page does not list. A client t
 """
 
 import asyncio
-import json
-import re
 from abc import abstractmethod
 from typing import Any, ClassVar
 
 from django.conf import settings
-from jsonschema import Draft202012Validator, SchemaError
 from rest_framework.serializers import Serializer
 
 from agents_app import selectors as agents
 from agents_app import services as runs
+from agents_app import structured_output
 from agents_app.events import RUN_ENDS
 from agents_app.types import RunOptions, RunStatus, RunTranscript
 from audit_app.kernel.database import in_db
@@ -32,12 +30,9 @@ from sessions_app.surfaces.threads import errors
 from sessions_app.surfaces.threads.admission import admit
 from sessions_app.surfaces.threads.commands import LANGUAGES, NAME
 from sessions_app.surfaces.threads.requests import LONGEST_TEXT, AskBody, ExtractBody
-from tools_app import schema as schemas
 from tools_app.events import INPUT_REQUESTED
 
 CHANNEL = "Api"
-_FENCED = re.compile(r"\s*```(?:json)?\s*\n(?P<json>.*)\n\s*```\s*", re.DOTALL | re.IGNORECASE)
-_CORRECTION = "That answer cannot be used: {problem}. Answer again, only with JSON that matches the schema."
 
 
 class _DirectAnswer(EventStreamConsumer):
@@ -121,46 +116,26 @@ class AgentExtract(_DirectAnswer):
         return RunOptions(output_schema=usable_schema(fields["output_schema"]))
 
     async def answer(self, session: Session, prompt: str, options: RunOptions) -> dict[str, Any]:
-        schema = options.output_schema or {}
-        value, problem = read_answer(await self.ask(session, prompt, options), schema)
-        if problem:
-            again = await self.ask(session, _CORRECTION.format(problem=problem), options)
-            value, problem = read_answer(again, schema)
-        if problem:
-            raise errors.Unprocessable(f"The agent's answer did not match the schema in two attempts: {problem}.")
+        value = structured_output.value_of(await self.ask(session, prompt, options))
+        if not isinstance(value, dict):  # a question of the agent
+            raise errors.Unprocessable("The agent asked a question instead of answering with JSON.")
         return {"structured": value}
 
 
 def usable_schema(schema: Any) -> dict[str, Any]:
-    """Return a client's JSON Schema of an object, adapted so that it is safe to evaluate. Raises InvalidInput."""
-    try:
-        Draft202012Validator.check_schema(schema)
-        fitted = schemas.fit_foreign(schema)
-    except SchemaError as error:
-        raise InvalidInput(f"output_schema is not a valid JSON Schema: {error.message[:300]}") from None
-    except (ValueError, RecursionError) as error:
-        raise InvalidInput(f"output_schema cannot be used: {error}") from None
-    if not isinstance(fitted, dict) or fitted.get("type", "object") != "object":
+    """Return a client's JSON Schema as one of an object. Raises InvalidInput."""
+    checked = structured_output.check_schema(schema)
+    if checked.get("type", "object") != "object":
         raise InvalidInput("output_schema must be the schema of an object.")
-    return fitted
-
-
-def read_answer(text: str, schema: dict[str, Any]) -> tuple[dict[str, Any], str]:
-    """Return (the object in an answer, or an empty one; the problem with it for the model to correct, or empty)."""
-    fenced = _FENCED.fullmatch(text)
-    try:
-        value = json.loads(fenced["json"] if fenced else text)
-    except (ValueError, RecursionError) as error:
-        return {}, f"it is not valid JSON: {error}"
-    if not isinstance(value, dict):
-        return {}, "it is not a JSON object"
-    return value, schemas.find_problems(value, schema)
+    return {"type": "object", **checked}
 
 
 def _answer_of(transcript: RunTranscript) -> str:
     run = transcript.run
     if run.status is RunStatus.CANCELLED:
         raise Conflict("The run was cancelled.")
+    if run.error_code == "invalid_output":
+        raise errors.Unprocessable(run.error_message)
     if run.status is not RunStatus.COMPLETED:
         raise errors.Unanswered(run.error_message or "The agent failed.")
     return transcript.answer.strip()

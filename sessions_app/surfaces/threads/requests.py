@@ -1,12 +1,12 @@
 """Serializers of request bodies and queries. Bodies with unknown fields are refused."""
 
-import json
 from typing import Any, TypeVar
 
 from django.db.models import Model, QuerySet
 from rest_framework import serializers
 
 from sessions_app.models import Feedback
+from sessions_app.surfaces.base.serializers import check_storable
 
 M = TypeVar("M", bound=Model)
 
@@ -37,12 +37,6 @@ def _text(most: int, **options: Any) -> serializers.CharField:
 def _optional(field: type[serializers.Field[Any, Any, Any, Any]], **options: Any) -> Any:
     """Return an optional field; null and missing are equivalent."""
     return field(required=False, allow_null=True, default=None, **options)
-
-
-def _check_storable(value: Any) -> None:
-    """Raise ValidationError for a JSON value that PostgreSQL cannot store."""
-    if "\\u0000" in json.dumps(value):
-        raise serializers.ValidationError("A string contains a NUL character, which cannot be stored. Remove it.")
 
 
 class ThreadBody(StrictBody):
@@ -78,15 +72,15 @@ class UserMessageBody(StrictBody):
 class ContentBody(StrictBody):
     text = serializers.CharField(allow_blank=True, trim_whitespace=False, max_length=LONGEST_TEXT)
     is_error = _optional(serializers.BooleanField)
-    citations = _optional(serializers.JSONField, validators=[_check_storable])
-    references = _optional(serializers.JSONField, validators=[_check_storable])
+    citations = _optional(serializers.JSONField, validators=[check_storable])
+    references = _optional(serializers.JSONField, validators=[check_storable])
 
 
 class MessageBody(StrictBody):
     message_id = _optional(serializers.UUIDField)
     role = serializers.ChoiceField(ROLES)
     content = ContentBody()
-    details = _optional(serializers.JSONField, validators=[_check_storable])
+    details = _optional(serializers.JSONField, validators=[check_storable])
 
 
 class AskBody(StrictBody):
@@ -98,7 +92,7 @@ class AskBody(StrictBody):
 class ExtractBody(StrictBody):
     prompt = _text(LONGEST_TEXT)
     schema_path_part_id = _optional(serializers.UUIDField)
-    output_schema = _optional(serializers.JSONField, validators=[_check_storable])
+    output_schema = _optional(serializers.JSONField, validators=[check_storable])
     agent_id = _text(120, required=False, default="default")
 
 
@@ -110,7 +104,7 @@ class FeedbackBody(StrictBody):
     comment = serializers.CharField(
         required=False, allow_null=True, allow_blank=True, default="", max_length=4000, trim_whitespace=False
     )
-    extra_metadata = _optional(serializers.DictField, validators=[_check_storable])
+    extra_metadata = _optional(serializers.DictField, validators=[check_storable])
 
 
 class ApiKeyBody(StrictBody):

@@ -8,7 +8,7 @@ from uuid import UUID
 from django.utils import timezone
 
 from agents_app import selectors as agents
-from agents_app.models import Run
+from agents_app.models import IS_ROOT, Run
 from agents_app.types import RunView
 from audit_app import timeline
 from sessions_app.live_view.viewer import cursor_now
@@ -80,7 +80,7 @@ def latest_run(session_id: UUID) -> RunView | None:
     """Return the thread's active run, else its first queued one, else the one that ended last."""
     if open_run := agents.find_open_run(session_id):
         return open_run
-    row = Run.objects.select_related("agent").filter(conversation_id=session_id).order_by("-ordinal").first()
+    row = Run.objects.select_related("agent").filter(IS_ROOT, conversation_id=session_id).order_by("-ordinal").first()
     return agents.run_view(row) if row else None
 
 
@@ -107,7 +107,7 @@ def _undelivered_run(session: Session) -> RunView | None:
 
 
 def _find_run(**filters: Any) -> RunView | None:
-    row = Run.objects.select_related("agent").filter(**filters).first()
+    row = Run.objects.select_related("agent").filter(IS_ROOT, **filters).first()
     return agents.run_view(row) if row else None
 
 

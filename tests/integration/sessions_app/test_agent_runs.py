@@ -325,7 +325,8 @@ def test_a_model_is_chosen_by_who_may_change_the_agent(caller: AgentCaller, alic
     assert caller("POST", f"agents/{run}/signal/ModelConfigChanged", {"model": "big"}).status == 200
     caller("POST", f"agents/{run}/signal/UserInput", {"message": "go"})
     assert RunOptions.from_dict(Run.objects.get().options).model == "big"
-    assert model_of(Run.objects.get()) == "big"
+    stored = Run.objects.get()
+    assert model_of(stored, stored.agent.provider) == "big"
     caller("POST", f"agents/{run}/signal/ModelConfigChanged", {"model": None})
     caller("POST", f"agents/{run}/signal/UserInput", {"message": "again"})
     assert RunOptions.from_dict(Run.objects.order_by("ordinal")[1].options).model == ""
@@ -333,16 +334,21 @@ def test_a_model_is_chosen_by_who_may_change_the_agent(caller: AgentCaller, alic
 
 @pytest.mark.parametrize(
     ("signal", "body"),
-    [
-        ("TriggerCheckpoint", {"reason": "full"}),
-        ("ToolApprovalModeChanged", {"mode": "full_control"}),
-        ("ModelConfigChanged", {"effort": "high"}),
-    ],
+    [("ToolApprovalModeChanged", {"mode": "full_control"}), ("ModelConfigChanged", {"effort": "high"})],
 )
 def test_a_signal_that_changes_nothing_is_refused(caller: AgentCaller, signal: str, body: dict[str, str]) -> None:
     run = caller("POST", "agents", {"interaction": "default", "interactive": True}).data["id"]
     refused = caller("POST", f"agents/{run}/signal/{signal}", body)
     assert (refused.status, refused.data["code"]) == (400, "unsupported_option")
+
+
+def test_a_checkpoint_is_made_on_request_if_there_is_something_to_summarise(caller: AgentCaller) -> None:
+    run = caller("POST", "agents", {"interaction": "default", "interactive": True}).data["id"]
+    ignored = caller("POST", f"agents/{run}/signal/TriggerCheckpoint", {"reason": "full"})
+    assert (ignored.status, ignored.data["status"]) == (200, "ignored")
+    caller("POST", f"agents/{run}/signal/UserInput", {"message": "go"})
+    assert caller("POST", f"agents/{run}/signal/TriggerCheckpoint").data["status"] == "success"
+    assert Run.objects.order_by("-ordinal")[0].options == {"compacts_only": True}
 
 
 def test_the_mode_of_approvals_that_the_agent_has_is_taken(caller: AgentCaller) -> None:

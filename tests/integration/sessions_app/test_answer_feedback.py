@@ -11,7 +11,7 @@ from agents_app.models import Run, Step
 from sessions_app.models import Feedback, Turn
 from tests.support.rest import RestCaller, make_run, make_session, make_user
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.one_database]
 
 
 @pytest.fixture
@@ -77,13 +77,18 @@ def test_the_details_of_an_answer_show_model_and_tokens(page: Client, run: Run) 
     assert "Cost" not in shown  # nobody has set prices
 
 
-def test_a_run_has_a_cost_once_prices_are_set(page: Client, run: Run, user: User) -> None:
+def test_a_run_shows_the_cost_of_its_calls_not_the_present_prices(
+    page: Client, run: Run, user: User, settings: Any
+) -> None:
     assert RestCaller(user).get(f"runs/{run.pk}").data["usage"] == {
         "inputTokens": 1500,
         "outputTokens": 200,
         "cost": None,
         "models": ["fake-1"],
+        "fallback": None,
     }
-    type(run.agent.provider).objects.update(input_price=0.002, output_price=0.01)
-    assert RestCaller(user).get(f"runs/{run.pk}").data["usage"]["cost"] == pytest.approx(0.005)
-    assert "0.005" in page.get(f"/chat/runs/{run.pk}/details").content.decode()
+    Run.objects.filter(pk=run.pk).update(cost_nanos=5_000_000, priced_calls=1)
+    type(run.agent.provider).objects.update(input_price=9, output_price=9)
+    settings.KOMAND_CURRENCY = "EUR"
+    assert RestCaller(user).get(f"runs/{run.pk}").data["usage"]["cost"] == 0.005
+    assert "0.005 EUR" in page.get(f"/chat/runs/{run.pk}/details").content.decode()

@@ -1,39 +1,32 @@
 """The page's WebSocket: a real engine on a real Valkey, followed by a model of the page; and access to it."""
 
 import asyncio
-import contextlib
-import json
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
-from channels.routing import URLRouter
-from channels.testing import WebsocketCommunicator
 from django.conf import settings
-from django.contrib.auth.models import User
 from django.contrib.sessions.models import Session as Login
-from django.db import OperationalError
-from django.test import Client
+from django.db import OperationalError, transaction
+from django.utils import timezone
 
 from agents_app.providers.kinds.scripted import Reply
 from audit_app import follow
 from audit_app.kernel.database import in_db
-from komand.websocket_origins import OriginCheck
+from sessions_app.channels.inbound import turn_texts
 from sessions_app.identity.api_keys import create_api_key
 from sessions_app.live_view.viewer import Viewer
-from sessions_app.models import Session
+from sessions_app.models import ChannelAccount, InboundMessage, Session, Turn
 from sessions_app.services import NewMessage, cancel_session_runs, delete_session, receive
 from sessions_app.surfaces.chat import consumers
+from tests.integration.sessions_app.chat_tab import Tab, cookie_of
 from tests.integration.sessions_app.page_model import PageModel
 from tests.support.engine import EngineRig
 from tests.support.rest import make_session, make_user
 from tools_app.types import ToolCall
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
-
-APPLICATION = OriginCheck(URLRouter(consumers.routes))
-OURS = {"host": "localhost", "origin": "http://localhost"}
 
 
 @pytest.fixture
@@ -49,52 +42,6 @@ async def follower(valkey: object) -> AsyncIterator[None]:
     await follow.current_follower().aclose()
 
 
-def _cookie(user: User) -> str:
-    client = Client()
-    client.force_login(user)
-    return f"{settings.SESSION_COOKIE_NAME}={client.cookies[settings.SESSION_COOKIE_NAME].value}"
-
-
-class Tab:
-    """A page that follows one session. close_code: set once the server has closed the connection."""
-
-    def __init__(self, session: Session, cookie: str = "", cursor: str = "", **headers: str) -> None:
-        sent = {**OURS, **({"cookie": cookie} if cookie else {}), **headers}
-        fields = [(name.encode(), value.encode()) for name, value in sent.items()]
-        self.socket = WebsocketCommunicator(APPLICATION, f"/ws/chat/{session.id}?cursor={cursor}", headers=fields)
-        self.page = PageModel(cursor)
-        self.close_code: int | None = None
-
-    async def __aenter__(self) -> "Tab":
-        self.accepted, self.refused = await self.socket.connect(timeout=20)
-        return self
-
-    async def __aexit__(self, *error: object) -> None:
-        with contextlib.suppress(Exception):
-            await self.socket.disconnect(timeout=20)
-
-    async def receive(self, seconds: float = 20) -> dict[str, Any] | None:
-        """Apply the next message to the page and return it, None if the server closed."""
-        output = await self.socket.receive_output(seconds)
-        if output["type"] == "websocket.close":
-            self.close_code = output["code"]
-            return None
-        message: dict[str, Any] = json.loads(output["text"])
-        self.page.apply(message)
-        return message
-
-    async def until(self, what: str, seconds: float = 20) -> list[dict[str, Any]]:
-        """Return all messages until one with a frame of that name."""
-        messages = []
-        async with asyncio.timeout(seconds):
-            while True:
-                message = await self.receive(seconds)
-                assert message is not None, f"closed with {self.close_code}"
-                messages.append(message)
-                if any(act["do"] == what for act in message.get("acts", ())):
-                    return messages
-
-
 @pytest.fixture
 def session(valkey: object) -> Session:
     return make_session(make_user("alice"))
@@ -104,7 +51,7 @@ async def test_a_run_is_shown_from_the_message_to_the_stored_answer(rig: EngineR
     call = ToolCall("c", "echo", '{"text": "hi"}')
     await in_db(rig.agent, Reply(("let me ", "see"), tool_calls=(call,)), Reply(("so\n\n", "it **is**")))
     session = await in_db(make_session, rig.owner)
-    async with Tab(session, await in_db(_cookie, rig.owner)) as tab:
+    async with Tab(session, await in_db(cookie_of, rig.owner)) as tab:
         accepted = await in_db(_send, rig, session, "m-1")
         acts = [act for message in await tab.until("answer") for act in message.get("acts", ())]
     kinds = [act["do"] for act in acts if act["do"] != "status"]
@@ -129,7 +76,7 @@ async def test_resuming_after_any_message_shows_the_same_page(rig: EngineRig, fo
         rig.agent, Reply(words, tool_calls=(call,), delay_seconds=0.02), Reply(words, delay_seconds=0.02, hangs=True)
     )
     session = await in_db(make_session, rig.owner)
-    cookie = await in_db(_cookie, rig.owner)
+    cookie = await in_db(cookie_of, rig.owner)
     async with Tab(session, cookie) as whole:
         await in_db(_send, rig, session)
         messages = await _until_shown(whole, "word22")
@@ -157,7 +104,7 @@ async def _until_shown(tab: Tab, last: str) -> list[dict[str, Any]]:
 async def test_a_message_added_to_a_run_joins_its_question(rig: EngineRig, follower: None) -> None:
     await in_db(rig.agent, Reply(("so",), hangs=True), busy_policy="steer")
     session = await in_db(make_session, rig.owner)
-    async with Tab(session, await in_db(_cookie, rig.owner)) as tab:
+    async with Tab(session, await in_db(cookie_of, rig.owner)) as tab:
         await in_db(_send, rig, session)
         await tab.until("text")
         await in_db(_send, rig, session, "m-2")
@@ -168,14 +115,40 @@ async def test_a_message_added_to_a_run_joins_its_question(rig: EngineRig, follo
     await in_db(cancel_session_runs, session, reason="Stopped.")
 
 
+def _change(turn_id: UUID, text: str) -> None:
+    """Change the text of a turn as an edit of its channel message does."""
+    account, _ = ChannelAccount.objects.get_or_create(channel="fake", account_id="one")
+    now = timezone.now()
+    times = {"sent_at": now, "received_at": now}
+    InboundMessage.objects.update_or_create(
+        turn_id=turn_id, account=account, defaults={"text": text}, create_defaults={"text": text, **times}
+    )
+    with transaction.atomic():
+        turn_texts.write(Turn.objects.get(pk=turn_id))
+
+
+async def test_each_change_of_a_text_replaces_the_question(rig: EngineRig, follower: None) -> None:
+    await in_db(rig.agent, Reply(("so",), hangs=True))
+    session = await in_db(make_session, rig.owner)
+    async with Tab(session, await in_db(cookie_of, rig.owner)) as tab:
+        accepted = await in_db(_send, rig, session)
+        await tab.until("text")
+        for text in ("heloo", "hello there"):
+            await in_db(_change, accepted.turn_id, text)
+            acts = [act for message in await tab.until("turn") for act in message.get("acts", ())]
+            (shown,) = (act for act in acts if act["do"] == "turn")
+            assert f">{text}</div>" in shown["html"]
+    await in_db(cancel_session_runs, session, reason="Stopped.")
+
+
 async def test_a_page_gets_a_message_when_it_is_connected(session: Session, follower: None) -> None:
-    async with Tab(session, await in_db(_cookie, session.owner), "0") as tab:
+    async with Tab(session, await in_db(cookie_of, session.owner), "0") as tab:
         assert await tab.receive() == {}
 
 
 @pytest.mark.parametrize("cursor", ["", "0", "7", "nonsense", "1.2-3", "9" * 30, "-1", "%00"])
 async def test_any_cursor_is_accepted(session: Session, follower: None, cursor: str) -> None:
-    async with Tab(session, await in_db(_cookie, session.owner), cursor) as tab:
+    async with Tab(session, await in_db(cookie_of, session.owner), cursor) as tab:
         assert await tab.receive() == {}
         assert await tab.socket.receive_nothing(0.1)
 
@@ -196,7 +169,7 @@ async def test_the_socket_refuses_api_keys(session: Session) -> None:
 
 
 async def test_sessions_of_other_users_cannot_be_watched(session: Session) -> None:
-    cookie = await in_db(_cookie, await in_db(make_user, "bob"))
+    cookie = await in_db(cookie_of, await in_db(make_user, "bob"))
     async with Tab(session, cookie) as tab:
         assert await tab.receive() is None
         assert tab.close_code == consumers.NOT_YOURS
@@ -218,7 +191,7 @@ async def test_sessions_of_other_users_cannot_be_watched(session: Session) -> No
     ],
 )
 async def test_a_foreign_page_cannot_watch_with_my_login(session: Session, origin: str) -> None:
-    tab = Tab(session, await in_db(_cookie, session.owner), origin=origin)
+    tab = Tab(session, await in_db(cookie_of, session.owner), origin=origin)
     accepted, _ = await tab.socket.connect(timeout=20)
     assert not accepted
 
@@ -232,7 +205,7 @@ async def _closed(tab: Tab) -> int | None:
 
 async def test_a_logout_ends_the_stream(session: Session, follower: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(consumers, "CHECK_SECONDS", 0.05)
-    async with Tab(session, await in_db(_cookie, session.owner)) as tab:
+    async with Tab(session, await in_db(cookie_of, session.owner)) as tab:
         assert await tab.receive() == {}
         await in_db(Login.objects.all().delete)
         assert await _closed(tab) == consumers.NOT_LOGGED_IN
@@ -242,7 +215,7 @@ async def test_deleting_the_session_ends_the_stream(
     session: Session, follower: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(consumers, "CHECK_SECONDS", 0.05)
-    async with Tab(session, await in_db(_cookie, session.owner)) as tab:
+    async with Tab(session, await in_db(cookie_of, session.owner)) as tab:
         await in_db(delete_session, session)
         assert await _closed(tab) == consumers.NOT_YOURS
 
@@ -261,7 +234,7 @@ async def test_a_viewer_stays_while_its_access_cannot_be_checked(
         return look(*arguments)
 
     monkeypatch.setattr(consumers, "_check_access", away_at_second_look)
-    async with Tab(session, await in_db(_cookie, session.owner)) as tab:
+    async with Tab(session, await in_db(cookie_of, session.owner)) as tab:
         assert [await tab.receive() for _ in range(3)] == [{}, {}, {}]
 
 
@@ -273,7 +246,7 @@ async def test_a_slow_viewer_is_disconnected_and_may_resume(
             yield frame
 
     monkeypatch.setattr(Viewer, "frames", no_frames)
-    async with Tab(session, await in_db(_cookie, session.owner)) as tab:
+    async with Tab(session, await in_db(cookie_of, session.owner)) as tab:
         assert await _closed(tab) == consumers.TOO_SLOW
 
 
@@ -284,6 +257,6 @@ async def test_an_error_disconnects_the_page_which_may_resume(
         raise RuntimeError("broken")
 
     monkeypatch.setattr(Viewer, "frames", broken)
-    async with Tab(session, await in_db(_cookie, session.owner)) as tab:
+    async with Tab(session, await in_db(cookie_of, session.owner)) as tab:
         assert await _closed(tab) == consumers.FAILED
     assert "the socket of a viewer" in caplog.text

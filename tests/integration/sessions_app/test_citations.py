@@ -28,7 +28,7 @@ from tools_app.registry import tools
 from tools_app.storage import memories
 from tools_app.types import Effect, Risk, Tool, ToolCall, ToolContext, ToolSpec
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
 
 TEXT = "Alice drives a <b>red</b> car."
 ID = result_sources.stamped({"sources": [{"uri": "memory:car", "quote": TEXT}]})["sources"][0]["cite"]
@@ -46,7 +46,7 @@ def cite(rig: EngineRig, *after: Reply) -> Turn:
     """An answer that cites what the run recalled."""
     script = rig.agent(Reply(("Let me see.",), tool_calls=(RECALL,)), Reply((f"It is red [{ID}].",)), *after)
     holder = memories.Holder("default", context.actor.get())
-    memories.store(holder, "car", TEXT, run_id=uuid4())
+    memories.store(holder, memories.Written("car", TEXT, uuid4()))
     rig.wait(rig.send("which car?").run_id)
     asked = script.requests[1].messages
     assert "square brackets" in asked[0].content and f'"cite": "{ID}"' in asked[-1].content

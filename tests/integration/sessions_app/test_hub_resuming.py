@@ -16,7 +16,7 @@ from sessions_app.surfaces.signalr.hub import Hub
 from tests.integration.audit_app.timelines import RUN_QUEUED, RUN_STARTED, Conversation
 from tests.support.rest import make_session, make_user
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
 
 AT = "2.1-2"  # after the first piece of the text
 

@@ -17,7 +17,7 @@ from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.surfaces.openai import consumers
 from tests.support.rest import LiveCaller, make_agent, make_user
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey")]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey"), pytest.mark.one_database]
 
 BODIES = {
     "/v1/chat/completions": {"model": "default", "messages": [{"role": "user", "content": "Hi"}], "stream": True},

@@ -23,7 +23,7 @@ from sessions_app.surfaces.rest.consumers import WebChatMessage
 from tests.support.engine import EngineRig, until
 from tests.support.rest import Answer, LiveCaller
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
 
 MANY = 50
 PATH = "/api/webchat/message"

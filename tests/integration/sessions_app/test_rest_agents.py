@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django.contrib.auth.models import Permission
 
+from agents_app import prompt_templates
 from agents_app.models import Agent
 from audit_app import services as audit
 from audit_app.models import AuditEntry
@@ -44,6 +45,12 @@ def test_a_created_agent_is_returned_with_its_defaults(alice):
     assert (answer.data["maxContextTokens"], answer.data["allowedChannels"]) == (100_000, [])
     assert (answer.data["description"], answer.data["ownerId"]) == (None, str(alice.user.pk))
     assert alice.get("agents/sales-bot").data == answer.data
+
+
+def test_parallel_tool_calls_are_on_off_or_the_default_of_the_server(alice):
+    assert alice.post("agents", SALES).data["parallelToolCalls"] is None
+    for wanted in (False, True, None):
+        assert alice.put("agents/sales-bot", {"parallelToolCalls": wanted}).data["parallelToolCalls"] is wanted
 
 
 def test_an_agent_id_is_never_reused(alice, bob):
@@ -186,3 +193,14 @@ def test_the_audit_log_is_filtered_by_time(staff):
     assert staff.get("audit?from=0001-01-01T00:00:00Z&action=Tested").meta["total"] == 1
     assert staff.get("audit?to=0001-01-01T00:00:00Z").meta["total"] == 0
     assert staff.get("audit?from=yesterday").status == 400
+
+
+def test_an_agent_has_a_template_whose_parameters_keep_their_names(alice):
+    prompt_templates.save("shop", "---\nparameters: {shop_name: null}\n---\nYou sell for {{ shop_name }}.")
+    refused = alice.post("agents", {**SALES, "template": "shop"})
+    assert refused.status == 400 and "it needs the parameter 'shop_name'" in refused.error
+    given = {"template": "shop", "templateParameters": {"shop_name": "ACME"}}
+    assert given.items() <= alice.post("agents", {**SALES, **given}).data.items()
+    parts = alice.get("agents/sales-bot/prompt").data["parts"]
+    assert (parts[0]["name"], parts[0]["text"]) == ("template shop", "You sell for ACME.")
+    assert alice.put("agents/sales-bot", {"template": "", "templateParameters": {}}).data["template"] == ""

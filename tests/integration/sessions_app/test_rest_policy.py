@@ -21,7 +21,7 @@ RULES = {
     "autoApprove": ["calculator"],
     "allowedHosts": ["example.com", "*.example.com:8443"],
     "deniedHosts": ["evil.example"],
-    "budgets": {"actionsPerHour": 5, "costPerHour": 2.5},
+    "budgets": {"actionsPerHour": 5, "costPerHour": 2.5, "costPerDay": 9.5, "costPerMonth": 80},
 }
 
 
@@ -49,7 +49,7 @@ def test_rules_are_stored_and_shown(staff):
         "agents/default", {"allowedTools": [], "deniedTools": None, "budgets": {"actionsPerHour": None}}
     )
     assert (cleared.data["allowedTools"], cleared.data["deniedTools"]) == ([], [])
-    assert cleared.data["budgets"] == {"actionsPerHour": None, "costPerHour": None}
+    assert cleared.data["budgets"] == dict.fromkeys(("actionsPerHour", "costPerHour", "costPerDay", "costPerMonth"))
     assert cleared.data["autoApprove"] == ["calculator"]
 
 

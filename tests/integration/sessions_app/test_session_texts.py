@@ -12,7 +12,7 @@ from sessions_app.conversation.session_texts import StoredSessionTexts
 from sessions_app.models import ChannelAccount, Pairing, Session, Turn
 from sessions_app.services import NewMessage, import_history, open_session, receive
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.one_database]
 READER = StoredSessionTexts()
 
 

@@ -40,6 +40,7 @@ TESTED = {
     "mcp": "test_mcp_surface",
     "threads": "test_threads",
     "agent_messages": "test_agent_runs",
+    "webchat": "test_web",
 }
 # Every route of the two, with the requests that name somebody's object: method, address, body. None: it names none.
 OPENAI: dict[str, list[tuple[str, str, Any]]] = {

@@ -14,7 +14,7 @@ from sessions_app.identity.api_keys import create_api_key
 from sessions_app.surfaces.threads import consumers, direct_answers
 from tests.support.rest import LiveCaller, make_agent, make_user
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey")]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey"), pytest.mark.one_database]
 
 REQUEST = ("POST", "/v1/agent/ask", {"agent_id": "default", "prompt": "Hi"})
 

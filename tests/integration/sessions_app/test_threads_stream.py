@@ -23,7 +23,7 @@ from tests.support.engine import EngineRig
 from tests.support.rest import LiveCaller
 from tools_app.types import ToolCall
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
 
 GOLDEN = Path(__file__).parents[2] / "surfaces" / "threads" / "golden" / "frames.json"
 SCHEMAS = {kind.name: Draft202012Validator({**kind.schema(), "additionalProperties": False}) for kind in KINDS}

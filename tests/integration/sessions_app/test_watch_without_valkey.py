@@ -1,14 +1,11 @@
 """The text of an open step reaches viewers through the database while Valkey does not bring it."""
 
 import asyncio
-import socket
 import threading
 from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from django.conf import settings
 
 from agents_app.providers.kinds.scripted import Reply
 from audit_app import follow
@@ -17,8 +14,9 @@ from audit_app.models import LiveCopy
 from sessions_app.live_view.cursor import SessionEvent
 from tests.integration.sessions_app.test_watch_engine import assert_seen_is_stored, see
 from tests.support.engine import EngineRig
+from tests.support.unreachable_valkey import cut_off_worker
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
 
 
 @pytest.fixture(autouse=True)
@@ -27,27 +25,12 @@ async def follower() -> AsyncIterator[None]:
     await follow.current_follower().aclose()
 
 
-@contextmanager
-def hanging_server(place: Path) -> Iterator[str]:
-    """Yield the URL of a server that takes connections and never answers."""
-    with socket.socket(socket.AF_UNIX) as server:
-        server.bind(str(place))
-        server.listen(64)
-        yield f"unix://{place}"
-
-
 @pytest.fixture(params=["hangs", "cannot be reached"])
 def rig(
     valkey: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> Iterator[EngineRig]:
-    """A worker whose live text does not reach Valkey, beside viewers whose Valkey works."""
-    rig, working = EngineRig(monkeypatch), settings.KOMAND_REDIS_URL
-    with hanging_server(tmp_path / "hangs.sock") as url:
-        monkeypatch.setattr(settings, "KOMAND_REDIS_URL", url if request.param == "hangs" else f"unix://{tmp_path}/no")
-        rig.start()
-        monkeypatch.setattr(settings, "KOMAND_REDIS_URL", working)
+    with cut_off_worker(monkeypatch, tmp_path, hangs=request.param == "hangs") as rig:
         yield rig
-        rig.stop()
 
 
 async def test_text_of_a_worker_without_valkey_reaches_viewers_once(rig: EngineRig) -> None:

@@ -327,10 +327,12 @@ const scenarios = {
     const seen = [];
     let ended;
     const over = new Promise((done) => (ended = done));
-    const { sendSignal } = await client.workflows.streamMessagesWS(run.workflow_id, run.first_workflow_run_id, (message) => {
+    // Stored messages arrive before the client returns the function that sends.
+    const say = async (data) => (await socket).sendSignal("UserInput", data);
+    const socket = client.workflows.streamMessagesWS(run.workflow_id, run.first_workflow_run_id, (message) => {
       check("CompactMessageSchema", message, "a message over the socket");
       seen.push(message);
-      if (message.t === T.IDLE && !seen.some((one) => one.d?.ack === "m-2")) sendSignal("UserInput", { message: "echo second", client_message_id: "m-2" });
+      if (message.t === T.IDLE && !seen.some((one) => one.d?.ack === "m-2")) say({ message: "echo second", client_message_id: "m-2" });
       else if (message.t === T.IDLE) client.agents.terminate(run.id);
       else if (message.t === T.TERMINATED) ended();
     });

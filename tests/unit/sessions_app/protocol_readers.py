@@ -24,6 +24,8 @@ from sessions_app.surfaces.signalr.projection import HubProjection
 from sessions_app.surfaces.threads.event_ids import parse_position
 from sessions_app.surfaces.threads.foreign_ids import part_id
 from sessions_app.surfaces.threads.projection import ENDS, MessageEvents
+from sessions_app.surfaces.webchat.projection import page_event
+from sessions_app.surfaces.webchat.queries import Details
 from tests.unit.sessions_app.test_frames_properties import Step
 from tests.unit.sessions_app.watched_world import SESSION, World
 
@@ -107,6 +109,30 @@ class ResponseClient:
 
     def text(self, step: int) -> str:
         return self.done.get(message_id(RUN, step), "")
+
+
+class VisitorClient:
+    """Puts each piece of text where it belongs."""
+
+    def __init__(self) -> None:
+        self.steps: dict[int, str] = {}
+        self._event_id = ""
+
+    def connect(self, world: World, *, stream_is_there: bool) -> tuple[SessionStream, list[SessionEvent]]:
+        return world.watch(self._event_id, stream_is_there=stream_is_there)
+
+    def see(self, event: SessionEvent) -> None:
+        sent = page_event(event, Details())
+        if sent is None:
+            return
+        if sent.name == "message.delta":
+            step, start = sent.data["step"], sent.data["seq"]
+            assert start <= len(self.steps.get(step, "")), "a gap"
+            self.steps[step] = self.steps.get(step, "")[:start] + sent.data["text"]
+        self._event_id = event.cursor
+
+    def text(self, step: int) -> str:
+        return self.steps.get(step, "")
 
 
 class AgentClient:

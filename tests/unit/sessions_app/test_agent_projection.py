@@ -26,6 +26,7 @@ TURN_ENDS = {
 SAMPLES: dict[str, dict[str, Any]] = {
     "message.received": {"turn_id": "t1", "message_id": "m-1", "note": {"metadata": {"id": "m-1"}}},
     "run.waiting": {"waiting_on": "retry", "reason": "Too many requests.", "until": "2026-01-01T00:00:00Z"},
+    "model.fallback": {"from": "a/big", "to": "b/small", "code": "model_auth", "reason": "The key was refused."},
     "step.completed": {"text_length": 5},
     "message.completed": {"turn_id": "t2", "state": "complete", "text_length": 5},
     "tool.requested": {
@@ -51,20 +52,42 @@ SAMPLES: dict[str, dict[str, Any]] = {
         "execution_id": "e1",
         "question": "Which?",
         "options": ["red"],
+        "questions": [],
         "allows_text": False,
     },
     "warning.raised": {"kind": "prompt_injection", "tool": "web_fetch", "action": "warn"},
+    "attachments.omitted": {"attachments": [{"id": "1", "name": "a.png", "reason": "the model takes no images"}]},
     "citations.added": {"turn_id": "t2", "citations": [{"id": "1", "uri": "https://example.org"}]},
     "update.posted": {"kind": 0, "text": "noted", "workstream": "", "details": None},
     "plan.updated": {"tasks": [{"id": 0, "goal": "Look"}, {"goal": "Tell", "status": "pending"}]},
-    "batch.progress": {"batch_id": "b1", "tool": "echo", "items": [{"id": "1", "status": "error"}], "started_at": 5},
+    "progress.reported": {"text": "Reading", "percent": 40, "phase": "Sources"},
+    "batch.progress": {
+        "batch_id": "b1",
+        "tool": "echo",
+        "items": [{"id": "1", "execution_id": "e2", "status": "error", "message": "No."}],
+        "started_at": 5,
+        "completed_at": None,
+    },
     "workstream.launched": {"workstream_id": "research", "launch_id": "l1", "run_id": str(OTHER), "agent_id": "a"},
+    "workstream.progressed": {
+        "run_id": "c1",
+        "workstream_id": "research",
+        "launch_id": "l1",
+        "status": "canceling",
+        "phase": "synthesizing",
+        "text": "Not needed.",
+    },
     "workstream.ended": {"workstream_id": "research", "launch_id": "l1", "status": "canceled", "summary": "Enough."},
 }
 SILENT = {
     "session.created",
     "session.bound",
     "session.renamed",
+    "session.compacted",
+    "session.compaction_failed",
+    "message.changed",
+    "message.pinned",
+    "message.transcribed",
     "branch.selected",
     "run.queued",
     "run.started",
@@ -280,6 +303,41 @@ def test_plans_are_whole_and_number_their_tasks_from_one() -> None:
     assert [task["id"] for task in plan["d"]["plan"]] == [1, 2]
 
 
+def test_progress_is_an_update_with_its_percentage() -> None:
+    (progress,) = Timeline().see("progress.reported")
+    assert (AgentMessageType(progress["t"]), progress["m"]) == (AgentMessageType.UPDATE, "Sources: Reading")
+    assert (progress["d"]["percent"], progress["d"]["phase"]) == (40, "Sources")
+    (unknown,) = Timeline().see("progress.reported", percent=None, phase="")
+    assert unknown["m"] == "Reading" and "percent" not in unknown["d"]
+
+
+QUESTION: dict[str, Any] = {
+    "text": "Which?",
+    "options": [{"id": "r", "label": "Red", "description": "Warm"}, {"id": "b", "label": "Blue", "description": ""}],
+    "allows_text": True,
+    "allows_several": True,
+    "placeholder": "Another one",
+    "variant": "warning",
+}
+
+
+def test_a_question_has_the_options_and_the_tone_of_the_agent() -> None:
+    (asked,) = Timeline().see("input.requested", question="Which?", questions=[QUESTION], allows_text=True)
+    assert (asked["m"], asked["d"]["request_id"]) == ("Which?", "q1")
+    assert asked["d"]["ux"] == {
+        "variant": "warning",
+        "options": [{"id": "r", "label": "Red", "description": "Warm"}, {"id": "b", "label": "Blue"}],
+        "multiSelect": True,
+        "free_response": {"placeholder": "Another one"},
+    }
+
+
+def test_a_form_is_one_text_that_a_text_answers() -> None:
+    (asked,) = Timeline().see("input.requested", questions=[QUESTION, {**QUESTION, "text": "Why?"}], allows_text=False)
+    assert "1. Red" in asked["m"] and "(2) Why?" in asked["m"]
+    assert "options" not in asked["d"]["ux"] and asked["d"]["ux"]["free_response"]
+
+
 def test_a_batch_counts_its_items() -> None:
     (batch,) = Timeline().see("batch.progress")
     assert {key: batch["d"][key] for key in ("total", "completed", "succeeded", "failed")} == {
@@ -288,6 +346,10 @@ def test_a_batch_counts_its_items() -> None:
         "succeeded": 0,
         "failed": 1,
     }
+    assert (batch["d"]["items"], batch["d"]["started_at"]) == ([{"id": "1", "status": "error", "message": "No."}], 5)
+    assert "completed_at" not in batch["d"]
+    (ended,) = Timeline().see("batch.progress", completed_at=9)
+    assert ended["d"]["completed_at"] == 9
 
 
 def test_a_written_file_is_named() -> None:

@@ -1,5 +1,6 @@
 """The updates of the page for the events that a viewer sees."""
 
+from dataclasses import replace
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -22,6 +23,7 @@ from sessions_app.surfaces.chat.page_updates import (
     ShowStatus,
     ShowText,
     ShowTurn,
+    ShowWorkstream,
 )
 from sessions_app.surfaces.chat.projection import Projection
 from sessions_app.surfaces.chat.turn_views import LONGEST_REASONING, Status
@@ -148,6 +150,10 @@ def test_a_message_shows_its_turn_with_the_senders_id(projection: Projection) ->
 def test_a_message_added_to_a_run_updates_its_question(projection: Projection) -> None:
     projection.updates([_seen("message.received", message_id="m-1"), _seen("run.queued", ordinal=0)])
     assert projection.updates([_seen("message.received", message_id="m-2")]) == [ShowTurn(RUN, "m-2")]
+
+
+def test_a_changed_text_updates_its_question(projection: Projection) -> None:
+    assert projection.updates([replace(_seen("message.changed", turn_id="t"), seq=7)]) == [ShowTurn(RUN, seq=7)]
 
 
 def test_a_retry_shows_a_turn_without_a_message(projection: Projection) -> None:
@@ -288,3 +294,32 @@ def test_reasoning_is_shown_apart_from_the_text_and_cut() -> None:
         ShowReasoning(RUN, 0, LONGEST_REASONING - 1, "a")
     ]
     assert projection.updates([_seen("reasoning.delta", 0, offset=LONGEST_REASONING + 2, text="d")]) == []
+
+
+CHILD = uuid4()
+
+
+def _of_child(kind: str, step: int | None = None, **payload: Any) -> SessionEvent:
+    return replace(_seen(kind, step, run=CHILD, **payload), parent_run_id=RUN, workstream="prices")
+
+
+def test_a_workstream_is_shown_once_a_batch_with_its_text_and_calls(projection: Projection) -> None:
+    started = [_of_child(kind) for kind in ("workstream.launched", "run.queued", "run.started")]
+    text = _seen("text.delta", 0, run=CHILD, offset=0, text="Hm")
+    card, shown = projection.updates([*started, text])
+    assert card == ShowWorkstream(CHILD)
+    assert isinstance(shown, ShowText) and (shown.run_id, shown.text) == (CHILD, "Hm")
+    call = {"execution_id": str(CALL), "tool": "pay", "arguments": {"number": 1}, "text_length": 2}
+    asks = {"execution_id": str(CALL), "tool": "pay", "approval_id": str(RUN)}
+    acts = projection.updates([_of_child("tool.requested", 0, **call), _of_child("approval.requested", 0, **asks)])
+    shown = next(act for act in acts if isinstance(act, ShowCall))
+    assert (shown.run_id, shown.call.id, shown.call.asker) == (CHILD, CALL, "prices")
+    assert ShowApproval(CHILD, RUN) in acts and acts.count(ShowWorkstream(CHILD)) == 1
+    assert not any(isinstance(act, ShowStatus) for act in acts)
+
+
+def test_the_question_and_the_end_of_a_workstream_show_its_card(projection: Projection) -> None:
+    asked = [_of_child("run.waiting"), _of_child("input.requested", 0, execution_id=str(CALL))]
+    assert projection.updates(asked) == [ShowWorkstream(CHILD, is_announced=True)]
+    ends = [_of_child("workstream.ended"), _of_child("run.completed")]
+    assert projection.updates(ends) == [ShowWorkstream(CHILD)]

@@ -105,6 +105,13 @@ def test_an_incomplete_answer(state: str, code: str, expected: tuple[str, bool, 
     assert (turn_view.problem, turn_view.is_stopped, turn_view.can_retry) == expected
 
 
+def test_an_answer_that_reached_its_length_limit_can_be_continued() -> None:
+    answer = _turn("assistant", "so", is_answer=True, state="partial", error_code="length", error_message="")
+    turn_view = _stored(_turn("user", "q"), answer)
+    assert (turn_view.problem, turn_view.can_continue) == ("The answer reached its length limit.", True)
+    assert not turn_view.can_retry and not _stored(_turn("user", "q")).can_continue
+
+
 def test_a_retry_has_no_question_and_a_turn_without_a_run_has_a_key() -> None:
     answer = _turn("assistant", "again", is_answer=True)
     answer.run_id = None

@@ -17,6 +17,7 @@ from sessions_app.surfaces.chat.page_updates import ShowStatus
 from sessions_app.surfaces.chat.projection import Projection
 from sessions_app.surfaces.chat.tool_cards import InputRequest, ended_state, requested_card, tool_card_of
 from sessions_app.surfaces.chat.turn_views import ASKING, THINKING, stored_turn_view, using
+from tools_app.question_types import Question, plain_options
 from tools_app.types import ExecutionStatus, ExecutionView
 
 RUN, EXECUTION = UUID(int=1), UUID(int=2)
@@ -52,9 +53,9 @@ def html_of(call: Any) -> str:
 
 def test_an_open_question_is_shown_with_its_options_to_press() -> None:
     call = tool_card_of(execution({"question": "Which?", "options": ["Red", "Blue"]}))
-    assert call.input_request == InputRequest("Which?", ("Red", "Blue"))
+    assert call.input_request == InputRequest(EXECUTION, (Question("Which?", plain_options(("Red", "Blue"))),))
     html = html_of(call)
-    assert html.count('class="answer-option"') == 2 and " open>" in html.split("\n")[0]
+    assert html.count('class="answer-choice"') == 2 and " open>" in html.split("\n")[0]
 
 
 def test_live_and_reloaded_it_is_the_same_card() -> None:
@@ -65,7 +66,7 @@ def test_live_and_reloaded_it_is_the_same_card() -> None:
 
 def test_an_answered_question_shows_the_answer_and_nothing_to_press() -> None:
     html = html_of(tool_card_of(execution({"question": "Which?", "options": ["Red"]}, json.dumps({"answer": "Teal"}))))
-    assert "Teal" in html and "answer-option" not in html
+    assert "Teal" in html and "answer-choice" not in html
 
 
 def test_question_and_answer_are_shown_once_and_the_rest_is_folded() -> None:
@@ -111,3 +112,22 @@ def test_an_answer_is_not_repeated_in_the_user_turn() -> None:
         stored_turn_view([asked, answered, steered], {}, lambda turn: mark_safe(turn.content)).question
         == "paint it\n\nand quickly"
     )
+
+
+def test_a_form_has_fields_and_one_button() -> None:
+    several = {
+        "question": "Which?",
+        "options": ["a", {"id": "b", "label": "B", "description": "The 2nd"}],
+        "multiple": True,
+    }
+    html = html_of(tool_card_of(execution({"questions": [several, {"question": "Why?", "variant": "warning"}]})))
+    assert html.count('type="checkbox"') == 2 and 'name="text-1"' in html and "The 2nd" in html
+    assert html.count("Send answer") == 1 and "answer-choice" not in html and "is-warning" in html
+
+
+def test_the_answers_of_a_form_are_lines() -> None:
+    output = json.dumps({"answers": [{"answer": "a, B"}, {"answer": ""}]})
+    call = tool_card_of(execution({"questions": [{"question": "Which?"}, {"question": "Why?"}]}, output))
+    assert call.result and call.result.answer == "a, B\n–"
+    raw = tool_card_of(execution({"questions": [{"question": "Which?"}]}, json.dumps({"text": "no"})))
+    assert raw.result and raw.result.answer == "no"

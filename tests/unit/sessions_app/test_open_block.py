@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sessions_app.surfaces.base.markdown import render
 from sessions_app.surfaces.chat.live_text import LiveText, RenderBudget
-from sessions_app.surfaces.chat.markdown import render
 from sessions_app.surfaces.chat.open_block import TIP, render_open
 from tests.support.cpu_cost import costs_less_than
 from tests.unit.sessions_app.markdown_texts import markdown_texts

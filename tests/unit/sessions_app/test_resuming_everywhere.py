@@ -24,6 +24,7 @@ from tests.unit.sessions_app.protocol_readers import (
     Reader,
     ResponseClient,
     ThreadClient,
+    VisitorClient,
 )
 from tests.unit.sessions_app.watched_world import FLUSH, World
 
@@ -181,7 +182,7 @@ def cut_and_resume(reader: Reader, world: World, data: st.DataObject, *, may_sta
         yield was_there and is_there
 
 
-@pytest.mark.parametrize("reader", [ThreadClient, ResponseClient, AgentClient, PageClient])
+@pytest.mark.parametrize("reader", [ThreadClient, ResponseClient, AgentClient, PageClient, VisitorClient])
 @often
 @given(STORIES, st.data())
 def test_every_client_ends_with_the_stored_text(reader: type[Reader], story: Story, data: st.DataObject) -> None:
@@ -192,7 +193,7 @@ def test_every_client_ends_with_the_stored_text(reader: type[Reader], story: Sto
         assert client.text(step) == text
 
 
-@pytest.mark.parametrize("reader", [ThreadClient, AgentClient])
+@pytest.mark.parametrize("reader", [ThreadClient, AgentClient, VisitorClient])
 @often
 @given(STORIES, st.data())
 def test_text_shown_meanwhile_is_that_of_one_attempt(reader: type[Reader], story: Story, data: st.DataObject) -> None:

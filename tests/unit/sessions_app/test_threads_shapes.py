@@ -4,20 +4,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 from uuid import UUID
 
-import ksapi
 import pytest
 from django.conf import settings
 
 from audit_app.kernel.errors import InvalidInput
 from sessions_app.management.commands.describe_thread_events import text
-from sessions_app.surfaces.threads.direct_answers import read_answer, usable_schema
+from sessions_app.surfaces.threads.direct_answers import usable_schema
 from sessions_app.surfaces.threads.foreign_ids import TENANT, thread_id_of, user_id_of, user_uuid, workflow_id
 from sessions_app.surfaces.threads.message_parts import StoredStep, parts_of, steps_of, text_of
 from sessions_app.surfaces.threads.message_schemas import problem_of
 from tools_app.types import ExecutionStatus, ExecutionView
 
 RUN, CALL, NOW = UUID(int=1), UUID(int=3), datetime(2026, 3, 1, 9, 30, tzinfo=UTC)
-SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 
 
 def execution(status: ExecutionStatus) -> ExecutionView:
@@ -49,6 +47,8 @@ def test_the_real_client_reads_the_parts_of_every_outcome(status: ExecutionStatu
         StoredStep("x", NOW, NOW),
     ]
     parts = parts_of(RUN, steps)
+    import ksapi  # noqa: PLC0415 - takes seconds: only in the worker that runs this
+
     read = ksapi.ThreadMessageDetails.from_dict({"parts": parts, "steps": steps_of(parts)})
     assert read is not None and read.parts is not None and read.steps is not None
     assert [part["kind"] for part in parts] == ["reasoning", "text", "tool", "text", "text"]
@@ -83,22 +83,6 @@ def test_foreign_ids_can_be_converted_back() -> None:
     assert user_id_of(user_uuid(7)) == 7 and user_uuid(7).version == 8
     assert user_id_of(TENANT) is None and user_id_of(RUN) is None
     assert thread_id_of(workflow_id(RUN)) == str(RUN) and thread_id_of("other") == ""
-
-
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        ('{"n": 3}', ""),
-        ('```json\n{"n": 3}\n```', ""),
-        ("three", "valid JSON"),
-        ("[3]", "object"),
-        ('{"n": "3"}', "n"),
-        ("{}", "n is missing"),
-    ],
-)
-def test_an_answer_is_read_as_an_object_or_its_problem_is_described(text: str, problem: str) -> None:
-    value, found = read_answer(text, SCHEMA)
-    assert (problem in found) if problem else (value == {"n": 3} and not found)
 
 
 @pytest.mark.parametrize("schema", [7, {"type": 7}, {"type": "array"}, [], {"$ref": "http://elsewhere/x"}])

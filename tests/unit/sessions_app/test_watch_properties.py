@@ -2,6 +2,7 @@
 
 from uuid import UUID
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,6 +13,7 @@ from tests.unit.sessions_app.watched_world import FLUSH, Screen, World
 
 PIECES = st.lists(st.text(st.sampled_from("aé🙂 \n"), min_size=1, max_size=4), max_size=5)
 LONGEST = 21
+ROOT = UUID(int=1)
 
 
 class Engine:
@@ -126,6 +128,38 @@ class Engine:
         return self._data.draw(strategy)
 
 
+class ChildEngine(Engine):
+    """An engine that writes child runs of a run that waits for them."""
+
+    def run(self, number: int) -> bool:
+        self.run_id = UUID(int=200 + number)
+        self.world.parents[self.run_id] = ROOT
+        for type_ in ("workstream.launched", "run.queued", "run.started"):
+            self.world.keep(type_, self.run_id)
+        self._claim()
+        rounds = self._draw(st.integers(0, 2))
+        for step in range(rounds):
+            self._think(step)
+            self._use_tools(step)
+        if self._maybe(3):
+            return False
+        self._think(rounds)
+        self._record(rounds)
+        self.world.keep("step.completed", self.run_id, rounds, text_length=len(self._text))
+        self.world.keep("run.completed", self.run_id)
+        return True
+
+
+def write_children(data: st.DataObject) -> World:
+    world = World()
+    for type_ in ("run.queued", "run.started"):
+        world.keep(type_, ROOT)
+    world.stream(ROOT, (1, 1), "run.claimed", None, fence=1)
+    for number in range(data.draw(st.integers(1, 3))):
+        ChildEngine(world, data).run(number)
+    return world
+
+
 def write_world(data: st.DataObject) -> World:
     world = World()
     engine = Engine(world, data)
@@ -137,7 +171,7 @@ def write_world(data: st.DataObject) -> World:
 
 def watch_live(world: World, data: st.DataObject) -> list[SessionEvent]:
     """Return all events of a viewer that was connected all the time. Items come early or late, and perhaps twice."""
-    watch, seen = World().watch()
+    watch, seen = World(world.parents).watch()
     late: dict[bool, list] = {True: [], False: []}
     for written, item in enumerate([*world.log, None]):
         if item is not None:
@@ -191,8 +225,15 @@ def test_a_viewer_resumes_during_the_run(data):
 
 
 @given(st.data())
-def test_a_page_that_knows_the_timeline_alone_catches_up_with_the_open_text(data):
-    world = write_world(data)
+def test_a_viewer_of_children_sees_all_of_their_text(data):
+    world = write_children(data)
+    Screen(world).show(*watch_live(world, data)).assert_complete()
+
+
+@pytest.mark.parametrize("write", [write_world, write_children])
+@given(data=st.data())
+def test_a_page_that_knows_the_timeline_alone_catches_up_with_the_open_text(write, data):
+    world = write(data)
     seq = data.draw(st.integers(0, len(world.kept)))
     screen = Screen(world)
     screen.seqs = list(range(1, seq + 1))

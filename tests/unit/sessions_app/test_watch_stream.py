@@ -237,11 +237,35 @@ def test_an_answer_that_is_stored_after_the_end_comes_whole(run):
     assert types(run.kept("message.completed", 0, text_length=2)) == ["message.completed"]
 
 
-def test_a_child_run_is_shown_but_does_not_move_the_cursor(run):
+def test_a_viewer_of_children_sees_their_runs_which_do_not_move_the_cursor(run):
+    run.watch._shows_children = True
     run.seq += 1
     started = KeptEvent(SESSION, run.seq, 1, "run.started", CHILD, RUN, "w", None, "system", {})
     run.watch.feed([replace(started, type="run.queued"), replace(started, seq=run.seq + 1)])
     assert run.live(1, 9, "text.delta", 0, CHILD, offset=0, text="Hi")[0].cursor == "4.1-1"
+    assert (run.watch.open_runs, run.watch.open_children) == ({RUN}, {CHILD})
+
+
+def test_a_child_that_was_open_at_the_cursor_is_shown_from_its_open_step_on(run):
+    run.watch._shows_children = True
+    started = KeptEvent(SESSION, 1, 1, "run.started", CHILD, RUN, "w", None, "system", {})
+    closed = replace(started, seq=2, type="step.completed", step=0, payload={"text_length": 2})
+    run.watch.restore_child(CHILD, [started, closed])
+    assert run.live(1, 2, "text.delta", 0, CHILD, offset=0, text="Hi") == []
+    [event] = run.live(1, 3, "text.delta", 1, CHILD, offset=0, text="So")
+    assert (event.type, event.run_id, event.step, event.cursor) == ("snapshot", CHILD, 1, "2.1-1")
+
+
+def test_of_a_child_run_only_its_workstream_and_what_it_asks_are_shown(run):
+    event = KeptEvent(SESSION, run.seq, 1, "", CHILD, RUN, "w", 0, "system", {"execution_id": "e", "text_length": 2})
+    kinds = ["run.queued", "workstream.launched", "run.started", "tool.requested", "approval.requested"]
+    kinds += ["step.completed", "workstream.ended", "run.completed"]
+    events = [replace(event, seq=run.seq + 1 + place, type=kind) for place, kind in enumerate(kinds)]
+    seen = run.watch.feed(events)
+    assert types(seen) == ["workstream.launched", "approval.requested", "workstream.ended"]
+    assert [each.run_id for each in seen] == [RUN, RUN, RUN]
+    assert run.watch.seq == events[-1].seq and run.watch.wanted is None
+    assert run.live(1, 9, "text.delta", 0, CHILD, offset=0, text="Hi") == []
 
 
 def test_a_kept_event_that_comes_twice_is_shown_once(run):

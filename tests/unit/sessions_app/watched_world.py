@@ -25,8 +25,9 @@ class Copied:
 
 @dataclass
 class World:
-    """Everything written so far, in order."""
+    """Everything written so far, in order. parents: of child runs; with any, viewers see those."""
 
+    parents: dict[UUID, UUID] = field(default_factory=dict)
     log: list[Any] = field(default_factory=list)
     kept: list[KeptEvent] = field(default_factory=list)
     streams: dict[UUID, list[LiveEntry]] = field(default_factory=dict)
@@ -47,7 +48,8 @@ class World:
 
     def keep(self, type_: str, run_id: UUID | None = None, step: int | None = None, **payload: Any) -> None:
         seq = len(self.kept) + 1
-        self.write(KeptEvent(SESSION, seq, 1000 + seq, type_, run_id, None, "", step, "system", payload))
+        parent = self.parents.get(run_id) if run_id else None
+        self.write(KeptEvent(SESSION, seq, 1000 + seq, type_, run_id, parent, "", step, "system", payload))
 
     def stream(self, run_id: UUID, position: tuple[int, int], type_: str, step: int | None, **fields: Any) -> None:
         self.write(LiveEntry(run_id, position, type_, step, fields))
@@ -60,7 +62,7 @@ class World:
 
     def until(self, moment: int) -> "World":
         """Return the world as it was after that many writes."""
-        earlier = World(stored=self.stored, attempts=self.attempts)
+        earlier = World(self.parents, stored=self.stored, attempts=self.attempts)
         for item in self.log[:moment]:
             earlier.write(item)
         return earlier
@@ -70,9 +72,9 @@ class World:
     ) -> tuple[SessionStream, list[SessionEvent]]:
         """Return a stream that has caught up from the cursor with everything written, as `Viewer` does."""
         place = Cursor.parse(cursor)
-        watch = SessionStream(SESSION, place.seq)
+        watch = SessionStream(SESSION, place.seq, shows_children=bool(self.parents))
         seen_before = [event for event in self.kept if event.seq <= place.seq]
-        starts = [event.run_id for event in seen_before if event.type == RUN_STARTED.name]
+        starts = [event.run_id for event in seen_before if event.type == RUN_STARTED.name and not event.parent_run_id]
         own = [event for event in seen_before if event.run_id == starts[-1]] if starts else []
         streams = self.streams if stream_is_there else {run_id: [copy] for run_id, copy in self.copies.items()}
         if own and not any(event.ends_run for event in own):
@@ -80,6 +82,10 @@ class World:
             if recall:
                 recall([SessionEvent.of(event) for event in own], shown)
         ended = {event.run_id for event in self.kept if event.ends_run}
+        for child_id in self.parents:
+            known = [event for event in seen_before if event.run_id == child_id]
+            if known and not any(event.ends_run for event in known):
+                watch.restore_child(child_id, known)
         entries = [entry for run_id, stream in streams.items() if run_id not in ended for entry in stream]
         return watch, self.feed(watch, [*entries, *self.kept[place.seq :]])
 

@@ -3,9 +3,17 @@
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from audit_app.kernel.errors import InvalidInput, NotFound
+from audit_app.kernel.errors import InvalidInput
 from sessions_app import services
-from sessions_app.surfaces.agent_messages import agent_runs, commands, requests, responses, run_details, signals
+from sessions_app.surfaces.agent_messages import (
+    agent_runs,
+    child_runs,
+    commands,
+    requests,
+    responses,
+    run_details,
+    signals,
+)
 from sessions_app.surfaces.agent_messages.agent_runs import AgentRun
 from sessions_app.surfaces.agent_messages.errors import NotOffered
 from sessions_app.surfaces.agent_messages.run_search import list_runs, search_runs
@@ -107,17 +115,15 @@ class RunDetails(AgentsView):
 
 
 class RunChildren(AgentsView):
-    """Child runs: always empty, agents cannot launch any yet."""
+    """Child runs at any depth, oldest first."""
 
     def get(self, request: Request, run_id: str) -> Response:
-        self.agent_run(run_id)
-        return Response({"runs": []})
+        return Response({"runs": child_runs.list_children(self.agent_run(run_id))})
 
 
 class ChildDetails(AgentsView):
     def get(self, request: Request, run_id: str, child_id: str) -> Response:
-        self.agent_run(run_id)
-        raise NotFound("There is no such child run.")
+        return Response(child_runs.child_details(self.agent_run(run_id), child_id))
 
 
 class ExecuteAsync(AgentsView):

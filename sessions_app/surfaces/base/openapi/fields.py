@@ -13,6 +13,7 @@ _PLAIN: tuple[tuple[type[serializers.Field[Any, Any, Any, Any]], dict[str, Any]]
     (serializers.CharField, {"type": "string"}),
     (serializers.UUIDField, {"type": "string", "format": "uuid"}),
     (serializers.DateTimeField, {"type": "string", "format": "date-time"}),
+    (serializers.DateField, {"type": "string", "format": "date"}),
     (serializers.BooleanField, {"type": "boolean"}),
     (serializers.IntegerField, {"type": "integer"}),
     (serializers.FloatField, {"type": "number"}),

@@ -12,16 +12,18 @@ EVENTS = "text/event-stream"
 # The credentials that an operation accepts:
 # open: none is needed; any: a token, an API key or the cookie of the pages; bearer: a token or an API key;
 # query: as bearer, also as a query parameter, or a ticket; thread: as bearer, or the cookie of the thread protocol.
-Access = Literal["open", "any", "bearer", "query", "thread"]
+# visitor: a token of a visitor of the web chat.
+Access = Literal["open", "any", "bearer", "query", "thread", "visitor"]
 
 
 @dataclass(frozen=True)
 class Answer:
-    """An answer of one status. schema: None if it has no body."""
+    """An answer of one status. schema: None if it has no body. also_as: media types that the client can choose."""
 
     description: str
     schema: Schema | None = None
     media_type: str = JSON
+    also_as: Sequence[str] = ()
     headers: Mapping[str, Schema] = field(default_factory=dict)
 
 

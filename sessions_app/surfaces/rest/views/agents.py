@@ -10,7 +10,7 @@ from rest_framework.response import Response
 
 from agents_app import services
 from agents_app.agent_access import get_sharing, may_view
-from agents_app.autonomy import needed_rights
+from agents_app.autonomy import needed_rights, stored_autonomy
 from agents_app.models import Agent
 from agents_app.rights import CHANGE_AGENTS, CREATE_AGENTS, DELETE_AGENTS
 from audit_app.fresh_login import GRANT_AUTONOMY
@@ -23,21 +23,19 @@ from tools_app.policy import grants
 from tools_app.rights import REVOKE_GRANTS
 
 
-class _AgentView(RestView):
+class AgentView(RestView):
+    """Base of the views that change agents."""
+
     def require_autonomy(self, fields: dict[str, Any], agent: Agent | None = None) -> None:
         """Raise MissingRight or FreshLoginRequired if the fields let an agent (None: a new one) act alone."""
-        stored: dict[str, Any] = {}
-        if agent:
-            stored = {"autonomy": agent.autonomy, "approved": agent.auto_approve}
-            stored["needs_two"] = agent.needs_two_approvers
-        needed = needed_rights(fields, **stored)
+        needed = needed_rights(fields, **(stored_autonomy(agent) if agent else {}))
         for right in needed:
             self.require(right)
         if needed:
             self.principal.require_fresh_login(GRANT_AUTONOMY)
 
 
-class AgentList(_AgentView):
+class AgentList(AgentView):
     def get(self, request: Request) -> Response:
         user = self.principal.user
         return self.page_of(list_agents(user, or_visible=True), partial(_listed, user))
@@ -46,16 +44,16 @@ class AgentList(_AgentView):
         self.require(CREATE_AGENTS)
         fields = self.body(AgentBody)
         self.require_autonomy(fields)
-        return ok(_in_full(services.create_agent(owner_id=self.principal.user.pk, **fields)))
+        return ok(in_full(services.create_agent(owner_id=self.principal.user.pk, **fields)))
 
 
-class AgentDetail(_AgentView):
+class AgentDetail(AgentView):
     """One agent, with its standing grants."""
 
     def get(self, request: Request, agent_id: str) -> Response:
         agent = access_agent(self.principal.user, agent_id, or_visible=True)
         is_visible = may_view(self.principal.user, agent)
-        return ok(_in_full(agent) if is_visible else agent_responses.AgentSummaryOut.of(agent))
+        return ok(in_full(agent) if is_visible else agent_responses.AgentSummaryOut.of(agent))
 
     def put(self, request: Request, agent_id: str) -> Response:
         agent = access_agent(self.principal.user, agent_id, needs=CHANGE_AGENTS)
@@ -63,7 +61,7 @@ class AgentDetail(_AgentView):
         if fields.pop("agent_id", agent_id) != agent_id:
             raise InvalidInput("An agent's id cannot change. Make a new agent.", code="agent_id_fixed")
         self.require_autonomy(fields, agent)
-        return ok(_in_full(services.update_agent(agent, skills_of=self.principal.user.pk, **fields)))
+        return ok(in_full(services.update_agent(agent, skills_of=self.principal.user.pk, **fields)))
 
     def delete(self, request: Request, agent_id: str) -> Response:
         services.retire_agent(access_agent(self.principal.user, agent_id, needs=DELETE_AGENTS))
@@ -84,6 +82,7 @@ def _listed(user: User, agent: Agent) -> dict[str, Any]:
     return shown.of(agent)
 
 
-def _in_full(agent: Agent) -> dict[str, Any]:
+def in_full(agent: Agent) -> dict[str, Any]:
+    """Return an agent with its grants and its sharing, for those who see its configuration."""
     granted = grants.list_grants(agent.agent_id)
     return agent_responses.AgentInFullOut.of(agent, grants=granted, sharing=get_sharing(agent))

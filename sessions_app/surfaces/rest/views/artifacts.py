@@ -3,14 +3,13 @@
 from pathlib import PurePosixPath
 
 from django.http import HttpResponse
-from django.utils.http import content_disposition_header
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from sessions_app.access import access_artifact, access_session
 from sessions_app.surfaces.rest import responses
 from sessions_app.surfaces.rest.requests import UploadQuery
-from sessions_app.surfaces.rest.views.base import RestView, ok
+from sessions_app.surfaces.rest.views.base import RestView, download, ok
 from tools_app.storage import artifacts
 
 
@@ -44,12 +43,7 @@ class ArtifactDetail(RestView):
         """The content, as an attachment: browsers save it and do not render it."""
         artifact = access_artifact(self.principal.user, artifact_id)
         artifact, data = artifacts.read_artifact(artifact.session_id, artifact.path)
-        name = PurePosixPath(artifact.path).name
-        headers = {
-            "Content-Disposition": content_disposition_header(True, name) or "attachment",
-            "X-Content-Type-Options": "nosniff",
-        }
-        return HttpResponse(data, content_type=artifact.media_type, headers=headers)
+        return download(data, artifact.media_type, PurePosixPath(artifact.path).name)
 
     def delete(self, request: Request, artifact_id: str) -> Response:
         artifact = access_artifact(self.principal.user, artifact_id)

@@ -1,13 +1,20 @@
-"""Files that the caller uploads for a message: upload, read, delete. Once sent, they are artifacts of the session."""
+"""Files that the caller uploads for a message: upload, read, delete. Once sent, they are artifacts of the session.
 
+The content of a sent file, also of a channel's message, is read by its own route, with the right to see sessions of
+others, too.
+"""
+
+from django.http import HttpResponse
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from sessions_app.access import access_unsent_file
-from sessions_app.attachments import uploads
+from audit_app.kernel.errors import NotFound
+from sessions_app.access import access_sent_file, access_unsent_file
+from sessions_app.attachments import file_parts, uploads
+from sessions_app.rights import VIEW_SESSIONS
 from sessions_app.surfaces.rest import responses
 from sessions_app.surfaces.rest.requests import AttachmentQuery
-from sessions_app.surfaces.rest.views.base import RestView, ok
+from sessions_app.surfaces.rest.views.base import RestView, download, ok
 
 
 class AttachmentList(RestView):
@@ -28,3 +35,15 @@ class AttachmentDetail(RestView):
     def delete(self, request: Request, attachment_id: str) -> Response:
         uploads.discard(access_unsent_file(self.principal.user, attachment_id))
         return ok(None)
+
+
+class AttachmentContent(RestView):
+    """The content of a file that is in a message."""
+
+    def get(self, request: Request, file_id: str) -> HttpResponse:
+        row = access_sent_file(self.principal.user, file_id, needs=VIEW_SESSIONS)
+        try:
+            data = file_parts.load(str(row.pk))
+        except NotFound:
+            raise NotFound("The file is not here: it was not fetched, was replaced, or is no longer kept.") from None
+        return download(data, row.mime_type, row.filename or row.kind)

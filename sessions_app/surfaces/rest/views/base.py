@@ -3,6 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+from django.http import HttpResponse
+from django.utils.http import content_disposition_header
 from rest_framework.exceptions import UnsupportedMediaType
 from rest_framework.response import Response
 
@@ -45,3 +47,12 @@ class RestView(PlainView):
 
 def ok(data: Any, meta: dict[str, Any] | None = None, *, status: int = 200) -> Response:
     return Response(envelope.success(data, meta), status=status)
+
+
+def download(data: bytes, media_type: str, name: str) -> HttpResponse:
+    """Return the content of a file as an attachment: browsers save it and do not render it."""
+    headers = {
+        "Content-Disposition": content_disposition_header(True, name) or "attachment",
+        "X-Content-Type-Options": "nosniff",
+    }
+    return HttpResponse(data, content_type=media_type or _NO_TYPE, headers=headers)

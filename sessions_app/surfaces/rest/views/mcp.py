@@ -6,7 +6,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from sessions_app.surfaces.rest import agent_responses
-from sessions_app.surfaces.rest.requests import McpServerBody, ToolNamesBody
+from sessions_app.surfaces.rest.mcp_requests import McpServerBody, ToolNamesBody
 from sessions_app.surfaces.rest.views.base import RestView, ok
 from tools_app.mcp_client import discovery, servers
 from tools_app.models import McpServer

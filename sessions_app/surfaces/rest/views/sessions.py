@@ -3,19 +3,22 @@
 A session of others, such as that of a channel, takes the right to see or to change it.
 """
 
+from collections.abc import Mapping, Sequence
 from typing import Any
+from uuid import UUID
 
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from agents_app import selectors as agents
+from agents_app import services as runs
 from sessions_app import selectors, services
-from sessions_app.access import access_agent, access_run, access_session
-from sessions_app.conversation import branches, session_search
+from sessions_app.access import access_agent, access_run, access_session, uuid_or_404
+from sessions_app.conversation import branches, message_search
 from sessions_app.identity import rate_limits
-from sessions_app.models import Session
+from sessions_app.models import Attachment, Checkpoint, Session, Turn
 from sessions_app.rights import CHANGE_SESSIONS, VIEW_SESSIONS
-from sessions_app.surfaces.rest import responses
+from sessions_app.surfaces.rest import context_responses, responses
 from sessions_app.surfaces.rest.requests import (
     BindBody,
     BranchBody,
@@ -26,6 +29,7 @@ from sessions_app.surfaces.rest.requests import (
     SessionPolicyBody,
     SessionQuery,
 )
+from sessions_app.surfaces.rest.run_responses import run_json
 from sessions_app.surfaces.rest.views.base import RestView, ok
 
 _STOPPED, _STOPPED_BY_OPERATOR = "Stopped by its user.", "Stopped by an operator."
@@ -36,14 +40,14 @@ class SessionList(RestView):
         query, owner = self.query(SessionQuery), self.principal.user
         page, words = query.wanted, query.validated_data["query"].strip()
         if words:
-            matches = session_search.search(owner, words, limit=session_search.SESSIONS_SEARCHED)
+            matches = message_search.search_sessions(owner, words, limit=message_search.MOST_SESSIONS)
             shown = matches[page.offset : page.offset + page.size]
             return ok([_found(match) for match in shown], page.meta(len(matches)))
         rows = selectors.list_sessions(owner, limit=page.size, offset=page.offset)
         return ok([responses.SessionOut.of(row) for row in rows], page.meta(selectors.count_sessions(owner)))
 
 
-def _found(match: session_search.Match) -> dict[str, Any]:
+def _found(match: message_search.FoundSession) -> dict[str, Any]:
     return responses.FoundSessionOut.of(match.session, snippet=match.excerpt)
 
 
@@ -70,7 +74,13 @@ class SessionHistory(RestView):
         turns = selectors.list_turns(session, limit=page.size, offset=page.offset, failed=failed, among=among)
         count = selectors.count_turns(session, failed=failed, among=among)
         files = selectors.attachments_of(turns)
-        return ok([responses.TurnOut.of(turn, files.get(turn.pk, ())) for turn in turns], page.meta(count))
+        checkpoint = selectors.find_checkpoint(session)
+        return ok([_turn(turn, files, checkpoint) for turn in turns], page.meta(count))
+
+
+def _turn(turn: Turn, files: Mapping[UUID, Sequence[Attachment]], checkpoint: Checkpoint | None) -> dict[str, Any]:
+    covered = checkpoint is not None and turn.ordinal <= checkpoint.ordinal
+    return responses.TurnOut.of(turn, files.get(turn.pk, ()), is_summarised=covered and not turn.is_pinned)
 
 
 class SessionRegenerate(RestView):
@@ -110,6 +120,41 @@ class SessionBranches(RestView):
 
 def _accepted(accepted: services.Accepted) -> Response:
     return ok(responses.AcceptedOut.of(None, session_id=accepted.session_key, run_id=accepted.run_id), status=202)
+
+
+class SessionCompact(RestView):
+    """Have the agent summarise the earlier messages, after the open runs of the session."""
+
+    def post(self, request: Request, session_id: str) -> Response:
+        session = access_session(self.principal.user, session_id)
+        rate_limits.take(rate_limits.chat_limit(), self.principal.actor)
+        run_id = services.compact_session(session, actor=self.principal.actor)
+        return ok(responses.AcceptedOut.of(None, session_id=session.key, run_id=run_id), status=202)
+
+
+class SessionContext(RestView):
+    """The use of the model's context by the session, in estimated tokens, and the summary of older messages."""
+
+    def get(self, request: Request, session_id: str) -> Response:
+        session = access_session(self.principal.user, session_id, needs=VIEW_SESSIONS)
+        usage = runs.context_usage(session.agent, session.id, session.next_ordinal)
+        return ok(context_responses.ContextOut.of(usage, checkpoint=selectors.find_checkpoint(session)))
+
+
+class SessionPin(RestView):
+    """Pin a message, so that it is sent with every request however old it is; or unpin it."""
+
+    def put(self, request: Request, session_id: str, turn_id: str) -> Response:
+        return self._set(session_id, turn_id, is_pinned=True)
+
+    def delete(self, request: Request, session_id: str, turn_id: str) -> Response:
+        return self._set(session_id, turn_id, is_pinned=False)
+
+    def _set(self, session_id: str, turn_id: str, *, is_pinned: bool) -> Response:
+        session = access_session(self.principal.user, session_id)
+        found_id = uuid_or_404(turn_id, "message")
+        turn = services.pin_turn(session, found_id, is_pinned=is_pinned, actor=self.principal.actor)
+        return ok(_turn(turn, selectors.attachments_of([turn]), selectors.find_checkpoint(session)))
 
 
 class SessionBind(RestView):
@@ -153,7 +198,16 @@ class RunDetail(RestView):
     def get(self, request: Request, run_id: str) -> Response:
         view = access_run(self.principal.user, run_id)
         session = access_session(self.principal.user, view.conversation_id)
-        return ok(responses.run(agents.get_transcript(view.id), session, agents.get_cost(view.id)))
+        return ok(run_json(agents.get_transcript(view.id), session, agents.get_cost(view.id)))
+
+
+class RunCancel(RestView):
+    """Cancel one run, also a workstream: its parent goes on. Returns whether the run was open, as 1 or 0."""
+
+    def post(self, request: Request, run_id: str) -> Response:
+        view = access_run(self.principal.user, run_id)
+        session = access_session(self.principal.user, view.conversation_id)
+        return ok({"cancelled": services.cancel_session_runs(session, reason=_STOPPED, run_id=view.id)})
 
 
 class RunRetry(RestView):

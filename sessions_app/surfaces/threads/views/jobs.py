@@ -6,7 +6,7 @@ from rest_framework.response import Response
 
 from agents_app import selectors as agents
 from agents_app import services as runs
-from agents_app.models import Run, Step
+from agents_app.models import IS_ROOT, Run, Step
 from agents_app.types import RunView
 from audit_app.kernel.errors import NotFound
 from sessions_app.access import access_session
@@ -50,7 +50,7 @@ class ThreadDiagnostics(ThreadsView):
 
     def post(self, request: Request, thread_id: str) -> Response:
         session = self.thread(thread_id)
-        rows = Run.objects.select_related("agent").filter(conversation_id=session.id).order_by("-ordinal")
+        rows = Run.objects.select_related("agent").filter(IS_ROOT, conversation_id=session.id).order_by("-ordinal")
         views = [agents.run_view(row) for row in reversed(rows[:_MOST_TRACES])]
         ids = [run.id for run in views]
         counted = Step.objects.filter(run_id__in=ids).values_list("run_id").annotate(Count("id")).order_by()

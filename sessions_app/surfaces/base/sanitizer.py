@@ -2,7 +2,7 @@
 
 import nh3
 
-from sessions_app.surfaces.chat.highlight import CLASSES
+from sessions_app.surfaces.base.highlight import CLASSES
 
 _BLOCKS = {"blockquote", "br", "button", "div", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p", "pre", "ul"}
 _INLINE = {"a", "code", "del", "em", "s", "span", "strong"}

@@ -18,10 +18,10 @@ from markdown_it.token import Token
 from markdown_it.utils import OptionsDict
 
 from sessions_app.conversation.citations import marked
-from sessions_app.surfaces.chat.highlight import highlighted
-from sessions_app.surfaces.chat.linkify import pieces
-from sessions_app.surfaces.chat.maths import add_maths
-from sessions_app.surfaces.chat.sanitizer import sanitised
+from sessions_app.surfaces.base.highlight import highlighted
+from sessions_app.surfaces.base.linkify import pieces
+from sessions_app.surfaces.base.maths import add_maths
+from sessions_app.surfaces.base.sanitizer import sanitised
 
 # Prefix of every stored rendering. Change it with the rules below, so that stored renderings are made again.
 VERSION = "<!--m2-->"

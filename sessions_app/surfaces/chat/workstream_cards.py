@@ -1,0 +1,134 @@
+"""Workstream cards: child runs on the page, in the answer of the run that launched them."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.utils.safestring import SafeString
+
+from agents_app.tree_types import ChildState, ChildView, Phase
+from audit_app.kernel.redact import masked
+from audit_app.kernel.shorten import one_line
+from sessions_app.surfaces.chat import labels
+from sessions_app.surfaces.chat.tool_cards import CallState, ToolCard
+from tools_app.run_progress import Plan, Progress
+
+_LONGEST_BRIEF = 160
+# CSS class, as of tool cards, and label.
+_ENDED = {
+    ChildState.COMPLETED: ("done", "done"),
+    ChildState.FAILED: ("failed", "failed"),
+    ChildState.TIMEOUT: ("timed-out", "timed out"),
+    ChildState.CANCELED: ("cancelled", "stopped"),
+}
+_PHASES = {
+    Phase.PLANNING: ("running", "planning"),
+    Phase.EXECUTING_TOOL: ("running", "using a tool"),
+    Phase.SYNTHESIZING: ("running", "writing"),
+    Phase.BLOCKED: ("waiting", "waiting for its workstreams"),
+}
+_ASKS = {"approval": labels.ASKS, "input": ("asks", "asks a question")}
+
+
+@dataclass(frozen=True)
+class WorkstreamCard:
+    """A child run on the page.
+
+    parts: of an open one what it has recorded; the cards of its own workstreams.
+    call_id, step: the tool call that launched it, None for the task of a network.
+    plan, progress: of an open one. result: of an ended one, as sanitised HTML.
+    """
+
+    view: ChildView
+    parts: tuple[Any, ...] = ()
+    call_id: UUID | None = None
+    step: int = 0
+    plan: Plan | None = None
+    progress: Progress | None = None
+    result: SafeString | None = None
+
+    @property
+    def id(self) -> UUID:
+        """Return the id of the child run."""
+        return self.view.launch_id
+
+    @property
+    def workstream(self) -> str:
+        """Return the name that its parent chose."""
+        return self.view.workstream
+
+    @property
+    def name(self) -> str:
+        return self.view.name or self.view.workstream
+
+    @property
+    def is_open(self) -> bool:
+        return self.view.ended_at is None
+
+    @property
+    def asks(self) -> bool:
+        """Return whether it or one of its own workstreams waits for a person."""
+        return bool(self.view.asks) or any(part.asks for part in self.parts if isinstance(part, WorkstreamCard))
+
+    @property
+    def brief(self) -> str:
+        """Return its progress on one line, else its task."""
+        progress = self.progress if self.is_open else None
+        if progress is None:
+            return one_line(str(masked(self.view.instruction)), _LONGEST_BRIEF)
+        percent = "" if progress.percent is None else f"({progress.percent} %)"
+        phase = f"{progress.phase}:" if progress.phase else ""
+        return one_line(f"{phase} {progress.text} {percent}", _LONGEST_BRIEF)
+
+    @property
+    def state(self) -> CallState:
+        name, label = _state_of(self.view)
+        return CallState(self.id, name, label, labels.duration(_seconds(self.view)))
+
+    @property
+    def deadline_at(self) -> datetime | None:
+        """Return the end of its time, while that counts."""
+        return self.view.deadline_at if self.is_open else None
+
+    @property
+    def error(self) -> str:
+        return str(masked(self.view.error)) if self.view.state is not ChildState.COMPLETED else ""
+
+
+def placed(parts: Sequence[Any], cards: Iterable[WorkstreamCard]) -> tuple[Any, ...]:
+    """Return the parts of an answer with the cards of its workstreams, each below the call that launched it."""
+    below: dict[UUID | None, list[WorkstreamCard]] = {}
+    called = {part.id for part in parts if isinstance(part, ToolCard)}
+    for card in cards:
+        below.setdefault(card.call_id if card.call_id in called else None, []).append(card)
+    found: list[Any] = below.pop(None, [])
+    for part in parts:
+        found.append(part)
+        if isinstance(part, ToolCard):
+            found += below.get(part.id, ())
+    return tuple(found)
+
+
+def _state_of(view: ChildView) -> tuple[str, str]:
+    """Return the CSS class and the label of the state of a child run."""
+    if view.ended_at is not None:
+        return _ENDED[view.state]
+    if view.state is ChildState.CANCELING:
+        return "running", "finishing"
+    if view.asks:
+        return _ASKS[view.asks]
+    if view.is_paused:
+        return "waiting", "paused"
+    if view.is_idle:
+        return "waiting", "waiting for a message"
+    if view.current_tool:
+        return "running", f"using {view.current_tool}"
+    return _PHASES[view.phase]
+
+
+def _seconds(view: ChildView) -> float | None:
+    if view.ended_at is None:
+        return None
+    return (view.ended_at - (view.started_at or view.created_at)).total_seconds()

@@ -1,0 +1,76 @@
+"""Files in the messages of a request, as parts with their bytes. Pure.
+
+Chat Completions: `image_url`, `input_audio`, `file`. Responses: `input_image`, `input_audio`, `input_file`. The bytes
+are in the request, as a data URL or base64: this server fetches no address that a request names, and keeps no files
+for later requests.
+"""
+
+import base64
+import binascii
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from agents_app.types import LoadedPart
+from audit_app.kernel.errors import InvalidInput
+
+_NESTED = {"image_url": "image_url", "input_audio": "input_audio", "file": "file"}
+_TYPES = (*_NESTED, "input_image", "input_file")
+
+
+def invalid_param(message: str, param: str, code: str = "invalid_value") -> InvalidInput:
+    """Return the error to raise for a request parameter. param: its name, as the error object of the API has it."""
+    return InvalidInput(message, code=code, param=param)
+
+
+def is_file(part: Any) -> bool:
+    return isinstance(part, Mapping) and part.get("type") in _TYPES
+
+
+def read(content: Any, param: str) -> tuple[LoadedPart, ...]:
+    """Return the files of a content, in order. Raises InvalidInput. param: name of the content, for errors."""
+    return tuple(_files(content, param)) if isinstance(content, list) else ()
+
+
+def _files(content: list[Any], param: str) -> Iterator[LoadedPart]:
+    for index, part in enumerate(content):
+        if not is_file(part):
+            continue
+        where, kind = f"{param}[{index}]", part["type"]
+        fields = part.get(_NESTED[kind], part) if kind in _NESTED else part
+        fields = {"url": fields} if isinstance(fields, str) else fields
+        if not isinstance(fields, Mapping):
+            raise invalid_param(f"{where}.{kind} must be an object.", where)
+        if kind == "input_audio":
+            data, name = _decoded(fields.get("data"), where), ""
+        elif kind in ("image_url", "input_image"):
+            data, name = _of_url(fields.get("url") or fields.get("image_url"), where), ""
+        else:
+            data, name = _of_file(fields, where), str(fields.get("filename") or "file")
+        yield LoadedPart("file", "", name, len(data), "", "", data=data)
+
+
+def _of_url(url: Any, param: str) -> bytes:
+    """Return the bytes of a data URL."""
+    header, comma, data = url.partition(",") if isinstance(url, str) else ("", "", "")
+    if not comma or not header.startswith("data:") or not header.endswith(";base64"):
+        message = "Images and files must be data URLs (data:image/png;base64,…): this server fetches no addresses."
+        raise invalid_param(message, param, "unsupported_content")
+    return _decoded(data, param)
+
+
+def _of_file(fields: Mapping[str, Any], param: str) -> bytes:
+    data = fields.get("file_data")
+    if not isinstance(data, str):
+        raise invalid_param(
+            "Send the content of a file as file_data: this server keeps none.", param, "unsupported_content"
+        )
+    return _of_url(data, param) if data.startswith("data:") else _decoded(data, param)
+
+
+def _decoded(data: Any, param: str) -> bytes:
+    try:
+        if not isinstance(data, str) or not data:
+            raise ValueError
+        return base64.b64decode(data, validate=True)
+    except (binascii.Error, ValueError):
+        raise invalid_param("The data of a file must be base64.", param) from None

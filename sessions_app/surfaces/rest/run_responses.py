@@ -1,0 +1,170 @@
+"""The object of a run, with its question, plan and progress: its fields in answers and in the OpenAPI document."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from rest_framework.serializers import (
+    BooleanField,
+    CharField,
+    ChoiceField,
+    IntegerField,
+    JSONField,
+    ListField,
+    UUIDField,
+)
+
+from agents_app.run_cost import RunCost
+from agents_app.structured_output import output_of
+from agents_app.tree_types import ChildState, Phase, RunKind
+from agents_app.types import RunStatus, RunTranscript, WaitingOn
+from sessions_app.models import Session
+from sessions_app.surfaces.base.serializers import Count, NullableChoice, NullableText, ObjectSerializer, Timestamp
+from sessions_app.surfaces.rest.usage_responses import UsageOut
+from tools_app import selectors as tools
+from tools_app.question_types import ASKING_TOOLS, VARIANTS, Question, questions_of, text_of
+from tools_app.run_progress import BATCH, TASK_STATUSES, Batch, find_plan, find_progress
+from tools_app.types import ExecutionView
+
+
+class OptionOut(ObjectSerializer):
+    id = CharField(help_text="An answer with this id, the label or the number chooses the option.")
+    label = CharField()  # type: ignore[assignment]  # hides an attribute of nested serializers, which is not used
+    description = CharField(allow_blank=True)
+
+
+class FormQuestionOut(ObjectSerializer):
+    text = CharField()
+    options = ListField(child=OptionOut())
+    allows_text = BooleanField(help_text="Free text is accepted as well.")
+    allows_several = BooleanField(help_text="Several options may be chosen: separate them by commas.")
+    placeholder = CharField(allow_blank=True)
+    variant = ChoiceField(choices=list(VARIANTS))
+
+
+class QuestionOut(ObjectSerializer):
+    text = CharField(help_text="The text of all questions.")
+    options = ListField(child=CharField(), help_text="The labels of the options of a single question.")
+    questions = ListField(child=FormQuestionOut(), help_text="One to four. The answer has one line for each.")
+
+
+class PlanTaskOut(ObjectSerializer):
+    id = IntegerField(help_text="The same in all revisions.")
+    goal = CharField()
+    status = ChoiceField(choices=list(TASK_STATUSES))
+    instructions = ListField(child=CharField())
+    comment = CharField(allow_blank=True)
+
+
+class PlanOut(ObjectSerializer):
+    tasks = ListField(child=PlanTaskOut())
+    comment = CharField(allow_blank=True, help_text="Why it was changed last, or empty.")
+
+
+class ProgressOut(ObjectSerializer):
+    text = CharField()
+    percent = IntegerField(allow_null=True)
+    phase = CharField(allow_blank=True)
+
+
+class BatchItemOut(ObjectSerializer):
+    id = CharField(help_text="Its number in the list, from 1.")
+    execution_id = UUIDField()
+    status = ChoiceField(choices=["pending", "running", "success", "error"])
+    message = CharField(allow_blank=True, help_text="Why it failed, or empty.")
+    duration_ms = IntegerField(allow_null=True)
+
+
+class BatchOut(ObjectSerializer):
+    execution_id = UUIDField()
+    tool_name = CharField(source="tool", help_text="The tool that is called for each item.")
+    total = Count()
+    done = Count(help_text="Items that have ended.")
+    failed = Count(help_text="Items that have ended without a result.")
+    items = ListField(child=BatchItemOut())
+
+
+class RunOut(ObjectSerializer):
+    run_id = UUIDField(source="id")
+    session_id = CharField()
+    agent_id = CharField()
+    status = ChoiceField(choices=list(RunStatus))
+    waiting_on = ChoiceField(choices=list(WaitingOn), allow_null=True)
+    question = QuestionOut(allow_null=True, help_text="The question that the next message of the session answers.")
+    plan = PlanOut(allow_null=True, help_text="The newest revision of the agent's plan.")
+    progress = ProgressOut(allow_null=True, help_text="How far the run was when the agent reported it last.")
+    batches = ListField(child=BatchOut(), help_text="The tools that it has called over lists.")
+    text = CharField(allow_null=True, help_text="The answer; null until the run has ended.")
+    output = JSONField(allow_null=True, help_text="The value of a completed answer that has a JSON Schema.")
+    error = NullableText(source="error_message")
+    error_code = NullableText()
+    tool_call_ids = ListField(child=UUIDField())
+    agent_version = IntegerField(allow_null=True, help_text="The agent's version that it runs with; 0: the draft.")
+    parent_run_id = UUIDField(source="parent_id", allow_null=True, help_text="The run that launched this workstream.")
+    workstream = NullableText(help_text="Its name within its parent.")
+    usage = UsageOut()
+    created_at = Timestamp()
+    started_at = Timestamp(allow_null=True)
+    ended_at = Timestamp(allow_null=True)
+
+
+class WorkstreamOut(ObjectSerializer):
+    """A child run. parent_run_id: the run that launched it, which may be a workstream itself."""
+
+    id = UUIDField(source="launch_id", help_text="Its run id.")
+    parent_run_id = UUIDField(source="parent_id")
+    workstream = CharField(help_text="The name that its parent chose; of a network's task, such as draft#2.")
+    name = CharField(help_text="For people.")
+    kind = ChoiceField(choices=[kind.value for kind in RunKind if kind is not RunKind.MESSAGE])
+    agent_id = CharField()
+    state = ChoiceField(choices=list(ChildState))
+    phase = ChoiceField(choices=list(Phase))
+    current_tool = NullableText(help_text="The tool that it executes.")
+    asks = NullableChoice(choices=["approval", "input"], help_text="What it waits for a person to do.")
+    is_interactive = BooleanField(help_text="It waits for messages of its parent after its task.")
+    is_idle = BooleanField(help_text="It waits for a message of its parent.")
+    is_paused = BooleanField()
+    result = NullableText(help_text="Its last answer.")
+    error = NullableText()
+    created_at = Timestamp()
+    started_at = Timestamp(allow_null=True)
+    ended_at = Timestamp(allow_null=True)
+    deadline_at = Timestamp(allow_null=True, help_text="Null while it waits for its parent.")
+
+
+def run_json(transcript: RunTranscript, session: Session, cost: RunCost) -> dict[str, Any]:
+    """Return a run with its answer, its open question, its cost and the ids of its tool executions."""
+    open_calls = (execution for execution in transcript.executions if not execution.status.is_terminal)
+    asking = next((call for call in open_calls if call.tool in ASKING_TOOLS), None)
+    return RunOut.of(
+        transcript.run,
+        session_id=session.key,
+        question=_question(asking) if asking else None,
+        plan=find_plan(transcript.executions),
+        progress=find_progress(transcript.executions),
+        batches=_batches(transcript),
+        text=transcript.answer if transcript.run.status.is_terminal else None,
+        output=output_of(transcript),
+        tool_call_ids=[execution.id for execution in transcript.executions],
+        usage=cost,
+    )
+
+
+def _batches(transcript: RunTranscript) -> list[Batch]:
+    batch_ids = [execution.id for execution in transcript.executions if execution.tool == BATCH]
+    batches = tools.list_batches(batch_ids) if batch_ids else {}
+    return [batches[batch_id] for batch_id in batch_ids]
+
+
+def _question(asking: ExecutionView) -> "_Asked":
+    questions = questions_of(asking.arguments)
+    options = questions[0].labels if len(questions) == 1 else ()
+    return _Asked(text_of(questions, with_options=False), options, questions)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """An open form of questions. text: of all of them; options: labels of a single one."""
+
+    text: str
+    options: tuple[str, ...]
+    questions: tuple[Question, ...]

@@ -1,0 +1,103 @@
+"""Schedules over REST: the fields of requests and answers."""
+
+from typing import Any
+
+from django.utils import timezone
+from rest_framework.serializers import (
+    BooleanField,
+    CharField,
+    ChoiceField,
+    DateTimeField,
+    DictField,
+    ListField,
+    SlugField,
+)
+
+from sessions_app.models import Schedule, ScheduleTick
+from sessions_app.schedules.times import Rhythm
+from sessions_app.surfaces.base.serializers import (
+    CamelCaseSerializer,
+    NullableText,
+    ObjectSerializer,
+    Timestamp,
+    check_storable,
+)
+
+_TIMES = 5
+_POLICIES = [value for value, _ in Schedule.MISSED]
+
+
+class ScheduleBody(CamelCaseSerializer):
+    """A prompt and its times: `cron` or `at`. A change keeps what it leaves out."""
+
+    prompt = CharField(max_length=10_000, help_text="The message that the agent gets.")
+    cron = CharField(max_length=120, default="", allow_blank=True, help_text="Five fields, such as 0 9 * * 1-5.")
+    at = DateTimeField(default=None, allow_null=True, help_text="A single time, instead of cron.")
+    time_zone = CharField(max_length=64, default="UTC", help_text="IANA name, such as Europe/Berlin.")
+    missed = ChoiceField(choices=_POLICIES, default="latest", help_text="For times at which Komand did not run.")
+    is_paused = BooleanField(default=False)
+    network = CharField(
+        max_length=60, default="", allow_blank=True, help_text="Network that the prompt starts, instead of the agent."
+    )
+    network_context = DictField(
+        default=dict, validators=[check_storable], help_text="Values for the prompts of the network."
+    )
+
+
+class NewScheduleBody(ScheduleBody):
+    agent_id = SlugField(max_length=120, default="default")
+    task_id = SlugField(max_length=120)
+    session_id = CharField(
+        max_length=512, default="", allow_blank=True, help_text="Session to send it to. Default: one of its own."
+    )
+
+
+class ScheduleTickOut(ObjectSerializer):
+    due_at = Timestamp()
+    handled_at = Timestamp()
+    status = ChoiceField(choices=[value for value, _ in ScheduleTick.STATUSES])
+    is_manual = BooleanField()
+    run_id = CharField(allow_null=True)
+    error = NullableText()
+
+
+class ScheduleOut(ObjectSerializer):
+    agent_id = CharField()
+    task_id = CharField()
+    session_id = CharField(allow_null=True)
+    prompt = CharField()
+    network = NullableText()
+    network_context = DictField()
+    cron = CharField()
+    explained = CharField(help_text="The expression in words; empty for a single time.")
+    time_zone = CharField()
+    missed = ChoiceField(choices=_POLICIES)
+    is_paused = BooleanField()
+    next_at = Timestamp(allow_null=True)
+    upcoming = ListField(child=Timestamp(), help_text="The next five times.")
+    created_at = Timestamp()
+    updated_at = Timestamp()
+
+    @classmethod
+    def of(cls, subject: Schedule, **given: Any) -> dict[str, Any]:
+        times = [subject.next_at] if subject.next_at else []
+        explained = ""
+        if subject.cron:
+            rhythm = Rhythm(subject.cron, subject.time_zone)
+            times, explained = rhythm.upcoming(timezone.now(), _TIMES), rhythm.explained()
+        return super().of(
+            subject,
+            agent_id=subject.agent.agent_id,
+            session_id=subject.session.key if subject.session else None,
+            upcoming=[] if subject.is_paused else times,
+            explained=explained,
+            **given,
+        )
+
+
+class ScheduleInFullOut(ScheduleOut):
+    history = ListField(child=ScheduleTickOut(), help_text="The newest 50 times that were handled.")
+
+
+class StartedRunOut(ObjectSerializer):
+    run_id = CharField()

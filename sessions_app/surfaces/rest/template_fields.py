@@ -1,0 +1,66 @@
+"""Prompt templates over REST: the fields of requests and answers."""
+
+from rest_framework.serializers import CharField, DictField, IntegerField, ListField, SlugField
+
+from agents_app.prompt.template_format import LARGEST_TEMPLATE
+from sessions_app.surfaces.base.serializers import CamelCaseSerializer, NullableText, ObjectSerializer, Timestamp
+
+
+class PromptTemplateBody(CamelCaseSerializer):
+    text = CharField(
+        max_length=LARGEST_TEMPLATE,
+        trim_whitespace=False,
+        help_text="Markdown with front matter, see docs/templates.md.",
+    )
+    note = CharField(max_length=300, default="", allow_blank=True, help_text="Of the new version.")
+
+
+class NewPromptTemplateBody(PromptTemplateBody):
+    name = SlugField(max_length=120)
+
+
+class PreviewBody(CamelCaseSerializer):
+    text = CharField(
+        max_length=LARGEST_TEMPLATE,
+        default=None,
+        allow_null=True,
+        trim_whitespace=False,
+        help_text="Null: the present text.",
+    )
+    parameters = DictField(default=dict)
+
+
+class PromptTemplateOut(ObjectSerializer):
+    name = CharField()
+    description = CharField()
+    version = IntegerField(allow_null=True, help_text="Null: a file of the folder KOMAND_PROMPTS_DIR.")
+    updated_at = Timestamp(allow_null=True)
+    problem = NullableText(help_text="Why it cannot be used.")
+
+
+class PromptTemplateInFullOut(PromptTemplateOut):
+    text = CharField()
+    parameters = DictField(help_text="Its own parameters with their defaults; null: required.")
+
+
+class PromptTemplateVersionOut(ObjectSerializer):
+    number = IntegerField()
+    note = CharField()
+    changed_by = NullableText(source="actor")
+    created_at = Timestamp()
+
+
+class PromptTemplateVersionInFullOut(PromptTemplateVersionOut):
+    text = CharField()
+
+
+class RenderedPartOut(ObjectSerializer):
+    name = CharField()
+    text = CharField()
+
+
+class RenderedTemplateOut(ObjectSerializer):
+    """A rendered prompt. It is stored nowhere."""
+
+    parts = ListField(child=RenderedPartOut(), help_text="Its skills, then the template.")
+    settings = DictField(help_text="Settings of model calls.")

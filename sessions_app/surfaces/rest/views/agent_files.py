@@ -1,0 +1,68 @@
+"""Agents as YAML: the export of one, and the import of a file, which may be a dry run."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from django.http import HttpResponse
+from rest_framework.exceptions import ErrorDetail, ValidationError
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from agents_app import agent_files
+from agents_app.rights import CHANGE_AGENTS, CREATE_AGENTS
+from audit_app.fresh_login import GRANT_AUTONOMY
+from sessions_app.access import access_agent
+from sessions_app.surfaces.rest import agent_responses
+from sessions_app.surfaces.rest.requests import AgentBody, ImportQuery
+from sessions_app.surfaces.rest.views.agent_versions import VersionView
+from sessions_app.surfaces.rest.views.base import RestView, ok
+
+_OTHER_FORM = ("provider", "fallbacks")  # in a file; checked there
+
+
+class AgentExport(VersionView):
+    def get(self, request: Request, agent_id: str) -> HttpResponse:
+        """The agent's configuration as a YAML file, for those who see it."""
+        agent = self.visible(agent_id)
+        headers = {
+            "Content-Disposition": f'attachment; filename="{agent.agent_id}.yaml"',
+            "X-Content-Type-Options": "nosniff",
+        }
+        return HttpResponse(agent_files.export([agent]), content_type=agent_files.MEDIA_TYPE, headers=headers)
+
+
+class AgentImport(RestView):
+    def post(self, request: Request) -> Response:
+        """Create and change the agents of a YAML file, all or none. New ones belong to the caller."""
+        self.require(CREATE_AGENTS)
+        user, is_dry_run = self.principal.user, self.query(ImportQuery).validated_data["dry_run"]
+        data, _ = self.file_body()
+        planned = agent_files.plan(agent_files.read_upload(data), check=_faults_of_limits)
+        for one in planned:
+            if one.agent is not None:
+                access_agent(user, one.agent_id, needs=CHANGE_AGENTS)
+        needs_fresh_login = agent_files.check_rights(user, planned)
+        if not is_dry_run:
+            if needs_fresh_login:
+                self.principal.require_fresh_login(GRANT_AUTONOMY)
+            agent_files.apply(planned, owner_id=user.pk)
+        return ok([agent_responses.ImportedAgentOut.of(one) for one in planned], {"dryRun": is_dry_run})
+
+
+def _faults_of_limits(name: str, value: Any) -> Iterator[str]:
+    """Yield what is wrong with the value of a field by the limits that hold for clients."""
+    field = next((field for field in AgentBody().fields.values() if field.source == name), None)
+    if field is None or name in _OTHER_FORM:
+        return
+    try:
+        field.run_validation(value)
+    except ValidationError as error:
+        yield from _texts(error.detail)
+
+
+def _texts(detail: Any) -> Iterator[str]:
+    if isinstance(detail, ErrorDetail):
+        yield str(detail)
+    else:
+        for inner in detail.values() if isinstance(detail, dict) else detail:
+            yield from _texts(inner)

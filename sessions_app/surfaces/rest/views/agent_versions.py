@@ -1,0 +1,87 @@
+"""The versions of an agent's configuration: list, read, compare, roll back; its draft: read, change, publish, discard.
+
+Those who see an agent's configuration read them, those who may change the agent change them.
+"""
+
+from typing import Any
+
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from agents_app import agent_versions, services
+from agents_app.agent_access import may_view
+from agents_app.agent_versions import DRAFT
+from agents_app.models import Agent
+from agents_app.rights import CHANGE_AGENTS, VIEW_AGENTS
+from sessions_app.access import access_agent
+from sessions_app.surfaces.rest import agent_responses
+from sessions_app.surfaces.rest.requests import AgentBody, DiffQuery
+from sessions_app.surfaces.rest.views.agents import AgentView, in_full
+from sessions_app.surfaces.rest.views.base import ok
+
+
+class VersionView(AgentView):
+    """Base of the views of an agent's configuration."""
+
+    def visible(self, agent_id: str) -> Agent:
+        agent = access_agent(self.principal.user, agent_id, or_visible=True)
+        if not may_view(self.principal.user, agent):
+            self.require(VIEW_AGENTS)
+        return agent
+
+    def changeable(self, agent_id: str) -> Agent:
+        return access_agent(self.principal.user, agent_id, needs=CHANGE_AGENTS)
+
+
+class VersionList(VersionView):
+    def get(self, request: Request, agent_id: str) -> Response:
+        rows = agent_versions.list_versions(self.visible(agent_id))
+        return self.page_of(rows, agent_responses.VersionOut.of)
+
+
+class VersionDetail(VersionView):
+    def get(self, request: Request, agent_id: str, number: int) -> Response:
+        version = agent_versions.get_version(self.visible(agent_id), number)
+        return ok(agent_responses.VersionInFullOut.of(version))
+
+
+class VersionDiff(VersionView):
+    def get(self, request: Request, agent_id: str, number: int) -> Response:
+        agent, to = self.visible(agent_id), self.query(DiffQuery).validated_data["to"]
+        before = agent_versions.get_version(agent, number)
+        after = agent_versions.get_version(agent, agent.version if to is None else to)
+        changes = agent_versions.compare(before.configuration, after.configuration)
+        return ok([agent_responses.FieldChangeOut.of(change) for change in changes])
+
+
+class VersionRollback(VersionView):
+    """Make a version the agent's configuration again, as a new version."""
+
+    def post(self, request: Request, agent_id: str, number: int) -> Response:
+        agent = self.changeable(agent_id)
+        self.require_autonomy(agent_versions.get_version(agent, number).configuration, agent)
+        return ok(in_full(services.roll_back(agent, number, skills_of=self.principal.user.pk)))
+
+
+class AgentDraft(VersionView):
+    """The draft. PUT changes fields of it; it begins as the published configuration."""
+
+    def get(self, request: Request, agent_id: str) -> Response:
+        return ok(agent_responses.VersionInFullOut.of(agent_versions.get_version(self.visible(agent_id), DRAFT)))
+
+    def put(self, request: Request, agent_id: str) -> Response:
+        agent = self.changeable(agent_id)
+        fields: dict[str, Any] = self.body(AgentBody, partial=True)
+        self.require_autonomy(fields, agent)
+        return ok(agent_responses.VersionInFullOut.of(services.save_draft(agent, fields)))
+
+    def delete(self, request: Request, agent_id: str) -> Response:
+        agent_versions.discard_draft(self.changeable(agent_id))
+        return ok(None)
+
+
+class DraftPublish(VersionView):
+    def post(self, request: Request, agent_id: str) -> Response:
+        agent = self.changeable(agent_id)
+        self.require_autonomy(agent_versions.get_version(agent, DRAFT).configuration, agent)
+        return ok(in_full(services.publish_draft(agent, skills_of=self.principal.user.pk)))

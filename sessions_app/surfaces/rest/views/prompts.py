@@ -1,0 +1,38 @@
+"""Requests of model calls in parts, as the model sees them, for those who may see the configuration of the agent."""
+
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from agents_app.agent_access import may_view
+from agents_app.models import Agent
+from agents_app.rights import VIEW_AGENTS
+from agents_app.runs.request_view import RequestView, view_first_request, view_request
+from sessions_app.access import access_agent, access_run
+from sessions_app.surfaces.rest import agent_responses
+from sessions_app.surfaces.rest.requests import PromptQuery, StepQuery
+from sessions_app.surfaces.rest.views.base import RestView, ok
+
+
+class _PromptView(RestView):
+    def require_view(self, agent: Agent) -> None:
+        """Raise MissingRight unless the caller may see the agent's prompt."""
+        if not may_view(self.principal.user, agent):
+            self.require(VIEW_AGENTS)
+
+
+class AgentPrompt(_PromptView):
+    def get(self, request: Request, agent_id: str) -> Response:
+        agent = access_agent(self.principal.user, agent_id, or_visible=True)
+        self.require_view(agent)
+        return ok(_shown(view_first_request(agent, self.query(PromptQuery).validated_data["text"])))
+
+
+class RunPrompt(_PromptView):
+    def get(self, request: Request, run_id: str) -> Response:
+        run = access_run(self.principal.user, run_id)
+        self.require_view(Agent.objects.get(agent_id=run.agent_id))
+        return ok(_shown(view_request(run.id, self.query(StepQuery).validated_data["step"])))
+
+
+def _shown(view: RequestView) -> dict[str, object]:
+    return agent_responses.PromptOut.of(view)

@@ -1,0 +1,21 @@
+"""Search in the messages of the caller's sessions."""
+
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from sessions_app.conversation import message_search
+from sessions_app.surfaces.rest import memory_responses
+from sessions_app.surfaces.rest.memory_requests import SearchQuery
+from sessions_app.surfaces.rest.views.base import RestView, ok
+
+
+class Search(RestView):
+    """The messages that match, the best of the newest first. `meta.nextCursor` is null at the end."""
+
+    def get(self, request: Request) -> Response:
+        wanted = self.query(SearchQuery).validated_data
+        found = message_search.search_messages(
+            self.principal.user, wanted["query"], limit=wanted["limit"], cursor=wanted["cursor"]
+        )
+        shown = [memory_responses.FoundMessageOut.of(message) for message in found.messages]
+        return ok(shown, {"nextCursor": found.cursor or None})

@@ -1,0 +1,85 @@
+"""Prompt templates: listed, created, changed, deleted, previewed, rolled back, by the rights of the admin."""
+
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from agents_app import prompt_templates
+from agents_app.models import PromptTemplate
+from agents_app.rights import CHANGE_TEMPLATES, CREATE_TEMPLATES, DELETE_TEMPLATES, VIEW_TEMPLATES
+from audit_app.kernel.errors import found
+from sessions_app.surfaces.rest import template_fields as fields
+from sessions_app.surfaces.rest.views.base import RestView, ok
+
+
+class _TemplateView(RestView):
+    def require_view(self) -> None:
+        """Raise MissingRight unless the caller may see templates. Whoever may change them sees them."""
+        if not self.principal.holds(CHANGE_TEMPLATES):
+            self.require(VIEW_TEMPLATES)
+
+    def changeable(self, name: str) -> PromptTemplate:
+        self.require(CHANGE_TEMPLATES)
+        return prompt_templates.get_stored(name)
+
+
+class TemplateList(_TemplateView):
+    def get(self, request: Request) -> Response:
+        self.require_view()
+        return self.page_of(prompt_templates.list_templates(), fields.PromptTemplateOut.of)
+
+    def post(self, request: Request) -> Response:
+        self.require(CREATE_TEMPLATES)
+        body = self.body(fields.NewPromptTemplateBody)
+        return _in_full(prompt_templates.create(body["name"], body["text"], body["note"]))
+
+
+class TemplateDetail(_TemplateView):
+    def get(self, request: Request, name: str) -> Response:
+        self.require_view()
+        return ok(fields.PromptTemplateInFullOut.of(prompt_templates.get_view(name)))
+
+    def put(self, request: Request, name: str) -> Response:
+        stored, body = self.changeable(name), self.body(fields.PromptTemplateBody)
+        return _in_full(prompt_templates.save(stored.name, body["text"], body["note"]))
+
+    def delete(self, request: Request, name: str) -> Response:
+        self.require(DELETE_TEMPLATES)
+        prompt_templates.delete(prompt_templates.get_stored(name))
+        return ok(None)
+
+
+class TemplatePreview(_TemplateView):
+    """The rendered text, present or not stored yet."""
+
+    def post(self, request: Request, name: str) -> Response:
+        self.require(CHANGE_TEMPLATES)
+        body = self.body(fields.PreviewBody)
+        text = prompt_templates.get_view(name).text if body["text"] is None else body["text"]
+        rendered = prompt_templates.preview(name, text, body["parameters"])
+        settings = {"model": rendered.settings.model} if rendered.settings.model else {}
+        settings |= rendered.settings.to_options()
+        return ok(fields.RenderedTemplateOut.of(rendered, settings=settings))
+
+
+class TemplateVersionList(_TemplateView):
+    def get(self, request: Request, name: str) -> Response:
+        self.require_view()
+        rows = prompt_templates.get_stored(name).versions.order_by("-number").defer("text")
+        return self.page_of(list(rows), fields.PromptTemplateVersionOut.of)
+
+
+class TemplateVersionDetail(_TemplateView):
+    def get(self, request: Request, name: str, number: int) -> Response:
+        self.require_view()
+        version = prompt_templates.get_stored(name).versions.filter(number=number).first()
+        shown = found(version, f"The template {name} has no version {number}.", code="unknown_version")
+        return ok(fields.PromptTemplateVersionInFullOut.of(shown))
+
+
+class TemplateRollback(_TemplateView):
+    def post(self, request: Request, name: str, number: int) -> Response:
+        return _in_full(prompt_templates.roll_back(self.changeable(name).name, number))
+
+
+def _in_full(row: PromptTemplate) -> Response:
+    return ok(fields.PromptTemplateInFullOut.of(prompt_templates.get_view(row.name)))
