@@ -81,10 +81,19 @@ def chat(new_tab: NewTab) -> ChatPage:
 @pytest.fixture(scope="package")
 def careful(live_komand: LiveKomand) -> str:
     """Create an agent that needs approval to use echo."""
+    return _create_agent(live_komand, agentId="careful", name="Careful", alwaysAsk=["echo"])
+
+
+@pytest.fixture(scope="package")
+def team(live_komand: LiveKomand) -> str:
+    """Create an agent with the tools of workstreams."""
+    return _create_agent(live_komand, agentId="team", name="Team", toolProfile="teams")
+
+
+def _create_agent(live_komand: LiveKomand, **agent: Any) -> str:
     with httpx2.Client(base_url=f"{live_komand.url}/api", timeout=60) as api:
         who = {"email": "admin@localhost", "password": live_komand.password}
         token = api.post("/auth/login", json=who).json()["data"]["token"]
-        agent = {"agentId": "careful", "name": "Careful", "alwaysAsk": ["echo"]}
         made = api.post("/agents", json=agent, headers={"Authorization": f"Bearer {token}"})
         assert made.status_code in (200, 201), made.text
-    return "careful"
+    return str(agent["agentId"])

@@ -116,6 +116,18 @@ def test_a_request_for_approval(new_tab: NewTab, careful: str) -> None:
     assert _violations(chat) == []
 
 
+def test_workstreams(new_tab: NewTab, team: str) -> None:
+    chat = new_tab(color_scheme="light", viewport=WIDE).open(f"/chat/new?agent={team}")
+    task = '[[tool=ask_user args={"question": "Which?", "options": ["A", "B"]} text="An **answer**."]]'
+    chat.ask(tool="launch_workstream", args={"id": "a", "instruction": task}, text="It works.")
+    chat.page.get_by_role("button", name="A", exact=True).wait_for()
+    assert _violations(chat) == []
+    chat.page.get_by_role("button", name="A", exact=True).click()
+    chat.wait_finished()
+    expect(chat.page.locator(".workstream-result")).to_be_visible()
+    assert _violations(chat) == []
+
+
 def test_error_pages(new_tab: NewTab) -> None:
     assert _violations(new_tab().open("/chat/00000000-0000-7000-8000-000000000000")) == []
     assert _violations(new_tab().open("/no/such/page")) == []

@@ -19,6 +19,9 @@ LISTS = {
 _TOO_WIDE = """() => [...document.querySelectorAll("#result_list, #result_list th, #result_list td")]
     .filter(cell => cell.getBoundingClientRect().right > innerWidth + 1).length"""
 
+_STICKY = """() => [...document.querySelectorAll("#main > *")]
+    .filter(part => getComputedStyle(part).position === "sticky").length"""
+
 
 @pytest.fixture(scope="module")
 def shots() -> Path | None:
@@ -39,6 +42,7 @@ def test_lists_fit_1280_pixels_and_show_names(new_tab: NewTab, careful: str, sho
         if shots:
             page.screenshot(path=shots / f"{name}.png")
         assert page.evaluate(_TOO_WIDE) == 0, name
+        assert page.evaluate(_STICKY) == 0, f"the footer of {name} covers rows"
     chat.page.goto(f"{chat.url}/admin/agents_app/run/")
     row = chat.page.locator("#result_list tbody tr").first
     for text in ("echo a list of planets", "Careful", "admin", "just now"):

@@ -1,10 +1,13 @@
 """Files of messages, ratings and details of answers, and the search in messages."""
 
+from io import BytesIO
 from typing import Any
 
+from PIL import Image
 from playwright.sync_api import Locator, expect
 
 from tests.browser.chat_page import SOON, ChatPage, answering
+from tests.fakes.model_server import ModelServer
 
 PNG = bytes.fromhex(
     "89504e470d0a1a0a0000000d4948445200000001000000010806000000"
@@ -22,6 +25,12 @@ HAND_OVER = """([selector, kind, name, text]) => {
 
 def file(name: str, data: bytes = b"The word is heron.", media_type: str = "text/plain") -> Any:
     return {"name": name, "mimeType": media_type, "buffer": data}
+
+
+def photo() -> bytes:
+    target = BytesIO()
+    Image.new("RGB", (90, 60), "teal").save(target, "PNG")
+    return target.getvalue()
 
 
 def attached(chat: ChatPage) -> Locator:
@@ -97,7 +106,7 @@ def test_an_answer_is_rated_and_its_details_are_shown(chat: ChatPage) -> None:
     bad.click()
     expect(bad).to_have_attribute("aria-pressed", "false")
     chat.page.locator(".about-answer summary").click()
-    expect(chat.page.locator(".details")).to_contain_text("tokens")
+    expect(chat.page.locator(".details").filter(has_text="Model")).to_contain_text("tokens")
 
 
 def test_the_sidebar_finds_what_was_written_in_messages(chat: ChatPage) -> None:
@@ -106,9 +115,50 @@ def test_the_sidebar_finds_what_was_written_in_messages(chat: ChatPage) -> None:
     chat.wait_finished()
     found = chat.page.url
     chat.open()
-    chat.page.get_by_role("searchbox").fill("REEDS bittern")
     entry = chat.page.locator(".session").filter(has=chat.page.locator(".snippet"))
+    box = chat.page.get_by_role("searchbox")
+    box.fill("REEDS bittern")
+    for _ in range(40):
+        chat.page.wait_for_timeout(500)
+        if entry.count():
+            break
+        box.dispatch_event("search")  # again: messages are indexed in the background, behind the answer
     expect(entry.locator("mark").first).to_have_text("bittern")
     entry.first.get_by_role("link").click()
     expect(chat.answers.first).to_contain_text("The bittern hides")
-    assert chat.page.url.partition("#")[0] == found
+    assert chat.page.url.partition("?")[0] == found
+
+
+def test_an_image_is_shown_small_and_the_model_gets_it_if_it_takes_images(
+    chat: ChatPage, model_server: ModelServer
+) -> None:
+    choose(chat, file("photo.png", photo(), "image/png"))
+    expect(chat.page.locator("#attached progress:not([hidden])")).to_have_count(0, timeout=SOON)
+    chat.send(answering(text="I cannot see it."))
+    note = chat.questions.first.get_by_role("note")
+    expect(note).to_have_text("The model did not get this file: the model takes no images.", timeout=SOON)
+    picture = chat.questions.first.locator(".sent-files img")
+    expect(picture).to_be_visible()
+    assert picture.evaluate("image => image.decode().then(() => image.naturalWidth)") == 90
+    accept_files(chat, "images")
+    try:
+        chat.open()
+        choose(chat, file("photo.png", photo(), "image/png"))
+        expect(chat.page.locator("#attached progress:not([hidden])")).to_have_count(0, timeout=SOON)
+        chat.send(answering(text="I see it."))
+        expect(chat.answers.first).to_contain_text("I see it.", timeout=SOON)
+        chat.wait_finished()
+        text, image = model_server.messages[-1]["content"]
+        assert "photo.png" in text["text"] and image["image_url"]["url"].startswith("data:image/png;base64,")
+        expect(chat.questions.first.get_by_role("note")).to_have_count(0)
+    finally:
+        accept_files(chat, "as known of the model's name")
+
+
+def accept_files(chat: ChatPage, choice: str) -> None:
+    """Choose in the admin which files the models of the installation get."""
+    chat.open("/admin/agents_app/modelprovider/").page.get_by_role("link", name="openai").first.click()
+    chat.page.wait_for_url("**/change/**", timeout=SOON)
+    chat.page.locator("#id_accepted_parts").select_option(label=choice)
+    chat.page.get_by_role("button", name="Save", exact=True).click()
+    chat.page.wait_for_url("**/modelprovider/", timeout=SOON)

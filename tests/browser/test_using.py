@@ -215,7 +215,7 @@ def test_a_question_is_answered_by_pressing_an_option(chat: ChatPage) -> None:
     expect(chat.answers).to_have_count(1)
     expect(chat.questions).to_have_count(1)
     expect(answer.locator(".input-request-answer")).to_contain_text("Dark blue")
-    expect(answer.locator(".answer-option")).to_have_count(0)
+    expect(answer.locator(".answer-choice")).to_have_count(0)
     chat.page.reload()
     expect(chat.answers.first.locator(".input-request-answer")).to_contain_text("Dark blue")
 

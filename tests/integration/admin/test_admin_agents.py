@@ -1,8 +1,11 @@
 """Agents and model providers in the admin: created, retired, with keys that are never shown."""
 
+import re
+
 import pytest
 from django.contrib.admin.utils import flatten_fieldsets
 
+from agents_app import agent_versions
 from agents_app.admin.agents import AgentAdmin
 from agents_app.models import Agent, ModelProvider
 from audit_app.models import AuditEntry
@@ -35,17 +38,22 @@ def agent_form(agent: Agent, **changes):
         "max_call_seconds": 300,
         "max_idle_seconds": 60,
         "max_tries": 2,
+        "memory_budget_tokens": 400,
+        "output_schema": "",
+        "output_retries": 2,
         "retry_first_seconds": 2,
         "retry_max_seconds": 30,
         "all_tools": "on",
         "mcp_servers_mode": "inherit",
+        "tool_profile": "all",
     }
     return {name: value for name, value in {**fields, **changes}.items() if value is not None}
 
 
 def provider_form(**changes):
     fields = {"name": "acme", "kind": "openai", "base_url": "https://api.acme.test/v1", "default_model": "m"}
-    return {**fields, "input_price": 1, "output_price": 1, **changes}
+    prices = {"model_prices-TOTAL_FORMS": 0, "model_prices-INITIAL_FORMS": 0}
+    return {**fields, **prices, "input_price": 1, "output_price": 1, **changes}
 
 
 @pytest.fixture
@@ -53,6 +61,15 @@ def provider(db) -> ModelProvider:
     return ModelProvider.objects.create(
         name="acme", kind="openai", base_url="https://api.acme.test/v1", api_key_sealed=vault.seal(KEY)
     )
+
+
+def test_parallel_tool_calls_are_chosen_in_the_form(pages, operator, agent):
+    page = f"{AGENTS}{agent.pk}/change/"
+    for value, stored in (("false", False), ("true", True), ("unknown", None)):
+        assert pages.post(page, agent_form(agent, parallel_tool_calls=value)).status_code == 302
+        agent.refresh_from_db()
+        assert agent.parallel_tool_calls is stored
+    assert 'name="parallel_tool_calls"' in pages.get(page).content.decode()
 
 
 def test_an_agent_is_made_and_belongs_to_who_made_it(pages, operator, agent):
@@ -66,10 +83,10 @@ def test_an_agent_is_made_and_belongs_to_who_made_it(pages, operator, agent):
 
 
 def test_every_column_of_an_agent_can_be_set():
-    by_itself = {"id", "created_at", "updated_at", "retired_at", "owner_id", "enabled_tools", "budgets"}
+    by_itself = {"id", "created_at", "updated_at", "retired_at", "owner_id", "version", "enabled_tools", "budgets"}
     fields = [*Agent._meta.concrete_fields, *Agent._meta.many_to_many]
     columns = {field.name for field in fields} - by_itself
-    of_form = {"all_tools", "chosen_tools", "actions_per_hour", "cost_per_hour"}
+    of_form = {"all_tools", "chosen_tools", "actions_per_hour", "cost_per_hour", "cost_per_day", "cost_per_month"}
     assert columns == set(flatten_fieldsets(AgentAdmin.fieldsets)) - of_form
 
 
@@ -181,3 +198,57 @@ def test_only_who_may_change_credentials_names_one_of_the_installation(staff):
     assert not ModelProvider.objects.filter(name="acme").exists()
     staff(*rights, "tools_app.change_credential", name="trusted").post(f"{PROVIDERS}add/", named)
     assert ModelProvider.objects.filter(name="acme").exists()
+
+
+def test_a_schema_that_cannot_be_used_is_refused_with_the_place(pages, operator, agent):
+    page = pages.post(f"{AGENTS}{agent.pk}/change/", agent_form(agent, output_schema='{"type": "objekt"}'))
+    assert "/type: &#x27;objekt&#x27; is not valid" in page.content.decode()
+    pages.post(f"{AGENTS}{agent.pk}/change/", agent_form(agent, output_schema='{"type": "object"}', output_retries=0))
+    agent.refresh_from_db()
+    assert (agent.output_schema, agent.output_retries) == ({"type": "object"}, 0)
+
+
+def test_prices_of_models_and_the_fallback_chain_are_set_in_the_admin(pages, provider, agent):
+    rows = {"TOTAL_FORMS": 1, "0-model": "m*", "0-input_price": "0.002", "0-output_price": "0.01"}
+    prices = {f"model_prices-{name}": value for name, value in rows.items()}
+    assert (
+        pages.post(
+            f"{PROVIDERS}{provider.pk}/change/", provider_form(name=provider.name, is_enabled="on", **prices)
+        ).status_code
+        == 302
+    )
+    assert [str(price) for price in provider.model_prices.all()] == ["m*: 0.002 in, 0.01 out"]
+    page = f"{AGENTS}{agent.pk}/change/"
+    assert (
+        "fallbacks[0]: there is no model provider"
+        in pages.post(page, agent_form(agent, fallbacks="no/x")).content.decode()
+    )
+    chain = f"{provider.name}/m2\n{provider.name}/m/3"
+    assert pages.post(page, agent_form(agent, fallbacks=chain)).status_code == 302
+    agent.refresh_from_db()
+    assert [entry["model"] for entry in agent.fallbacks] == ["m2", "m/3"]
+    assert chain in pages.get(page).content.decode()
+
+
+def test_a_draft_is_saved_edited_and_published_on_the_pages(pages, operator, agent):
+    agent_versions.record_missing()
+    change, history = f"{AGENTS}{agent.pk}/change/", f"{AGENTS}{agent.pk}/versions/"
+    button = re.search(r'<button[^>]* name="(\w+)"[^>]*>\s*Save as draft', pages.get(change).content.decode())
+    assert button
+    pages.post(change, {**agent_form(agent, name="Drafted"), button[1]: ""})
+    agent.refresh_from_db()
+    assert agent.name != "Drafted" and 'value="Drafted"' in pages.get(f"{change}?draft=1").content.decode()
+    shown = pages.get(history).content.decode()
+    assert "Try the draft" in shown and "Drafted" in shown
+    pages.post(history, {"action": "publish"})
+    agent.refresh_from_db()
+    assert (agent.name, agent.version) == ("Drafted", 2)
+    pages.post(history, {"action": "roll_back", "number": "1"})
+    assert Agent.objects.get(pk=agent.pk).name != "Drafted"
+    page = pages.post(history, {"action": "publish"}, follow=True)
+    assert "has no draft" in page.content.decode()
+
+
+def test_a_saved_form_stores_a_version(pages, operator, agent):
+    pages.post(f"{AGENTS}{agent.pk}/change/", agent_form(agent, name="Changed"))
+    assert [version.configuration["name"] for version in agent_versions.list_versions(agent)] == ["Changed", agent.name]

@@ -13,9 +13,8 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from audit_app.chain import sealer
-from audit_app.kernel.ids import new_id
+from audit_app.kernel.ids import first_id_at, new_id
 from audit_app.models import AuditEntry
-from audit_app.pagination import first_id_at
 
 pytestmark = pytest.mark.one_database
 

@@ -41,7 +41,7 @@ def test_an_empty_installation_has_a_dashboard_too(pages):
 def test_the_dashboard_costs_a_fixed_number_of_queries(pages, make_run, django_assert_max_num_queries):
     for _ in range(20):
         make_run("failed")
-    with django_assert_max_num_queries(15):
+    with django_assert_max_num_queries(16):
         pages.get("/admin/")
 
 

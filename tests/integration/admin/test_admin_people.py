@@ -72,7 +72,8 @@ def test_keys_are_revoked_only_by_who_may(staff, operator):
 
 
 def user_form(user: User, **changes):
-    return {"username": user.username, "email": "new@localhost", "is_active": "on", **changes}
+    rows = {"cost_cap-TOTAL_FORMS": "0", "cost_cap-INITIAL_FORMS": "0"}
+    return {"username": user.username, "email": "new@localhost", "is_active": "on", **rows, **changes}
 
 
 def test_staff_who_look_after_users_cannot_give_rights(staff):

@@ -9,8 +9,8 @@ from django.utils import timezone
 from audit_app.models import AuditEntry
 from tools_app.executions.user_input import request_input
 from tools_app.models import Memory, ToolExecution
+from tools_app.question_types import Question, plain_options
 from tools_app.storage import artifacts
-from tools_app.types import Question
 
 pytestmark = [pytest.mark.django_db, pytest.mark.one_database]
 
@@ -76,7 +76,7 @@ def test_files_are_listed(admin_client: Any, settings: Any, tmp_path: Any) -> No
 
 
 def test_questions_are_listed(admin_client: Any, execution: ToolExecution) -> None:
-    question = request_input(execution, Question(f"Which? {HOSTILE}", ("a", "b")))
+    question = request_input(execution, [Question(f"Which? {HOSTILE}", plain_options(("a", "b")))])
     assert "Which?" in page(admin_client, "inputrequest")
     assert "a · b" in page(admin_client, "inputrequest", question.pk)
 

@@ -80,6 +80,8 @@ class Composer {
     message.querySelector(".sending-failed").hidden = true;
     const values = { text, key, files: files.map(({ id }) => id).join(",") };
     if (this.#isStart) values.agent = document.getElementById("agent").value;
+    const { draft } = this.#form.elements; // of a chat that tries the draft of an agent
+    if (draft) values.draft = draft.value;
     const failed = (event) => this.#failed(message, event.detail.xhr);
     message.addEventListener("htmx:responseError", failed, { once: true });
     message.addEventListener("htmx:sendError", failed, { once: true });

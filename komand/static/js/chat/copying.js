@@ -1,9 +1,8 @@
 // Buttons that copy code and answers.
-import { announce } from "./log.js";
-
 const SHOWN = 1500;
 
-export function setUpCopying() {
+// announce: tells screen readers what happened.
+export function setUpCopying(announce) {
   document.addEventListener("click", async (event) => {
     const button = event.target.closest(".copy-code, .copy-message");
     if (!button) return;

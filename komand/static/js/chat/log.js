@@ -4,6 +4,7 @@ import { discardReasoning, showReasoning, timeReasoning } from "./reasoning.js";
 import { GAP, StepText } from "./step-text.js";
 import { StepView } from "./step-view.js";
 import { focusedVersions, focusVersions, versionsAt } from "./versions.js";
+import { ownerOf, reveal, showWorkstream } from "./workstreams.js";
 
 const byId = (id) => document.getElementById(id);
 const swap = (target, html, swapStyle) => htmx.swap(target, html, { swapStyle });
@@ -89,6 +90,12 @@ export class Log {
       case "status":
         this.#showStatus(act);
         break;
+      case "work":
+        this.#showWork(act);
+        break;
+      case "workstream":
+        this.#showWorkstream(act);
+        break;
       case "answer":
         this.#showAnswer(act);
         break;
@@ -137,7 +144,7 @@ export class Log {
     const fresh = step.text.take(act);
     if (fresh === GAP) return false;
     step.view.add(fresh);
-    parts.closest(".answer").toggleAttribute("data-writing", true);
+    ownerOf(parts).toggleAttribute("data-writing", true);
     this.#paintSoon(step);
     return true;
   }
@@ -161,7 +168,7 @@ export class Log {
     const parts = this.#openParts(act.run);
     if (!parts) return;
     showReasoning(parts, act);
-    parts.closest(".answer").toggleAttribute("data-writing", true);
+    ownerOf(parts).toggleAttribute("data-writing", true);
   }
 
   #discardText({ run, step: number, reasoning }) {
@@ -192,13 +199,15 @@ export class Log {
     const later = [...parts.children].find((other) => Number(other.dataset.step) > step);
     if (later) swap(later, html, "beforebegin");
     else swap(parts, html, "beforeend");
+    const card = byId(`call-${call}`);
+    if (card.matches(".is-question")) reveal(card);
   }
 
   // The text before a call is complete.
   #closeStep(parts, run, number) {
     this.#paint();
     parts.querySelector(`.text[data-step="${number}"]`)?.toggleAttribute("data-closed", true);
-    parts.closest(".answer").toggleAttribute("data-writing", false);
+    ownerOf(parts).toggleAttribute("data-writing", false);
   }
 
   #changeCall({ call, state, result }) {
@@ -219,7 +228,7 @@ export class Log {
     const card = byId(`call-${call}`);
     const hadFocus = shown.contains(document.activeElement);
     swap(shown, html, "outerHTML");
-    if (pending) card.open = true;
+    if (pending) reveal(card.querySelector("summary"));
     if (hadFocus) byId(`call-summary-${call}`).focus();
     if (card.closest(".answer[data-open]") && !card.hasAttribute("data-over")) {
       swap(byId(`call-state-${call}`), state, "outerHTML");
@@ -236,21 +245,43 @@ export class Log {
     if (say) announce(say);
   }
 
+  // Show the plan, the progress or a batch of an open run. What the reader has folded stays folded.
+  #showWork({ run, id, html }) {
+    const shown = byId(id);
+    if (!shown || !this.#openParts(run)) return;
+    const wasFolded = shown.matches("details:not([open])");
+    swap(shown, html, "outerHTML");
+    if (wasFolded) byId(id).open = false;
+  }
+
+  // Show a workstream below the call that launched it, or its state. Its end replaces what it was doing.
+  #showWorkstream(act) {
+    showWorkstream(this.#openParts(act.run), act);
+    if (act.body) this.#forgetSteps(act.id);
+    if (act.say) announce(act.say);
+  }
+
+  #forgetSteps(run) {
+    for (const key of [...this.#steps.keys()]) if (key.startsWith(`${run}/`)) this.#steps.delete(key);
+  }
+
   #showAnswer({ run, html, say }) {
     const answer = byId(`answer-${run}`);
     if (!answer?.hasAttribute("data-open")) return;
     const opened = [...answer.querySelectorAll("details[open][id]")].map((details) => details.id);
     const closed = [...answer.querySelectorAll("details[id]:not([open])")].map((details) => details.id);
     swap(answer, html, "outerHTML");
+    document.body.dispatchEvent(new CustomEvent("komand:answered"));
     for (const id of opened) byId(id)?.toggleAttribute("open", true);
     for (const id of closed) byId(id)?.toggleAttribute("open", false);
-    for (const key of [...this.#steps.keys()]) if (key.startsWith(`${run}/`)) this.#steps.delete(key);
+    this.#forgetSteps(run);
     announce(say);
     this.#onChange();
   }
 
   #openParts(run) {
-    return byId(`answer-${run}`)?.hasAttribute("data-open") ? byId(`parts-${run}`) : null;
+    const parts = byId(`parts-${run}`);
+    return parts && ownerOf(parts).hasAttribute("data-open") ? parts : null;
   }
 
   #countDown() {
@@ -265,6 +296,11 @@ export class Log {
       const text = seconds > 0 ? ` in ${duration(seconds)}` : " now";
       if (left.textContent !== text) left.textContent = text;
       approval.toggleAttribute("data-urgent", seconds < 60);
+    }
+    for (const left of this.#root.querySelectorAll(".workstream-deadline[data-until]")) {
+      const seconds = Math.max(0, Math.ceil((Date.parse(left.dataset.until) - Date.now()) / 1000));
+      const text = `${duration(seconds)} left`;
+      if (left.textContent !== text) left.textContent = text;
     }
   }
 }

@@ -17,7 +17,7 @@ const scroll = new Scroll();
 const log = new Log(scroll, sidebar.refreshSoon);
 
 setUpRequests();
-setUpCopying();
+setUpCopying(announce);
 setUpFiles(announce);
 setUpPreferences();
 const composer = setUpComposer(session, log, scroll);

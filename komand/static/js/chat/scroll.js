@@ -16,7 +16,7 @@ export class Scroll {
     grown.observe(this.#view);
     grown.observe(this.#view.querySelector(".column"));
     this.#keepPlaceWhenOlderComes();
-    this.toEnd();
+    if (!this.#toOpenedTurn()) this.toEnd();
   }
 
   // Change the conversation, and stay at the end if the reader is there.
@@ -42,6 +42,17 @@ export class Scroll {
     this.#top = this.#view.scrollTop;
     this.#sticks = true;
     this.#jump.hidden = true;
+  }
+
+  // Scroll to the turn that the address names, such as a found message. Return whether there is one.
+  #toOpenedTurn() {
+    const turn = location.hash.startsWith("#turn-") && document.getElementById(location.hash.slice(1));
+    if (!turn) return false;
+    turn.scrollIntoView();
+    this.#top = this.#view.scrollTop;
+    this.#sticks = false;
+    this.#jump.hidden = this.#view.scrollHeight - this.#top - this.#view.clientHeight < NEAR;
+    return true;
   }
 
   // Detect whether the reader has scrolled: growing text does not count, and any move up leaves the end.

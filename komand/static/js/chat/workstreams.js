@@ -1,0 +1,34 @@
+// Workstreams: cards in the answer of the run that launched them, or in the card of the workstream that did.
+
+const byId = (id) => document.getElementById(id);
+
+// The answer or the workstream that parts belong to.
+export function ownerOf(parts) {
+  return parts.closest(".workstream, .answer");
+}
+
+// Open everything that an element is folded in.
+export function reveal(element) {
+  for (let fold = element.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
+}
+
+// Show a workstream below the call that launched it, or its state. Its end replaces what it was doing.
+// parts: of the open run that launched it, null if that is not shown.
+export function showWorkstream(parts, { id, call, html, head, body }) {
+  const card = byId(`workstream-${id}`);
+  if (!card) {
+    const launching = byId(`call-${call}`);
+    if (parts) htmx.swap(launching ?? parts, html, { swapStyle: launching ? "afterend" : "beforeend" });
+  } else if (card.hasAttribute("data-open")) {
+    htmx.swap(byId(`workstream-head-${id}`), head, { swapStyle: "outerHTML" });
+    if (body) end(card, body);
+  }
+}
+
+// What the reader has opened stays open.
+function end(card, html) {
+  const opened = [...card.querySelectorAll("details[open][id]")].map((fold) => fold.id);
+  card.toggleAttribute("data-open", false);
+  htmx.swap(card.querySelector(".workstream-body"), html, { swapStyle: "outerHTML" });
+  for (const id of opened) byId(id)?.toggleAttribute("open", true);
+}
