@@ -11,12 +11,14 @@ from django.urls import reverse
 from django.utils import timezone
 from unfold.dataclasses import SearchResult
 
-from agents_app.admin import approvals, overview
+from agents_app.admin import approvals, costs, overview
 from agents_app.admin.timeline import RUN_TONES
 from agents_app.models import Run
+from agents_app.rights import VIEW_COSTS
 from audit_app import liveness
 from audit_app.admin_base import links
 from audit_app.models import AuditEntry
+from audit_app.rights import holds
 from sessions_app.models import Session
 from tools_app.admin import executions as tools
 from tools_app.models import Approval, ToolExecution
@@ -35,6 +37,7 @@ def dashboard(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
         "title": "Dashboard",
         "stopped": emergency_stop.list_stopped(),
         "overview": overview.read(now),
+        "costs": costs.tile() if holds(request.user, VIEW_COSTS) else None,
         "open_executions": tools.count_open(),
         "pending_approvals": approvals.count_pending(),
         "processes": sorted(liveness.list_processes(), key=lambda process: (process.name, process.pid)),

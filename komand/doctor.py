@@ -29,6 +29,7 @@ from audit_app.models import AuditEntry
 from komand import data_folder, health, schema_check
 from komand.settings import env
 from sessions_app.channels import open_access
+from sessions_app.channels.connections import claims, condition
 from tools_app.sandbox import python_process
 from tools_app.secrets import vault
 
@@ -38,6 +39,7 @@ _LONGEST_UNVERIFIED = timedelta(hours=48)
 _UP = "start it: python manage.py up"
 _PROCESSES = {"web": "the web process", "runs": "a runs worker", "tools": "a tools worker"}
 _OPENAI_URL = "https://api.openai.com/v1"
+_WITH_MODEL_LIST = ("openai", "openai_responses")
 
 
 @dataclass(frozen=True)
@@ -205,7 +207,7 @@ def _audit_log() -> Iterator[Finding]:
 def _providers() -> Iterator[Finding]:
     used = set(Agent.objects.filter(retired_at=None).values_list("provider_id", flat=True))
     for row in ModelProvider.objects.filter(is_enabled=True):
-        if row.kind != "openai":
+        if row.kind not in _WITH_MODEL_LIST:
             yield Finding(f"provider {row.name}", True, "built in" + (", in use" if row.pk in used else ""))
         else:
             yield _endpoint(row)
@@ -215,6 +217,9 @@ def _channels() -> Iterator[Finding]:
     found = list(open_access.list_dangers())
     for account, danger in found:
         yield Finding(f"channel {account}", False, danger, "admin → Channels, or manage.py channel add … --tools")
+    for account in claims.list_listening():
+        if state := condition.describe(account):
+            yield Finding(f"connection {account}", state.is_ok, state.text, state.remedy)
     if not found:
         yield Finding("channels", True, "no account gives strangers more than an operator has listed")
 

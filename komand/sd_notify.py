@@ -19,6 +19,11 @@ def notify_ready() -> None:
     _notify("READY=1")
 
 
+def request_sockets() -> None:
+    """Ask the supervisor for the process `sockets`. systemd ignores the message."""
+    _notify("X_KOMAND_SOCKETS=1")
+
+
 def show_life(is_stuck: Callable[[], bool]) -> None:
     """Send WATCHDOG=1 periodically if the parent asks for it (WATCHDOG_USEC), and exit when the parent ends, which only
     Linux does by itself. is_stuck: checked each time; nothing is sent while it returns True."""

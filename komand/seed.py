@@ -10,10 +10,12 @@ from urllib.parse import urlsplit
 from django.contrib.auth.models import User
 from django.db import transaction
 
+from agents_app import agent_versions
 from agents_app.models import Agent, ModelProvider
 from agents_app.services import DEFAULT_AGENT
 from komand.settings import env
 from sessions_app.identity.roles import create_roles
+from tools_app import profiles
 from tools_app.secrets import vault
 
 ADMIN_NAME, ADMIN_EMAIL = "admin", "admin@localhost"
@@ -43,8 +45,10 @@ def seed() -> Seeded:
                 "provider": provider,
                 "description": "Answers everyone who has no other agent.",
                 "is_shared_with_everyone": True,
+                "tool_profile": profiles.CHAT,
             },
         )
+        agent_versions.record_missing()
         return Seeded(password, agent)
 
 

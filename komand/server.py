@@ -8,12 +8,12 @@ import argparse
 import asyncio
 import json
 import logging
-import re
 import socket
 import struct
 import time
 from collections.abc import Iterable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from autobahn.exception import Disconnected
@@ -29,9 +29,8 @@ from audit_app import liveness
 from komand import asgi, background, schema_check, sd_notify, server_log, warm_up
 from sessions_app.surfaces.base.bodies import BodyTooLarge
 from sessions_app.surfaces.base.http_errors import http_error_of
-from sessions_app.surfaces.base.surface import surface_at
+from sessions_app.surfaces.base.surface import most_body_bytes, surface_at
 from sessions_app.surfaces.rest import errors
-from tools_app import conf
 
 logger = logging.getLogger(__name__)
 
@@ -42,7 +41,8 @@ STALL_SECONDS = 10.0
 IDLE_SECONDS = 60  # a connection between two requests
 _SHORTEST_POLL_SECONDS, _LONGEST_POLL_SECONDS = 0.002, 0.1
 _STOP_SECONDS = 1.5
-_REQUEST_SECONDS = 0.7
+REQUEST_SECONDS = 1.5
+FRESH_SECONDS = 0.5  # a client that has connected sends its request within them, or was connected in advance
 COME_BACK = 4000  # WebSocket close code: this server ends, connect again
 
 
@@ -105,10 +105,7 @@ def frame_head(opcode: int, length: int) -> bytes:
 
 def most_bytes(target: bytes) -> int:
     """Return the maximum length of a body. target: path and query of the request line; uploads may be longer."""
-    path = target.decode("latin-1")
-    surface = surface_at(path)
-    is_upload = surface is not None and any(re.match(upload, path) for upload in surface.upload_paths)
-    return conf.artifact_limits()[0] if is_upload else int(settings.KOMAND_MAX_BODY_BYTES)
+    return most_body_bytes(target.decode("latin-1"))
 
 
 def too_large(target: bytes) -> bytes:
@@ -156,6 +153,7 @@ class TimedChannel(HTTPChannel):  # type: ignore[misc] # untyped
 
     def connectionMade(self) -> None:  # noqa: N802 - Twisted's name
         super().connectionMade()
+        self.factory.fresh[self] = time.monotonic()
         self.setTimeout(settings.KOMAND_HEADER_SECONDS)
 
     def resetTimeout(self) -> None:  # noqa: N802 - Twisted's name; called for each piece of data
@@ -163,7 +161,12 @@ class TimedChannel(HTTPChannel):  # type: ignore[misc] # untyped
             self._is_idle = False
             self.setTimeout(settings.KOMAND_HEADER_SECONDS)
 
+    def connectionLost(self, reason: Any) -> None:  # noqa: N802 - Twisted's name
+        self.factory.fresh.pop(self, None)
+        super().connectionLost(reason)
+
     def allHeadersReceived(self) -> None:  # noqa: N802 - Twisted's name
+        self.factory.fresh.pop(self, None)
         self.setTimeout(settings.KOMAND_BODY_SECONDS)
         super().allHeadersReceived()
 
@@ -175,9 +178,14 @@ class TimedChannel(HTTPChannel):  # type: ignore[misc] # untyped
 class CappedFactory(HTTPFactory):  # type: ignore[misc] # untyped
     protocol = TimedChannel
 
+    def __init__(self, server: Server) -> None:
+        super().__init__(server)
+        self.fresh: dict[Any, float] = {}  # connections without a request so far, and when they were accepted
+
     def buildProtocol(self, addr: Any) -> Any:  # noqa: N802 - Twisted's name
         protocol = super().buildProtocol(addr)
-        protocol.requestFactory = CappedRequest
+        # Twisted would parse forms in memory, beside Django, and refuse faulty ones itself.
+        protocol.requestFactory = partial(CappedRequest, parsePOSTFormSubmission=False)
         return protocol
 
 
@@ -221,26 +229,38 @@ class WebServer(Server):  # type: ignore[misc] # untyped
 
     def kill_all_applications(self) -> Any:
         """Shut down: accept nothing new, close WebSockets with COME_BACK, give open requests a moment, cancel the rest.
-        Takes at most _REQUEST_SECONDS + _STOP_SECONDS."""
+        Takes at most REQUEST_SECONDS + _STOP_SECONDS."""
         return defer.Deferred.fromFuture(asyncio.ensure_future(self._end()))
 
     async def _end(self) -> None:
         self._port.stopListening()
-        applications, requests = [], []
-        for protocol, details in list(self.connections.items()):
-            is_socket = isinstance(protocol, self.ws_factory.protocol)
-            if is_socket and protocol.state == protocol.STATE_OPEN:
+        for protocol in list(self.connections):
+            if self._is_socket(protocol) and protocol.state == protocol.STATE_OPEN:
                 protocol.serverClose(code=COME_BACK)
-            if "application_instance" in details:
-                applications.append(details["application_instance"])
-                requests += [] if is_socket else [details["application_instance"]]
-        await asyncio.sleep(0)
-        if requests:
-            await asyncio.wait(requests, timeout=_REQUEST_SECONDS)
+        deadline = time.monotonic() + REQUEST_SECONDS
+        while self._has_requests() and time.monotonic() < deadline:
+            await asyncio.sleep(_SHORTEST_POLL_SECONDS)
+        applications = self._applications()
         for task in applications:
             task.cancel()
         ending = [asyncio.ensure_future(background.stop()), *applications]
         await asyncio.wait(ending, timeout=_STOP_SECONDS)
+
+    def _is_socket(self, protocol: Any) -> bool:
+        return isinstance(protocol, self.ws_factory.protocol)
+
+    def _applications(self, *, of_sockets: bool = True) -> list[Any]:
+        """Return the tasks of the open requests, and of the WebSockets."""
+        found = self.connections.items()
+        kept = [details for protocol, details in found if of_sockets or not self._is_socket(protocol)]
+        return [details["application_instance"] for details in kept if "application_instance" in details]
+
+    def _has_requests(self) -> bool:
+        """Return whether a request is not answered yet, or may arrive on a connection that was just accepted."""
+        just_now = time.monotonic() - FRESH_SECONDS
+        if any(accepted > just_now for accepted in self.http_factory.fresh.values()):
+            return True
+        return any(not task.done() for task in self._applications(of_sockets=False))
 
 
 def open_listener(host: str, port: int) -> socket.socket:

@@ -18,6 +18,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("admin/", admin.site.urls),
     path("api/schema", OpenApi.as_view(), name="openapi-schema"),
     path("api/docs", pages.reference, name="openapi-docs"),
+    path("", include("sessions_app.channels.file_links")),
     *(path("", include(surface.urlconf)) for surface in most_specific_first() if surface.urlconf),
 ]
 

@@ -1,6 +1,7 @@
 """Registration of what the settings list: tools, providers, channels and surfaces; and of tasks and hooks."""
 
 from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
 
 from django.apps import apps
 from django.conf import settings
@@ -8,20 +9,23 @@ from django.core.exceptions import ImproperlyConfigured
 from django.utils.module_loading import import_string
 
 from agents_app.providers import registry as providers
-from agents_app.runs import hooks
+from agents_app.runs import hooks, tools_of_run
 from agents_app.runs.worker import EngineStep
 from audit_app import retention
 from audit_app.chain import anchors, verification
 from audit_app.chain import worker as audit_worker
-from komand import audit_webhook
+from komand import audit_webhook, socket_demand
 from komand.celery import app
 from sessions_app.attachments import fetcher
 from sessions_app.attachments import sweeper as files
 from sessions_app.channels import accounts
+from sessions_app.channels.base import ChannelAdapter
 from sessions_app.channels.outbound import prompts, question_prompts, sweeper, worker
 from sessions_app.channels.registry import channels
+from sessions_app.conversation import message_index
 from sessions_app.identity import scopes
-from tools_app import catalogue, schema
+from sessions_app.schedules import ticks
+from tools_app import catalogue, run_tools, schema
 from tools_app.mcp_client import background as mcp
 from tools_app.mcp_client import servers
 from tools_app.mcp_client.mcp_tools import McpSource
@@ -29,6 +33,7 @@ from tools_app.receipts import evidence
 from tools_app.registry import tools
 from tools_app.secrets import credentials
 from tools_app.skills.skill_tools import SkillSource
+from tools_app.storage import memories
 from tools_app.types import AnyTool
 
 _DECLARING = ["tools_app.events", "agents_app.events", "sessions_app.events"]
@@ -39,6 +44,8 @@ _KEEPING = [
     "sessions_app.retention",
     "sessions_app.attachments.sweeper",
 ]
+# Entry points by which installed packages add channels.
+_CHANNELS_OF_PACKAGES = "komand.channels"
 _TASKS = ["tools_app.tasks", "agents_app.runs.tasks", "sessions_app.channels.tasks"]
 
 
@@ -53,14 +60,17 @@ def connect() -> None:
         providers.register(kind, path)
     for path in settings.KOMAND_CHANNELS:
         channels.register(import_string(path))
+    for entry in entry_points(group=_CHANNELS_OF_PACKAGES):
+        channels.register(channel_of_package(entry))
     credentials.on_change += [providers.credential_changed, accounts.credential_changed, servers.credential_changed]
     catalogue.add_source(McpSource())
     catalogue.add_source(SkillSource())
-    hooks.chores += [worker.run, fetcher.run, mcp.run, audit_worker.run]
+    run_tools.register(tools_of_run.list_hidden)
+    hooks.chores += [worker.run, fetcher.run, mcp.run, audit_worker.run, socket_demand.run]
     hooks.on_claim.append(worker.on_claim)
-    hooks.sweeps += [sweeper.sweep, files.sweep]
+    hooks.sweeps += [sweeper.sweep, files.sweep, ticks.sweep]
     hooks.on_ask += [prompts.sweep, question_prompts.sweep]
-    hooks.sweeps.append(retention.sweep)
+    hooks.sweeps += [retention.sweep, message_index.sweep, memories.sweep]
     verification.record_checks += [evidence.find_missing, evidence.find_changed]
     anchors.post = audit_webhook.post_anchor
     if apps.is_installed("rest_framework"):  # not installed in workers
@@ -70,6 +80,22 @@ def connect() -> None:
             surface = surfaces.register(import_string(path))
             if surface.prefixes:  # pages have none, and no API keys
                 scopes.declare_surface(surface.name, surface.prefixes)
+
+
+def channel_of_package(entry: EntryPoint) -> type[ChannelAdapter]:
+    """Return the adapter of an installed package. Raises ImproperlyConfigured, naming the package."""
+    package = entry.dist.name if entry.dist else "a package"
+    try:
+        adapter = entry.load()
+        if not issubclass(adapter, ChannelAdapter):
+            raise TypeError("it is no ChannelAdapter")
+        if adapter.slug in channels.names():
+            raise ValueError(f"the channel {adapter.slug} exists already")
+    except Exception as error:
+        problem = f"the channel {entry.value} of {package} cannot be used: {error!r}; mend or uninstall the package"
+        raise ImproperlyConfigured(problem) from error
+    found: type[ChannelAdapter] = adapter
+    return found
 
 
 def _made(path: str) -> AnyTool:

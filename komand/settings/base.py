@@ -97,17 +97,38 @@ KOMAND_TOOL_MAX_MINUTES = env.integer("KOMAND_TOOL_MAX_MINUTES", 30, least=1)
 KOMAND_APPROVAL_MINUTES = env.integer("KOMAND_APPROVAL_MINUTES", 15, least=1)
 KOMAND_APPROVERS = env.choice("KOMAND_APPROVERS", "operators", ("operators", "owners"))
 # Messages a day of one sender to a channel account that is open to everyone.
+# Messages of one sender of a channel, and the time in which short ones of a person are one message.
+KOMAND_SENDER_LIMIT, KOMAND_SENDER_WINDOW_SECONDS = env.rate("KOMAND_RATE_SENDER", "20/60")
+KOMAND_BURST_MS = env.integer("KOMAND_BURST_MS", 700, least=0)
 KOMAND_OPEN_MESSAGES_PER_DAY = env.integer("KOMAND_OPEN_MESSAGES_PER_DAY", 50, least=0)
 # A login that is older has to be repeated for what is most dangerous; 0: never.
 KOMAND_FRESH_LOGIN_MINUTES = env.integer("KOMAND_FRESH_LOGIN_MINUTES", 10)
 KOMAND_DRAIN_SECONDS = env.integer("KOMAND_DRAIN_SECONDS", 25)
 KOMAND_RUN_SLOTS = env.integer("KOMAND_RUN_SLOTS", 200, least=1)
+# Earlier messages are summarised if a request has more of an agent's context, or more of them; 0: never.
+KOMAND_COMPACT_AT_PERCENT = env.integer("KOMAND_COMPACT_AT_PERCENT", 80, least=0)
+KOMAND_COMPACT_AT_TURNS = env.integer("KOMAND_COMPACT_AT_TURNS", 300, least=10)
 # Of the text of one model call, and of its reasoning: the call is stopped there, and what came is kept as partial.
 KOMAND_MAX_ANSWER_CHARACTERS = env.integer("KOMAND_MAX_ANSWER_CHARACTERS", 200_000, least=1000)
+# The folder of prompt templates, besides those in the database.
+KOMAND_PROMPTS_DIR = env.text("KOMAND_PROMPTS_DIR") or str(DATA_DIR / "prompts")
+# The name of the unit of prices and costs, such as EUR. Empty: no name is shown.
+KOMAND_CURRENCY = env.text("KOMAND_CURRENCY")
+# Caps of costs per day and month (UTC) of the installation and of each user; 0: none. An alert comes at the percentage.
+KOMAND_COST_PER_DAY = env.integer("KOMAND_COST_PER_DAY", 0)
+KOMAND_COST_PER_MONTH = env.integer("KOMAND_COST_PER_MONTH", 0)
+KOMAND_USER_COST_PER_DAY = env.integer("KOMAND_USER_COST_PER_DAY", 0)
+KOMAND_USER_COST_PER_MONTH = env.integer("KOMAND_USER_COST_PER_MONTH", 0)
+KOMAND_COST_ALERT_PERCENT = env.integer("KOMAND_COST_ALERT_PERCENT", 80, least=1)
 # Tools of agents that do not choose their own: `inherit` (all), `none`, or names.
 KOMAND_AGENT_TOOLS = env.listing("KOMAND_AGENT_TOOLS", "inherit")
+# Of the tools in one model call. If an agent has more, the others are found by `find_tools`.
+KOMAND_TOOL_TOKENS = env.integer("KOMAND_TOOL_TOKENS", 4000, least=0)
 KOMAND_AGENT_MCP_SERVERS = env.listing("KOMAND_AGENT_MCP_SERVERS", "inherit")
 KOMAND_LOOP_TOOL_SLOTS = env.integer("KOMAND_LOOP_TOOL_SLOTS", 50, least=1)
+# Items of one `batch`, at most 1,000, and how many of them run concurrently.
+KOMAND_BATCH_ITEMS = env.integer("KOMAND_BATCH_ITEMS", 100, least=1)
+KOMAND_BATCH_PARALLEL = env.integer("KOMAND_BATCH_PARALLEL", 4, least=1)
 KOMAND_INPUT_MINUTES = env.integer("KOMAND_INPUT_MINUTES", 1440, least=1)
 KOMAND_INJECTION_GUARD = env.choice("KOMAND_INJECTION_GUARD", "warn", ("off", "warn", "block", "escalate"))
 KOMAND_HTTP_REQUEST_HOSTS = env.listing("KOMAND_HTTP_REQUEST_HOSTS")
@@ -127,6 +148,9 @@ KOMAND_ATTACHMENT_TYPES = env.listing(
     "image/*,audio/*,video/*,text/*,application/pdf,application/json,application/xml,application/zip",
 )
 KOMAND_ATTACHMENT_DAYS = env.integer("KOMAND_ATTACHMENT_DAYS", 30, least=1)
+# Of audio that is transcribed.
+KOMAND_VOICE_SECONDS = env.integer("KOMAND_VOICE_SECONDS", 600, least=1)
+KOMAND_FILE_LINK_HOURS = env.integer("KOMAND_FILE_LINK_HOURS", 24, least=1)
 # Retention in days; 0: for ever. Timelines younger than 90 days, and the newest 1,000 messages of a session, are
 # always kept.
 KOMAND_TIMELINE_DAYS = env.days("KOMAND_TIMELINE_DAYS", 0, least=90)
@@ -135,17 +159,27 @@ KOMAND_AUDIT_DAYS = env.days("KOMAND_AUDIT_DAYS", 0, least=90)
 KOMAND_AUDIT_ANCHOR = env.text("KOMAND_AUDIT_ANCHOR")
 KOMAND_AUDIT_ANCHOR_SECRET = env.text("KOMAND_AUDIT_ANCHOR_SECRET")
 KOMAND_STEP_DAYS = env.days("KOMAND_STEP_DAYS", 180, least=30)
+KOMAND_USAGE_DAYS = env.days("KOMAND_USAGE_DAYS", 0, least=90)
 KOMAND_LOG_FORMAT = env.choice("KOMAND_LOG_FORMAT", "text", ("text", "json"))
 _log_level = env.choice("KOMAND_LOG_LEVEL", "INFO", ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"))
 
 KOMAND_PROVIDERS = {
     "openai": "agents_app.providers.kinds.openai.OpenAIProvider",
+    "openai_responses": "agents_app.providers.kinds.openai_responses.ResponsesProvider",
     "demo": "agents_app.providers.kinds.demo.provider.DemoProvider",
     "scripted": "agents_app.providers.kinds.scripted.ScriptedProvider",
 }
 KOMAND_CHANNELS = [
     "sessions_app.channels.adapters.telegram.adapter.Telegram",
     "sessions_app.channels.adapters.webhook.Webhook",
+    "sessions_app.channels.adapters.slack.adapter.Slack",
+    "sessions_app.channels.adapters.discord.adapter.Discord",
+    "sessions_app.channels.adapters.sms.adapter.Sms",
+    "sessions_app.channels.adapters.email.adapter.Email",
+    "sessions_app.channels.adapters.whatsapp.adapter.WhatsApp",
+    "sessions_app.channels.adapters.signal.adapter.Signal",
+    "sessions_app.channels.adapters.teams.adapter.Teams",
+    "sessions_app.channels.adapters.web.adapter.Web",
 ]
 KOMAND_TOOLS = [
     "tools_app.builtin.echo.Echo",
@@ -153,11 +187,26 @@ KOMAND_TOOLS = [
     "tools_app.builtin.date_time.DateTime",
     "tools_app.builtin.web_fetch.WebFetch",
     "tools_app.builtin.ask_user.AskUser",
+    "tools_app.builtin.ask_user.AskForm",
+    "tools_app.builtin.update_plan.UpdatePlan",
+    "tools_app.builtin.report_progress.ReportProgress",
+    "tools_app.builtin.batch.BatchCalls",
+    "tools_app.builtin.find_tools.FindTools",
     "tools_app.builtin.memory_store.MemoryStore",
     "tools_app.builtin.memory_recall.MemoryRecall",
     "tools_app.builtin.memory_forget.MemoryForget",
     "tools_app.builtin.read_artifact.ReadArtifact",
     "tools_app.builtin.write_artifact.WriteArtifact",
+    "sessions_app.schedules.tool.ScheduleTool",
+    "agents_app.workstreams.launch.LaunchWorkstream",
+    "agents_app.workstreams.control.MessageWorkstream",
+    "agents_app.workstreams.control.SteerWorkstream",
+    "agents_app.workstreams.control.TerminateWorkstream",
+    "agents_app.workstreams.control.WaitWorkstreams",
+    "agents_app.workstreams.control.ListWorkstreams",
+    "agents_app.network_runs.tool.RunNetwork",
+    "agents_app.network_runs.memory_tools.SharedMemoryRead",
+    "agents_app.network_runs.memory_tools.SharedMemoryWrite",
     # Two tools that the operator has to enable.
     *(["tools_app.builtin.http_request.HttpRequest"] if KOMAND_HTTP_REQUEST_HOSTS else []),
     *(["tools_app.builtin.python.Python"] if KOMAND_PYTHON_TOOL else []),

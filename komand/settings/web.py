@@ -197,6 +197,7 @@ KOMAND_SURFACES = [
     "sessions_app.surfaces.rest.surface.SURFACE",
     "sessions_app.surfaces.signalr.surface.SURFACE",
     "sessions_app.surfaces.threads.surface.SURFACE",
+    "sessions_app.surfaces.webchat.surface.SURFACE",
 ]
 KOMAND_HUB_PATHS = [path.strip("/") for path in env.listing("KOMAND_HUB_PATHS", "/hubs/chat,/hubs/webchat,/chathub")]
 # How long a request of the OpenAI protocol may wait for its answer: as long as its clients do.
@@ -215,6 +216,9 @@ KOMAND_API_KEY_DAYS = env.integer("KOMAND_API_KEY_DAYS", 90, least=0)
 KOMAND_API_LIMIT, KOMAND_API_WINDOW_SECONDS = env.rate("KOMAND_RATE_API", "100/60")
 KOMAND_CHAT_LIMIT, KOMAND_CHAT_WINDOW_SECONDS = env.rate("KOMAND_RATE_CHAT", "30/60")
 KOMAND_LOGIN_LIMIT, KOMAND_LOGIN_WINDOW_SECONDS = env.rate("KOMAND_RATE_LOGIN", "20/60")
+# Conversations that visitors of sites open: from one address, and in one account.
+KOMAND_VISITOR_LIMIT, KOMAND_VISITOR_WINDOW_SECONDS = env.rate("KOMAND_RATE_VISITOR", "20/60")
+KOMAND_VISITORS_LIMIT, KOMAND_VISITORS_WINDOW_SECONDS = env.rate("KOMAND_RATE_VISITORS", "600/60")
 KOMAND_NETWORK_LIMIT, KOMAND_NETWORK_WINDOW_SECONDS = env.rate("KOMAND_RATE_LOGIN_NETWORK", "50/300")
 # How long a client may take for the headers of a request, and for its body.
 KOMAND_HEADER_SECONDS = env.integer("KOMAND_HEADER_SECONDS", 10, least=1)

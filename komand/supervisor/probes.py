@@ -27,10 +27,11 @@ OnMessage = Callable[[int], None]
 
 
 class LifeMessages(asyncio.DatagramProtocol):
-    """Receives systemd's `READY=1` and `WATCHDOG=1` messages; the callbacks get the sender's process id."""
+    """Receives systemd's `READY=1` and `WATCHDOG=1` messages and our own `X_KOMAND_SOCKETS=1`; the callbacks get the
+    sender's process id."""
 
-    def __init__(self, on_ready: OnMessage, on_beat: OnMessage) -> None:
-        self._callbacks = {b"READY=1": on_ready, b"WATCHDOG=1": on_beat}
+    def __init__(self, on_ready: OnMessage, on_beat: OnMessage, on_demand: OnMessage) -> None:
+        self._callbacks = {b"READY=1": on_ready, b"WATCHDOG=1": on_beat, b"X_KOMAND_SOCKETS=1": on_demand}
 
     def datagram_received(self, data: bytes, addr: object) -> None:
         found = re.search(rb"MAINPID=(\d+)", data)
@@ -39,10 +40,12 @@ class LifeMessages(asyncio.DatagramProtocol):
                 self._callbacks[line](int(found.group(1)))
 
     @classmethod
-    async def listen(cls, path: Path, on_ready: OnMessage, on_beat: OnMessage) -> asyncio.DatagramTransport:
+    async def listen(
+        cls, path: Path, on_ready: OnMessage, on_beat: OnMessage, on_demand: OnMessage = lambda pid: None
+    ) -> asyncio.DatagramTransport:
         path.unlink(missing_ok=True)
         loop = asyncio.get_running_loop()
         transport, _ = await loop.create_datagram_endpoint(
-            lambda: cls(on_ready, on_beat), local_addr=str(path), family=socket.AF_UNIX
+            lambda: cls(on_ready, on_beat, on_demand), local_addr=str(path), family=socket.AF_UNIX
         )
         return transport

@@ -90,6 +90,13 @@ def workers(options: Options, environment: dict[str, str]) -> list[Spec]:
     return specs
 
 
+def sockets(environment: dict[str, str]) -> Spec:
+    """The process that keeps connections to platforms open. It costs nothing until an account needs it."""
+    environment = {**environment, "DJANGO_SETTINGS_MODULE": "komand.settings.worker"}
+    command = (sys.executable, "-m", "django", "sockets", "--on-demand")
+    return Spec("sockets", command, environment, _is_reported_ready, on_demand=True)
+
+
 async def run_prepare(environment: dict[str, str]) -> asyncio.subprocess.Process:
     """Run `manage.py prepare`. Its last line of output is JSON; its errors go to the error stream."""
     return await asyncio.create_subprocess_exec(

@@ -27,11 +27,13 @@ _LOOK_SECONDS = 1.0
 _POLL_SECONDS = 0.05
 _LINE_BYTES = 1 << 20
 _HELD_LINES = 20
+_ENDED_WELL = "ended with code 0"
 
 
 class State(StrEnum):
     STARTING = "starting"
     READY = "ready"
+    IDLE = "idle"
     RESTARTING = "restarting"
     STOPPED = "stopped"
     FAILED = "failed"
@@ -46,6 +48,7 @@ class Spec:
     adopt: returns the process id of a process that runs already, if any.
     mend: called with the last lines if the process ends before it is ready; returns a message about what it mended.
     quiet: its lines are shown only if it ends by itself.
+    on_demand: it runs only after `Child.demand`, until it ends by itself with code 0.
     """
 
     name: str
@@ -58,6 +61,7 @@ class Spec:
     pass_fds: Sequence[int] = ()
     death_signal: int = signal.SIGKILL
     quiet: bool = False
+    on_demand: bool = False
 
 
 @dataclass
@@ -86,6 +90,7 @@ class Child:
     beat_at: float | None = None  # monotonic; None until it first shows life
     _held_lines: deque[str] = field(default_factory=lambda: deque(maxlen=_HELD_LINES))
     _stopping: bool = False
+    _demanded: asyncio.Event = field(default_factory=asyncio.Event)
     _task: asyncio.Task[None] | None = None
     _settled: asyncio.Event = field(default_factory=asyncio.Event)
     _gone: asyncio.Event = field(default_factory=asyncio.Event)
@@ -93,8 +98,16 @@ class Child:
     def start(self) -> None:
         self._task = asyncio.create_task(self._keep(), name=self.spec.name)
 
+    def demand(self) -> None:
+        """Start the process if it is idle."""
+        self._demanded.set()
+
+    @property
+    def is_demanded(self) -> bool:
+        return self._demanded.is_set()
+
     async def settled(self) -> State:
-        """Wait until the process is ready for the first time, or has failed permanently."""
+        """Wait until the process is ready for the first time, is not needed, or has failed permanently."""
         await self._settled.wait()
         return self.state
 
@@ -127,18 +140,24 @@ class Child:
         if state is not self.state:
             self.since = time.time()
         self.state, self.pid = state, pid
-        if state in (State.READY, State.FAILED):
+        if state in (State.READY, State.IDLE, State.FAILED):
             self._settled.set()
         self.on_change()
 
     async def _keep(self) -> None:
         backoff = Backoff()
         while not self._stopping:
+            if self.spec.on_demand and not self.is_demanded:
+                self._set(State.IDLE, None)
+                await self._demanded.wait()
             started = time.monotonic()
             ending = await self._run_once()
             lasted = time.monotonic() - started
             if self._stopping:
                 return
+            if self.spec.on_demand and ending == _ENDED_WELL:
+                self._demanded.clear()
+                continue
             mended = self.spec.mend(self._held_lines) if self.spec.mend and self.state is State.STARTING else ""
             if not self._settled.is_set() and self.restarts + 1 >= _QUICK_DEATHS:
                 self._show_held()

@@ -19,7 +19,10 @@ NOT_RUNNING = 3  # the exit code of init scripts (LSB)
 
 @dataclass(frozen=True)
 class Part:
-    """A process with its health: ok | starting | restarting | down | hung. uptime_seconds: in the current state."""
+    """A process with its health: ok | idle (not needed) | starting | restarting | down | hung.
+
+    uptime_seconds: in the current state.
+    """
 
     name: str
     pid: int | None
@@ -122,4 +125,4 @@ def main(argv: Sequence[str]) -> int:
         sys.stdout.write(f"Komand at {note.url}\n\n{_table(parts)}\n")
     if note is None:
         return NOT_RUNNING
-    return 0 if all(part.health == "ok" for part in parts) else 1
+    return 0 if all(part.health in ("ok", "idle") for part in parts) else 1

@@ -60,7 +60,7 @@ class Supervisor:
             loop.add_signal_handler(number, self._on_signal)
         loop.add_signal_handler(signal.SIGUSR1, self._on_roll)
         self._note()  # instead of what one that was killed has left there
-        messages = await probes.LifeMessages.listen(self._notify, self._on_ready, self._on_beat)
+        messages = await probes.LifeMessages.listen(self._notify, self._on_ready, self._on_beat, self._on_demand)
         try:
             return await self._until_stopped()
         finally:
@@ -95,6 +95,7 @@ class Supervisor:
             specs = [
                 process_specs.web(self._options, descriptor, self._port, self._environment),
                 *process_specs.workers(self._options, self._environment),
+                process_specs.sockets(self._environment),
             ]
             await asyncio.gather(*(self._start_child(spec) for spec in specs))
         except (StartFailed, asyncio.CancelledError):
@@ -128,6 +129,8 @@ class Supervisor:
             raise StartFailed(
                 f"{spec.name} was not ready within {_START_SECONDS:.0f} s; its lines above may say why"
             ) from None
+        if reached is State.IDLE:
+            return
         if reached is not State.READY:
             raise StartFailed(
                 f"{spec.name} ended again and again; its lines above say why ({shlex.join(spec.command)})"
@@ -153,6 +156,8 @@ class Supervisor:
 
     async def _replace(self, child: Child) -> None:
         successor = Child(child.spec, self._screen, self._note)
+        if child.is_demanded:
+            successor.demand()
         self._passing.add(successor)
         try:
             await self._bring_up(successor)
@@ -223,6 +228,11 @@ class Supervisor:
             if child.pid == pid:
                 # A watchdog message implies readiness; the READY message may have been lost while we were stopped.
                 child.is_reported_ready, child.beat_at = True, time.monotonic()
+
+    def _on_demand(self, pid: int) -> None:
+        for child in (*self._children, *self._passing):
+            if child.spec.on_demand:
+                child.demand()
 
     def _note(self) -> None:
         processes = tuple(

@@ -9,7 +9,7 @@ from redis.exceptions import ResponseError
 
 from komand import health
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey"), pytest.mark.one_database]
 
 
 def fail_with(error: Exception) -> Any:

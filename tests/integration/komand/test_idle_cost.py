@@ -11,7 +11,7 @@ from sessions_app.attachments import records
 from sessions_app.channels.outbound import transitions
 from tests.support.rest import make_session, make_user
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
 
 EVERY_SECOND: dict[str, Callable[[], object]] = {
     "the sealer": sealer.seal_next,

@@ -121,6 +121,13 @@ def test_a_body_of_unknown_length_is_cut_at_the_cap(serving: Serving) -> None:
     assert answer.startswith(b"HTTP/1.1 413")
 
 
+def test_a_form_without_parts_reaches_the_application(serving: Serving) -> None:
+    with serving.connect() as client:
+        head = "Content-Type: multipart/form-data; boundary=x", "Content-Length: 7", "Connection: close"
+        client.sendall(request("/ping", *head).replace(b"GET", b"POST") + b"--x--\r\n")
+        assert client.recv(100).startswith(b"HTTP/1.1 200")
+
+
 def test_it_stops_soon_and_closes_sockets_with_the_code_to_reconnect(tmp_path: Path) -> None:
     with start(tmp_path) as serving, serving.connect() as client:
         client.sendall(request("/wait", *UPGRADE))
@@ -128,4 +135,16 @@ def test_it_stops_soon_and_closes_sockets_with_the_code_to_reconnect(tmp_path: P
         serving.process.terminate()
         frame = client.recv(100)
         assert frame[0] == 0x88 and int.from_bytes(frame[2:4]) == 4000
+        assert serving.process.wait(20) == 0
+
+
+def test_a_request_on_a_connection_that_was_just_accepted_is_answered_before_it_stops(tmp_path: Path) -> None:
+    with start(tmp_path) as serving, serving.connect() as late:
+        with serving.connect() as client:
+            client.sendall(request("/ping", "Connection: close"))
+            assert client.recv(100).startswith(b"HTTP/1.1 200")  # so the connection before is accepted, too
+        serving.process.terminate()
+        time.sleep(0.5)  # in which it would have ended
+        late.sendall(request("/ping", "Connection: close"))
+        assert late.recv(100).startswith(b"HTTP/1.1 200")
         assert serving.process.wait(20) == 0

@@ -278,3 +278,34 @@ def test_ctrl_c_outside_the_supervisor_s_loop_is_silent(monkeypatch: pytest.Monk
     monkeypatch.setattr(cli, "main", interrupted)
     monkeypatch.setattr("sys.argv", ["manage.py", "restart"])
     assert command_line.main() == 130
+
+
+async def test_a_process_on_demand_starts_when_it_is_needed_and_may_end(tmp_path: Path) -> None:
+    command = ["/bin/sh", "-c", f"echo >> {tmp_path}/started; sleep 0.05"]
+    child = Child(Spec("sockets", command, dict(os.environ), ready, on_demand=True), Screen(), lambda: None)
+    child.start()
+    assert await child.settled() is State.IDLE and child.pid is None
+    for count in (1, 2):
+        child.demand()
+        await until(lambda: child.state is State.IDLE and not child.is_demanded)
+        assert (tmp_path / "started").read_text().count("\n") == count and child.restarts == 0
+    await child.stop(1.0)
+
+
+async def test_a_process_on_demand_that_fails_is_started_again(tmp_path: Path) -> None:
+    command = ["/bin/sh", "-c", "exit 1"]
+    child = Child(Spec("sockets", command, dict(os.environ), ready, on_demand=True), Screen(), lambda: None)
+    child.start()
+    child.demand()
+    await until(lambda: child.restarts >= 2)
+    assert child.is_demanded
+    await child.stop(1.0)
+
+
+async def test_any_process_may_ask_for_the_sockets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    messages = await LifeMessages.listen(tmp_path / "ready.sock", lambda pid: None, lambda pid: None, asked.append)
+    monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "ready.sock"))
+    sd_notify.request_sockets()
+    await until(lambda: asked == [os.getpid()])
+    messages.close()
