@@ -19,20 +19,25 @@ from benchmarks.databases import KINDS, Databases, open_databases
 from benchmarks.figures import Figure
 from benchmarks.installation import Installation, NotFinished, open_installation
 from benchmarks.parts import (
+    drafts,
     encoders,
     fanout,
     first_token,
     growth,
     idle,
+    long_sessions,
     memory,
     overhead,
     page,
     policy,
     receipts,
+    retrieval,
+    sockets,
     stalled,
     startup,
     streams,
     throughput,
+    trees,
     webhooks,
 )
 from benchmarks.processes import Listener, NotStarted
@@ -44,9 +49,23 @@ Measure = Callable[[Installation, Scale], Coroutine[Any, Any, list[Figure]]]
 # In this order: memory is measured before the installation does anything else.
 _RUNNING: dict[str, Measure] = {
     module.PART: module.measure
-    for module in (memory, idle, page, first_token, throughput, webhooks, streams, encoders, fanout, stalled, overhead)
+    for module in (
+        memory,
+        idle,
+        page,
+        first_token,
+        throughput,
+        webhooks,
+        drafts,
+        streams,
+        encoders,
+        fanout,
+        stalled,
+        overhead,
+        long_sessions,
+    )
 }
-NAMES = (startup.PART, growth.PART, *_RUNNING, receipts.PART, policy.PART)
+NAMES = (startup.PART, sockets.PART, growth.PART, retrieval.PART, trees.PART, *_RUNNING, receipts.PART, policy.PART)
 _MODEL_SERVER = ("tests.fakes.model_server", "--port", "0")
 
 
@@ -97,9 +116,18 @@ class Bench:
             if startup.PART in self._parts:
                 self._announce(startup.PART)
                 figures += startup.measure(folder, model.url, self._scale, self._server)
+            if sockets.PART in self._parts:
+                self._announce(sockets.PART)
+                figures += sockets.measure(folder, model.url, self._scale)
             if growth.PART in self._parts:
                 self._announce(growth.PART)
                 figures += growth.measure(folder, model.url, self._scale, databases)
+            if retrieval.PART in self._parts:
+                self._announce(retrieval.PART)
+                figures += retrieval.measure(folder, model.url, self._scale, databases)
+            if trees.PART in self._parts:
+                self._announce(trees.PART)
+                figures += trees.measure(folder, model.url, self._scale, databases)
             wanted = [name for name in self._parts if name in _RUNNING]
             if wanted:
                 figures += self._measure_running(stack, folder, model, databases, wanted)

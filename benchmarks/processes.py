@@ -86,6 +86,8 @@ class Gateway:
             "KOMAND_RATE_API": _NO_LIMIT,
             "KOMAND_RATE_CHAT": _NO_LIMIT,
             "KOMAND_RATE_LOGIN": _NO_LIMIT,
+            "KOMAND_RATE_SENDER": _NO_LIMIT,
+            "KOMAND_BURST_MS": "0",
             "KOMAND_LOG_LEVEL": "WARNING",
             "OPENAI_BASE_URL": model_url,
             "OPENAI_API_KEY": "benchmark",
@@ -126,11 +128,16 @@ class Gateway:
             raise NotStarted(f"{' '.join(arguments)} failed:\n{done.stderr[-2000:]}")
         return done.stdout
 
-    def open(self, module: str) -> "subprocess.Popen[str]":
+    def open(self, module: str, *arguments: str, settings: str = "web") -> "subprocess.Popen[str]":
         """Start a Python module on this data folder, with pipes to its standard input and output."""
-        command = [sys.executable, "-m", module]
+        environment = {**self._python, "DJANGO_SETTINGS_MODULE": f"komand.settings.{settings}"}
         return subprocess.Popen(
-            command, cwd=ROOT, env=self._python, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [sys.executable, "-m", module, *arguments],
+            cwd=ROOT,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
 
     @property
@@ -138,11 +145,13 @@ class Gateway:
         return {**self._environment, "DJANGO_SETTINGS_MODULE": "komand.settings.web"}
 
     def parts(self) -> tuple[Part, ...]:
-        """Return the supervisor, its processes and their children."""
+        """Return the supervisor, its processes that run, and their children."""
         command = [sys.executable, "manage.py", "status", "--json"]
         done = subprocess.run(command, cwd=ROOT, env=self._environment, capture_output=True, text=True, timeout=30)
         status: Mapping[str, Any] = json.loads(done.stdout)
-        return tuple(Part(part["name"], part["pid"], part["memory_bytes"]) for part in status["processes"])
+        return tuple(
+            Part(part["name"], part["pid"], part["memory_bytes"]) for part in status["processes"] if part["pid"]
+        )
 
     def log_tail(self) -> str:
         return self._log.read_text(errors="replace")[-3000:]

@@ -1,0 +1,61 @@
+"""The memory of the process `sockets` with ten idle connections, to as many fake platforms."""
+
+import json
+import subprocess
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+import psutil
+
+from benchmarks.figures import Figure
+from benchmarks.processes import Gateway, NotStarted
+from benchmarks.scale import Scale
+from tests.fakes.telegram import TOKEN, FakeTelegram
+
+PART = "sockets"
+
+_CONNECTIONS = 10
+_START_SECONDS = 60.0
+_MB = 1e6
+
+
+def measure(folder: Path, model_url: str, scale: Scale) -> list[Figure]:
+    """Measure once every connection waits for the answer to its first long request."""
+    gateway = Gateway(folder / "sockets", model_url)
+    gateway.prepare()
+    with ExitStack() as stack:
+        platforms = [stack.enter_context(FakeTelegram()) for _ in range(_CONNECTIONS)]
+        for number, platform in enumerate(platforms):
+            _add(gateway, folder, f"bot{number}", platform.url)
+        process = gateway.open("django", "sockets", settings="worker")
+        try:
+            begun = time.monotonic()
+            while not all(len(platform.polls) > 1 for platform in platforms):
+                if process.poll() is not None or time.monotonic() - begun > _START_SECONDS:
+                    raise NotStarted("the process sockets did not open its connections")
+                time.sleep(0.1)
+            opened = time.monotonic() - begun
+            time.sleep(scale.settle_seconds)
+            memory = psutil.Process(process.pid).memory_full_info()
+        finally:
+            process.terminate()
+            process.wait()
+    return [
+        Figure(PART, f"RSS with {_CONNECTIONS} idle connections", memory.rss / _MB, "MB", target=60),
+        Figure(PART, "USS of the same (pages that no other process shares)", memory.uss / _MB, "MB"),
+        Figure(PART, "start until all are open", opened, "s"),
+    ]
+
+
+def _add(gateway: Gateway, folder: Path, name: str, url: str) -> None:
+    files = {"secrets": {"bot_token": TOKEN}, "config": {"api_url": url, "receive": "polling"}}
+    options = []
+    for option, content in files.items():
+        path = folder / f"{name}-{option}.json"
+        path.write_text(json.dumps(content))
+        options += [f"--{option}", str(path)]
+    try:
+        gateway.run(["-m", "django", "channel", "add", "telegram", name, *options])
+    except subprocess.TimeoutExpired:
+        raise NotStarted("an account could not be added") from None
