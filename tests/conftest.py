@@ -5,7 +5,9 @@ import ipaddress
 import os
 import socket
 import subprocess
+import tempfile
 from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,7 @@ from audit_app.kernel.database import close_pool
 from komand.supervisor.embedded import COMMANDS
 from tests import on_postgres
 from tests.fakes.model_server import ModelServer
+from tests.support import prepared_once
 from tests.support.event_payloads import recorded_problems
 from tests.support.flush import empty_tables
 from tests.support.live_server import LiveKomand, start_komand, wait_for
@@ -33,8 +36,13 @@ hypothesis_settings.register_profile("long", max_examples=500, deadline=None)
 hypothesis_settings.load_profile("quick")
 
 
-# Fixtures that start a whole installation or a browser.
+# Fixtures that start a whole installation or a browser, and folders of such tests.
 WHOLE = {"live_komand", "chromium"}
+WHOLE_FOLDERS = {Path(__file__).with_name(name) for name in ("browser", "surfaces")}
+
+
+_HELD = pytest.StashKey[ExitStack]()
+_SHARED = "KOMAND_TESTS_SHARED"  # the folder that the workers of a run share
 
 
 class OutsideNetworkError(AssertionError):
@@ -87,6 +95,34 @@ def _empty_quickly() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(TransactionTestCase, "_fixture_teardown", lambda case: empty_tables())
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _static_files_read_once() -> Iterator[None]:
+    with prepared_once.static_files_read_once():
+        yield
+
+
+@pytest.fixture(scope="session")
+def _template(request: pytest.FixtureRequest, django_db_modify_db_settings: None) -> bool:
+    """Hold the database's template until `django_db_setup` has ended; return whether there is one."""
+    if not hasattr(request.config, "workerinput"):
+        return False
+    held = request.node.stash[_HELD] = ExitStack()
+    return held.enter_context(prepared_once.database_template(Path(os.environ[_SHARED])))
+
+
+@pytest.fixture(scope="session")
+def django_db_keepdb(_template: bool) -> bool:
+    """Keep the copied file of an SQLite database instead of creating another."""
+    return _template and on_postgres.VARIABLE not in os.environ
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(request: pytest.FixtureRequest, django_db_setup: None, django_db_blocker: Any) -> None:
+    if _HELD in request.node.stash:
+        with django_db_blocker.unblock():
+            request.node.stash[_HELD].close()
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -235,9 +271,24 @@ def _fresh_database(url: str, name: str) -> str:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark tests that use a whole installation, so that no list of files has to name them."""
     for item in items:
-        if WHOLE & set(getattr(item, "fixturenames", ())):
+        if WHOLE & set(getattr(item, "fixturenames", ())) or WHOLE_FOLDERS & set(item.path.parents):
             item.add_marker(pytest.mark.whole)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out folders of whole tests where those are not run: their clients take seconds to import in each worker."""
+    return True if "not whole" in config.option.markexpr and collection_path in WHOLE_FOLDERS else None
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> SharingScheduler:
     return SharingScheduler(config, log)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("numprocesses", None):
+        os.environ[_SHARED] = tempfile.mkdtemp(prefix="komand-shared-")
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if config.getoption("numprocesses", None) and (folder := os.environ.pop(_SHARED, "")):
+        prepared_once.remove_template(Path(folder))

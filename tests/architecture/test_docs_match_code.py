@@ -9,11 +9,12 @@ from django.conf import settings
 from django.utils.module_loading import import_string
 
 from agents_app.providers.base import RETRYABLE_BY_CODE
+from sessions_app.channels.registry import channels
 from tools_app import schema
 from tools_app.types import Tool, ToolContext, ToolError
 
 DOCS = Path(settings.BASE_DIR, "docs")
-PAGES = sorted(DOCS.glob("*.md"))
+PAGES = sorted([*DOCS.glob("*.md"), *DOCS.glob("channels/*.md")])
 
 
 def test_the_example_tool_works_as_shown():
@@ -50,3 +51,9 @@ def test_settings_that_the_pages_name_are_real():
     text = "".join((DOCS / name).read_text() for name in ("adding-a-tool.md", "adding-a-provider.md"))
     assert {name for name in re.findall(r"`(KOMAND_\w+)`", text) if not hasattr(settings, name)} == set()
     assert all(import_string(path) for path in settings.KOMAND_TOOLS)
+
+
+def test_pages_of_channels_have_the_set_up_guide_of_the_admin():
+    for slug in channels.names():
+        page, guide = DOCS / "channels" / f"{slug}.md", channels.get(slug).setup_guide
+        assert not page.exists() or (guide and guide in page.read_text()), slug

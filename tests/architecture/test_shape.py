@@ -52,6 +52,17 @@ def test_imports_stand_at_the_top() -> None:
     assert not inside
 
 
+def test_locks_of_rows_admit_foreign_keys() -> None:
+    """Require `no_key`: without it a commit on PostgreSQL waits for the rows that its foreign keys name."""
+    locks = [
+        (f"{module.path}:{node.lineno}", [keyword.arg for keyword in node.keywords])
+        for module in modules()
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "select_for_update"
+    ]
+    assert locks and not [place for place, names in locks if "no_key" not in names]
+
+
 def test_no_code_is_marked_as_unfinished() -> None:
     marks = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b|NotImplementedError\(\)")
     assert not [str(module.path) for module in modules() if marks.search(module.text)]

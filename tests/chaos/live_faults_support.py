@@ -190,8 +190,21 @@ class Installation:
         psutil.Process(pid).send_signal(number)
         return int(pid)
 
+    def owners_of(self, pid: int) -> list[str]:
+        """Return the ids, in the database's notation, under which a process owns runs and calls."""
+        if self.database:
+            return [str(row["id"]) for row in self.rows(f"SELECT id FROM komand_process_life WHERE pid = {pid}")]
+        files = (self.komand.data_dir / "alive").iterdir()
+        return [self.key(UUID(file.name)) for file in files if _pid_in(file) == pid]
+
     def wait_well(self, seconds: float = 40) -> None:
         wait_for(lambda: self.komand.manage("status").returncode == 0, seconds, "an installation that is well")
+
+
+def _pid_in(file: Path) -> int | None:
+    with suppress(OSError, ValueError):
+        return int(json.loads(file.read_text())["pid"])
+    return None
 
 
 @contextmanager

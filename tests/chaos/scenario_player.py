@@ -6,15 +6,20 @@ from uuid import UUID
 
 from agents_app.models import Agent, ModelProvider, Run
 from agents_app.providers.kinds.scripted import ScriptedProvider
-from sessions_app.services import receive
+from audit_app.kernel import context
+from sessions_app.services import ReceiveOptions, receive
 from tests.chaos.crash_gateway import Gateway
+from tests.chaos.deeds import Ledger, deeds
 from tests.chaos.endings import Ending, ending_of, live_text
-from tests.chaos.scenarios import QUESTION, Ledger, Scenario, StatefulScript, deeds, person_of
+from tests.chaos.scenarios import Scenario, StatefulScript, person_of, remember
+from tools_app.executions.runner import context_of
 from tools_app.models import ToolExecution
 from tools_app.types import Effect
 
 # A play takes 20 or so. Counted, not timed: a slow machine is not stuck.
 _MOST_TURNS = 300
+# Fields that scenarios may change.
+_AGENT = {"is_shared_with_everyone": True, "max_context_tokens": 100_000, "enabled_tools": None}
 
 
 class Play:
@@ -31,7 +36,9 @@ class Play:
         self.tools = deeds(gateway, self.ledger)
         provider, _ = ModelProvider.objects.get_or_create(name="scripted", defaults={"kind": "scripted"})
         wanted = {"name": "A", "provider": provider, "model_id": "play", "retry_first_seconds": 0.0}
-        Agent.objects.update_or_create(agent_id="default", defaults={**wanted, "is_shared_with_everyone": True})
+        wanted["output_schema"] = scenario.schema
+        wanted["fallbacks"] = [{"provider": "scripted", "model": model} for model in scenario.fallbacks]
+        Agent.objects.update_or_create(agent_id="default", defaults={**wanted, **_AGENT, **scenario.agent})
 
     def run(self, *cuts: int) -> UUID:
         """Play it to its end with these cuts. Return the session's id."""
@@ -46,16 +53,21 @@ class Play:
         """Receive its messages, with these cuts ahead. Return the session's id."""
         self._count += 1
         self.ledger.lines.clear()
-        self.script = ScriptedProvider.scripts["play"] = StatefulScript(self.scenario)
+        if self.scenario.memory:
+            remember(self.scenario.memory)
+        self.script = StatefulScript(self.scenario)
+        ScriptedProvider.scripts.update(dict.fromkeys(("play", *self.scenario.fallbacks), self.script))
         gateway = self.gateway
         gateway.inbound = replace(gateway.inbound, thread_id=f"{self.scenario.name} {self._count}")
         gateway.arm(*cuts)
+        options = ReceiveOptions(run=self.scenario.run_options)
         for number, text in enumerate(self.scenario.messages):
             message = replace(gateway.inbound, text=text)
             key = f"{message.thread_id} {number}"
-            accepted = gateway.run_until_stored(
-                "web", lambda m=message, k=key: receive(m, owner=self._person, idempotency_key=k)
-            )
+            with context.bind(actor=f"user:{self._person.pk}"):
+                accepted = gateway.run_until_stored(
+                    "web", lambda m=message, k=key: receive(m, owner=self._person, idempotency_key=k, options=options)
+                )
         found: UUID = accepted.session_id
         return found
 
@@ -84,9 +96,11 @@ class Play:
             usual, frozenset(unknown)
         )
         assert len(self.script.requests) <= usual_calls + cuts
+        for request in self.script.requests:
+            assert any(self.scenario.memory in message.content for message in request.messages), "not recalled"
         for run in Run.objects.filter(conversation_id=session_id):
             seen = live_text(self._valkey, run.id)
-            for step in run.steps.all():
+            for step in run.steps.filter(kind="model"):
                 assert seen.get(step.index, "") == step.text
 
     @cache  # noqa: B019 - lives as long as its test
@@ -94,10 +108,12 @@ class Play:
         return ending_of(session_id, unknown=unknown, ignored=self.scenario.ignored)
 
     def _check_effects(self, session_id: UUID) -> set[tuple[int, int]]:
-        unknown = set()
-        for one in ToolExecution.objects.filter(session_id=session_id).exclude(tool=QUESTION.name):
-            happened = self.ledger.count(one.tool)
-            assert len(self.ledger.keys(one.tool)) <= 1
+        unknown, keys = set(), set()
+        for one in ToolExecution.objects.filter(
+            session_id=session_id, tool__in=[tool.spec.name for tool in self.tools]
+        ):
+            keys.add(key := context_of(one).effect_key)
+            happened = self.ledger.lines.count((one.tool, key))
             if one.effect == Effect.ONCE:
                 assert happened <= 1
             if one.status == "Unknown":
@@ -105,4 +121,5 @@ class Play:
                 unknown.add((one.step, one.call_index))
             elif one.status == "Completed":
                 assert happened >= 1
+        assert {key for _, key in self.ledger.lines} <= keys
         return unknown

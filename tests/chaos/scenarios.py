@@ -13,15 +13,21 @@ from uuid import UUID
 from django.contrib.auth.models import User
 
 from agents_app import services as runs
-from agents_app.models import Run
+from agents_app.models import ModelProvider, Run
 from agents_app.providers.kinds.scripted import Reply, Script
-from agents_app.types import ModelRequest, Usage
+from agents_app.services import DEFAULT_OPTIONS
+from agents_app.types import ModelRequest, RunOptions, Usage
+from audit_app.kernel.errors import Conflict
+from audit_app.kernel.ids import new_id
+from sessions_app.attachments import uploads
 from sessions_app.models import Session
-from sessions_app.services import ReceiveOptions, edit_message, receive, select_branch
+from sessions_app.services import ReceiveOptions, compact_session, edit_message, receive, select_branch
 from tests.chaos.crash_gateway import Gateway
+from tests.support.team_script import role_of
 from tools_app.executions.approvals import AlreadyDecided
-from tools_app.models import Approval, InputRequest, ToolExecution
-from tools_app.types import AsyncTool, Effect, Risk, Tool, ToolCall, ToolContext, ToolSpec
+from tools_app.models import Approval, InputRequest, Memory, ToolExecution
+from tools_app.storage import memories
+from tools_app.types import ToolCall
 
 # The acts of a user before a nudge is delivered: (gateway, session id, the nudge's task, empty when there is none).
 Person = Callable[[Gateway, UUID, str], None]
@@ -35,6 +41,12 @@ class Scenario:
     faults: replies that come instead at the first attempt
     ignored: event types whose number may differ, because a cut comes before or after them
     afterwards: acts of a user, each once the session is idle
+    schema: JSON Schema of the agent's answers
+    fallbacks: models of the scripted provider; a fault of the first makes the next one reply
+    agent: fields of the agent
+    children: replies of its workstreams or tasks, by name
+    network: definition of the network that the messages run; empty for none
+    memory: text of a memory of the person, stored before; every request of the first run contains it
     """
 
     name: str
@@ -44,6 +56,18 @@ class Scenario:
     person: Person = lambda gateway, session_id, task: None
     ignored: frozenset[str] = frozenset()
     afterwards: tuple[Callable[[Gateway, UUID], None], ...] = ()
+    schema: dict[str, Any] | None = None
+    fallbacks: tuple[str, ...] = ()
+    agent: dict[str, Any] = field(default_factory=dict)
+    children: dict[str, tuple[Reply, ...]] = field(default_factory=dict)
+    network: str = ""
+    memory: str = ""
+
+    @property
+    def run_options(self) -> RunOptions:
+        """Return the options of its messages."""
+        network = {"name": "net", "version": 1, "definition": self.network, "context": {}}
+        return RunOptions(network=network) if self.network else DEFAULT_OPTIONS
 
 
 class StatefulScript(Script):
@@ -51,63 +75,19 @@ class StatefulScript(Script):
 
     def __init__(self, scenario: Scenario) -> None:
         super().__init__(scenario.replies)
-        self._faults = dict(scenario.faults)
+        self._children = scenario.children
+        self._faults = {} if scenario.fallbacks else dict(scenario.faults)
+        # The first model fails at each call: which one replies shows whether the run has kept its fallback.
+        self._lasting = scenario.faults.get(0) if scenario.fallbacks else None
 
     def take(self, request: ModelRequest) -> Reply:
         self.requests.append(request)
+        if self._lasting is not None and request.model == "play":
+            return self._lasting
         turns = sum(message.role == "assistant" for message in request.messages)
+        if replies := self._children.get(role_of(request)):
+            return replies[min(turns, len(replies) - 1)]
         return self._faults.pop(turns, None) or self.replies[min(turns, len(self.replies) - 1)]
-
-
-@dataclass
-class Ledger:
-    """The effects of tools outside the database, which no rollback undoes."""
-
-    lines: list[tuple[str, str]] = field(default_factory=list)
-
-    def count(self, tool: str) -> int:
-        return sum(1 for name, _ in self.lines if name == tool)
-
-    def keys(self, tool: str) -> set[str]:
-        return {key for name, key in self.lines if name == tool}
-
-
-class Deed(Tool):
-    """A tool whose effects are counted."""
-
-    def __init__(self, name: str, effect: Effect, risk: Risk, gateway: Gateway, ledger: Ledger) -> None:
-        self.spec = ToolSpec(name, f"Does a {name}.", {"type": "object"}, effect, risk)
-        self._gateway = gateway
-        self._ledger = ledger
-
-    def run(self, arguments: dict[str, Any], context: ToolContext) -> Any:
-        self._gateway.point(f"before the effect of {self.spec.name}")
-        self._ledger.lines.append((self.spec.name, context.effect_key))
-        self._gateway.point(f"after the effect of {self.spec.name}")
-        return {"done": self.spec.name}
-
-
-class LoopDeed(AsyncTool):
-    """The same on the event loop of a runs worker."""
-
-    def __init__(self, name: str, effect: Effect, gateway: Gateway, ledger: Ledger) -> None:
-        self._deed = Deed(name, effect, Risk.LOW, gateway, ledger)
-        self.spec = self._deed.spec
-
-    async def run(self, arguments: dict[str, Any], context: ToolContext) -> Any:
-        return self._deed.run(arguments, context)
-
-
-def deeds(gateway: Gateway, ledger: Ledger) -> list[Deed | LoopDeed]:
-    """Return one tool of each effect class, one that needs approval, and two on the loop."""
-    loop = [LoopDeed("look", Effect.READ, gateway, ledger), LoopDeed("mail", Effect.ONCE, gateway, ledger)]
-    kinds = [
-        ("peek", Effect.READ, Risk.LOW),
-        ("file", Effect.KEYED, Risk.LOW),
-        ("send", Effect.ONCE, Risk.LOW),
-        ("pay", Effect.ONCE, Risk.HIGH),
-    ]
-    return [*loop, *(Deed(name, effect, risk, gateway, ledger) for name, effect, risk in kinds)]
 
 
 def call(name: str, number: int) -> ToolCall:
@@ -167,12 +147,55 @@ def select_the_first_branch(gateway: Gateway, session_id: UUID) -> None:
     gateway.run_until_stored("web", lambda: select_branch(session, 0))
 
 
+def compact(gateway: Gateway, session_id: UUID) -> None:
+    """Ask for a summary of the earlier messages."""
+    session = Session.objects.get(pk=session_id)
+
+    def ask() -> None:
+        with suppress(Conflict):  # asked before, by the same user, whose connection broke before the answer
+            compact_session(session, actor="user:7")
+
+    gateway.run_until_stored("web", ask)
+
+
+def send_a_voice_note(gateway: Gateway, session_id: UUID) -> None:
+    """Send an audio file without a text, which the provider of the agent transcribes."""
+    ModelProvider.objects.update(transcription_model="ears")
+    file = uploads.upload(person_of(), "note.ogg", b"OggSblue")
+    message = replace(gateway.inbound, attachments=(file.pk,))
+    given: dict[str, Any] = {"owner": person_of(), "idempotency_key": f"{session_id} spoken"}
+    gateway.run_until_stored("web", lambda: receive(message, **given))
+
+
+def change_the_memory(gateway: Gateway, session_id: UUID, task: str) -> None:
+    """Change the memory that the run has recalled, once, while tools are about to run."""
+    if task == "tools.execute" and not Memory.objects.filter(text=_CHANGED).exists():
+        gateway.run_until_stored("web", lambda: remember(_CHANGED))
+
+
+def remember(text: str) -> None:
+    holder = memories.Holder("default", f"user:{person_of().pk}")
+    memories.store(holder, memories.Written("dinner", text, new_id(), source="person"))
+
+
+_CHANGED = "She eats meat now."
 QUESTION = ToolCall("call_2", "ask_user", json.dumps({"question": "Which colour?"}))
 _TOOLS_AND_APPROVAL = (
     Reply(("Let me ", "look. "), tool_calls=(call("peek", 1), call("file", 2)), usage=Usage(10, 5)),
     Reply(("Now ", "for good. "), tool_calls=(call("send", 3), call("pay", 4)), usage=Usage(30, 7)),
     Reply(("All ", "is ", "done."), usage=Usage(50, 3)),
 )
+
+_NETWORK = """
+name: net
+tasks:
+- {name: plan}
+- {name: pay, depends_on: [plan]}
+- {name: look, depends_on: [plan]}
+- {name: sum, depends_on: [pay, look], activates: [extra, never]}
+- {name: extra, optional: true}
+- {name: never, optional: true}
+"""
 
 SCENARIOS = (
     Scenario("two tool rounds, an approval and an answer", _TOOLS_AND_APPROVAL, person=approve_all),
@@ -182,6 +205,20 @@ SCENARIOS = (
         (Reply(("Here ", "it is.")),),
         faults={0: Reply(("Half",), error="model_error")},
         ignored=frozenset({"run.waiting"}),
+    ),
+    Scenario(
+        "an answer that its schema rejects and one that it accepts",
+        (Reply(("It is ", "17.")), Reply(('{"n": ', "17}"))),
+        schema={"type": "object", "required": ["n"]},
+    ),
+    Scenario(
+        "a fault of the model that a fallback answers",
+        (
+            Reply(("Let me look. ",), tool_calls=(call("file", 1),), usage=Usage(10, 5)),
+            Reply(("It is done.",), usage=Usage(20, 4)),
+        ),
+        faults={0: Reply(("Half",), error="model_auth")},
+        fallbacks=("play-2",),
     ),
     Scenario("a fault of the model that lasts", (Reply(("Half",), error="model_auth"),)),
     Scenario("a person stops the run at its tools", _TOOLS_AND_APPROVAL, person=stop_at_the_tools),
@@ -206,6 +243,71 @@ SCENARIOS = (
         (Reply(("An ", "answer.")),),
         messages=("one", "two"),
         afterwards=(edit_the_first_message, select_the_first_branch),
+    ),
+    Scenario(
+        "a conversation that is too long is summarised",
+        (Reply(("An ", "answer."), usage=Usage(9, 2)),),
+        messages=("word " * 900, "two"),
+        agent={"max_context_tokens": 1600, "enabled_tools": []},
+    ),
+    Scenario(
+        "two workstreams, one with an approval and one that is interactive",
+        (
+            Reply(
+                tool_calls=(
+                    ToolCall("call_1", "launch_workstream", json.dumps({"id": "a", "instruction": "Pay."})),
+                    ToolCall(
+                        "call_2",
+                        "launch_workstream",
+                        json.dumps({"id": "b", "instruction": "Be ready.", "interactive": True}),
+                    ),
+                ),
+                usage=Usage(10, 5),
+            ),
+            Reply(tool_calls=(ToolCall("call_3", "wait_workstreams", "{}"),), usage=Usage(20, 5)),
+            Reply(tool_calls=(ToolCall("call_4", "terminate_workstream", json.dumps({"workstream": "b"})),)),
+            Reply(("All ", "done.")),
+        ),
+        person=approve_all,
+        ignored=frozenset({"run.waiting"}),
+        children={
+            "a": (Reply(("I pay. ",), tool_calls=(call("pay", 1),), usage=Usage(7, 2)), Reply(("It is ", "paid."))),
+            "b": (Reply(("I am ", "ready."), usage=Usage(5, 2)),),
+        },
+    ),
+    Scenario(
+        "a network of five tasks, one with an approval",
+        (Reply(("Nobody asks this.",)),),
+        person=approve_all,
+        network=_NETWORK,
+        children={
+            "plan": (Reply(("A plan.",)),),
+            "pay": (Reply(tool_calls=(call("pay", 1),)), Reply(("Paid.",))),
+            "look": (Reply(("Seen.",)),),  # no tool: what one task reads decides whether the other needs an approval
+            "sum": (Reply(('{"activate": ["extra"]}',)),),
+            "extra": (Reply(("All ", "done.")),),
+        },
+    ),
+    Scenario("a person sends a voice note", (Reply(("An ", "answer.")),), afterwards=(send_a_voice_note,)),
+    Scenario(
+        "a batch of two calls, one of which fails",
+        (
+            Reply(
+                tool_calls=(ToolCall("call_1", "batch", json.dumps({"tool": "file", "items": [{}, {"fails": True}]})),),
+                usage=Usage(10, 5),
+            ),
+            Reply(("One ", "failed."), usage=Usage(20, 3)),
+        ),
+    ),
+    Scenario(
+        "a memory is recalled and changed while the run works",
+        (Reply(tool_calls=(call("peek", 1),)), Reply(("No ", "meat."))),
+        messages=("dinner?",),
+        person=change_the_memory,
+        memory="She is vegetarian.",
+    ),
+    Scenario(
+        "a person asks for a summary", (Reply(("An ", "answer.")),), messages=("one", "two"), afterwards=(compact,)
     ),
 )
 

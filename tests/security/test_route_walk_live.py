@@ -25,6 +25,7 @@ _SOCKETS = URLRouter([route for route in asgi.routes() if asgi.is_websocket(rout
 _HUBS = ("/hubs/chat", "/hubs/webchat", "/chathub")
 _PLATFORM = "platforms, by their signature"
 _BROWSER = "users with a browser session"
+_ANYONE = "anyone, without a login"
 ROUTES = {route.name: route for route in consumer_routes()}
 
 
@@ -81,7 +82,9 @@ def test_every_consumer_is_listed() -> None:
     assert len(ROUTES) > 15 and all(audience_of(route) for route in ROUTES.values())
 
 
-@pytest.mark.parametrize("name", [name for name, route in ROUTES.items() if audience_of(route) != _PLATFORM])
+@pytest.mark.parametrize(
+    "name", [name for name, route in ROUTES.items() if audience_of(route) not in (_PLATFORM, _ANYONE)]
+)
 async def test_consumers(live: Live, name: str) -> None:
     route = ROUTES[name]
     refused = {401, 404} if route.method == "WS" else {401}
@@ -93,6 +96,11 @@ async def test_consumers(live: Live, name: str) -> None:
     assert await live.status("reader", route) in {401, 403, 404}, "an API key that reads"
     if audience_of(route) != _BROWSER:
         assert await live.status("alice", route) not in {401, 404}, "the owner"
+
+
+async def test_anyone_may_open_a_conversation_on_a_site(live: Live) -> None:
+    open_to_all = [route for route in ROUTES.values() if audience_of(route) == _ANYONE]
+    assert [await live.status("nobody", route) for route in open_to_all] == [403], "the origin is of no site"
 
 
 async def test_a_webhook_takes_no_login(live: Live) -> None:

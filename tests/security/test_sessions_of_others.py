@@ -16,7 +16,13 @@ from tests.support.rest import RestCaller, make_agent, make_session, make_user
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey"), pytest.mark.one_database]
 
 KEY = "Telegram:bot-456:user-789"
-READS = [("GET", "", None), ("GET", "/history", None), ("GET", "/policy", None), ("GET", "/branches", None)]
+READS = [
+    ("GET", "", None),
+    ("GET", "/history", None),
+    ("GET", "/policy", None),
+    ("GET", "/branches", None),
+    ("GET", "/context", None),
+]
 WRITES = [
     ("POST", "/bind", {"agentId": "other"}),
     ("PUT", "/policy", {"readonly": True, "deniedTools": []}),
@@ -45,7 +51,7 @@ def statuses(user: User, calls: list[Any], key: str = KEY) -> list[int]:
 
 def test_holders_of_the_rights_read_bind_limit_and_cancel_sessions_of_channels(session):
     operator = holder("olga", VIEW_SESSIONS, CHANGE_SESSIONS)
-    assert statuses(operator, [*READS, *WRITES]) == [200] * 7
+    assert statuses(operator, [*READS, *WRITES]) == [200] * 8
     session.refresh_from_db()
     assert session.agent.agent_id == "other" and session.policy["readonly"] is True
 
@@ -60,7 +66,7 @@ def test_each_access_is_audited(session):
 
 def test_the_right_to_see_is_not_the_right_to_change():
     viewer = holder("vera", VIEW_SESSIONS)
-    assert statuses(viewer, [*READS, *WRITES]) == [200] * 4 + [403] * 3
+    assert statuses(viewer, [*READS, *WRITES]) == [200] * 5 + [403] * 3
     answer = RestCaller(viewer).post(f"sessions/{KEY}/cancel")
     assert answer.meta["right"] == CHANGE_SESSIONS.permission
 
@@ -68,13 +74,13 @@ def test_the_right_to_see_is_not_the_right_to_change():
 @pytest.mark.parametrize("fields", [{}, {"is_staff": True}])
 def test_nobody_else_learns_that_the_session_exists(fields):
     user = make_user("alice", **fields)
-    assert statuses(user, [*READS, *WRITES]) == statuses(user, [*READS, *WRITES], "Telegram:bot-456:none") == [404] * 7
+    assert statuses(user, [*READS, *WRITES]) == statuses(user, [*READS, *WRITES], "Telegram:bot-456:none") == [404] * 8
 
 
 def test_the_owner_needs_no_right_and_leaves_no_access_entry():
     alice = make_user("alice")
     own = make_session(alice)
-    assert statuses(alice, [*READS, *WRITES], own.key) == [200] * 7
+    assert statuses(alice, [*READS, *WRITES], own.key) == [200] * 8
     assert not AuditEntry.objects.filter(action="SessionAccessed").exists()
 
 

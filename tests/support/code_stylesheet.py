@@ -8,7 +8,7 @@ import sys
 from pygments.styles import get_style_by_name
 from pygments.token import STANDARD_TYPES
 
-from sessions_app.surfaces.chat.highlight import PREFIX
+from sessions_app.surfaces.base.highlight import PREFIX
 
 LIGHT, LIGHT_GROUND = "friendly", "f6f4f0"
 DARK, DARK_GROUND = "github-dark", "1b1b19"

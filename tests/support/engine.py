@@ -43,6 +43,8 @@ class EngineRig:
         monkeypatch.setattr(settings, "KOMAND_DRAIN_SECONDS", 0)
         # Tests that poll must not reach the rate limit.
         monkeypatch.setattr(settings, "KOMAND_API_LIMIT", 100_000)
+        monkeypatch.setattr(settings, "KOMAND_SENDER_LIMIT", 100_000)
+        monkeypatch.setattr(settings, "KOMAND_BURST_MS", 0)
         # Work that a stopping engine abandons would keep running in this process, with its connections: on a busy
         # machine it gets more time to end.
         monkeypatch.setattr(engine_module, "_STOPPED_SECONDS", 30)
@@ -86,7 +88,11 @@ class EngineRig:
         self.nudges.append(task_name)
         if self.drops(task_name):
             return
-        if task_name == "agents.advance_run" and self.engine:
+        if seconds := options.get("countdown"):
+            timer = threading.Timer(seconds, self._send, (task_name, args))
+            timer.daemon = True
+            timer.start()
+        elif task_name == "agents.advance_run" and self.engine:
             self.engine.nudge(UUID(args[0]))
         elif task_name == "tools.execute_here":
             loop_runner.nudge(UUID(args[0]))
@@ -101,10 +107,10 @@ class EngineRig:
             connections.close_all()
 
 
-def until_a_lock_is_awaited(or_done: Callable[[], bool] = lambda: False) -> None:
-    """Wait until a statement waits for a lock. SQLite has no such state: a writer waits before it reads."""
+def until_a_lock_is_awaited(or_done: Callable[[], bool] = lambda: False, *, by: int = 1) -> None:
+    """Wait until that many statements wait for a lock. SQLite has no such state: a writer waits before it reads."""
     if connection.vendor == "postgresql":
-        until(lambda: or_done() or _waiting())
+        until(lambda: or_done() or _waiting() >= by)
 
 
 def _waiting() -> int:

@@ -150,7 +150,8 @@ def start_komand(folder: Path, **environment: str) -> LiveKomand:
     """Start on a free port and wait until it is ready. Raises AssertionError with its log after the time limit."""
     folder.mkdir(parents=True, exist_ok=True)
     log = folder / "log.txt"
-    settings = {**dict.fromkeys(("KOMAND_RATE_API", "KOMAND_RATE_CHAT", "KOMAND_RATE_LOGIN"), _GENEROUS), **environment}
+    rates = ("KOMAND_RATE_API", "KOMAND_RATE_CHAT", "KOMAND_RATE_LOGIN", "KOMAND_RATE_SENDER")
+    settings = {**dict.fromkeys(rates, _GENEROUS), "KOMAND_BURST_MS": "0", **environment}
     started_with = clean_environment(**settings)
     log.unlink(missing_ok=True)
     process = _launch(folder / "data", log, started_with, "0")
