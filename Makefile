@@ -7,7 +7,11 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 	$$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 15))' 2>/dev/null && { echo $$p; break; }; done)
 CODE := komand sessions_app agents_app tools_app audit_app
 CHECKED := $(CODE) tests benchmarks manage.py
+# Workers of tests: many tests wait more than they compute. Whole installations and browsers are processes of their own.
 JOBS ?= 4
+WHOLE_JOBS ?= 3
+# `make chaos` cuts a run at each how-many-th point: 1 is every one.
+CUT_STEP ?= 1
 # Only files whose hashes are in the lock, and no source package, which would run code of its author to build itself.
 # `make install WHEELS=` builds from (locked) source on a platform for which some package has no wheel.
 WHEELS ?= --only-binary :all:
@@ -20,7 +24,7 @@ COMPILE = $(TOOLS)/bin/uv pip compile -q --upgrade --universal --python-version 
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test test-all lint format bench chaos foreign fuzz properties lock sbom clean
+.PHONY: help install run test test-all lint format bench chaos real-model real-mail foreign fuzz properties lock sbom clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,20 +35,21 @@ run: install ## start everything; Ctrl-C stops it
 	@exec $(PY) manage.py up
 
 test: $(VENV)/.installed-dev ## the tests for every change, on SQLite and on PostgreSQL (KOMAND_TEST_DATABASE_URL, or a temporary server)
-	$(PY) -m pytest -n $(JOBS)
-	$(PY) -m tests.on_postgres -n $(JOBS) -m "not one_database and not whole"
+	$(PY) -m pytest -n $(JOBS) --ignore=tests/architecture
+	$(PY) -m tests.on_postgres -n $(JOBS) -m "not one_database and not whole" -k "not test_crash_points"
 
 test-all: test ## also whole installations, a browser, crash points, and all tests on PostgreSQL
-	$(PY) -m pytest -n $(JOBS) -m "whole and not chaos and not npm"
-	$(PY) -m tests.on_postgres -n $(JOBS) -m "one_database or whole"
+	$(PY) -m pytest -n $(WHOLE_JOBS) -m "whole and not chaos and not npm and not real_model and not real_mail"
+	$(PY) -m tests.on_postgres -n $(WHOLE_JOBS) -m "one_database or whole"
 
-lint: $(VENV)/.installed-dev ## all static checks
+lint: $(VENV)/.installed-dev ## all static checks, those of the code's own rules among them
 	$(VENV)/bin/ruff check $(CHECKED)
 	$(VENV)/bin/ruff format --check $(CHECKED)
 	$(VENV)/bin/mypy $(CHECKED)
 	$(VENV)/bin/lint-imports
 	$(VENV)/bin/djlint --quiet --lint komand/templates
 	KOMAND_DATA_DIR=$(VENV)/lint $(PY) manage.py makemigrations --check --dry-run
+	$(PY) -m pytest -q -n 2 tests/architecture
 
 format: $(VENV)/.installed-dev ## format the code and apply automatic fixes
 	$(VENV)/bin/ruff check --fix $(CHECKED)
@@ -54,9 +59,15 @@ bench: $(VENV)/.installed-dev ## benchmarks: first token, runs per second, strea
 	$(PY) -m benchmarks
 
 chaos: $(VENV)/.installed-dev ## all crash points, then ten minutes (KOMAND_CHAOS_SECONDS) of random faults
-	KOMAND_EVERY_CUT=1 $(PY) -m pytest -n $(JOBS) tests/chaos/test_crash_points.py
-	KOMAND_EVERY_CUT=1 $(PY) -m tests.on_postgres -n $(JOBS) -k test_crash_points
+	KOMAND_CUT_STEP=$(CUT_STEP) $(PY) -m pytest -n $(WHOLE_JOBS) tests/chaos/test_crash_points.py
+	KOMAND_CUT_STEP=$(CUT_STEP) $(PY) -m tests.on_postgres -n $(WHOLE_JOBS) -k test_crash_points
 	$(PY) -m pytest tests/chaos -m chaos -s
+
+real-model: $(VENV)/.installed-dev ## tests with a model server of this machine: KOMAND_TEST_MODEL_URL=http://127.0.0.1:8080/v1
+	$(PY) -m pytest tests/surfaces/test_real_model.py -m real_model
+
+real-mail: $(VENV)/.installed-dev ## tests with an IMAP server of this machine: KOMAND_TEST_IMAP=imap://user:password@127.0.0.1:143
+	$(PY) -m pytest tests/surfaces/test_real_mail.py -m real_mail
 
 foreign: $(VENV)/.installed-dev ## tests with clients of the npm registry (needs node and npm)
 	$(PY) -m pytest tests/surfaces -m npm
@@ -65,7 +76,7 @@ fuzz: $(VENV)/.installed-dev ## fuzz test of the HTTP API by its OpenAPI documen
 	$(PY) -m tests.fuzz $(SEED)
 
 properties: $(VENV)/.installed-dev ## property tests with more examples than `make test`
-	$(PY) -m pytest tests/unit -m hypothesis --hypothesis-profile=long --timeout=600 -n $(JOBS)
+	$(PY) -m pytest tests/unit -m hypothesis --hypothesis-profile=long --timeout=600 -n $(WHOLE_JOBS)
 
 lock: $(TOOLS)/.installed ## pin the newest versions that pyproject.toml allows, with the hashes of their files
 	(head -1 requirements.lock; $(COMPILE) pyproject.toml) > $(TOOLS)/runtime
