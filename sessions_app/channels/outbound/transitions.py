@@ -240,10 +240,12 @@ def _ours(delivery: Delivery, owner: UUID) -> QuerySet[Delivery]:
 
 
 def _siblings(delivery: Delivery) -> QuerySet[Delivery]:
-    """Return the deliveries of the same message: the parts of an answer, or of a text that was sent before it."""
+    """Return the deliveries of the same message: the parts of an answer, of a text before it, or of a notice."""
     rows = Delivery.objects.filter(run=delivery.run_id, ordering_key=delivery.ordering_key)
-    if delivery.kind == "step":
-        return rows.filter(dedupe_key__startswith=delivery.dedupe_key.rpartition(":")[0])
+    if (
+        delivery.kind == "step" or delivery.run_id is None
+    ):  # notices have no run: all those of a chat are not one message
+        return rows.filter(dedupe_key__startswith=f"{delivery.dedupe_key.rpartition(':')[0]}:")
     return rows.exclude(kind="step")
 
 

@@ -197,6 +197,16 @@ def test_a_part_that_fails_takes_the_later_parts_with_it(rig: EngineRig, platfor
     assert len(audited("MessageFailed")) == 1 and platform.chat(501) == []
 
 
+def test_a_notice_that_fails_takes_no_other_notice_with_it(rig: EngineRig, platform: FakeTelegram) -> None:
+    rig.stop()
+    destination = Destination(add_telegram(platform, config=QUIET), Target(Chat("501")))
+    for key in ("n1", "n2"):
+        outbox.plan_notice(destination, key, "word " * 2000)
+    first, other = (Delivery.objects.filter(dedupe_key__startswith=key).order_by("part") for key in ("n1", "n2"))
+    assert transitions.give_up(first[0], None, "failed", "refused")
+    assert {row.status for row in first} == {"failed"} and {row.status for row in other} == {"pending"}
+
+
 def test_a_very_long_answer_ends_with_a_file(rig: EngineRig, platform: FakeTelegram) -> None:
     text = "\n\n".join("word " * 150 for _ in range(40))
     rig.agent(Reply((text,)))
