@@ -19,6 +19,7 @@ from audit_app.kernel import context
 from audit_app.kernel.errors import AppError, InvalidInput
 from audit_app.liveness import Observer
 from sessions_app import hot_queries
+from sessions_app.channels.inbound import pairing_codes
 from sessions_app.conversation.inbound_record import InboundRecord
 from sessions_app.conversation.network_start import options_for
 from sessions_app.conversation.new_message import Accepted, NewMessage, ReceiveOptions
@@ -143,7 +144,8 @@ def _receive(schedule: Schedule, tick: ScheduleTick, options: ReceiveOptions) ->
 def _arrival(schedule: Schedule, session: Session, key: str) -> InboundRecord | None:
     """Return a record by which the answer finds its chat; None if the session is of no channel.
 
-    Raises InvalidInput (account_disabled) if the chat cannot be reached any more.
+    Raises InvalidInput if the chat cannot be reached any more (account_disabled), or if the sender who created the
+    schedule has lost access (sender_not_allowed).
     """
     place = schedule.destination
     if not place:
@@ -151,6 +153,11 @@ def _arrival(schedule: Schedule, session: Session, key: str) -> InboundRecord | 
     account = ChannelAccount.objects.filter(pk=place["account"], is_enabled=True).first()
     if account is None:
         raise InvalidInput("The channel account of this schedule is disabled or deleted.", code="account_disabled")
+    author = schedule.created_by
+    sender_id = author.split(":", 2)[2] if author.startswith("sender:") else session.sender_id
+    if schedule.owner is None and not pairing_codes.may_write(account, sender_id, place["chatId"]):
+        problem = "The sender of this schedule may no longer write to the channel account. Delete the schedule."
+        raise InvalidInput(problem, code="sender_not_allowed")
     now = timezone.now()
     row = InboundMessage(
         account=account,

@@ -6,7 +6,8 @@ import pytest
 from django.utils import timezone
 
 from agents_app.providers.kinds.scripted import Reply
-from sessions_app.models import ChannelAccount, Schedule, Session
+from audit_app.kernel.errors import InvalidInput
+from sessions_app.models import ChannelAccount, Pairing, Schedule, Session
 from sessions_app.schedules import ticks
 from tests.fakes.telegram import FakeTelegram, private_update
 from tests.support.channels import add_telegram, settle, telegram
@@ -38,3 +39,20 @@ def test_a_disabled_account_is_a_clear_failure(schedule: Schedule) -> None:
     ChannelAccount.objects.update(is_enabled=False)
     ticks.sweep(None)  # type: ignore[arg-type] # it needs no observer
     assert "disabled" in schedule.ticks.get().error
+
+
+@pytest.mark.parametrize("access", ["paired", "allow_list"])
+def test_a_sender_who_has_lost_access_is_sent_nothing_more(rig: EngineRig, schedule: Schedule, access: str) -> None:
+    ChannelAccount.objects.update(access=access)
+    ticks.sweep(None)  # type: ignore[arg-type] # it needs no observer
+    assert schedule.ticks.get().status == "failed" and "no longer write" in schedule.ticks.get().error
+    with pytest.raises(InvalidInput, match="no longer write"):
+        ticks.run_now(Schedule.objects.get(), actor="user:1")
+
+
+def test_a_sender_with_access_is_sent_the_message(rig: EngineRig, platform: FakeTelegram, schedule: Schedule) -> None:
+    ChannelAccount.objects.update(access="paired")
+    Pairing.objects.create(account=ChannelAccount.objects.get(), sender_id="501")
+    Schedule.objects.update(created_by="sender:Telegram:501")
+    ticks.sweep(None)  # type: ignore[arg-type] # it needs no observer
+    assert settle(rig, 2) == ["sent", "sent"]
