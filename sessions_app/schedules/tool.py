@@ -83,12 +83,11 @@ def _moment(value: str | None, zone: ZoneInfo) -> datetime | None:
     if not value:
         return None
     try:
-        moment = parse_datetime(value)
-    except ValueError:
-        moment = None
-    if moment is None:
-        raise ToolError(f"{value!r} is no time. Write it as 2026-11-30T09:00.")
-    return (moment if moment.tzinfo else moment.replace(tzinfo=zone)).astimezone(UTC)
+        if moment := parse_datetime(value):
+            return (moment if moment.tzinfo else moment.replace(tzinfo=zone)).astimezone(UTC)
+    except (ValueError, OverflowError):
+        pass
+    raise ToolError(f"{value!r} is no time. Write it as 2026-11-30T09:00.")
 
 
 def _shown(schedule: Schedule) -> dict[str, Any]:
