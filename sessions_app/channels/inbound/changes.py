@@ -61,15 +61,16 @@ def _delete(account: ChannelAccount, event: MessageDeleted) -> str:
         if row is None or row.run_id is None or row.turn is None:
             return "no such message"
         others = InboundMessage.objects.filter(run_id=row.run_id).exclude(pk=row.pk)
-        is_only = not others.exists()
-        if not is_only and not runs.lock_unclaimed_run(row.run_id):
-            return "its run has begun with other messages"
-        InboundMessage.objects.filter(pk=row.pk).update(reason=DELETED)
-        if not is_only:
+        if others.exists():
+            if not runs.lock_unclaimed_run(row.run_id):
+                return "its run has begun with other messages"
+            InboundMessage.objects.filter(pk=row.pk).update(reason=DELETED)
             turn_texts.write(row.turn)
             return "the text is removed"
     why = "The message was deleted."
     count = cancel_session_runs(row.session, reason=why, run_id=row.run_id) if row.session else 0
+    # Afterwards: if the process dies before, the event is delivered again and must still find the message.
+    InboundMessage.objects.filter(pk=row.pk).update(reason=DELETED)
     return "its run is cancelled" if count else "its run has ended"
 
 

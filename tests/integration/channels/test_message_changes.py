@@ -1,6 +1,9 @@
 """Edits and deletions of messages before and after their run begins, and reactions to answers."""
 
+from unittest.mock import Mock
+
 import pytest
+from django.db import DatabaseError
 
 from agents_app.models import Run
 from agents_app.providers.kinds.scripted import Reply
@@ -72,6 +75,18 @@ def test_a_deletion_cancels_the_run(rig: EngineRig, platform: FakeTelegram, hang
         changes.handle(account, MessageDeleted(KEY))
     until(lambda: Run.objects.get(pk=run.pk).status == "cancelled")
     assert InboundMessage.objects.get().reason == changes.DELETED
+
+
+def test_a_deletion_that_failed_halfway_cancels_the_run_when_it_comes_again(
+    idle: EngineRig, platform: FakeTelegram, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    account = add_telegram(platform)
+    telegram(private_update(1, "hello"))
+    with monkeypatch.context() as broken, pytest.raises(DatabaseError):
+        broken.setattr(changes, "cancel_session_runs", Mock(side_effect=DatabaseError))
+        changes.handle(account, MessageDeleted(KEY))
+    changes.handle(account, MessageDeleted(KEY))
+    assert Run.objects.get().status == "cancelled" and InboundMessage.objects.get().reason == changes.DELETED
 
 
 def test_a_reaction_to_an_answer_is_feedback(rig: EngineRig, platform: FakeTelegram) -> None:
