@@ -1,5 +1,6 @@
 """Dispatch of channel events: checks the sender's access, carries out commands and receives messages."""
 
+import hashlib
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -245,7 +246,8 @@ def _take_press(account: ChannelAccount, adapter: ChannelAdapter, press: ButtonP
         return None
     accepted = _receive(case, answers=action[0])
     with transaction.atomic():
-        plan_notice(destination, f"press:{account.pk}:{press.press_id}", option)
+        press_id = hashlib.sha256(press.press_id.encode()).hexdigest()  # programs choose ids of any length
+        plan_notice(destination, f"press:{account.pk}:{press_id}", option)
     return accepted
 
 

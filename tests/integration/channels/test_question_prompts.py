@@ -12,8 +12,8 @@ from agents_app.types import RunStatus
 from sessions_app.channels.outbound import question_prompts
 from sessions_app.models import Delivery, Turn
 from tests.fakes.telegram import FakeTelegram, press_update, private_update
-from tests.fakes.webhook_receiver import WebhookReceiver
-from tests.support.channels import add_telegram, add_webhook, settle, telegram, webhook
+from tests.fakes.webhook_receiver import WebhookReceiver, signed_headers
+from tests.support.channels import add_telegram, add_webhook, post, settle, telegram, webhook
 from tests.support.engine import EngineRig, until
 from tools_app.models import InputRequest
 from tools_app.types import ToolCall
@@ -108,6 +108,20 @@ def test_a_chat_without_edits_gets_no_second_message(rig: EngineRig, receiver: W
     until(lambda: not Delivery.objects.filter(question_id__isnull=False).exists())
     settle(rig, 2)
     assert [row.text for row in Delivery.objects.order_by("id")][1:] == ["Painted."]
+
+
+def test_a_program_presses_an_option_under_a_long_id(rig: EngineRig, receiver: WebhookReceiver) -> None:
+    rig.agent(Reply(tool_calls=(ASK,)), Reply(("Painted.",)))
+    add_webhook(receiver)
+    webhook("paint it", "m1")
+    question = until(lambda: Delivery.objects.filter(question_id__isnull=False, status="sent").first())
+    press = {"type": "action.performed", "data": {"senderId": "u-42", "actionId": question.buttons[1][1]}}
+    for _ in range(2):
+        body = json.dumps(press).encode()
+        assert post("/channels/webhook/crm/webhook", body, signed_headers("p" * 300, body))[0] == 202
+    rig.wait(Run.objects.get().pk)
+    keys = list(Delivery.objects.filter(kind="press").values_list("dedupe_key", flat=True))
+    assert len(keys) == 1 and len(keys[0]) <= Delivery._meta.get_field("dedupe_key").max_length
 
 
 def test_a_button_of_an_answered_question_does_nothing(rig: EngineRig, platform: FakeTelegram) -> None:
