@@ -225,7 +225,8 @@ def change_account(
     if fields:  # an account of an older release may lack a list of tools, and must still take a new secret
         _validate(account)
     with transaction.atomic():
-        account.save()
+        # Only these: the sender of deliveries may have disabled the account since it was read.
+        account.save(update_fields=["config", "secrets_sealed", "agent", "updated_at", *fields])
         details = {"account": str(account), "secrets": sorted(secrets or {}), **fields}
         audit.record("ChannelAccountUpdated", details=details)
 

@@ -155,3 +155,13 @@ def test_accounts_are_listed_switched_and_paired(tmp_path: Path, capsys: pytest.
     assert len(code) == 8 and Pairing.objects.get().code_digest and code not in Pairing.objects.get().code_digest
     with pytest.raises(CommandError, match="no account telegram/other"):
         channel(capsys, "pair", "telegram", "other")
+
+
+def test_a_change_does_not_enable_an_account_that_was_disabled_meanwhile(platform: FakeTelegram) -> None:
+    config = {"api_url": platform.url}
+    account, _ = accounts.add_account("telegram", "main", config=config, secrets={"bot_token": TOKEN})
+    accounts.set_enabled(ChannelAccount.objects.get(), False, why="The token was revoked.")
+    accounts.change_account(account, config={**config, "drafts": False}, access="open", tools=[])
+    stored = ChannelAccount.objects.get()
+    assert (stored.is_enabled, stored.last_error) == (False, "The token was revoked.")
+    assert (stored.config["drafts"], stored.access) == (False, "open") and stored.updated_at == account.updated_at
