@@ -169,6 +169,7 @@ def test_a_slash_command(text: str, meant: str) -> None:
     }
     found = read(form)
     assert (found.text, found.chat, found.is_addressed) == (meant, Chat("C1", "group"), True)
+    assert found.mentions_bot, "it is for us also where only mentions are answered"
 
 
 @pytest.mark.parametrize("payload", [None, 7, "text", [], {}, {"type": "event_callback"}, {"type": "block_actions"}])

@@ -177,6 +177,7 @@ def _read_command(form: Json, now: datetime) -> ChannelEvent:
         sent_at=now,
         chat=Chat(channel, "direct" if is_direct else "group"),
         keys=(f"command:{trigger}",),
+        mentions_bot=True,
         event_id=trigger,
         metadata={"teamId": form.get("team_id")},
     )
