@@ -140,6 +140,9 @@ def test_a_user_without_a_number_is_known_by_the_user_id():
     del raw["from"]
     [found] = read(raw, contacts=[{"profile": {"username": "zoe"}, "user_id": "US.1349"}])
     assert (found.sender_id, found.sender_name, found.reference) == ("US.1349", "zoe", {"hasNoNumber": True})
+    reply = {"type": "button_reply", "button_reply": {"id": "apr:x:y", "title": "Allow once"}}
+    [press] = read({**raw, "type": "interactive", "interactive": reply})
+    assert press.reference == {"hasNoNumber": True}, "the reply to the press is sent to the same address"
 
 
 @pytest.mark.parametrize(

@@ -68,6 +68,7 @@ def _read_message(message: Json, value: Json) -> ChannelEvent:
     name, kind, message_id = _name(value, sender), _text(message["type"]), _text(message["id"])
     chat = Chat(_text(message["group_id"]), "group") if message.get("group_id") else Chat(sender)
     context = message.get("context") or {}
+    reference = {} if message.get("from") else {"hasNoNumber": True}
     match kind:
         case "reaction":
             emoji = _text(message["reaction"].get("emoji") or "")
@@ -75,7 +76,8 @@ def _read_message(message: Json, value: Json) -> ChannelEvent:
         case "interactive":
             reply = message["interactive"].get("button_reply") or message["interactive"]["list_reply"]
             card = _text(context.get("id") or "")
-            return ButtonPress(_text(reply["id"]), sender, name, chat, card, message_id, (f"message:{message_id}",))
+            keys = (f"message:{message_id}",)
+            return ButtonPress(_text(reply["id"]), sender, name, chat, card, message_id, keys, reference)
         case "system" if message["system"].get("wa_id"):
             return ChatMoved(sender, _text(message["system"]["wa_id"]))
     text, attachments = _content(message, kind)
@@ -101,7 +103,7 @@ def _read_message(message: Json, value: Json) -> ChannelEvent:
             "forwarded": bool(context.get("forwarded") or context.get("frequently_forwarded")),
             "userId": message.get("from_user_id"),
         },
-        reference={} if message.get("from") else {"hasNoNumber": True},
+        reference=reference,
     )
 
 
