@@ -34,6 +34,7 @@ class FakeTeams(FakeServer):
     activities: text of each shown message by its id. posted: all activities. typing: count of indicators.
     streams: updates of each stream. key_ids: of the published keys. key_requests, token_requests: how often.
     files: contents by path. ended: streams take no more updates. valid_password: of the bot.
+    has_leaked: a request for a token contained the token of the bot.
     """
 
     def __init__(self, **options: Any) -> None:
@@ -44,7 +45,7 @@ class FakeTeams(FakeServer):
         self.key_ids = [KEY_ID]
         self.key_requests = self.token_requests = self.typing = 0
         self.files: dict[str, bytes] = {}
-        self.ended = False
+        self.ended = self.has_leaked = False
         self.valid_password = PASSWORD
 
     @property
@@ -66,6 +67,7 @@ class FakeTeams(FakeServer):
         if request.path == f"/{TENANT_ID}/oauth2/v2.0/token":
             self.token_requests += 1
             given = parse_qs(request.body.decode())
+            self.has_leaked = self.has_leaked or "authorization" in request.headers
             if given.get("client_secret") != [self.valid_password] or given["scope"] != [f"{ISSUER}/.default"]:
                 return 401, {}, json.dumps({"error": "invalid_client"}).encode()
             return _json({"access_token": ACCESS_TOKEN, "expires_in": 3600})

@@ -3,6 +3,7 @@
 import json
 import threading
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -10,6 +11,10 @@ from django.contrib.auth.models import User
 
 from agents_app.providers.kinds.scripted import Reply
 from sessions_app.channels import accounts
+from sessions_app.channels.account_settings import AccountSettings
+from sessions_app.channels.adapters.teams.activities import OF_BOT
+from sessions_app.channels.adapters.teams.adapter import Teams
+from sessions_app.channels.messages import Attachment as SentFile
 from sessions_app.models import Attachment, ChannelAccount, Delivery, InboundMessage, Pairing, Session
 from tests.fakes.http_server import Fault
 from tests.fakes.teams import CHAT, PASSWORD, TENANT_ID, USER, FakeTeams, activity, headers_for
@@ -162,3 +167,16 @@ def test_the_test_of_an_account_names_the_endpoint(service: FakeTeams) -> None:
     lines = accounts.try_out(add(service))
     assert f"Its messaging endpoint in Azure must be https://komand.example{PATH}." in lines
     assert CHAT not in " ".join(lines)
+
+
+async def test_the_token_of_a_picture_goes_with_no_later_request(service: FakeTeams) -> None:
+    hours = [0]
+    settings = AccountSettings("a", service.config, {"app_password": PASSWORD})
+    adapter = Teams(settings, clock=lambda: datetime.now(UTC) + timedelta(hours=hours[0]))
+    service.files["/teams/v3/attachments/1"] = b"content"
+    picture = SentFile(f"{OF_BOT}{service.url}/teams/v3/attachments/1", "image", auth="bot")
+    assert b"".join([piece async for piece in adapter.fetch(picture, 100)]) == b"content"
+    hours[0] = 2
+    assert b"".join([piece async for piece in adapter.fetch(picture, 100)]) == b"content"
+    assert service.token_requests == 2 and not service.has_leaked
+    await adapter.aclose()

@@ -198,10 +198,10 @@ class Teams(HttpAdapter):
             pieces = download(self._guarded, file.url or "", most_bytes, follow_redirects=True)
         else:
             try:
-                self.client.headers["authorization"] = f"Bearer {await self._access_token()}"
+                headers = {"authorization": f"Bearer {await self._access_token()}"}
             except SendError as error:
                 raise FetchError(error.message, is_final=False) from None
-            pieces = download(self.client, file.id.removeprefix(OF_BOT), most_bytes)
+            pieces = download(self.client, file.id.removeprefix(OF_BOT), most_bytes, headers=headers)
         async for piece in pieces:
             yield piece
 
