@@ -58,7 +58,8 @@ class FakeDiscord(FakeServer):
     """Discord.
 
     calls: method and path of each request. messages: the texts that are shown, by channel and id. buttons: label and
-    custom id, by message. thinking: tokens of commands that are not answered. hidden: replies that one person sees.
+    custom id, by message. thinking: tokens of commands that are not answered; originals: the messages in their place.
+    hidden: replies that one person sees.
     files: contents to download; uploads: those that were sent. responses: to interactions of the Gateway.
     events: what the Gateway has sent, by number. close_code: with which it refuses to begin. is_deaf: it acknowledges
     no heartbeats. resumed: how often a session was resumed. token: the valid one.
@@ -71,6 +72,7 @@ class FakeDiscord(FakeServer):
         self.bodies: list[dict[str, Any]] = []
         self.buttons: dict[str, dict[str, str]] = {}
         self.thinking: set[str] = set()
+        self.originals: dict[str, str] = {}
         self.hidden: list[str] = []
         self.files: dict[str, bytes] = {}
         self.uploads: list[bytes] = []
@@ -138,10 +140,7 @@ class FakeDiscord(FakeServer):
                 self.hidden.append(json.loads(request.body)["content"])
                 return self._success({"id": "1"})
             case ["PATCH", "webhooks", _, token, "messages", "@original"]:
-                if token not in self.thinking:
-                    return self._problem(404, "Unknown Webhook", 10015)
-                self.thinking.discard(token)
-                return self._show(CHANNEL, self._new_id(), json.loads(request.body))
+                return self._show_original(token, json.loads(request.body))
             case ["POST", "channels", _, "typing"]:
                 return 204, {}, b""
             case ["POST", "channels", channel, "messages"]:
@@ -151,6 +150,15 @@ class FakeDiscord(FakeServer):
                     return self._problem(404, "Unknown Message", 10008)
                 return self._show(channel, message_id, json.loads(request.body))
         return self._problem(404, "404: Not Found", 0)
+
+    def _show_original(self, token: str, fields: dict[str, Any]) -> Any:
+        """Show a message in place of "thinking", or of the message that took its place before."""
+        if token in self.thinking:
+            self.thinking.discard(token)
+            self.originals[token] = self._new_id()
+        if token not in self.originals:
+            return self._problem(404, "Unknown Webhook", 10015)
+        return self._show(CHANNEL, self.originals[token], fields)
 
     def _take_response(self, token: str, kind: int) -> Any:
         self.responses[token] = kind

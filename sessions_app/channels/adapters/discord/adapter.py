@@ -171,7 +171,9 @@ class Discord(HttpAdapter):
             await self._answer_press(message)
             return ""
         token = str(message.target.reference.get("token", ""))
-        if token and message.part == 0 and message.kind != "step" and not message.file:
+        # Each message in place of "thinking" replaces the one before, which must not be a prompt to be decided.
+        is_last = message.kind not in ("step", "approval") and not message.buttons
+        if token and message.part == 0 and is_last and not message.file:
             try:  # in place of "thinking"
                 path = f"/webhooks/{self._bot.application_id}/{token}/messages/@original"
                 return str((await self._call("PATCH", path, json=_content(message)))["id"])
