@@ -126,6 +126,35 @@ def test_a_button_decides_an_approval(
         assert discord.responses == {"token-2": 6}
 
 
+def test_a_prompt_of_a_command_does_not_take_the_place_of_its_answer(
+    rig: EngineRig, discord: FakeDiscord, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Launch, "launched", [])
+    wants_to_launch(rig)
+    with tools.override(Launch()):
+        account = add(discord, config={"approvers": ["501"], "previews": "none"})
+        Pairing.objects.create(account=account, sender_id="501", user=User.objects.create_superuser("zoe"))
+        discord.thinking.add("token-1")
+        interact(ask_interaction(1, "launch it"))
+        card = until(lambda: Delivery.objects.filter(kind="approval", status="sent").first()).provider_message_id
+        assert discord.thinking == {"token-1"}
+        interact(press_interaction(2, discord.buttons[card]["Allow once"], card))
+        until(lambda: not discord.thinking and not discord.buttons[card])
+        assert len(discord.shown()) == 2 and "Over." in discord.messages[CHANNEL][discord.originals["token-1"]]
+
+
+def test_a_resumed_session_knows_the_mentions_of_a_bot_that_was_never_tested(
+    rig: EngineRig, discord: FakeDiscord, sockets: SocketsThread
+) -> None:
+    rig.agent(Reply(("one",)))
+    add(discord, config={"previews": "none", "bot_user_id": ""})
+    until(lambda: ChannelConnection.objects.exclude(cursor="").exists())
+    discord.socket.cut()
+    until(lambda: discord.resumed)
+    discord.queue(message_event(1, "hi <@901>", guild_id="5", channel="7"))
+    assert settle(rig) == ["sent"] and len(discord.identified) == 1
+
+
 def test_finished_texts_are_messages_of_their_own_if_configured(
     rig: EngineRig, discord: FakeDiscord, sockets: SocketsThread
 ) -> None:

@@ -38,11 +38,12 @@ _REMEDIES = {
 
 @dataclass(frozen=True)
 class _Session:
-    """A session of the Gateway. url: at which it is resumed. number: of the last event."""
+    """A session of the Gateway. url: at which it is resumed. number: of the last event. user_id: of our bot."""
 
     id: str = ""
     url: str = ""
     number: int | None = None
+    user_id: str = ""
 
     @classmethod
     def read(cls, cursor: str) -> "_Session":
@@ -64,6 +65,8 @@ class Gateway:
     async def listen(self, link: Link) -> None:
         """Receive events until cancelled. Raises ConnectionLost, NeedsAttention, CredentialsRefused."""
         self._session = _Session.read(link.cursor)
+        if self._session.user_id:  # a session that is resumed does not begin with READY
+            self._bot = replace(self._bot, user_id=self._session.user_id)
         url = self._session.url or await self._find_url()
         async with open_socket(f"{url}/?v=10&encoding=json") as socket:
             try:
@@ -142,8 +145,9 @@ class Gateway:
             self._session = replace(self._session, number=message["s"])
         if kind == "READY":
             url = str(data.get("resume_gateway_url") or "").rstrip("/")
-            self._session = replace(self._session, id=str(data["session_id"]), url=url)
-            self._bot = replace(self._bot, user_id=str(data["user"]["id"]))
+            user_id = str(data["user"]["id"])
+            self._session = replace(self._session, id=str(data["session_id"]), url=url, user_id=user_id)
+            self._bot = replace(self._bot, user_id=user_id)
             await link.deliver([], self._cursor)
             return
         event = read_event(kind, data, self._bot)
