@@ -31,8 +31,8 @@ def read_progress(run_id: UUID) -> NetworkProgress:
     if run is None or not network_step.executes(run):
         raise NotFound("This run executes no network.", code="not_a_network")
     rows = network_step.tasks_of(run)
-    turns = tree.user_turns_of(run)
-    decision = network_step.decide_on(run, turns[0].content if turns else "", rows)
+    message = network_step.message_of(run, tree.user_turns_of(run))
+    decision = network_step.decide_on(run, message, rows)
     stored = run.options["network"]
     return NetworkProgress(
         run, network_step.read(stored["definition"]), stored["version"], decision.results, tuple(rows)

@@ -3,11 +3,13 @@
 The state of the network is read from the rows of the child runs each time, and decided by `networks.scheduler`.
 """
 
+from collections.abc import Sequence
 from datetime import timedelta
 from functools import lru_cache
 from typing import Any
 
 from django.db import transaction
+from django.db.models import F
 from django.db.models.functions import Now
 from django.utils import timezone
 
@@ -24,7 +26,7 @@ from agents_app.runs.children import NewChild
 from agents_app.runs.lease import Claim
 from agents_app.runs.next_step import CANCELLED, End
 from agents_app.tree_types import MOST_DEADLINE_SECONDS, ChildSpec, RunKind
-from agents_app.types import RunOptions, RunStatus, WaitingOn
+from agents_app.types import Message, RunOptions, RunStatus, WaitingOn
 from audit_app.kernel.errors import AppError
 from audit_app.kernel.ids import derived_id
 from tools_app.policy.scope import Scope, ScopeMode
@@ -63,7 +65,7 @@ def advance(claim: Claim) -> None:
 
 def _advance(claim: Claim) -> None:
     network = read(claim.run.options["network"]["definition"])
-    message = claim.snapshot.user_turns[0].content
+    message = message_of(claim.run, claim.snapshot.user_turns)
     with transaction.atomic():
         row = children.lock_in_tree(claim.run.pk)
         if (row.owner, row.fence) != (claim.owner, claim.fence):
@@ -86,6 +88,18 @@ def _advance(claim: Claim) -> None:
         parked |= _PROGRESS
         if not transitions.move(row, RunStatus.WAITING, held_by=claim.owner, **parked):
             raise Fenced
+
+
+def message_of(run: Run, user_turns: Sequence[Message]) -> str:
+    """Return the message with which a run calls its network; a retry has that of the run that it retries."""
+    retried: Run | None = run
+    while retried:
+        if own := [turn.content for turn in user_turns if not turn.is_report]:
+            return own[0]
+        retry_of = retried.options.get("retry_of")
+        retried = Run.objects.filter(pk=retry_of).first() if retry_of else None
+        user_turns = tree.user_turns_of(retried) if retried else ()
+    return ""
 
 
 def tasks_of(run: Run) -> list[Run]:
@@ -142,8 +156,10 @@ def _start(run: Run, network: Network, start: Start) -> None:
         )
     )
     if start.delay_seconds:
+        pause = timedelta(seconds=start.delay_seconds)
         untouched = Run.objects.filter(pk=child.pk, status=RunStatus.QUEUED.value, owner=None, fence=0)
-        untouched.update(ready_at=Now() + timedelta(seconds=start.delay_seconds))
+        # The time limit of a try begins after its pause.
+        untouched.update(ready_at=Now() + pause, deadline_at=F("deadline_at") + pause, alarm_at=F("alarm_at") + pause)
 
 
 def _cancel(rows: list[Run]) -> None:

@@ -1,0 +1,87 @@
+"""Trees of runs in corners: retries, restrictions of a message, versions of an agent, and runs whose end fails."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+from django.db.models.functions import Now
+
+from agents_app import agent_versions
+from agents_app import services as runs
+from agents_app.models import Agent, Run
+from agents_app.network_runs.progress import read_progress
+from agents_app.providers.kinds.scripted import Reply, ScriptedProvider
+from agents_app.runs import children, deadline_sweep, emergency_stop, lease, reaper, tools_of_run, transitions
+from agents_app.runs.children import NewChild
+from agents_app.runs.run_policy import session_policy_of
+from agents_app.tree_types import ChildSpec
+from agents_app.types import RunOptions, RunStatus
+from audit_app.liveness import Observer
+from sessions_app import integrity_checks
+from tests.support.engine import EngineRig, until
+from tests.support.team_script import TeamScript
+from tools_app.policy.scope import Scope, ScopeMode
+from tools_app.types import ToolCall
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+NETWORK = "tasks:\n- {name: only, prompt: 'Do: {{ message }}'}\n"
+
+
+@pytest.fixture
+def idle(valkey: object, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
+    """Provide a gateway without a worker."""
+    gateway = EngineRig(monkeypatch)
+    gateway.agent(Reply(("Done.",)), tool_profile="teams", owner_id=gateway.owner.pk)
+    yield gateway
+    gateway.stop()
+
+
+@pytest.fixture
+def rig(idle: EngineRig) -> EngineRig:
+    return idle.start()
+
+
+def network(tasks: str) -> RunOptions:
+    return RunOptions(network={"name": "net", "version": 1, "definition": f"name: net\n{tasks}", "context": {}})
+
+
+def child_of(parent_id: UUID, name: str = "a") -> Run:
+    return children.start_child(NewChild(uuid4(), parent_id, name, ChildSpec(name, "Work.")))
+
+
+def calling(tool: str, **arguments: Any) -> Reply:
+    return Reply(tool_calls=(ToolCall(tool, tool, json.dumps(arguments)),))
+
+
+def test_a_network_is_retried_with_the_message_of_the_run_before(rig: EngineRig) -> None:
+    script = ScriptedProvider.scripts["script"] = TeamScript([], {"only": [Reply(("",))]})
+    first = rig.wait(rig.send("Sum up", run=network(NETWORK)).run_id)
+    assert first.run.status is RunStatus.FAILED
+    ScriptedProvider.scripts["script"] = script = TeamScript([], {"only": [Reply(("Short.",))]})
+    second = rig.wait(runs.retry_run(first.run.id, actor=f"user:{rig.owner.pk}"))
+    assert (second.run.status, second.answer) == (RunStatus.COMPLETED, "Short.")
+    assert script.requests[0].messages[-1].content == "Do: Sum up"
+    assert integrity_checks.find_violations() == []
+
+
+def test_the_progress_of_a_retried_network_is_decided_by_its_message(rig: EngineRig) -> None:
+    tasks = f"{NETWORK}- {{name: hint, when: {{value: message, equals: go}}}}\n"
+    replies = {"only": [Reply(("",))], "hint": [Reply(("Yes.",))]}
+    ScriptedProvider.scripts["script"] = TeamScript([], replies)
+    first = rig.wait(rig.send("go", run=network(tasks)).run_id)
+    ScriptedProvider.scripts["script"] = TeamScript([], {**replies, "only": [Reply(("Done.",))]})
+    second = rig.wait(runs.retry_run(first.run.id, actor=f"user:{rig.owner.pk}"))
+    results = read_progress(second.run.id).results
+    assert {name: result.status.value for name, result in results.items()} == {"only": "succeeded", "hint": "succeeded"}
+
+
+def test_the_time_limit_of_a_retried_task_begins_after_its_pause(rig: EngineRig) -> None:
+    tasks = "tasks:\n- {name: only, retries: 1, retry_seconds: 600, time_limit: 30}\n"
+    ScriptedProvider.scripts["script"] = TeamScript([], {"only": [Reply(("",))]})
+    run_id = rig.send(run=network(tasks)).run_id
+    again = until(lambda: Run.objects.filter(parent_id=run_id, workstream="only~2").first())
+    assert again.ready_at and again.deadline_at and again.alarm_at
+    assert (again.deadline_at - again.ready_at).total_seconds() > 25 and again.alarm_at > again.ready_at
