@@ -14,6 +14,7 @@ from agents_app.models import IS_OPEN, Agent, Run, RunMessage
 from agents_app.prompt import child_messages
 from agents_app.runs import deadlines, tree, tree_budget, tree_events
 from agents_app.runs.next_step import TERMINATED
+from agents_app.runs.run_policy import restrictions_of_children
 from agents_app.runs.transitions import ADVANCE, QUEUE, end, event_of
 from agents_app.runs.tree import RunNote
 from agents_app.tree_types import GRACE_SECONDS, MOST_DEPTH, MOST_OPEN_CHILDREN, ChildSpec, MessageKind, Phase, RunKind
@@ -194,7 +195,7 @@ def _columns(new: NewChild, parent: Run, agent: Agent) -> dict[str, Any]:
         "workstream": new.workstream,
         "depth": parent.depth + 1,
         "spec": vars(new.spec),
-        "session_policy": parent.session_policy,
+        "session_policy": restrictions_of_children(parent),
         "options": replace(new.options, instructions=instructions).to_dict(),
         "actor": parent.actor,
         "request_id": context.request_id.get() or parent.request_id,

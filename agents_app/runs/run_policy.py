@@ -1,5 +1,7 @@
 """The limits of runs and the policies of their tool calls, from the rows of agents and runs. Reads only."""
 
+from typing import Any
+
 from django.conf import settings
 
 from agents_app import hot_queries
@@ -123,5 +125,12 @@ def session_policy_of(run: Run) -> SessionPolicy:
         is_readonly=bool(stored.get("readonly")),
         denied=tuple(stored.get("deniedTools", ())),
         tools=scope.narrowed(scope.resolve(options.tools), stored.get("tools")),
-        mcp_servers=scope.resolve(options.mcp_servers),
+        mcp_servers=scope.narrowed(scope.resolve(options.mcp_servers), stored.get("mcpServers")),
     )
+
+
+def restrictions_of_children(run: Run) -> dict[str, Any]:
+    """Return the `session_policy` of the run's child runs: its own, with the names that its message allows."""
+    allowed = session_policy_of(run)
+    scopes = {"tools": allowed.tools, "mcpServers": allowed.mcp_servers}
+    return {**run.session_policy, **{name: [*names] for name, names in scopes.items() if names is not None}}

@@ -85,3 +85,11 @@ def test_the_time_limit_of_a_retried_task_begins_after_its_pause(rig: EngineRig)
     again = until(lambda: Run.objects.filter(parent_id=run_id, workstream="only~2").first())
     assert again.ready_at and again.deadline_at and again.alarm_at
     assert (again.deadline_at - again.ready_at).total_seconds() > 25 and again.alarm_at > again.ready_at
+
+
+def test_child_runs_have_no_more_than_the_message_of_their_root_allows(idle: EngineRig) -> None:
+    allowed = Scope(ScopeMode.LIST, ("echo", "launch_workstream"))
+    options = RunOptions(tools=allowed, mcp_servers=Scope(ScopeMode.NONE))
+    grandchild = child_of(child_of(idle.send(run=options).run_id).pk)
+    policy = session_policy_of(grandchild)
+    assert (policy.tools, policy.mcp_servers) == (allowed.names, ())
