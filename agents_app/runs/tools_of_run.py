@@ -5,6 +5,7 @@ from uuid import UUID
 
 from django.conf import settings
 
+from agents_app.agent_versions import use_version
 from agents_app.models import Run
 from agents_app.prompt import offered_tools
 from agents_app.prompt.offered_tools import OfferedTools
@@ -25,4 +26,4 @@ def list_hidden(run_id: UUID) -> Sequence[ToolSpec]:
     """Return the tools that the run may use and that its model calls do not list by themselves; none of a run that is
     gone."""
     run = Run.objects.select_related("agent").filter(pk=run_id).first()
-    return tools_of_run(run).hidden if run else ()
+    return tools_of_run(use_version(run)).hidden if run else ()

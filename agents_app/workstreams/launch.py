@@ -3,6 +3,7 @@
 from typing import Any
 
 from agents_app import hot_queries
+from agents_app.agent_versions import use_version
 from agents_app.models import ModelPrice, Run
 from agents_app.runs.children import NewChild, start_child
 from agents_app.runs.run_policy import policy_of, provider_of, session_policy_of
@@ -55,6 +56,7 @@ class LaunchWorkstream(WorkstreamTool):
         parent = hot_queries.GET_CLAIMED_RUN.first(run_id=context.run_id)
         if parent is None:
             raise ToolError("The run was deleted.")
+        parent = use_version(parent)
         spec = ChildSpec(
             name=arguments.get("name") or arguments["id"],
             instruction=arguments["instruction"],
@@ -101,10 +103,9 @@ def _tools(wanted: list[str] | None, parent: Run) -> Scope:
 
     Raises ToolError for a name that the parent does not have.
     """
-    own = [spec.name for spec in tools.specs_for(policy_of(parent), session_policy_of(parent))]
-    restricted = session_policy_of(parent).tools
     if not wanted:
-        return INHERIT if restricted is None else Scope(ScopeMode.LIST, tuple(own))
+        return INHERIT
+    own = [spec.name for spec in tools.specs_for(policy_of(parent), session_policy_of(parent))]
     unknown = [name for name in wanted if not name.startswith("-") and name.removeprefix("+") not in own]
     if unknown:
         raise ToolError(f"You do not have these tools: {', '.join(unknown)}. Yours: {', '.join(own)}.")

@@ -93,3 +93,24 @@ def test_child_runs_have_no_more_than_the_message_of_their_root_allows(idle: Eng
     grandchild = child_of(child_of(idle.send(run=options).run_id).pk)
     policy = session_policy_of(grandchild)
     assert (policy.tools, policy.mcp_servers) == (allowed.names, ())
+
+
+def test_a_workstream_may_have_the_tools_of_the_version_that_its_parent_uses(rig: EngineRig) -> None:
+    agent = Agent.objects.get(agent_id="default")
+    version = agent_versions.record_version(agent)
+    runs.update_agent(agent, denied_tools=["echo"])
+    main = [calling("launch_workstream", id="a", instruction="x", allowed_tools=["echo"]), Reply(("Done.",))]
+    ScriptedProvider.scripts["script"] = TeamScript(main, {"a": [Reply(("Alpha.",))]})
+    ended = rig.wait(rig.send(run=RunOptions(agent_version=version)).run_id)
+    assert [execution.error for execution in ended.executions] == [None]
+    assert Run.objects.filter(parent_id=ended.run.id, workstream="a").exists()
+
+
+def test_a_run_finds_the_tools_of_the_version_that_it_uses(idle: EngineRig) -> None:
+    agent = Agent.objects.get(agent_id="default")
+    Agent.objects.filter(pk=agent.pk).update(tool_profile="chat")
+    version = agent_versions.record_version(agent)
+    before = tools_of_run.list_hidden(idle.send().run_id)
+    runs.update_agent(agent, denied_tools=["*"])
+    run_id = idle.send(busy="queue", run=RunOptions(agent_version=version)).run_id
+    assert before and tools_of_run.list_hidden(run_id) == before
