@@ -12,6 +12,7 @@ from agents_app.models import OPEN, Run
 from agents_app.prompt import child_messages
 from agents_app.runs import transitions, tree
 from agents_app.runs.deadlines import CHILD_AT, END_AT, PARTS, alarm_of, part_of
+from agents_app.runs.isolation import isolated
 from agents_app.runs.next_step import DEADLINE, TERMINATED
 from agents_app.runs.tree import RunNote
 from agents_app.tree_types import GRACE_SECONDS, MessageKind
@@ -20,7 +21,7 @@ from agents_app.tree_types import GRACE_SECONDS, MessageKind
 def sweep() -> None:
     """Handle the parts of deadlines that have passed. Owns its transactions."""
     for run_id, parent_id in hot_queries.LIST_ALARMS.rows():
-        with transaction.atomic():
+        with isolated(f"handling the deadline of run {run_id}"), transaction.atomic():
             _handle(run_id, parent_id)
 
 

@@ -7,6 +7,7 @@ from django.db.models import Exists, OuterRef
 
 from agents_app import hot_queries
 from agents_app.models import IS_ACTIVE, Agent, Run
+from agents_app.runs.isolation import isolated
 from agents_app.runs.next_step import stopped
 from agents_app.runs.transitions import ADVANCE, QUEUE, end
 from audit_app.kernel.errors import NotFound
@@ -56,7 +57,7 @@ def end_stopped() -> int:
     count = 0
     for run in rows:
         why = emergency_stop.why_stopped(run.agent.agent_id) or "Stopped by an operator."
-        with transaction.atomic():
+        with isolated(f"ending the stopped run {run.pk}"), transaction.atomic():
             count += end(run, stopped(why), held_by=None)
     if count:
         logger.warning("the emergency stop ended %d runs", count)

@@ -17,6 +17,7 @@ from django.db import transaction
 from agents_app import conversation_port, hot_queries, selectors
 from agents_app.models import Run
 from agents_app.runs import deadline_sweep, emergency_stop, hooks, lease, transitions
+from agents_app.runs.isolation import isolated
 from agents_app.types import RunStatus
 from audit_app import services as audit
 from audit_app.kernel import nudges
@@ -67,23 +68,17 @@ class Reaper:
             *(partial(sweep, self._observer) for sweep in hooks.sweeps),
         ]
         for part in parts:
-            try:
+            with isolated("a part of a sweep"):
                 part()
-            except Exception as error:
-                if is_away(error):
-                    raise
-                logger.exception("a part of a sweep failed; retrying in a second")
 
     def _recover_crashed(self) -> None:
         held = hot_queries.LIST_HELD_RUNS.fetch()
         dead = self._observer.dead({run.owner for run in held if run.owner})
         died_together = Counter(run.owner for run in held if run.owner in dead)
         for run in held:
-            status = lease.recover_crashed(run, held=died_together[run.owner]) if run.owner in dead else None
-            if status == RunStatus.FAILED:
-                logger.error("run %s failed: its worker died, as %d times before", run.id, run.crashes)
-            elif status:
-                logger.warning("the worker %s of run %s died; the run was released", run.owner, run.id)
+            if run.owner in dead:
+                with isolated(f"recovering run {run.id}"):
+                    _recover(run, died_together[run.owner])
 
     def _sweep_tools(self) -> None:
         for run_id in tools.sweep(self._observer):
@@ -120,6 +115,14 @@ class Reaper:
         seconds = min(before.seconds * 2, _MAX_BACK_OFF_SECONDS) if before else _FIRST_BACK_OFF_SECONDS
         logger.exception("the end of run %s could not be stored; retrying in %d s", run_id, seconds)
         return _BackOff(seconds, self._clock() + seconds)
+
+
+def _recover(run: Run, held: int) -> None:
+    status = lease.recover_crashed(run, held=held)
+    if status == RunStatus.FAILED:
+        logger.error("run %s failed: its worker died, as %d times before", run.id, run.crashes)
+    elif status:
+        logger.warning("the worker %s of run %s died; the run was released", run.owner, run.id)
 
 
 def _store_end(run_id: UUID) -> None:

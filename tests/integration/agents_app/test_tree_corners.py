@@ -114,3 +114,50 @@ def test_a_run_finds_the_tools_of_the_version_that_it_uses(idle: EngineRig) -> N
     runs.update_agent(agent, denied_tools=["*"])
     run_id = idle.send(busy="queue", run=RunOptions(agent_version=version)).run_id
     assert before and tools_of_run.list_hidden(run_id) == before
+
+
+def broken_for(run_id: UUID, function: Any) -> Any:
+    """Return the function, which fails for one run."""
+
+    def call(run: Run, *args: Any, **kwargs: Any) -> Any:
+        if run.pk == run_id:
+            raise RuntimeError("it cannot be written")
+        return function(run, *args, **kwargs)
+
+    return call
+
+
+def test_a_deadline_that_cannot_be_handled_keeps_no_other_from_it(
+    idle: EngineRig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_id = idle.send().run_id
+    first, second = child_of(run_id, "a"), child_of(run_id, "b")
+    Run.objects.filter(parent_id=run_id).update(alarm_at=Now(), deadline_at=Now())
+    monkeypatch.setattr(transitions, "end", broken_for(first.pk, transitions.end))
+    deadline_sweep.sweep()
+    assert dict(Run.objects.filter(parent_id=run_id).values_list("pk", "status")) == {
+        first.pk: "queued",
+        second.pk: "timed_out",
+    }
+
+
+def test_a_run_that_cannot_be_recovered_keeps_no_other_from_it(
+    idle: EngineRig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = [idle.send().run_id, child_of(idle.send(busy="queue").run_id).pk]
+    Run.objects.filter(pk__in=ids).update(status="running", owner=uuid4(), fence=1, ready_at=None)
+    monkeypatch.setattr(lease, "recover_crashed", broken_for(ids[0], lease.recover_crashed))
+    monkeypatch.setattr(Observer, "dead", lambda self, owners: set(owners))
+    reaper.Reaper(lambda run_id: None).sweep()
+    assert list(Run.objects.filter(pk__in=ids, owner=None).values_list("pk", flat=True)) == [ids[1]]
+
+
+def test_a_stopped_run_that_cannot_be_ended_keeps_no_other_from_it(
+    idle: EngineRig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = child_of(idle.send().run_id)
+    second = child_of(idle.send(busy="queue").run_id)
+    Run.objects.filter(pk__in=[first.pk, second.pk]).update(status="waiting", waiting_on="retry")
+    monkeypatch.setattr(emergency_stop, "end", broken_for(first.pk, transitions.end))
+    emergency_stop.stop_agents("default")
+    assert Run.objects.get(pk=second.pk).status == "cancelled"
