@@ -147,11 +147,20 @@ def delete_artifact(session_id: UUID, path: str) -> bool:
 
 
 def merge_artifacts(session_id: UUID, run_id: UUID) -> None:
-    """Move the files that a child run has written to `files/{run id}/`, in the caller's transaction. Idempotent."""
+    """Move the files that a child run has written to `files/{run id}/`, in the caller's transaction. Idempotent.
+
+    Another file of such a path is kept, and the child's named `name (2)`.
+    """
     for row in Artifact.objects.filter(session_id=session_id, run_id=run_id):
-        path = artifact_paths.merged(row.path, run_id)
-        if path != row.path:
-            Artifact.objects.filter(pk=row.pk).update(path=path, folded_path=artifact_paths.folded(path))
+        merged = path = artifact_paths.merged(row.path, run_id)
+        if path == row.path:
+            continue
+        serialize(f"files of {session_id}")
+        others, number = Artifact.objects.filter(session_id=session_id), 1
+        while others.filter(folded_path=artifact_paths.folded(path)).exists():
+            number += 1
+            path = artifact_paths.numbered(merged, number)
+        Artifact.objects.filter(pk=row.pk).update(path=path, folded_path=artifact_paths.folded(path))
 
 
 def _fields(writer: Writer, path: str, blob: UUID, media_type: str, size: int, digest: str) -> dict[str, Any]:

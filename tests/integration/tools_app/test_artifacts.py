@@ -13,7 +13,7 @@ from tools_app import conf
 from tools_app.builtin.read_artifact import ReadArtifact
 from tools_app.builtin.write_artifact import WriteArtifact
 from tools_app.models import Artifact
-from tools_app.storage import artifacts
+from tools_app.storage import artifact_paths, artifacts
 from tools_app.storage.artifacts import delete_artifact, list_artifacts, read_artifact, write_artifact
 from tools_app.types import Change, Risk, ToolContext, ToolError
 
@@ -186,3 +186,19 @@ def test_the_folder_is_the_installations_own(folder, session):
     write(session)
     assert (folder / str(session)).stat().st_mode & 0o077 == 0
     assert conf.data_folder() == folder.parent
+
+
+def test_the_files_of_a_child_run_replace_none_that_have_their_path(session):
+    child = uuid4()
+    for path, data in (("report.md", b"parent"), ("report (2).md", b"too")):
+        write(session, f"files/{child}/{path}", data)
+    writer = artifacts.Writer(session, child, "default")
+    write_artifact(writer, artifact_paths.of_child("out/Report.md", child), b"child")
+    artifacts.merge_artifacts(session, child)
+    artifacts.merge_artifacts(session, child)
+    found = {view.path: read_artifact(session, view.path)[1] for view in list_artifacts(session)}
+    assert found == {
+        f"files/{child}/report.md": b"parent",
+        f"files/{child}/report (2).md": b"too",
+        f"files/{child}/Report (3).md": b"child",
+    }
