@@ -51,7 +51,7 @@ class Message:
     ordinal: that of the run that stored it; None outside of a stored history
     is_pinned: it is sent in full with every request. is_summary: it stands for the messages before it
     is_recalled: it is the memories in front of a run's user turns
-    is_report: it reports about a child run and asks for nothing by itself
+    is_report: it reports about a child run and asks for nothing by itself. is_result: it reports a result or an end
     """
 
     role: str
@@ -66,6 +66,7 @@ class Message:
     is_summary: bool = False
     is_recalled: bool = False
     is_report: bool = False
+    is_result: bool = False
 
 
 @dataclass(frozen=True)

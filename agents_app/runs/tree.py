@@ -4,7 +4,6 @@ Rows are locked from the root downwards. A child run does not write to its paren
 the parent, which holds its own row's lock, collects it.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
@@ -23,7 +22,8 @@ from agents_app.types import Message, RunStatus, Snapshot, WaitingOn
 from audit_app.kernel.ids import new_id
 from audit_app.kernel.nudges import nudge
 
-_REPORTS = (MessageKind.RESULT, MessageKind.REPORT, MessageKind.NOTICE)
+_RESULTS = (MessageKind.RESULT, MessageKind.REPORT)
+_REPORTS = (*_RESULTS, MessageKind.NOTICE)
 _ON_CHILDREN = Q(status=RunStatus.WAITING.value, waiting_on=WaitingOn.CHILDREN.value, owner=None)
 _ON_PARENT = Q(status=RunStatus.WAITING.value, waiting_on=WaitingOn.PARENT.value, owner=None)
 
@@ -38,7 +38,10 @@ def user_turns_of(run: Run) -> tuple[Message, ...]:
 
 def _messages_to(run_id: UUID) -> list[tuple[int, Message]]:
     rows = hot_queries.LIST_RUN_MESSAGES.rows(run_id=run_id)
-    return [(position, Message("user", text, is_report=kind in _REPORTS)) for position, kind, text in rows]
+    return [
+        (position, Message("user", text, is_report=kind in _REPORTS, is_result=kind in _RESULTS))
+        for position, kind, text in rows
+    ]
 
 
 @dataclass(frozen=True)
@@ -141,8 +144,3 @@ def refreshed(run: Run, snapshot: Snapshot) -> Snapshot:
 def is_in_tree(run: Run) -> bool:
     """Return whether a run has a parent or children."""
     return bool(run.parent_id or run.child_count)
-
-
-def list_children(run_ids: Sequence[UUID]) -> list[Run]:
-    """Return the child runs of these runs, oldest first, each with its agent."""
-    return list(Run.objects.select_related("agent").filter(parent_id__in=run_ids).order_by("id"))
