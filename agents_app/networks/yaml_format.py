@@ -4,6 +4,7 @@ A field that a file leaves out has its default. `tools`, `mcp_servers` and `memo
 """
 
 import json
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any
@@ -161,7 +162,11 @@ class _Reader:
         return int(self._of(place, None if isinstance(value, bool) else value, int, "a whole number", 1))
 
     def _number(self, place: str, value: Any) -> float:
-        return float(self._of(place, None if isinstance(value, bool) else value, int | float, "a number", 1))
+        found = self._of(place, None if isinstance(value, bool) else value, int | float, "a number", 1)
+        try:
+            return float(found)
+        except OverflowError:
+            return math.inf  # `check` refuses it
 
     def _object(self, place: str, value: Any) -> dict[str, Any]:
         found: dict[str, Any] = self._of(place, value, dict, "an object", {})

@@ -156,3 +156,9 @@ def test_mermaid_shows_tasks_arrows_and_states() -> None:
 def test_mermaid_shows_names_as_text() -> None:
     picture = to_mermaid(Network("a", (Task("b", agent='x"]; click t0 "https://example.org"'),)))
     assert 't0["b<br><small>x#34;#93;#59; click t0 #34;https#58;#47;#47;example.org#34;</small>"]' in picture
+
+
+@pytest.mark.parametrize("field", ["time_limit", "retry_seconds"])
+def test_a_number_beyond_all_limits_is_refused(field: str) -> None:
+    with pytest.raises(UnusableFile, match=f"line 2: tasks\\[0\\].{field}"):
+        yaml_format.load(f"name: n\ntasks: [{{name: a, {field}: 1{'0' * 400}}}]")
