@@ -4,6 +4,7 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -62,6 +63,30 @@ class DeadLetter:
 Handler = Callable[[RobotMessage], None]
 
 
+@dataclass
+class _Cascade:
+    """A message with those that its handlers send. count: of their deliveries."""
+
+    count: int = 0
+
+    @property
+    def is_storm(self) -> bool:
+        return self.count > _MOST_DELIVERIES
+
+
+@dataclass(frozen=True)
+class _Delivery:
+    """A message to one handler."""
+
+    to: str
+    handler: Handler
+    message: RobotMessage
+    cascade: _Cascade
+
+
+_cascade: ContextVar[_Cascade | None] = ContextVar("cascade", default=None)
+
+
 class Bus:
     """The bus. Robots of one name all get the messages to it. tries: how often a handler is called that fails."""
 
@@ -71,8 +96,8 @@ class Bus:
         self._tries = tries
         self._handlers: dict[str, list[Handler]] = {}
         self._counts: dict[str, int] = {}
-        self._queue: deque[tuple[str, Handler, RobotMessage]] = deque()
-        self._lock = threading.RLock()
+        self._queue: deque[_Delivery] = deque()
+        self._lock = threading.Lock()
         self._is_delivering = False
 
     def join(self, name: str, handler: Handler) -> None:
@@ -85,10 +110,12 @@ class Bus:
             self._handlers[name].remove(handler)
 
     def send(self, sender: str, to: str, content: Any, *, in_reply_to: str = "") -> RobotMessage:
-        """Send a message and deliver it, unless a handler that runs now sends it: then after that one returns.
+        """Send a message and deliver it. While a handler runs, it is delivered later, by the thread of that handler.
 
         Raises InvalidInput for an unknown receiver, MessageStorm.
         """
+        cause = _cascade.get()
+        cascade = cause or _Cascade()
         with self._lock:
             if not self._handlers.get(to):
                 raise InvalidInput(f"There is no robot {to!r} on the bus.", code="unknown_robot")
@@ -97,29 +124,43 @@ class Bus:
             self.outbox[message.key] = Sent(message)
             if in_reply_to in self.outbox:
                 self.outbox[in_reply_to].replies.append(message)
-            self._queue.extend((to, handler, message) for handler in self._handlers[to])
-            if not self._is_delivering:
-                self._deliver()
+            self._queue.extend(_Delivery(to, handler, message, cascade) for handler in self._handlers[to])
+            is_delivered_later, self._is_delivering = self._is_delivering, True
+        if not is_delivered_later:
+            self._deliver()
+        if cascade.is_storm and cause is None:
+            raise MessageStorm(f"One message has caused more than {_MOST_DELIVERIES:,} others.")
         return message
 
     def _deliver(self) -> None:
-        self._is_delivering = True
+        """Deliver what is queued. Handlers run without the lock: other threads may send what a handler waits for."""
         try:
-            for _ in range(_MOST_DELIVERIES):
-                if not self._queue:
-                    return
-                self._handle(*self._queue.popleft())
-            self._queue.clear()
-            raise MessageStorm(f"One message has caused more than {_MOST_DELIVERIES:,} others.")
-        finally:
-            self._is_delivering = False
+            while delivery := self._next():
+                delivery.cascade.count += 1
+                if not delivery.cascade.is_storm:
+                    self._handle(delivery)
+                elif delivery.cascade.count == _MOST_DELIVERIES + 1:
+                    logger.error("messages to robot %s are dropped: one has caused too many others", delivery.to)
+        except BaseException:
+            with self._lock:
+                self._is_delivering = False
+            raise
 
-    def _handle(self, to: str, handler: Handler, message: RobotMessage) -> None:
-        for left in reversed(range(self._tries)):
-            try:
-                handler(message)
-                return
-            except Exception as error:
-                logger.warning("robot %s could not handle %s", to, message.key, exc_info=True)
-                if not left:
-                    self.dead_letters.append(DeadLetter(to, message, error))
+    def _next(self) -> _Delivery | None:
+        with self._lock:
+            self._is_delivering = bool(self._queue)
+            return self._queue.popleft() if self._queue else None
+
+    def _handle(self, delivery: _Delivery) -> None:
+        token = _cascade.set(delivery.cascade)
+        try:
+            for left in reversed(range(self._tries)):
+                try:
+                    delivery.handler(delivery.message)
+                    return
+                except Exception as error:
+                    logger.warning("robot %s could not handle %s", delivery.to, delivery.message.key, exc_info=True)
+                    if not left:
+                        self.dead_letters.append(DeadLetter(delivery.to, delivery.message, error))
+        finally:
+            _cascade.reset(token)

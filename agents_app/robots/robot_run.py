@@ -166,11 +166,11 @@ class RobotRun:
                 if delay is None:
                     raise failure_of(error.code, error.message, self._result(snapshot, "")) from error
                 logger.warning("model call of robot %s failed (%s), retrying", self._setup.name, error.code)
-                await asyncio.sleep(delay)
             finally:
                 self._active += time.monotonic() - began
                 price = self._setup.prices.find(self._setup.model)
                 robot_budget.settle(self._ledger, self._options.budget, reserved, usage, price)
+            await asyncio.sleep(delay)
         if isinstance(outcome, Interrupted):
             return replace(_end_of(outcome, snapshot), answer=outcome.text)
         self._last = outcome

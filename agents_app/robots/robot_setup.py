@@ -76,6 +76,7 @@ def prepare(options: RobotOptions, levels: Levels, given: Mapping[str, Any]) -> 
     robot_budget.check(options.budget, prices, model)
     own, local = split_tools(options.tools)
     name = options.name if options.name != "robot" else template.robot_name or options.name
+    policy = _policy(options, levels, agent, template, _Tools(own, local, name))
     provider = options.provider if isinstance(options.provider, Provider) else registry.build(_known(row))
     return Setup(
         name=name,
@@ -84,7 +85,7 @@ def prepare(options: RobotOptions, levels: Levels, given: Mapping[str, Any]) -> 
         is_own_provider=row is not None,
         model=model,
         prices=prices,
-        policy=_policy(options, levels, agent, template, _Tools(own, local, name)),
+        policy=policy,
         local=local,
         limits=_limits(options, agent),
         options=_run_options(options, rendered.settings, agent),

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from agents_app.models import Agent, ModelPrice, ModelProvider, Run, Step
+from agents_app.providers import registry
 from agents_app.providers.kinds.scripted import Reply, Script, ScriptedProvider
-from agents_app.robots import robot_hooks
+from agents_app.robots import robot_hooks, robot_run
 from agents_app.robots.failures import (
     ApprovalNeeded,
     BudgetExhausted,
@@ -420,3 +421,18 @@ def test_an_outdated_history_is_left_out_of_a_request_that_is_too_long() -> None
     with pytest.raises(ModelFailed) as failed:
         clerk.run("short")
     assert failed.value.code == "context_overflow"
+
+
+def test_the_pause_before_a_retry_takes_none_of_the_active_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    play(Reply((), error="model_rate_limited"), calling("add", '{"a": 1}'), DONE)
+    monkeypatch.setattr(robot_run, "retry_delay", lambda *args, **kwargs: 1.5)
+    assert robot(tools=[add], max_active_seconds=1.0).run("hi").reply == "Done."
+
+
+def test_a_robot_without_a_usable_tool_opens_no_provider(monkeypatch: pytest.MonkeyPatch) -> None:
+    ModelProvider.objects.create(name="scripted", kind="scripted")
+    opened = list[ModelProvider]()
+    monkeypatch.setattr(registry, "build", opened.append)
+    with pytest.raises(RobotError, match="There is no tool"):
+        robot(provider="scripted", tools=["no_such_tool"]).run("hi")
+    assert not opened

@@ -1,5 +1,8 @@
 """The bus of robots: order, replies, handlers that fail, and handlers that never end."""
 
+import threading
+import time
+
 import pytest
 
 from agents_app.robots.robot_bus import Bus, MessageStorm, RobotMessage
@@ -59,3 +62,41 @@ def test_unknown_receivers_and_endless_messages_are_refused() -> None:
     bus.join("c", seen.append)
     bus.send("boss", "c", "still works")
     assert len(seen) == 1
+
+
+def test_a_handler_may_have_another_thread_send_a_message() -> None:
+    bus, seen = Bus(), list[str]()
+
+    def clerk(message: RobotMessage) -> None:
+        thread = threading.Thread(target=bus.send, args=("clerk", "boss", "from a tool"), daemon=True)
+        thread.start()
+        thread.join(5)
+        seen.append(f"clerk {thread.is_alive()}")
+
+    bus.join("clerk", clerk)
+    bus.join("boss", lambda message: seen.append(message.content))
+    bus.send("boss", "clerk", "go")
+    assert seen == ["clerk False", "from a tool"]
+
+
+def test_each_robot_gets_one_message_at_a_time_from_any_thread() -> None:
+    bus, now, most, seen = Bus(), list[str](), list[int](), list[str]()
+
+    def clerk(message: RobotMessage) -> None:
+        now.append(message.key)
+        most.append(len(now))
+        time.sleep(0.001)
+        now.remove(message.key)
+        seen.append(message.key)
+
+    bus.join("clerk", clerk)
+    threads = [
+        threading.Thread(target=lambda name=name: [bus.send(name, "clerk", number) for number in range(20)])
+        for name in ("a", "b", "c")
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert max(most) == 1 and [len([key for key in seen if key[0] == name]) for name in "abc"] == [20] * 3
+    assert [key for key in seen if key[0] == "a"] == [f"a:{number}" for number in range(1, 21)]
