@@ -6,7 +6,6 @@ from time import monotonic
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import Q
 
 from audit_app.kernel.database import in_db
 from sessions_app.channels.base import ChannelAdapter, SendError
@@ -29,10 +28,12 @@ def rename_sender(account: ChannelAccount, channel: str, sender_id: str, name: s
     name = clean_name(name)
     if not name:
         return
-    key = str(SessionKey(channel, account.account_id, sender_id, ""))
-    of_sender = Q(key=key) | Q(key__gte=f"{key}:", key__lt=f"{key};")  # with and without a thread; by the index
+    key = SessionKey(channel, account.account_id, sender_id, "")
+    # With and without a thread, by the index. Not by a range of keys: their order depends on the database's language.
+    begins_same = Session.objects.filter(key__startswith=str(key))
+    of_sender = begins_same.filter(channel=channel, account_id=account.account_id, sender_id=sender_id)
     with transaction.atomic():
-        Session.objects.filter(of_sender).exclude(sender_name=name).update(sender_name=name)
+        of_sender.exclude(sender_name=name).update(sender_name=name)
         for model in (Pairing, SenderLink):
             model.objects.filter(account=account, sender_id=sender_id).update(sender_name=name)
 
