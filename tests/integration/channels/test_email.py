@@ -1,5 +1,6 @@
 """E-mail from the mailbox through a run and back into the thread: files, approvals by link, broken connections."""
 
+import asyncio
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -11,6 +12,7 @@ from django.contrib.auth.models import User
 from agents_app.providers.kinds.scripted import Reply
 from audit_app.models import AuditEntry
 from sessions_app.channels import accounts
+from sessions_app.channels.adapters.email import mailbox
 from sessions_app.channels.adapters.email.adapter import Email
 from sessions_app.models import Attachment, ChannelAccount, ChannelConnection, InboundMessage, Pairing, Session
 from tests.fakes.mail_server import PASSWORD, SENDER, FakeMailServer, mail_from
@@ -82,6 +84,35 @@ def test_a_mail_with_a_file_is_answered_in_its_thread(
     assert settle(rig, 2) == ["sent"] * 2 and Session.objects.count() == 1
     until(lambda: uid in mail.read)
     assert InboundMessage.objects.count() == 2
+
+
+def test_mails_and_their_files_are_parsed_beside_the_event_loops(
+    rig: EngineRig, mail: FakeMailServer, sockets: SocketsThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig.agent(Reply(("fine",)))
+    on_loop = []
+    for name in ("read_mail", "content_of"):
+        parse = getattr(mailbox, name)
+
+        def watched(*arguments: Any, parse: Any = parse) -> Any:
+            on_loop.append(is_on_loop())
+            return parse(*arguments)
+
+        monkeypatch.setattr(mailbox, name, watched)
+    add(mail)
+    until(is_connected)
+    first = mail_from(1, "What does it say?")
+    first.add_attachment(b"hello from the file", maintype="text", subtype="plain", filename="a.txt")
+    mail.arrive(first)
+    assert settle(rig) == ["sent"] and Attachment.objects.get().status == "stored"
+    assert on_loop == [False, False]
+
+
+def is_on_loop() -> bool:
+    try:
+        return asyncio.get_running_loop() is not None
+    except RuntimeError:
+        return False
 
 
 def test_nothing_is_lost_or_answered_twice_when_connections_break(

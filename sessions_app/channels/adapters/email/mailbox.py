@@ -4,10 +4,12 @@ The cursor is `<UIDVALIDITY>:<UID>` of the last mail. If the mailbox has renumbe
 are read again: the ones that are known by their Message-ID have no effect.
 """
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
 from datetime import datetime, timedelta
 from email import message_from_bytes, policy
+from functools import partial
 
 from sessions_app.channels.adapters.email.imap import Header, Imap, ImapError, ImapRefused, Server, date
 from sessions_app.channels.adapters.email.received_mail import Place, Policy, content_of, files_of, read_mail, too_large
@@ -62,14 +64,19 @@ async def read_file(server: Server, file_id: str, most_bytes: int) -> AsyncGener
             raw = await imap.fetch(uid) if imap.validity == validity else None
     except ImapError as error:
         raise FetchError(f"the mailbox cannot be read ({error})", is_final=False) from None
-    parts = files_of(message_from_bytes(raw, policy=policy.default)) if raw else []
-    if index >= len(parts):
+    content = await asyncio.to_thread(_find_file, raw, index) if raw else None
+    if content is None:
         raise FetchError("the mail is no longer in the mailbox", is_final=True)
-    content = content_of(parts[index])
     if len(content) > most_bytes:
         raise FetchError(f"it has more than {most_bytes // 1024 // 1024} MB", is_final=True)
     for start in range(0, len(content), _PIECE):
         yield content[start : start + _PIECE]
+
+
+def _find_file(raw: bytes, index: int) -> bytes | None:
+    """Return the content of an attached file of a mail, None if it has fewer."""
+    parts = files_of(message_from_bytes(raw, policy=policy.default))
+    return content_of(parts[index]) if index < len(parts) else None
 
 
 async def _begin(imap: Imap, link: Link, rules: Policy, now: datetime) -> int:
@@ -100,7 +107,8 @@ async def _take(imap: Imap, header: Header, link: Link, rules: Policy) -> None:
     raw = await imap.fetch(header.uid, "HEADER" if is_large else "")
     if raw is None:  # somebody has deleted it
         return
-    event = too_large(raw, rules, place, _LARGEST) if is_large else read_mail(raw, rules, place)
+    read = partial(too_large, most=_LARGEST) if is_large else read_mail
+    event = await asyncio.to_thread(read, raw, rules, place)  # a large mail takes a second
     cursor = f"{imap.validity}:{header.uid}"
     await link.deliver([Received(event, raw[:_LONGEST_STORED] or b"\n")], cursor)
     with suppress(ImapRefused):  # of a folder that may only be read
