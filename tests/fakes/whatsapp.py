@@ -19,6 +19,7 @@ class FakeWhatsApp(FakeServer):
 
     sent: each accepted message. typing: ids of messages that were answered by an indicator. media: contents by id.
     uploads: contents of files that were uploaded. closed: users that have not written for 24 hours. hook: the webhook.
+    refuses_buttons: how many messages with buttons come too soon after the one before.
     """
 
     def __init__(self, **options: Any) -> None:
@@ -29,6 +30,7 @@ class FakeWhatsApp(FakeServer):
         self.uploads: list[bytes] = []
         self.closed: set[str] = set()
         self.hook: dict[str, str] = {}
+        self.refuses_buttons = 0
 
     def texts(self) -> list[str]:
         return [shown_text(message) for message in self.sent]
@@ -72,6 +74,9 @@ class FakeWhatsApp(FakeServer):
             return _success({"success": True})
         if message.get("to", message.get("recipient")) in self.closed:
             return 400, {}, _error(131047, "Re-engagement message")
+        if message["type"] == "interactive" and self.refuses_buttons:
+            self.refuses_buttons -= 1
+            return 400, {}, _error(131056, "(#131056) (Business Account, Consumer Account) pair rate limit hit")
         if problem := _problem(message):
             return 400, {}, _error(131009, problem)
         self.sent.append(message)

@@ -11,7 +11,8 @@ from agents_app.providers.kinds.scripted import Reply
 from sessions_app.channels import accounts
 from sessions_app.channels.account_settings import AccountSettings
 from sessions_app.channels.adapters.whatsapp.adapter import WhatsApp
-from sessions_app.channels.messages import Chat, Outgoing, OutgoingFile, Rendered, Target
+from sessions_app.channels.base import SendCertainty, SendError
+from sessions_app.channels.messages import Button, Chat, Outgoing, OutgoingFile, Rendered, Target
 from sessions_app.models import Attachment, ChannelAccount, Delivery, InboundMessage, Pairing, Session
 from tests.fakes.whatsapp import (
     APP_SECRET,
@@ -144,6 +145,20 @@ def test_an_expired_token_ends_the_account(rig: EngineRig, platform: FakeWhatsAp
     deliver(payload(message(1, "hi")))
     until(lambda: not ChannelAccount.objects.get().is_enabled)
     assert "system user" in ChannelAccount.objects.get().last_error
+
+
+async def test_the_text_of_a_prompt_is_not_repeated_with_its_buttons(platform: FakeWhatsApp) -> None:
+    secrets = {"access_token": TOKEN, "app_secret": APP_SECRET, "verify_token": VERIFY_TOKEN}
+    adapter = WhatsApp(AccountSettings("a", {"phone_number_id": NUMBER_ID, "api_url": platform.url}, secrets))
+    text, press = Rendered("x" * 2000, "x" * 2000), (Button("Allow once", "apr:x:y"),)
+    prompt = Outgoing("k", Target(Chat(USER)), text, kind="approval", buttons=press)
+    platform.refuses_buttons = 1
+    with pytest.raises(SendError) as refused:
+        await adapter.send(prompt)
+    assert refused.value.certainty is SendCertainty.NOT_SENT
+    await adapter.send(prompt)
+    assert platform.texts() == ["x" * 2000, "Your decision?"]
+    await adapter.aclose()
 
 
 async def test_files_of_agents_are_uploaded_and_shown_by_their_kind(platform: FakeWhatsApp) -> None:

@@ -98,6 +98,7 @@ class WhatsApp(HttpAdapter):
         self._number = str(config["phone_number_id"])
         self._origin = str(config.get("api_url") or API).rstrip("/")
         self._base = f"{self._origin}/{version}"
+        self._without_buttons: set[str] = set()  # keys of messages whose text was sent and whose buttons were not
 
     @classmethod
     def make_secrets(cls) -> dict[str, str]:
@@ -155,14 +156,18 @@ class WhatsApp(HttpAdapter):
             return await self._send(message, {"type": "text", "text": _text(message.rendered.body)})
         body = message.rendered.body
         if len(body) > _MAX_BUTTON_TEXT:  # a message with buttons holds less than one without
-            await self._send(message, {"type": "text", "text": _text(body)})
+            if message.key not in self._without_buttons:  # else only the buttons were refused at the last try
+                await self._send(message, {"type": "text", "text": _text(body)})
+                self._without_buttons.add(message.key)
             body = "Your decision?"
         buttons = [
             {"type": "reply", "reply": {"id": button.action_id, "title": button.label[:_MAX_TITLE]}}
             for button in message.buttons
         ]
         card = {"type": "button", "body": {"text": body}, "action": {"buttons": buttons}}
-        return await self._send(message, {"type": "interactive", "interactive": card})
+        sent_id = await self._send(message, {"type": "interactive", "interactive": card})
+        self._without_buttons.discard(message.key)
+        return sent_id
 
     async def typing(self, target: Target) -> None:
         if target.reply_to:  # the indicator belongs to a message that it also marks as read
