@@ -1,7 +1,7 @@
 """The settings of channel accounts: those that an adapter declares, and the values that it is created from. Pure."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tools_app.policy.globs import PatternError
@@ -83,6 +83,6 @@ class AccountSettings:
 
     account_id: str
     config: Mapping[str, Any]
-    secrets: Mapping[str, str]
+    secrets: Mapping[str, str] = field(repr=False)
     public_url: str = ""
     reachable: frozenset[str] = frozenset()

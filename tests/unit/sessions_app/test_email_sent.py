@@ -30,6 +30,13 @@ def composed(markdown: str, target: Target = TARGET, **more: object):
     return sent_mail.compose(Outgoing("key-1", target, rendered, **more), ADDRESS, "Komand", [], NOW)  # type: ignore[arg-type]
 
 
+def test_the_settings_of_an_account_show_no_secrets():
+    hidden = {"password": PASSWORD, "link_key": KEY}
+    adapter = Email(AccountSettings("main", {"address": ADDRESS, **HOSTS}, hidden, URL))
+    shown = repr(vars(adapter))
+    assert ADDRESS in shown and PASSWORD not in shown and KEY not in shown
+
+
 def test_an_answer_stays_in_the_thread_and_asks_for_no_automatic_answer():
     mail = composed("Hello **you**")
     assert mail["References"] == "<m1@example.org> <o1@komand.example> <m2@example.org>"

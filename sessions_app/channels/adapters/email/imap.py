@@ -4,7 +4,7 @@ import asyncio
 import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from types import TracebackType
 from typing import Self
@@ -37,7 +37,7 @@ class Server:
     port: int
     is_tls: bool
     user: str
-    password: str
+    password: str = field(repr=False)
     folder: str
 
 

@@ -5,7 +5,7 @@ import smtplib
 import ssl
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from email.headerregistry import Address
 from email.message import EmailMessage
@@ -47,7 +47,7 @@ class SmtpServer:
     port: int
     security: str
     user: str
-    password: str
+    password: str = field(repr=False)
 
 
 def rendered(markdown: str) -> tuple[Rendered, ...]:
