@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import Any
@@ -13,6 +14,10 @@ from sessions_app.channels.base import MIB
 from sessions_app.channels.link import ConnectionLost, Link
 from tools_app.network.async_transport import ssl_context
 
+# At DEBUG, the library logs each frame, such as the one by which we log in with a token.
+_connections = logging.getLogger(f"{__name__}.connections")
+_connections.setLevel(logging.INFO)
+
 PING_SECONDS = 25.0
 _OPEN_SECONDS, _CLOSE_SECONDS = 10.0, 2.0
 _MOST_BYTES = 8 * MIB
@@ -22,7 +27,7 @@ _MOST_BYTES = 8 * MIB
 async def open_socket(url: str) -> AsyncIterator[ClientConnection]:
     """Open a WebSocket. Raises ConnectionLost if that fails, and if it closes inside of the block."""
     try:
-        async with connect(
+        socket = await connect(
             url,
             ssl=ssl_context() if url.startswith("wss://") else None,
             open_timeout=_OPEN_SECONDS,
@@ -30,13 +35,16 @@ async def open_socket(url: str) -> AsyncIterator[ClientConnection]:
             ping_interval=None,
             max_size=_MOST_BYTES,
             proxy=None,
-        ) as socket:
+            logger=_connections,
+        )
+    except (OSError, WebSocketException, TimeoutError, ValueError) as error:
+        raise ConnectionLost(f"The connection could not be opened ({type(error).__name__}).") from None
+    try:
+        async with socket:
             yield socket
     except ConnectionClosed as error:
         code = error.rcvd.code if error.rcvd else "without a close frame"
         raise ConnectionLost(f"The connection was closed ({code}).") from None
-    except (OSError, WebSocketException, TimeoutError, ValueError) as error:
-        raise ConnectionLost(f"The connection could not be opened ({type(error).__name__}).") from None
 
 
 async def read_messages(socket: ClientConnection, link: Link) -> AsyncGenerator[Mapping[str, Any], None]:

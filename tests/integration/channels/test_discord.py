@@ -1,6 +1,7 @@
 """Discord from a message to its answer: over the Gateway and by interactions, with previews, files and buttons."""
 
 import json
+import logging
 from collections.abc import Iterator
 from typing import Any
 
@@ -193,6 +194,19 @@ def test_a_connection_that_is_cut_is_resumed_without_loss(
     settle(rig, 2)
     assert discord.shown() == ["one", "two"] and Run.objects.count() == 2
     assert discord.resumed >= 1 and len(discord.identified) == 1
+
+
+def test_the_token_is_never_logged(
+    rig: EngineRig, discord: FakeDiscord, sockets: SocketsThread, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    rig.agent(Reply(("one",)))
+    add(discord, config={"previews": "none"})
+    discord.queue(message_event(1, "hi"))
+    settle(rig)
+    assert discord.identified and TOKEN not in "".join(
+        record.getMessage() for record in caplog.records if record.name != "websockets.server"
+    ), "the server is a part of the test"
 
 
 def test_a_connection_without_heartbeats_is_replaced(

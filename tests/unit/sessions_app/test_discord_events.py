@@ -1,14 +1,18 @@
 """Discord's events and interactions, as Discord sends them, and its Markdown."""
 
+import json
 from datetime import UTC, datetime
 from typing import Any
+from unittest.mock import AsyncMock, Mock
 
 import pytest
 
 from sessions_app.channels.account_settings import AccountSettings
 from sessions_app.channels.adapters.discord.adapter import Discord
 from sessions_app.channels.adapters.discord.events import Bot, read_event, read_interaction
+from sessions_app.channels.adapters.discord.gateway import Gateway
 from sessions_app.channels.base import VerificationFailed, WebhookRequest
+from sessions_app.channels.link import ConnectionLost
 from sessions_app.channels.messages import (
     ButtonPress,
     ChannelMessage,
@@ -18,10 +22,12 @@ from sessions_app.channels.messages import (
     MessageEdited,
     Reaction,
 )
+from sessions_app.channels.web_socket import open_socket
 from tests.fakes.discord import (
     APPLICATION_ID,
     BOT_USER,
     PUBLIC_KEY,
+    FakeDiscord,
     ask_interaction,
     interaction,
     message_event,
@@ -169,3 +175,18 @@ def test_a_ping_is_answered_and_a_bad_signature_refused() -> None:
 def test_its_markdown(markdown: str, shown: str) -> None:
     [part] = adapter().render(markdown, Chat("700"))
     assert part.body == shown
+
+
+async def test_a_session_whose_address_is_gone_is_resumed_at_the_common_one() -> None:
+    link = Mock(cursor=json.dumps({"id": "s-1", "url": "ws://127.0.0.1:9", "number": 7}), deliver=AsyncMock())
+    gateway = Gateway(AsyncMock(), AsyncMock(), "t", Bot())
+    with pytest.raises(ConnectionLost, match="could not be opened"):
+        await gateway.listen(link)
+    [stored] = [json.loads(call.args[1]) for call in link.deliver.await_args_list]
+    assert (stored["id"], stored["url"], stored["number"]) == ("s-1", "", 7)
+
+
+async def test_an_error_while_events_are_handled_is_not_taken_for_a_lost_connection() -> None:
+    with FakeDiscord() as server, pytest.raises(ValueError, match="a defect"):
+        async with open_socket(server.socket.url):
+            raise ValueError("a defect")

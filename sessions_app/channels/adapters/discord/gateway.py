@@ -68,17 +68,29 @@ class Gateway:
         if self._session.user_id:  # a session that is resumed does not begin with READY
             self._bot = replace(self._bot, user_id=self._session.user_id)
         url = self._session.url or await self._find_url()
-        async with open_socket(f"{url}/?v=10&encoding=json") as socket:
-            try:
-                await self._receive(socket, link)
-            except ConnectionClosed as closed:
-                code = closed.rcvd.code if closed.rcvd else 0
-                if code in _LOST_SESSION:
-                    await link.deliver([], "")
-                raise _reason(code) from None
-            finally:
-                with suppress(Exception):
-                    await socket.close(_KEEPS_SESSION)
+        is_open = False
+        try:
+            async with open_socket(f"{url}/?v=10&encoding=json") as socket:
+                is_open = True
+                await self._serve(socket, link)
+        except ConnectionLost:
+            if self._session.url and not is_open:  # that server may be gone: resume at the common address
+                self._session = replace(self._session, url="")
+                await link.deliver([], self._cursor)
+            raise
+
+    async def _serve(self, socket: ClientConnection, link: Link) -> None:
+        """Receive events until the connection ends. Raises its reason."""
+        try:
+            await self._receive(socket, link)
+        except ConnectionClosed as closed:
+            code = closed.rcvd.code if closed.rcvd else 0
+            if code in _LOST_SESSION:
+                await link.deliver([], "")
+            raise _reason(code) from None
+        finally:
+            with suppress(Exception):
+                await socket.close(_KEEPS_SESSION)
 
     async def _find_url(self) -> str:
         try:
