@@ -1,4 +1,4 @@
-"""The statements of agents_app that are compiled once, each with who waits for it.
+"""The statements of agents_app that are compiled once, each with the operation that waits for it.
 
 Those that change a run's status, owner or fence are in `runs.transitions`.
 """
@@ -12,7 +12,7 @@ from django.db.models.functions import Now
 from agents_app.models import (
     IS_OPEN,
     IS_ROOT,
-    IS_UNHEARD,
+    IS_UNCOLLECTED,
     Agent,
     ModelPrice,
     Run,
@@ -86,8 +86,8 @@ def claimable() -> QuerySet[Run]:
     on_tools = Q(waiting_on=WaitingOn.TOOLS.value) | Q(waiting_on=WaitingOn.APPROVAL.value)
     on_tools |= Q(waiting_on=WaitingOn.INPUT.value)  # approvals and questions belong to executions
     tools_done = on_tools & ~Exists(tools.open_executions().filter(run_id=OuterRef("pk")))
-    unheard = Run.objects.filter(IS_UNHEARD, parent_id=OuterRef("pk")).order_by()
-    child_done = Q(waiting_on=WaitingOn.CHILDREN.value) & Exists(unheard)
+    uncollected = Run.objects.filter(IS_UNCOLLECTED, parent_id=OuterRef("pk")).order_by()
+    child_done = Q(waiting_on=WaitingOn.CHILDREN.value) & Exists(uncollected)
     earlier = Run.objects.filter(
         _OPEN_ROOTS, conversation_id=OuterRef("conversation_id"), ordinal__lt=OuterRef("ordinal")
     )

@@ -34,7 +34,7 @@ IS_ACTIVE = Q(status=RunStatus.RUNNING.value) | Q(status=RunStatus.WAITING.value
 IS_OPEN = Q(status=RunStatus.QUEUED.value) | IS_ACTIVE
 IS_ROOT = Q(parent__isnull=True)
 # A child run whose last result its parent has not received yet.
-IS_UNHEARD = Q(parent__isnull=False, end_stored=False) & (
+IS_UNCOLLECTED = Q(parent__isnull=False, end_stored=False) & (
     Q(ended_at__isnull=False) | Q(status=RunStatus.WAITING.value, waiting_on=WaitingOn.PARENT.value)
 )
 ENDED_BADLY = (

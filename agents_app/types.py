@@ -183,7 +183,7 @@ class ModelResponse:
     """The whole response: the last item of a provider's stream. finish_reason: stop | tool_calls | length | …
 
     dialect_state: JSON that the dialect needs back with the message while the run calls tools; clients never see it.
-    reasoning_seconds, omitted: set by who reads the stream, not by providers.
+    reasoning_seconds, omitted: set by the reader of the stream, not by providers.
     """
 
     text: str = ""

@@ -48,7 +48,7 @@ def access_of(run_id: UUID, wanted: str = "") -> Access:
     """Return the shared memory of a run. wanted: network, run or session. Raises ToolError. Reads only."""
     run = Run.objects.select_related("agent").filter(pk=run_id).first()
     if run is None:
-        raise ToolError("The run is gone.")
+        raise ToolError("The run was deleted.")
     writer = f"{run.agent.agent_id}/{run.workstream}" if run.workstream else run.agent.agent_id
     if wanted == "session":
         return Access(Space("session", run.conversation_id), writer, None)

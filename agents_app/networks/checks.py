@@ -187,7 +187,7 @@ def _references(task: Task) -> Iterator[tuple[str, str]]:
 
 
 def _of_reference(place: str, path: str, graph: Graph, name: str, inside: frozenset[str]) -> Iterator[Fault]:
-    """inside: the tasks of the loop that the task belongs to, if it belongs to one."""
+    """Yield the faults of a reference. inside: the tasks of the loop that its task belongs to; empty without one."""
     if fault := references.fault_of(path):
         yield Fault(place, fault)
         return

@@ -5,7 +5,7 @@ from audit_app.kernel.errors import AppError
 
 
 class RobotError(AppError):
-    """A run of a robot that has no answer. result: what it has done and said so far."""
+    """A run of a robot that has no answer. result: its texts and tool calls so far."""
 
     code = "robot_failed"
 

@@ -11,15 +11,15 @@ from tools_app import schema
 from tools_app.executions.in_process import in_thread
 from tools_app.types import AsyncTool, BaseTool, Effect, Reads, Risk, ToolContext, ToolSpec
 
-_ROBOT = "robot"  # a parameter of this name gets the robot, and is none of the model's
+_ROBOT = "robot"  # a parameter of this name receives the robot; the schema for the model omits it
 _TYPES = {str: "string", int: "integer", float: "number", bool: "boolean", dict: "object", list: "array"}
 
 
 class FunctionTool(AsyncTool):
     """A function as a tool: its name, docstring and annotations are those of the tool.
 
-    A function that is not a coroutine function runs in a thread. For a reason that the model gets, it raises
-    ToolError. risk, reads, sends: as `ToolSpec` has them; by default the function reads and sends nothing outside.
+    A function that is not a coroutine function runs in a thread. It raises ToolError with a reason
+    for the model. risk, reads, sends: as `ToolSpec` has them; by default the function reads and sends nothing outside.
     """
 
     def __init__(

@@ -83,7 +83,7 @@ class Robot:
         self._session = Conversation(new_id())
 
     def replace_messages(self, messages: Sequence[AnyMessage]) -> None:
-        """Replace the history, such as by one that `history` returned. What was read from outside stays known."""
+        """Replace the history, such as by one that `history` returned. The origins of what it has read are kept."""
         self._session.messages = untyped(messages)
 
     def copy(self) -> "Robot":
@@ -170,7 +170,10 @@ class Robot:
         return tuple(dict.fromkeys(self._session.readings.origins))
 
     def delegate(self, to: "Robot", message: str, **context: Any) -> RobotResult:
-        """Return the result of another robot, with this one's name. What this one has read stays known of it."""
+        """Return the result of another robot, with this one's name.
+
+        The origins of what this robot has read are sent with the message.
+        """
         return replace(to.call(RobotCall(message, context, origins=self.origins)), delegated_by=self.name)
 
     def send_message(self, to: str, content: Any) -> RobotMessage:

@@ -30,9 +30,9 @@ class HookContext:
 class Hook:
     """The base class of hooks. A method may be a coroutine function; another one is called in a thread.
 
-    Those around yield once, at which what they enclose takes place. All `before_` methods come first, in the order of
-    registration, then the enclosed part, then all `after_` methods. On an error `on_error` is called, and the error is
-    raised again.
+    An `around_` method is a generator that yields once, in place of the enclosed part. The order is: all `before_`
+    methods in the order of registration, the enclosed part, all `after_` methods. On an error `on_error` is called, and
+    the error is raised again.
     """
 
     def before_run(self, context: HookContext) -> Any: ...

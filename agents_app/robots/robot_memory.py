@@ -81,7 +81,7 @@ class Memory:
                 while missing := [key for key in keys if key not in self._values]:
                     left = None if deadline is None else deadline - time.monotonic()
                     if left is not None and left <= 0:
-                        raise MemoryTimeout(f"Nobody has written {', '.join(missing)} within {limit:g} seconds.")
+                        raise MemoryTimeout(f"No robot has written {', '.join(missing)} within {limit:g} seconds.")
                     self._changed.wait(left)
             found = {key: self._values.get(key) for key in keys}
         return found[keys[0]] if len(keys) == 1 else found

@@ -22,7 +22,7 @@ from agents_app.robots.robot_setup import Levels
 from agents_app.robots.sync_loop import run_sync
 from audit_app.kernel.errors import AppError, InvalidInput
 
-RESULTS = "results:"  # prefix of the keys of the memory under which results are, by task
+RESULTS = "results:"  # prefix of the memory keys of results, before the name of the task
 
 
 class NetworkFailed(RobotError):
@@ -103,7 +103,7 @@ class Network:
         }
 
     def run(self, message: str = "", **context: Any) -> NetworkResult:
-        """Return the result of the network. Raises NetworkFailed."""
+        """Return the result of the network. Raises NetworkFailed, and TimeoutError after its time limit."""
         return run_sync(self.arun(message, **context))
 
     async def arun(self, message: str = "", **context: Any) -> NetworkResult:

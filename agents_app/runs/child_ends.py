@@ -28,9 +28,9 @@ def refined(run: Run, outcome: End) -> End:
 
 
 def columns(run: Run) -> dict[str, Any]:
-    """Return further columns of an ended child run. Its parent collects the result, unless it has ended itself."""
-    is_heard = not Run.objects.filter(ended_at=None, children=run.pk).exists()
-    return {"end_stored": is_heard, "alarm_at": None, **tree_budget.final_columns(run)}
+    """Return further columns of an ended child run. Its parent collects the result, unless the parent has ended."""
+    is_parent_open = Run.objects.filter(ended_at=None, children=run.pk).exists()
+    return {"end_stored": not is_parent_open, "alarm_at": None, **tree_budget.final_columns(run)}
 
 
 def payload(run: Run, outcome: End) -> events.WorkstreamEnded:

@@ -1,4 +1,4 @@
-"""The columns of a child run's deadline, of which parts are signalled before it."""
+"""The columns of a child run's deadline, and the parts of its time at which warnings are sent."""
 
 from datetime import datetime, timedelta
 from typing import Any

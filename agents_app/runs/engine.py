@@ -248,7 +248,7 @@ class Engine:
         return await drive.call.run(seconds_left=seconds_left)
 
     async def _prepare(self, drive: Drive, snapshot: Snapshot, step: Compact | Transcribe) -> Snapshot | None:
-        """Make the call that prepares the next one. A failure is recorded, and the run goes on without its result."""
+        """Make the call that prepares the next one. A failure is recorded, and the run continues without its result."""
         claim, started_at, failure = drive.claim, timezone.now(), None
         preparation = preparations.begin(claim, snapshot, step)
         outcome: ModelResponse | Interrupted = ModelResponse()

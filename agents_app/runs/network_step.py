@@ -39,7 +39,7 @@ _STATUSES = {
     RunStatus.CANCELLED.value: AttemptStatus.CANCELLED,
 }
 
-# The step is recorded by the rows of the tasks, which forgives the crashes before it.
+# The rows of the tasks record the progress, so earlier crashes no longer count.
 _PROGRESS: dict[str, Any] = {"crashes": 0, "crash_share": 0.0}
 
 read = lru_cache(maxsize=64)(yaml_format.load)

@@ -1,4 +1,4 @@
-"""The limit of the text of one model call: its length, and the same text again and again. Pure."""
+"""The limit of the text of one model call: its length, and repetitions at its end. Pure."""
 
 # A text ends with a repetition if its last characters consist of one piece, at most `_LONGEST_PIECE` long, at least
 # `_LEAST_TIMES` in a row and over `_LEAST_LENGTH` characters: more than tables, code and lists repeat exactly.

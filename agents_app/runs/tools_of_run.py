@@ -23,7 +23,6 @@ def tools_of_run(run: Run) -> OfferedTools:
 
 
 def list_hidden(run_id: UUID) -> Sequence[ToolSpec]:
-    """Return the tools that the run may use and that its model calls do not list by themselves; none of a run that is
-    gone."""
+    """Return the tools that the run may use and has to find; none if it was deleted."""
     run = Run.objects.select_related("agent").filter(pk=run_id).first()
     return tools_of_run(use_version(run)).hidden if run else ()

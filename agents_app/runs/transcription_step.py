@@ -67,7 +67,7 @@ def _unusable(reason: str) -> ProviderError:
 def _record(
     claim: Claim, snapshot: Snapshot, note: VoiceNote, response: ModelResponse, spent: Spent, error: AppError | None
 ) -> tuple[Claim, Snapshot | None]:
-    """Record a transcription, or its failure: then the run goes on with what its messages contain besides."""
+    """Record a transcription, or its failure: then the run continues with the rest of its messages."""
     run, text = claim.run, response.text.strip()
     failure = error.message.rstrip(".") if error else "" if text else _SILENT
     response = replace(response, text=text)

@@ -10,7 +10,7 @@ from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Coalesce, Now
 
 from agents_app import conversation_port, events, hot_queries, selectors
-from agents_app.models import IS_OPEN, IS_UNHEARD, OPEN, Run
+from agents_app.models import IS_OPEN, IS_UNCOLLECTED, OPEN, Run
 from agents_app.runs import child_ends
 from agents_app.runs.next_step import PARENT_ENDED, End
 from agents_app.runs.usage_ledger import CallCost
@@ -202,7 +202,7 @@ def _end_children(run: Run) -> list[NewEvent]:
             new_events += _end(child, PARENT_ENDED, None, None, {}) or []
         else:
             Run.objects.filter(pk=child.pk).update(cancel_requested_at=Now())
-    Run.objects.filter(IS_UNHEARD, parent_id=run.pk).update(end_stored=True)
+    Run.objects.filter(IS_UNCOLLECTED, parent_id=run.pk).update(end_stored=True)
     return new_events
 
 

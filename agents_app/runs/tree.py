@@ -13,7 +13,7 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from agents_app import conversation_port, hot_queries
-from agents_app.models import IS_OPEN, IS_UNHEARD, Run, RunMessage
+from agents_app.models import IS_OPEN, IS_UNCOLLECTED, Run, RunMessage
 from agents_app.prompt.child_messages import merge_turns, report_text
 from agents_app.runs import deadlines, transitions
 from agents_app.selectors import child_view
@@ -104,17 +104,17 @@ def collect(run_id: UUID) -> tuple[tuple[str, str], ...]:
 
     Return the (id, workstream) of the children that work.
     """
-    # One statement: a child that ends meanwhile is either working or unheard.
-    rows = Run.objects.select_related("agent").filter(Q(IS_OPEN) | IS_UNHEARD, parent_id=run_id)
-    unheard, working = [], []
+    # One statement: a child that ends meanwhile is either working or uncollected.
+    rows = Run.objects.select_related("agent").filter(Q(IS_OPEN) | IS_UNCOLLECTED, parent_id=run_id)
+    uncollected, working = [], []
     for child in rows.order_by("ended_at", "id"):
         if child.ended_at is None and child.waiting_on != WaitingOn.PARENT.value:
             working.append((str(child.id), child.workstream))
         elif not child.end_stored:
-            unheard.append(child)
-    if unheard:
-        Run.objects.filter(pk__in=[child.pk for child in unheard]).update(end_stored=True)
-        for child in unheard:
+            uncollected.append(child)
+    if uncollected:
+        Run.objects.filter(pk__in=[child.pk for child in uncollected]).update(end_stored=True)
+        for child in uncollected:
             kind = MessageKind.REPORT if child.ended_at else MessageKind.RESULT
             send(run_id, RunNote(kind, report_text(child_view(child)), about=child.pk, resumes=False))
     return tuple(working)
@@ -123,7 +123,7 @@ def collect(run_id: UUID) -> tuple[tuple[str, str], ...]:
 def working_of(run_id: UUID) -> tuple[tuple[str, str], ...]:
     """Return the (id, workstream) of the children that work or have an uncollected result. Reads only."""
     is_working = Q(IS_OPEN) & ~Q(waiting_on=WaitingOn.PARENT.value)
-    rows = Run.objects.filter(is_working | IS_UNHEARD, parent_id=run_id).values_list("id", "workstream")
+    rows = Run.objects.filter(is_working | IS_UNCOLLECTED, parent_id=run_id).values_list("id", "workstream")
     return tuple((str(child_id), workstream) for child_id, workstream in rows)
 
 

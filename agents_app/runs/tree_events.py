@@ -13,7 +13,7 @@ _TEXT_CHARACTERS = 500
 
 
 def launched(run: Run) -> NewEvent:
-    """run: a child run, with its agent."""
+    """Return the event of a launch. run: a child run, with its agent."""
     payload: events.WorkstreamLaunched = {
         "run_id": str(run.pk),
         "parent_run_id": str(run.parent_id),
@@ -28,7 +28,7 @@ def launched(run: Run) -> NewEvent:
 
 
 def progressed(run: Run, phase: Phase, text: str) -> NewEvent:
-    """run: a child run, with its agent. text: for people."""
+    """Return an event of progress. run: a child run, with its agent. text: for people."""
     payload: events.WorkstreamProgressed = {
         "run_id": str(run.pk),
         "parent_run_id": str(run.parent_id),
@@ -45,7 +45,7 @@ def progressed(run: Run, phase: Phase, text: str) -> NewEvent:
 def parked(run: Run, decision: WaitForChildren | WaitForParent) -> list[NewEvent]:
     """Return the events of a run that begins to wait for its children or its parent.
 
-    run: as it was before its claim. One that has waited for its children goes on waiting without an event.
+    run: as it was before its claim. No event for one that already waited for its children.
     """
     if isinstance(decision, WaitForChildren):
         if run.waiting_on == WaitingOn.CHILDREN.value:
