@@ -1,4 +1,7 @@
-"""Splits a byte stream into the `data` payloads of server-sent events. Names, ids and comments are ignored."""
+"""Splits a byte stream into the `data` payloads of server-sent events. Names, ids and comments are ignored.
+
+Older releases of llama.cpp, and servers built on it, send an error in a field of its own: it becomes a payload, too.
+"""
 
 MAX_PAYLOAD_BYTES = 8 * 1024 * 1024
 
@@ -51,6 +54,9 @@ class SseParser:
                 raise PayloadTooLargeError
         elif not line:
             self._close(payloads)
+        elif line.startswith(b"error:"):
+            self._close(payloads)
+            payloads.append(b'{"error":' + line[6:] + b"}")
 
     def _close(self, payloads: list[bytes]) -> None:
         if self._data:

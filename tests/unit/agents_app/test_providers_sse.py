@@ -26,6 +26,11 @@ def test_events_are_found_in_every_dialect(stream: bytes) -> None:
     assert payloads_of(stream) == [b'{"a": 1}', b"[DONE]"]
 
 
+def test_an_error_in_a_field_of_its_own_is_an_event() -> None:
+    stream = b'data: {"a": 1}\n\nerror: {"code": 500, "message": "boom"}\n\n'
+    assert payloads_of(stream) == [b'{"a": 1}', b'{"error": {"code": 500, "message": "boom"}}']
+
+
 def test_an_event_comes_out_as_soon_as_it_is_complete() -> None:
     parser = SseParser()
     assert parser.feed(b"data: on") == []
