@@ -11,6 +11,7 @@ from tools_app.types import ToolCall
 MAX_ID_CHARACTERS = 128
 MAX_NAME_CHARACTERS = 120
 CUT_OFF = "{"
+_NO_ARGUMENTS = "null"  # of models that call a tool without arguments
 
 
 @dataclass
@@ -71,6 +72,8 @@ class CallAssembly:
             arguments = "".join(draft.arguments)
             if is_cut and not arguments and position == len(self._drafts) - 1:
                 arguments = CUT_OFF
+            elif arguments.strip() == _NO_ARGUMENTS:
+                arguments = "{}"
             call_id = repair(draft.id)
             if not call_id or call_id in seen or len(call_id) > MAX_ID_CHARACTERS:
                 call_id = f"call_{secrets.token_hex(12)}"

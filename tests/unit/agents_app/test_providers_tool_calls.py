@@ -78,6 +78,10 @@ def test_arguments_are_kept_as_raw_text() -> None:
     assert names_and_arguments(assembled(fragment(0, "a", "echo", {"text": "x"}))) == [("echo", '{"text": "x"}')]
 
 
+def test_null_is_no_arguments() -> None:
+    assert names_and_arguments(assembled(fragment(0, "a", "now", "nu"), fragment(0, arguments="ll"))) == [("now", "{}")]
+
+
 def test_a_character_split_over_two_fragments_is_joined() -> None:
     assert names_and_arguments(assembled(fragment(0, "a", "e", '"\ud83d'), fragment(0, arguments='\ude00"'))) == [
         ("e", '"😀"')
