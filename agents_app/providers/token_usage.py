@@ -13,6 +13,7 @@ _CACHED = (
     ("prompt_cache_hit_tokens",),
     ("cached_tokens",),
 )
+_AUDIO = (("prompt_tokens_details", "audio_tokens"),)
 _REASONING = (
     ("completion_tokens_details", "reasoning_tokens"),
     ("output_tokens_details", "reasoning_tokens"),
@@ -23,14 +24,18 @@ _REASONING = (
 def read_usage(value: Any) -> Usage:
     """Return the counts of a `usage` object of Chat Completions or Responses; zeros for what is missing or invalid.
 
-    Some servers, among them Gemini's and xAI's, count reasoning in the total only: it is added to the output.
+    Some servers, among them Gemini's and xAI's, count reasoning in the total only: it is added to the output. Mistral's
+    count the tokens of audio so, which belong to the input.
     """
     if not isinstance(value, Mapping):
         return Usage()
     input_tokens = max(_count(value.get(name)) for name in _INPUT)
     output_tokens = max(_count(value.get(name)) for name in _OUTPUT)
     reasoning = _first(value, _REASONING)
-    if (uncounted := _count(value.get("total_tokens")) - input_tokens - output_tokens) > 0:
+    uncounted = _count(value.get("total_tokens")) - input_tokens - output_tokens
+    if "prompt_audio_seconds" in value and 0 < (audio := _first(value, _AUDIO)) <= uncounted:
+        input_tokens, uncounted = input_tokens + audio, uncounted - audio
+    if uncounted > 0:
         output_tokens += uncounted
         reasoning = max(reasoning, uncounted)
     cached = min(_first(value, _CACHED), input_tokens)

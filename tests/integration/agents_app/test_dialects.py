@@ -88,6 +88,8 @@ ANSWERS = {
         back=('"text": "Let me see.", "format"', '"signature": "EqQBCgIYAhIM"'),
     ),
     "mistral_thinking_parts.sse": Expected("Four.", "Two and two.", usage=Usage(11, 9)),
+    "mistral_calls.sse": Expected(calls=(BERN, BASEL), usage=Usage(96, 23, 64)),
+    "mistral_audio_usage.sse": Expected("Birds sing.", usage=Usage(386, 4, 9)),
     "recorded_llama_cpp_text.sse": Expected("Bern is cool 🌦 today..", usage=Usage(27, 6, 26)),
     "recorded_llama_cpp_reasoning.sse": Expected("Four it is", "Two and two.\n", usage=Usage(23, 9, 22)),
     "recorded_llama_cpp_length.sse": Expected(
