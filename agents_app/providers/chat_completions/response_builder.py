@@ -99,7 +99,8 @@ class Assembly:
         """
         if self._text or self._calls.count:
             return False
-        is_cut = self._finish_reason == "length" and not self._reasoning and not self._limits_output
+        has_reasoned = self._reasoning or self._usage.reasoning_tokens
+        is_cut = self._finish_reason == "length" and not has_reasoned and not self._limits_output
         return is_cut or self._finish_reason == _CONTEXT_IS_FULL
 
     def _reason(self, *, has_calls: bool) -> str:

@@ -64,7 +64,8 @@ class Assembly:
         """
         if not self._has_ended:
             raise errors.stream_cut(self._endpoint, "stopped in the middle of its response")
-        if self._cut_reason == "length" and self._items.is_empty and not self._limits_output:
+        is_empty = self._items.is_empty and not self._usage.reasoning_tokens
+        if self._cut_reason == "length" and is_empty and not self._limits_output:
             raise errors.too_long(self._endpoint, Overflow(request_tokens=self._usage.input_tokens or None))
         deltas = self._items.finish()
         calls = self._items.calls.finish(is_cut=bool(self._cut_reason))
@@ -106,6 +107,8 @@ class Assembly:
         details = response.get("incomplete_details")
         if isinstance(details, dict) and (reason := details.get("reason")):
             self._cut_reason = _FINISH_REASONS.get(str(reason), str(reason)[:40])
+        elif response.get("status") == "incomplete":
+            self._cut_reason = "length"
         self.is_done = self._has_ended = True
         output = response.get("output")
         items = list(enumerate(output)) if isinstance(output, list) else []

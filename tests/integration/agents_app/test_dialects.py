@@ -44,6 +44,7 @@ class Expected:
 ANSWERS = {
     "openai_chat_parallel_calls.sse": Expected(calls=(ZURICH, TOKYO), usage=Usage(1203, 119, 1024, 64)),
     "openai_chat_refusal.sse": Expected("I can't help with that.", usage=Usage(20, 6)),
+    "openai_chat_hidden_reasoning_cut.sse": Expected(usage=Usage(18, 512, 0, 512), finish_reason="length"),
     "vllm_reasoning_and_calls.sse": Expected(
         reasoning="The user wants the weather. 🌦",
         calls=(BERN, BASEL),

@@ -151,6 +151,13 @@ def test_an_answer_without_room_is_an_overflow() -> None:
     assert made_of(limits_output=True, **cut).finish_reason == "length"
 
 
+@pytest.mark.parametrize("details", [None, {"reason": "max_output_tokens"}])
+def test_an_answer_that_was_cut_while_the_model_was_reasoning_is_no_overflow(details: Any) -> None:
+    usage = {"input_tokens": 7, "output_tokens": 512, "output_tokens_details": {"reasoning_tokens": 512}}
+    made = made_of(incomplete_details=details, status="incomplete", usage=usage)
+    assert (made.text, made.finish_reason, made.usage.reasoning_tokens) == ("", "length", 512)
+
+
 @pytest.mark.parametrize(
     "payload",
     [b"[1]", b'{"type":"response.output_text.delta","delta":7}', b'{"type":"response.output_item.done","item":1}']
