@@ -17,6 +17,8 @@ MAX_CHARACTERS = 16_000_000
 MAX_CALLS = 128
 _CONTEXT_IS_FULL = "model_context_window_exceeded"
 _CUT_REASONS = ("length", "content_filter")
+# A gateway's reasons of the model's own server, which hold even if the gateway reports a call of a tool.
+_NATIVE_LENGTH = ("length", "max_tokens", "max_output_tokens", "MAX_TOKENS")
 _DONE = b"[DONE]"
 
 
@@ -114,8 +116,9 @@ class Assembly:
     def _add_choice(self, choice: dict[str, Any]) -> list[TextDelta | ReasoningDelta]:
         reason = choice.get("finish_reason")
         if isinstance(reason, str) and reason:
-            self._finish_reason = repair(reason)
-        delta = choice.get("delta") or choice.get("message")
+            is_cut = choice.get("native_finish_reason") in _NATIVE_LENGTH
+            self._finish_reason = "length" if is_cut else repair(reason)
+        delta = self._new_part(choice)
         if not isinstance(delta, dict):
             return []
         text = _text(delta.get("content")) or _text(delta.get("refusal"))

@@ -140,7 +140,7 @@ FAILURES = {
     "responses_error_event.sse": ("model_context_overflow", "", Usage()),
     "responses_error_event_nested.sse": ("model_rate_limited", "", Usage()),
 }
-CUT_CALL = "responses_incomplete_call.sse"
+CUT_CALLS = {"responses_incomplete_call.sse": '{"city": "Zü', "openrouter_cut_call.sse": "{"}
 
 
 def provider_of(name: str, server: ReplayServer) -> Provider:
@@ -154,7 +154,7 @@ def recordings(name: str) -> list[Recorded]:
 
 def test_every_file_has_its_row() -> None:
     files = {path.name for path in FOLDER.iterdir() if path.suffix in (".sse", ".json")}
-    assert files == {*ANSWERS, *FAILURES, CUT_CALL}
+    assert files == {*ANSWERS, *FAILURES, *CUT_CALLS}
 
 
 @pytest.mark.parametrize("name", ANSWERS)
@@ -199,13 +199,14 @@ async def test_a_failure_is_an_error_with_what_came_before(name: str) -> None:
         await provider.aclose()
 
 
-async def test_a_call_that_was_cut_off_is_never_taken_for_a_whole_one() -> None:
-    with ReplayServer(*recordings(CUT_CALL)) as server:
-        provider = provider_of(CUT_CALL, server)
+@pytest.mark.parametrize("name", CUT_CALLS)
+async def test_a_call_that_was_cut_off_is_never_taken_for_a_whole_one(name: str) -> None:
+    with ReplayServer(*recordings(name)) as server:
+        provider = provider_of(name, server)
         made = (await collect(provider, ModelRequest("", (Message("user", "Hello"),)))).response
         await provider.aclose()
     (call,) = made.tool_calls
-    assert (call.arguments, made.finish_reason) == ('{"city": "Zü', "length")
+    assert (call.arguments, made.finish_reason) == (CUT_CALLS[name], "length")
 
 
 async def test_a_stream_that_ends_too_early_is_an_error() -> None:
