@@ -54,14 +54,14 @@ class Assembly:
             raise errors.stream_cut(self._endpoint, "sent invalid data in the middle of its response") from error
         if not isinstance(chunk, dict):
             return []
-        if chunk.get("error"):
-            raise errors.of_error_object(chunk["error"], self._endpoint)
-        if chunk.get("object") == "chat.completion":
-            self.is_done = True
         choices = _first_choice(chunk)
         for place in (chunk, *choices, chunk.get("x_groq")):
             if isinstance(place, dict) and place.get("usage"):
                 self._usage = merge(self._usage, read_usage(place["usage"]))
+        if chunk.get("error"):
+            raise errors.of_error_object(chunk["error"], self._endpoint)
+        if chunk.get("object") == "chat.completion" and not any(map(_is_piece, choices)):
+            self.is_done = True
         return [delta for choice in choices for delta in self._add_choice(choice)]
 
     def report_usage(self, kind: object, error: object, traceback: object) -> None:
@@ -133,6 +133,12 @@ class Assembly:
             self._text_repair.feed(text) if text else "", self._reasoning_repair.feed(reasoning) if reasoning else ""
         )
 
+    def _new_part(self, choice: dict[str, Any]) -> Any:
+        """Return what a choice adds. Perplexity sends the whole message beside the delta, also in each chunk."""
+        delta, message = choice.get("delta"), choice.get("message")
+        is_empty = not isinstance(delta, dict) or not any(value for name, value in delta.items() if name != "role")
+        return message if message and is_empty and not self._characters else delta
+
     def _deltas(self, text: str, reasoning: str) -> list[TextDelta | ReasoningDelta]:
         inline, text = self._inline.feed(text) if text else ("", "")
         return self._split_deltas(reasoning + inline, text)
@@ -154,6 +160,11 @@ def _first_choice(chunk: dict[str, Any]) -> list[dict[str, Any]]:
     if not isinstance(choices, list):
         return []
     return [choice for choice in choices if isinstance(choice, dict) and not choice.get("index")][:1]
+
+
+def _is_piece(choice: dict[str, Any]) -> bool:
+    """Return whether more follows on a choice, although its chunk is named like a whole response."""
+    return "delta" in choice and not choice.get("finish_reason")
 
 
 def _thinking(content: Any) -> str:

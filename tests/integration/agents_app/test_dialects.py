@@ -75,6 +75,19 @@ ANSWERS = {
         calls=(BERN,), usage=Usage(96, 8), back=('"thought_signature": "CsYBAXLI2ny="',)
     ),
     "gemini_text.sse": Expected("Grüezi!", usage=Usage(96, 44, 0, 40)),
+    "groq_reasoning_and_calls.sse": Expected(
+        reasoning="Bern first, then the time.",
+        calls=(BERN, NOW),
+        usage=Usage(211, 57, 128, 24),
+        back=('"reasoning": "Bern first',),
+    ),
+    "xai_reasoning_and_calls.sse": Expected(
+        reasoning="Bern is asked.", calls=(BERN,), usage=Usage(301, 151, 256, 120), back=('"reasoning_content"',)
+    ),
+    "perplexity_running_message.sse": Expected("Bern is the capital[1].", usage=Usage(12, 5)),
+    "perplexity_last_chunk_whole.sse": Expected("Bern is the capital[1].", usage=Usage(12, 5)),
+    "perplexity_whole.json": Expected("Bern is the capital[1].", usage=Usage(12, 5)),
+    "azure_filter_results.sse": Expected("Grüezi!", usage=Usage(9, 4)),
     "moonshot_usage_in_the_choice.sse": Expected(
         reasoning="I should check.",
         calls=(BERN,),
