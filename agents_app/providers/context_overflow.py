@@ -17,6 +17,7 @@ _CODES = {
     "string_above_max_length",
     "request_too_large",
     "prompt_too_long",
+    "too_many_prompt_tokens",
 }
 _MAX_CHARACTERS = 4000
 _NUMBER = r"\d[\d,]*"

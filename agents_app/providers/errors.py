@@ -24,6 +24,12 @@ from audit_app.kernel.shorten import shorten
 MAX_RETRY_AFTER_SECONDS = 600.0
 _MAX_SERVER_TEXT = 300
 _QUOTA_CODES = {"insufficient_quota", "billing_hard_limit_reached", "quota_exceeded", "insufficient_balance"}
+_FILTER_CODES = {"content_filter", "content_policy_violation"}
+_MODEL_CODES = {"model_not_found", "invalid_model"}
+_REJECTED_CALL_CODES = {"tool_use_failed"}  # Groq's, for a call that does not match the schema of its tool
+# Errors that some servers send with the status 400 and without a code.
+_UNKNOWN_MODEL = re.compile("model not found|not a valid model|supported API model names", re.IGNORECASE)
+_WRONG_KEY = re.compile("(?:incorrect|invalid) API key", re.IGNORECASE)
 _NEVER_OVERFLOW = {401, 402, 403, 404, 408}
 _STATUS_OF_CODE = {
     "invalid_api_key": 401,
@@ -65,14 +71,14 @@ def of_status(endpoint: Endpoint, status: int, body: object, *, wait: float | No
     if status == 402 or codes & _QUOTA_CODES:
         message = f"{server} reports that the quota of the account is used up. Check its plan and billing.{detail}"
         return ProviderError(message, code="model_rate_limited", retryable=False)
-    if status in (401, 403):
+    if status in (401, 403) or (status == 400 and _WRONG_KEY.search(detail)):
         return _refused_key(endpoint, server, status, detail)
     if status == 429:
         seconds = math.ceil(wait) if wait else 0
         when = f"in {seconds} second{'' if seconds == 1 else 's'}" if seconds else "in a moment"
         message = f"{server} is busy: it received too many requests. Try again {when}.{detail}"
         return ProviderError(message, code="model_rate_limited", **_waiting(wait))
-    if status == 404:
+    if status == 404 or (status == 400 and (codes & _MODEL_CODES or _UNKNOWN_MODEL.search(detail))):
         message = f"{server} has no model {endpoint.model!r}, or its base URL is wrong. Check both in the admin."
         return ModelUnavailable(message + detail, code="model_bad_request")
     if status == 408:
@@ -81,6 +87,12 @@ def of_status(endpoint: Endpoint, status: int, body: object, *, wait: float | No
     if status >= 500 or status in (409, 425):
         message = f"{server} failed ({status}). Try again; if the error persists, check that server.{detail}"
         return ProviderError(message, code="model_error", **_waiting(wait))
+    if codes & _REJECTED_CALL_CODES:
+        message = f"{server} rejected what the model wrote as a call of a tool. Try again.{detail}"
+        return ProviderError(message, code="model_error")
+    if codes & _FILTER_CODES:
+        message = f"The content filter of {endpoint.server} refused the request. Change the message.{detail}"
+        return ProviderError(message, code="model_bad_request")
     message = f"{server} did not accept the request ({status}). Check the provider and the model's name.{detail}"
     return ProviderError(message, code="model_bad_request")
 
@@ -187,7 +199,7 @@ def _waiting(wait: float | None) -> dict[str, Any]:
 def _refused_key(endpoint: Endpoint, server: str, status: int, detail: str) -> ProviderError:
     if not endpoint.api_key:
         message = f"{server} requires an API key, but none is set. Set one in the admin."
-    elif status == 401:
+    elif status != 403:
         message = f"{server} refused the API key. Set a valid one in the admin."
     else:
         message = f"{server} does not allow this with the API key that is set. Check its permissions.{detail}"
@@ -209,7 +221,10 @@ def _error_object(body: object) -> dict[str, Any]:
     if isinstance(body, list):
         body = next(iter(body), None)
     error = body.get("error", body) if isinstance(body, dict) else None
-    return error if isinstance(error, dict) else {}
+    if not isinstance(error, dict):
+        return {}
+    inner = error.get("error")
+    return inner if isinstance(inner, dict) else error
 
 
 def _raw_text(body: object) -> str:
@@ -219,7 +234,21 @@ def _raw_text(body: object) -> str:
         found = next((found[name] for name in ("error", "message", "detail") if found.get(name)), None)
     if isinstance(found, list):
         found = json.dumps(found)
-    return found if isinstance(found, str) else ""
+    text = found if isinstance(found, str) else ""
+    return f"{text} {upstream}".strip() if (upstream := _upstream_text(_error_object(body))) else text
+
+
+def _upstream_text(error: Mapping[str, Any]) -> str:
+    """Return the message of the server behind a gateway, which sends it as text or JSON beside its own."""
+    metadata = error.get("metadata")
+    raw = metadata.get("raw") if isinstance(metadata, dict) else None
+    if not isinstance(raw, str):
+        return ""
+    try:
+        parsed = json.loads(raw)
+    except (ValueError, RecursionError):
+        return raw
+    return (_raw_text(parsed) if isinstance(parsed, dict | list) else "") or raw
 
 
 def _server_text(body: object, endpoint: Endpoint) -> str:

@@ -177,7 +177,8 @@ class SdkProvider(Provider):
 
         may_guess: leave out the first part if the error does not say why, and the model has accepted nothing yet
         """
-        if errors.of_status(endpoint, error.status_code, error.body).code == "model_context_overflow":
+        known = errors.of_status(endpoint, error.status_code, error.body)
+        if known.code != "model_bad_request" or known.another_model_helps:  # the request is not at fault
             return ""
         parts = self.optional_parts(body)
         if name := find_refused(error.body, parts):

@@ -147,7 +147,9 @@ ANSWERS = {
 }
 FAILURES = {
     "vllm_error_in_mid_stream.sse": ("model_error", "Half", Usage(310, 1)),
-    "openrouter_error_in_mid_stream.sse": ("model_rate_limited", "Half", Usage()),
+    "openrouter_error_in_mid_stream.sse": ("model_rate_limited", "Half", Usage(40, 1)),
+    "groq_rejected_call.sse": ("model_error", "", Usage()),
+    "llama_cpp_error_line.sse": ("model_error", "Half", Usage()),
     "ollama_no_room.sse": ("model_context_overflow", "", Usage(4096)),
     "responses_failed.sse": ("model_error", "Half", Usage(9, 1)),
     "responses_error_event.sse": ("model_context_overflow", "", Usage()),
@@ -220,6 +222,16 @@ async def test_a_call_that_was_cut_off_is_never_taken_for_a_whole_one(name: str)
         await provider.aclose()
     (call,) = made.tool_calls
     assert (call.arguments, made.finish_reason) == (CUT_CALLS[name], "length")
+
+
+@pytest.mark.parametrize("error", [{"code": "model_not_found"}, {"code": "tool_use_failed"}])
+async def test_an_error_of_another_cause_is_no_refused_parameter(error: dict[str, str]) -> None:
+    with ReplayServer(Recorded.refusal(400, message="It failed.", **error)) as server:
+        provider = provider_of("", server)
+        with pytest.raises(ProviderError):
+            await collect(provider, ModelRequest("", (Message("user", "Hello"),)))
+        await provider.aclose()
+    assert len(server.bodies) == 1
 
 
 async def test_a_stream_that_ends_too_early_is_an_error() -> None:

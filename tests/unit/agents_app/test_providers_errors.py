@@ -37,6 +37,48 @@ def test_every_status_has_its_error(status: int, body: object, code: str, retrya
     assert expected in error.message and "<html>" not in error.message
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"code": "model_not_found", "message": "The requested model 'big-1' does not exist."},  # OpenAI's Responses API
+        {"object": "error", "message": "Invalid model: big-1", "type": "invalid_model", "code": "1500"},  # Mistral
+        {"code": 400, "message": "lab/big-1 is not a valid model ID"},  # OpenRouter
+        "Model not found: big-1",  # xAI
+        {"code": "invalid_request_error", "message": "The supported API model names are a or b, but you passed big-1."},
+    ],
+)
+def test_an_unknown_model_is_recognised_without_its_status(body: object) -> None:
+    error = errors.of_status(ENDPOINT, 400, body)
+    assert (error.code, error.another_model_helps) == ("model_bad_request", True)
+    assert "has no model 'big-1'" in error.message
+
+
+def test_a_wrong_key_is_recognised_without_its_status() -> None:
+    error = errors.of_status(ENDPOINT, 400, "Incorrect API key provided. You can obtain one from the console.")
+    assert (error.code, error.another_model_helps) == ("model_auth", True)
+    assert "refused the API key" in error.message
+
+
+def test_a_call_that_the_server_rejects_is_tried_again() -> None:
+    body = {"code": "tool_use_failed", "type": "invalid_request_error", "message": "no match", "status_code": 400}
+    for error in (errors.of_status(ENDPOINT, 400, body), errors.of_error_object(body, ENDPOINT)):
+        assert (error.code, error.retryable) == ("model_error", True)
+
+
+def test_a_content_filter_is_named() -> None:
+    body = {"error": {"code": "content_filter", "status": 400, "message": "The prompt was filtered."}}
+    error = errors.of_status(ENDPOINT, 400, body)
+    assert (error.code, error.retryable) == ("model_bad_request", False)
+    assert "content filter" in error.message and "Change the message" in error.message
+
+
+@pytest.mark.parametrize("raw", ["busy upstream", '{"error": {"message": "busy upstream", "code": 7}}'])
+def test_the_message_of_the_server_behind_a_gateway_is_shown(raw: str) -> None:
+    metadata = {"provider_name": "Lab", "raw": raw}
+    error = errors.of_status(ENDPOINT, 429, {"code": 429, "message": "Provider returned error", "metadata": metadata})
+    assert error.message.endswith("Its message: Provider returned error busy upstream")
+
+
 def test_a_missing_key_and_a_wrong_one_have_different_messages() -> None:
     error = errors.of_status(Endpoint("http://a/v1", "m"), 401, None)
     assert "none is set" in error.message

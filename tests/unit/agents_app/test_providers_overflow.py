@@ -139,9 +139,22 @@ def test_the_sentence_of_each_server_is_recognised(
         {"detail": OPENAI},
         {"error": OPENAI},
         {"error": {"message": json.dumps({"error": {"message": OPENAI}}), "code": 400}},
+        {"error": {"message": "Provider returned error", "code": 400, "metadata": {"raw": OPENAI}}},
+        {"detail": "too long", "error": {"error": LLAMA_CPP}},
         OPENAI,
     ],
-    ids=["llama.cpp", "unwrapped", "in a list", "vLLM", "detail", "plain error", "in a gateway's text", "text"],
+    ids=[
+        "llama.cpp",
+        "unwrapped",
+        "in a list",
+        "vLLM",
+        "detail",
+        "plain error",
+        "in a gateway's text",
+        "behind a gateway",
+        "twice",
+        "text",
+    ],
 )
 def test_the_sizes_are_found_in_every_form_of_the_body(body: object) -> None:
     assert errors.of_status(ENDPOINT, 400, body).limit_tokens == 8192
@@ -182,6 +195,11 @@ def test_an_answer_without_room_is_an_overflow(reason: str) -> None:
         _finished(reason=reason)
     assert caught.value.code == "model_context_overflow"
     assert _finished({"content": "Half an"}, reason=reason) == "length"
+
+
+def test_a_code_alone_is_recognised() -> None:
+    body = {"message": "All messages together are too long.", "type": "too_many_prompt_tokens", "code": 400}
+    assert errors.of_status(ENDPOINT, 400, {"error": body}).code == "model_context_overflow"
 
 
 def test_an_empty_answer_at_its_own_limit_is_no_overflow() -> None:
