@@ -37,9 +37,12 @@ app_name = "rest"
 
 
 class SessionIdConverter(StringConverter):
-    """A session id, raw or percent-encoded. It may contain slashes: the server has decoded %2F already."""
+    """A session id, raw or percent-encoded. It may contain slashes: the server has decoded %2F already.
 
-    regex = ".+"
+    As short as possible: what follows it may contain slashes, too.
+    """
+
+    regex = ".+?"
 
 
 register_converter(SessionIdConverter, "session")
@@ -50,6 +53,17 @@ _below_api = [
     path("auth/ticket", auth.Ticket.as_view(), name="auth-ticket"),
     path("auth/logout", auth.Logout.as_view(), name="auth-logout"),
     path("sessions", sessions.SessionList.as_view(), name="session-list"),
+    # The first: a key may end like the address of another resource, such as notes/history.
+    path(
+        "sessions/<session:session_id>/shared-memory/<path:key>",
+        shared_memory.SessionValue.as_view(),
+        name="session-shared-value",
+    ),
+    path(
+        "sessions/<session:session_id>/shared-memory",
+        shared_memory.SessionValueList.as_view(),
+        name="session-shared-memory",
+    ),
     path("sessions/<session:session_id>/history", sessions.SessionHistory.as_view(), name="session-history"),
     path("sessions/<session:session_id>/regenerate", sessions.SessionRegenerate.as_view(), name="session-regenerate"),
     path("sessions/<session:session_id>/edit", sessions.SessionEdit.as_view(), name="session-edit"),
@@ -61,16 +75,6 @@ _below_api = [
     path("sessions/<session:session_id>/policy", sessions.SessionPolicy.as_view(), name="session-policy"),
     path("sessions/<session:session_id>/cancel", sessions.SessionCancel.as_view(), name="session-cancel"),
     path("sessions/<session:session_id>/artifacts", artifacts.SessionArtifacts.as_view(), name="session-artifacts"),
-    path(
-        "sessions/<session:session_id>/shared-memory",
-        shared_memory.SessionValueList.as_view(),
-        name="session-shared-memory",
-    ),
-    path(
-        "sessions/<session:session_id>/shared-memory/<path:key>",
-        shared_memory.SessionValue.as_view(),
-        name="session-shared-value",
-    ),
     path("sessions/<session:session_id>", sessions.SessionDetail.as_view(), name="session-detail"),
     path("account/links", links.LinkList.as_view(), name="link-list"),
     path("account/links/confirm", links.LinkConfirm.as_view(), name="link-confirm"),

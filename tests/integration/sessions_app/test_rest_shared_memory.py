@@ -106,3 +106,11 @@ def test_others_find_nothing_and_write_nothing(session: Session) -> None:
         assert [answer.status for answer in answers] == [404] * 4
     for space in (Space("run", run.pk), Space("session", session.pk)):
         assert [value.value for value in shared_memory.find(space)] == [1]
+
+
+@pytest.mark.parametrize("key", ["history", "notes/history", "notes/bind", "a/pins/b", "a/shared-memory/b"])
+def test_a_key_may_end_like_another_address(call: RestCaller, session: Session, key: str) -> None:
+    place = f"sessions/{session.key}/shared-memory/{key}"
+    assert call.put(place, {"value": 1}).data["key"] == key
+    assert call.get(place).data["value"] == 1
+    assert call.delete(place).status == 200
