@@ -233,13 +233,7 @@ def access_runnable_network(user: User | AnonymousUser, name: str) -> StoredNetw
 
     Raises as `get_runnable`.
     """
-    return networks.get_runnable(user, name, usable_agents(user))
-
-
-def usable_agents(user: User | AnonymousUser) -> QuerySet[Agent]:
-    """Return the agents that the user, and the scopes of the user's key, may use."""
-    rows, among = agent_access.usable_agents(user), scopes.agents_of(user)
-    return rows if among is None else rows.filter(agent_id__in=among)
+    return networks.get_runnable(user, name, scopes.usable_agents(user))
 
 
 def list_agents(user: User | AnonymousUser, *, or_visible: bool = False) -> tuple[Agent, ...]:

@@ -14,16 +14,17 @@ from django.utils import timezone
 from agents_app import agent_access
 from agents_app import selectors as agents
 from agents_app import services as runs
-from agents_app.agent_access import AgentNotShared
 from agents_app.agent_versions import DRAFT
 from agents_app.models import Agent, Run
+from agents_app.types import RunOptions
 from audit_app import services as audit
 from audit_app.kernel.errors import Conflict, InvalidInput, NotFound
 from audit_app.kernel.ids import new_id
 from sessions_app import events
-from sessions_app.conversation import branches, message_index, notifications
+from sessions_app.conversation import branches, message_index, notifications, sessions
 from sessions_app.conversation.branches import select_branch
 from sessions_app.conversation.compaction_request import compact_session
+from sessions_app.conversation.network_start import check_agents
 from sessions_app.conversation.new_message import LONGEST_TEXT, Accepted, NewMessage, ReceiveOptions
 from sessions_app.conversation.pins import pin_turn
 from sessions_app.conversation.receive_message import receive
@@ -177,25 +178,22 @@ def cancel_session_runs(session: Session, *, reason: str, run_id: UUID | None = 
     return sum(runs.cancel_run(run.id, reason=reason) for run in reversed(agents.list_open_runs(session.id)))
 
 
-def retry_run(session: Session, run_id: UUID, *, actor: str) -> UUID:
+def retry_run(session: Session, run_id: UUID, *, actor: str, owner: User | None = None) -> UUID:
     """Retry the message of a failed or cancelled run with a new run. Return its id, the same while that run is open.
 
-    actor: who retries it, for the audit log.
+    actor: who retries it, for the audit log. owner: the session's owner as the request's key limits them, if one does.
     Raises NotFound if the run is not in this session, Conflict (not_retryable) if it is open or completed, Forbidden
-    (agent_not_shared, audited) if the session's owner may no longer use the run's agent. Raises Conflict (other_branch)
-    for a run that the active branch leaves out.
+    (agent_not_shared, audited) if the session's owner may no longer use the run's agent, UnusableFile for one of its
+    network. Raises Conflict (other_branch) for a run that the active branch leaves out.
     """
     run = Run.objects.select_related("agent").filter(pk=run_id, conversation_id=session.id).first()
     if run is None:
         raise NotFound("There is no such run in this session.")
     if branches.is_off_path(session, run_id):
         raise Conflict("The message is in another branch. Select that branch, then retry it.", code="other_branch")
-    if session.owner:
-        try:
-            agent_access.check_still_shared(session.owner, run.agent)
-        except AgentNotShared as refusal:
-            agent_access.record_refusal(session.owner, refusal)
-            raise
+    sessions.check_owner(session, run.agent)
+    if user := owner or session.owner:
+        check_agents(user, RunOptions.from_dict(run.options))
     return runs.retry_run(run_id, actor=actor)
 
 
@@ -206,7 +204,7 @@ def edit_message(
 
     The turns from that message on stay stored, in the branch before. Idempotent as `receive`, and raises what it
     raises: RunBusy while a run of the session is open. Raises NotFound if the run is not in this session, Conflict
-    (channel_message, no_message, too_many_branches).
+    (channel_message, no_message, too_many_branches), UnusableFile if the owner may not use an agent of its network now.
     """
     replaced = branches.find_replacement(session, run_id, "edited")
     return _send_again(session, replaced, text, owner, message_id, idempotency_key)
@@ -226,6 +224,7 @@ def regenerate_answer(
 def _send_again(
     session: Session, replaced: branches.Replacement, text: str, owner: User, message_id: str, idempotency_key: str
 ) -> Accepted:
+    check_agents(owner, replaced.options)
     return receive(
         NewMessage.into(session, text, message_id=message_id),
         owner=owner,

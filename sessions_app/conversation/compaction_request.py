@@ -11,7 +11,7 @@ from audit_app import services as audit
 from audit_app.kernel.errors import Conflict
 from sessions_app import hot_queries
 from sessions_app.conversation import run_options
-from sessions_app.conversation.sessions import lock
+from sessions_app.conversation.sessions import check_owner, lock
 from sessions_app.models import Session, Turn
 
 
@@ -19,8 +19,10 @@ def compact_session(session: Session, *, actor: str) -> UUID:
     """Have the session's agent summarise the earlier messages, after its open runs. Return the id of the run.
 
     While such a run is open, a repeated call returns the same id. Owns its transaction. Raises Conflict
-    (nothing_to_compact) if there is no message since the last summary, and Stopped if the agent is stopped.
+    (nothing_to_compact) if there is no message since the last summary, Forbidden (agent_not_shared, audited) if the
+    session's owner may no longer use the agent, and Stopped if the agent is stopped.
     """
+    check_owner(session, session.agent)
     with transaction.atomic():
         session = lock(session.id)
         if waiting := agents.find_open_compaction(session.id):

@@ -5,20 +5,26 @@ from typing import Any
 
 from django.contrib.auth.models import AnonymousUser, User
 
-from agents_app import agent_access
 from agents_app.models import StoredNetwork
 from agents_app.network_runs import library
 from agents_app.types import RunOptions
 from audit_app.kernel.ids import new_id
 from sessions_app.conversation.new_message import Accepted, NewMessage, ReceiveOptions
 from sessions_app.conversation.receive_message import receive
+from sessions_app.identity.scopes import usable_agents
 from sessions_app.models import Session
 
 
 def options_for(user: User | AnonymousUser, name: str, context: Mapping[str, Any] | None = None) -> RunOptions:
     """Return the options of a run that executes a network for the user. Raises as `library.get_runnable`."""
-    stored = library.get_runnable(user, name, agent_access.usable_agents(user))
+    stored = library.get_runnable(user, name, usable_agents(user))
     return RunOptions(network=library.options_of(stored, context))
+
+
+def check_agents(user: User, options: RunOptions) -> None:
+    """Raise UnusableFile if a run with these options executes a network with an agent that the user may not use now."""
+    if options.network:
+        library.read(options.network["definition"], usable_agents(user))
 
 
 def start_network(

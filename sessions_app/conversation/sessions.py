@@ -11,6 +11,7 @@ from django.utils import timezone
 
 from agents_app import agent_access
 from agents_app import selectors as agents
+from agents_app.agent_access import AgentNotShared
 from agents_app.models import Agent
 from agents_app.types import Message
 from audit_app import services as audit
@@ -159,6 +160,20 @@ def _imported(session: Session, part: int, message: Message | Turn) -> Turn:
         calls = message.tool_calls
         turn.tool_calls = [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in calls]
     return turn
+
+
+def check_owner(session: Session, agent: Agent) -> None:
+    """Raise AgentNotShared, audited, if the session's owner may not use the agent now.
+
+    Call it outside of a transaction, which would roll back the audit entry.
+    """
+    if session.owner is None:
+        return
+    try:
+        agent_access.check_still_shared(session.owner, agent)
+    except AgentNotShared as refusal:
+        agent_access.record_refusal(session.owner, refusal)
+        raise
 
 
 def lock(session_id: UUID) -> Session:

@@ -7,7 +7,9 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 
 from django.contrib.auth.models import AnonymousUser, User
+from django.db.models import QuerySet
 
+from agents_app import agent_access
 from agents_app.models import Agent
 from audit_app import services as audit
 from audit_app.kernel.errors import Forbidden, InvalidInput
@@ -104,6 +106,12 @@ def agents_of(user: User | AnonymousUser) -> frozenset[str] | None:
     """Return the public ids of the agents to which the user's key is limited; None if it is not."""
     found: frozenset[str] | None = getattr(user, _AGENTS, None)
     return found
+
+
+def usable_agents(user: User | AnonymousUser) -> QuerySet[Agent]:
+    """Return the agents that the user, and the scopes of the user's key, may use."""
+    rows, among = agent_access.usable_agents(user), agents_of(user)
+    return rows if among is None else rows.filter(agent_id__in=among)
 
 
 def require_agent(user: User | AnonymousUser, agent: Agent) -> None:

@@ -12,13 +12,15 @@ from django.urls import reverse
 
 from agents_app import agent_access, services
 from agents_app.agent_access import Sharing
-from agents_app.models import Agent, Run
+from agents_app.models import Agent, Run, StoredNetwork
 from agents_app.rights import CHANGE_AGENTS, DELETE_AGENTS, VIEW_AGENTS
 from agents_app.types import RunStatus
 from audit_app.kernel.errors import AppError
 from audit_app.models import AuditEntry
 from sessions_app.access import access_agent
 from sessions_app.admin.channels import ChannelAccountAdmin
+from sessions_app.conversation.network_start import start_network
+from sessions_app.identity.api_keys import create_api_key
 from sessions_app.identity.principal import Principal
 from sessions_app.models import ChannelAccount, Session
 from sessions_app.rights import MANAGE_CHANNELS
@@ -280,3 +282,37 @@ def test_the_owner_and_an_agent_of_everyone_cost_no_statement(
     with django_assert_num_queries(0):
         agent_access.check_still_shared(alice, agent)
         agent_access.check_still_shared(bob, everyones)
+
+
+def test_a_session_whose_agent_is_no_longer_shared_is_not_summarised(agent: Agent, bob: User) -> None:
+    services.update_agent(agent, sharing=Sharing(users=("bob",)))
+    session = open_session(owner=bob, agent_id=AGENT)
+    receive(NewMessage.into(session, "hello"), owner=bob, session=session)
+    services.update_agent(agent, sharing=Sharing())
+    refused = RestCaller(bob).post(f"sessions/{session.pk}/compact")
+    assert (refused.status, refused.meta["code"]) == (403, "agent_not_shared")
+    assert Run.objects.count() == 1
+    assert AuditEntry.objects.filter(action="AgentRefused", actor=f"user:{bob.pk}").count() == 1
+
+
+@pytest.mark.parametrize("limited_by", ["sharing", "key"])
+@pytest.mark.parametrize("status", [RunStatus.COMPLETED, RunStatus.FAILED])
+def test_a_network_is_not_run_again_with_an_agent_that_is_not_usable_now(
+    limited_by: str, status: RunStatus, agent: Agent, bob: User
+) -> None:
+    definition = f"name: net\ntasks:\n- name: a\n  agent: {AGENT}\n"
+    caller, session = RestCaller(bob), open_session(owner=bob)
+    if limited_by == "key":
+        services.update_agent(agent, sharing=Sharing(users=("bob",)))
+        caller = RestCaller(bearer=create_api_key(bob, "k", scopes=["all", "agent:default"]).key)
+    accepted = start_network(StoredNetwork(name="net", definition=definition), "hello", owner=bob, session=session)
+    Run.objects.filter(pk=accepted.run_id).update(status=status.value)
+    again = {
+        "regenerate": lambda: caller.post(f"sessions/{session.pk}/regenerate", {"runId": str(accepted.run_id)}),
+        "edit": lambda: caller.post(f"sessions/{session.pk}/edit", {"runId": str(accepted.run_id), "text": "Hi"}),
+        "retry": lambda: caller.post(f"runs/{accepted.run_id}/retry"),
+    }
+    for way in ("retry",) if status is RunStatus.FAILED else ("regenerate", "edit"):
+        refused = again[way]()
+        assert (refused.status, refused.meta["code"]) == (400, "unusable_file"), way
+    assert Run.objects.count() == 1

@@ -13,8 +13,9 @@ from agents_app.network_runs import library
 from agents_app.network_runs.progress import read_progress
 from audit_app.kernel import context
 from audit_app.kernel.errors import AppError
-from sessions_app.access import access_runnable_network, access_session, usable_agents
+from sessions_app.access import access_runnable_network, access_session
 from sessions_app.conversation.network_start import start_network
+from sessions_app.identity.scopes import usable_agents
 
 _POLL_SECONDS = 0.5
 _SUFFIXES = (".yaml", ".yml")

@@ -82,7 +82,7 @@ def restart(principal: Principal, run: AgentRun) -> AgentRun:
         status = "" if failed or run.is_interactive else "running"
         agent_runs.update_metadata(session, status=status, ended_at=None)
         if failed is not None:
-            services.retry_run(session, failed, actor=principal.actor)
+            services.retry_run(session, failed, actor=principal.actor, owner=principal.user)
         session_writes.post_message(session, message_types.restarting())
         if failed is None:
             session_writes.post_message(session, message_types.idle())

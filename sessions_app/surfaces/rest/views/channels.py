@@ -6,16 +6,8 @@ from uuid import UUID
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from agents_app.models import StoredNetwork
-from agents_app.network_runs import library
 from audit_app.kernel.errors import Conflict, found
-from sessions_app.access import (
-    access_agent,
-    access_channel_account,
-    access_network,
-    list_channel_accounts,
-    usable_agents,
-)
+from sessions_app.access import access_agent, access_channel_account, access_runnable_network, list_channel_accounts
 from sessions_app.channels import account_state, routes
 from sessions_app.channels.outbound import dead_letters
 from sessions_app.models import ChannelAccount, ChannelRoute
@@ -54,14 +46,8 @@ class RouteView(RestView):
         if "agent_id" in body or "network" in body:
             agent_id, network = body.get("agent_id"), body.get("network")
             route.agent = access_agent(self.principal.user, agent_id) if agent_id else None
-            route.network = self._network(network) if network else None
+            route.network = access_runnable_network(self.principal.user, network) if network else None
         return ok(fields.RouteOut.of(routes.save(route)))
-
-    def _network(self, name: str) -> StoredNetwork:
-        """Return a network whose agents the caller may use. Raises NotFound and UnusableFile."""
-        stored = access_network(self.principal.user, name)
-        library.read(stored.definition, usable_agents(self.principal.user))
-        return stored
 
 
 class RouteList(RouteView):

@@ -10,9 +10,10 @@ from agents_app.network_runs.progress import read_progress
 from agents_app.networks.mermaid import to_mermaid
 from agents_app.rights import CHANGE_NETWORKS, CREATE_NETWORKS, DELETE_NETWORKS
 from agents_app.yaml_documents import UnusableFile
-from sessions_app.access import access_network, access_run, access_runnable_network, access_session, usable_agents
+from sessions_app.access import access_network, access_run, access_runnable_network, access_session
 from sessions_app.conversation.network_start import start_network
 from sessions_app.identity import rate_limits
+from sessions_app.identity.scopes import usable_agents
 from sessions_app.surfaces.rest import network_fields as fields
 from sessions_app.surfaces.rest import responses
 from sessions_app.surfaces.rest.views.base import RestView, ok
