@@ -11,6 +11,7 @@ from django.core.management import call_command
 from django.test import Client
 from django.utils import timezone
 
+from agents_app.models import Run
 from audit_app import rights
 from audit_app.models import AuditEntry
 from audit_app.rights import READ_AUDIT
@@ -18,7 +19,7 @@ from sessions_app import services
 from sessions_app.identity import access_tokens, api_keys
 from sessions_app.identity.authentication import authenticate
 from sessions_app.identity.scopes import MissingScope, described
-from sessions_app.models import ApiKey
+from sessions_app.models import ApiKey, Session
 from tests.support.rest import RestCaller, make_agent, make_execution, make_run, make_session, make_user
 from tools_app.models import Approval
 
@@ -196,3 +197,14 @@ def test_the_migration_gives_keys_in_words_what_they_had(alice):
         ["read", "rights", "senders:any"],
         ["rest:read"],
     ]
+
+
+def test_the_prompt_of_a_workstream_takes_the_scope_of_its_agent(alice):
+    other = make_agent("other", owner_id=alice.pk)
+    parent = make_run(make_session(alice))
+    child = make_run(Session.objects.get(), parent=parent, root_id=parent.pk, depth=1)
+    Run.objects.filter(pk=child.pk).update(agent=other)
+    limited, wide = (RestCaller(bearer=key_of(alice, *scopes)) for scopes in (["all", "agent:default"], ["all"]))
+    refused = limited.get(f"runs/{child.pk}/prompt")
+    assert (refused.status, refused.meta["code"]) == (403, "missing_scope")
+    assert wide.get(f"runs/{child.pk}/prompt").status == 200

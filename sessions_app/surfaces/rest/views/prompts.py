@@ -8,6 +8,7 @@ from agents_app.models import Agent
 from agents_app.rights import VIEW_AGENTS
 from agents_app.runs.request_view import RequestView, view_first_request, view_request
 from sessions_app.access import access_agent, access_run
+from sessions_app.identity import scopes
 from sessions_app.surfaces.rest import agent_responses
 from sessions_app.surfaces.rest.requests import PromptQuery, StepQuery
 from sessions_app.surfaces.rest.views.base import RestView, ok
@@ -30,7 +31,9 @@ class AgentPrompt(_PromptView):
 class RunPrompt(_PromptView):
     def get(self, request: Request, run_id: str) -> Response:
         run = access_run(self.principal.user, run_id)
-        self.require_view(Agent.objects.get(agent_id=run.agent_id))
+        agent = Agent.objects.get(agent_id=run.agent_id)  # of a workstream, perhaps another one than the session's
+        scopes.require_agent(self.principal.user, agent)
+        self.require_view(agent)
         return ok(_shown(view_request(run.id, self.query(StepQuery).validated_data["step"])))
 
 
