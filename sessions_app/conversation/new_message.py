@@ -17,6 +17,7 @@ from sessions_app.conversation.branches import Replacement
 from sessions_app.conversation.inbound_record import InboundRecord
 from sessions_app.conversation.session_key import SessionKey
 from sessions_app.models import Attachment, Session
+from tools_app.schema import without_nul
 
 LONGEST_TEXT = 10_000
 LONGEST_KEY = 512  # as `Session.key` holds it
@@ -139,7 +140,7 @@ class ValidatedMessage:
 def validated(
     inbound: NewMessage, owner: User | None, session: Session | None, idempotency_key: str, options: ReceiveOptions
 ) -> ValidatedMessage:
-    """Check a message. Raises InvalidInput (text_required, text_too_long, session_id_too_long)."""
+    """Check a message. Raises InvalidInput (text_required, text_too_long, session_id_too_long, nul_character)."""
     text = inbound.text.replace("\0", "").strip()
     if not text and not inbound.attachments:
         raise InvalidInput("The message has no text.", code="text_required")
@@ -154,6 +155,9 @@ def validated(
             code="session_id_too_long",
         )
     requested = json.dumps(options.run.to_dict(), sort_keys=True) if options.run != DEFAULT_OPTIONS else ""
+    if without_nul(requested) != requested:
+        problem = "The options of the message contain a NUL character, which cannot be stored. Remove it."
+        raise InvalidInput(problem, code="nul_character")
     replaced = f"\0{options.replaces}" if options.replaces else ""
     names = (inbound.attachments_digest,) if inbound.attachments_digest else inbound.attachments
     files = "".join(f"\0{name}" for name in names)

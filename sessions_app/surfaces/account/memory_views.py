@@ -3,7 +3,7 @@
 from urllib.parse import urlencode
 from uuid import UUID
 
-from django.http import HttpResponse, HttpResponseRedirect
+from django.http import HttpResponse, HttpResponseRedirect, QueryDict
 from django.shortcuts import render
 from django.views.decorators.http import require_GET, require_POST
 
@@ -25,7 +25,7 @@ _SOURCES = {"person": "You said so", "tool": "From outside", "agent": "Concluded
 def list_memories(request: PageRequest) -> HttpResponse:
     """Show the user's memories: of all agents or one, all or those that match, in pages."""
     owner = memory_owner(request.user)
-    query, agent_id = request.GET.get("q", ""), request.GET.get("agent", "")
+    query, agent_id = request.GET.get("q", ""), _agent_in(request.GET)
     found = own_memories.list_memories(
         owner, agent_id=agent_id, query=query, limit=_AT_ONCE, cursor=request.GET.get("cursor", "")
     )
@@ -79,8 +79,13 @@ def delete_all(request: PageRequest) -> HttpResponse:
     """Delete all memories, or those of one agent, if the form confirms it."""
     if request.POST.get("confirmed") != "yes":
         raise InvalidInput("Nothing was deleted: tick the box to confirm it.", code="not_confirmed")
-    own_memories.delete_all(memory_owner(request.user), agent_id=request.POST.get("agent", ""))
+    own_memories.delete_all(memory_owner(request.user), agent_id=_agent_in(request.POST))
     return _back(request)
+
+
+def _agent_in(given: QueryDict) -> str:
+    """Return the public id of an agent, empty for all, without NUL: PostgreSQL rejects the query."""
+    return given.get("agent", "").replace("\0", "")
 
 
 def _shown(row: Memory) -> dict[str, object]:

@@ -10,6 +10,7 @@ from rest_framework import serializers
 from agents_app.models import Agent
 from agents_app.structured_output import check_schema
 from audit_app.kernel.errors import InvalidInput
+from sessions_app.surfaces.base.serializers import check_storable
 from tools_app import catalogue
 from tools_app.policy.globs import PatternError
 from tools_app.policy.patterns import LONGEST, check_host, check_pattern
@@ -56,7 +57,8 @@ class SchemaField(serializers.DictField):
     """The JSON Schema of an answer."""
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(allow_null=True, help_text="JSON Schema of the answer; null: text.", **options)
+        given: dict[str, Any] = {"allow_null": True, "help_text": "JSON Schema of the answer; null: text.", **options}
+        super().__init__(validators=[check_storable], **given)
 
     def to_internal_value(self, data: Any) -> dict[str, Any]:
         try:
@@ -125,7 +127,8 @@ class McpServersField(serializers.Field[Any, Any, Any, Any]):
     def to_internal_value(self, data: Any) -> dict[str, Any]:
         if data in (ScopeMode.NONE.value, ScopeMode.INHERIT.value):
             return {"mcp_servers_mode": data, "mcp_servers": []}
-        if isinstance(data, list) and len(data) <= _MOST_SERVERS and all(isinstance(name, str) for name in data):
+        is_list = isinstance(data, list) and len(data) <= _MOST_SERVERS
+        if is_list and all(isinstance(name, str) and "\0" not in name for name in data):
             return {"mcp_servers_mode": ScopeMode.LIST.value, "mcp_servers": [name[:24] for name in data]}
         raise serializers.ValidationError('Must be "none", "inherit" or a list of names.')
 
