@@ -5,7 +5,8 @@ session, downloads and the tool `read_artifact` cover them.
 """
 
 import mimetypes
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from hashlib import sha256
 from uuid import UUID
@@ -118,6 +119,18 @@ def discard(row: Attachment) -> None:
     with transaction.atomic():
         if Attachment.objects.filter(pk=row.pk, turn=None).delete()[0]:
             after_commit(storage.drop, row.path)
+
+
+@contextmanager
+def unsent_discarded(rows: Sequence[Attachment]) -> Iterator[tuple[UUID, ...]]:
+    """Yield the ids of uploaded files, and delete at the end those that were not sent: the message was refused, or was
+    stored before with files of its own. They would count against the uploader's limit.
+    """
+    try:
+        yield tuple(row.pk for row in rows)
+    finally:
+        for row in rows:
+            discard(row)
 
 
 def take(user: User | None, attachment_ids: Sequence[UUID], session: Session) -> tuple[Attachment, ...]:

@@ -75,14 +75,15 @@ def batch_closed(principal: Principal, session: Session, body: Any) -> str:
         return "The batch has no files."
     text = "\n".join(["[Files Ready]", *lines])
     shown = _shown(principal.user, session, [files[name] for name in file_ids if name in files])
-    message = UserMessage(
-        text,
-        key=f"batch:{batch_id}",
-        act=lambda _: mark_consumed(session, file_ids, batch_id),
-        files=tuple(row.pk for row in shown),
-        files_digest="\n".join(row.sha256 for row in shown),
-    )
-    session_writes.send_user_message(principal, session, message)
+    with uploads.unsent_discarded(shown) as shown_ids:
+        message = UserMessage(
+            text,
+            key=f"batch:{batch_id}",
+            act=lambda _: mark_consumed(session, file_ids, batch_id),
+            files=shown_ids,
+            files_digest="\n".join(row.sha256 for row in shown),
+        )
+        session_writes.send_user_message(principal, session, message)
     return "The agent has the list of files."
 
 

@@ -22,7 +22,7 @@ from sessions_app.attachments import uploads
 from sessions_app.conversation import branches
 from sessions_app.identity.principal import Principal
 from sessions_app.live_view.viewer import cursor_now
-from sessions_app.models import Session, Turn
+from sessions_app.models import Attachment, Session, Turn
 from sessions_app.services import Accepted, NewMessage
 from sessions_app.surfaces.openai.chat_messages import files_of
 from sessions_app.surfaces.openai.data_parts import invalid_param
@@ -53,15 +53,14 @@ def accept(principal: Principal, parsed: ParsedRequest, idempotency_key: str) ->
     session = _session_of(principal.user, parsed, idempotency_key)
     cursor = cursor_now(session.id)
     digest = "\n".join(hashlib.sha256(file.data).hexdigest() for file in parsed.files)
-    accepted = services.receive(
-        NewMessage.into(
-            session, parsed.text, attachments=_uploaded(principal.user, parsed.files), attachments_digest=digest
-        ),
-        owner=principal.user,
-        session=session,
-        idempotency_key=idempotency_key,
-        options=services.ReceiveOptions(run=parsed.options, longest_text=LONGEST_TEXT),
-    )
+    with uploads.unsent_discarded(_uploaded(principal.user, parsed.files)) as files:
+        accepted = services.receive(
+            NewMessage.into(session, parsed.text, attachments=files, attachments_digest=digest),
+            owner=principal.user,
+            session=session,
+            idempotency_key=idempotency_key,
+            options=services.ReceiveOptions(run=parsed.options, longest_text=LONGEST_TEXT),
+        )
     run, schema = agents.get_run(accepted.run_id), parsed.options.output_schema or session.agent.output_schema
     return AcceptedRequest(accepted, "" if accepted.is_duplicate else cursor, int(run.created_at.timestamp()), schema)
 
@@ -104,9 +103,9 @@ def _session_of(user: User, parsed: ParsedRequest, idempotency_key: str) -> Sess
     return _own_session(user, parsed, history, idempotency_key)
 
 
-def _uploaded(user: User, files: Iterable[LoadedPart]) -> tuple[UUID, ...]:
-    """Store the files of a message; return their ids. What is not sent then is deleted after a day."""
-    return tuple(uploads.upload(user, file.name, file.data).pk for file in files)
+def _uploaded(user: User, files: Iterable[LoadedPart]) -> tuple[Attachment, ...]:
+    """Store the files of a message. What is not sent then is deleted after a day."""
+    return tuple(uploads.upload(user, file.name, file.data) for file in files)
 
 
 def _check_agent(session: Session, parsed: ParsedRequest) -> None:
@@ -127,7 +126,7 @@ def _own_session(user: User, parsed: ParsedRequest, history: list[Message | Turn
     if thread_id and (found := _find_session(user, thread_id)):
         return found
     files = {
-        place: _uploaded(user, files_of([message]))
+        place: tuple(row.pk for row in _uploaded(user, files_of([message])))
         for place, message in enumerate(history)
         if isinstance(message, Message) and message.parts
     }

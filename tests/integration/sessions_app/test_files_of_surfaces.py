@@ -1,6 +1,7 @@
 """Files of messages in the protocols: OpenAI, SignalR, and conversations that are copied."""
 
 import base64
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,8 @@ import pytest
 from django.contrib.auth.models import User
 
 from agents_app import selectors as agents
-from agents_app.models import Run
+from agents_app.errors import RunBusy
+from agents_app.models import Agent, Run
 from audit_app.kernel.errors import InvalidInput
 from sessions_app import services
 from sessions_app.attachments import uploads
@@ -141,3 +143,29 @@ def test_bodies_with_files_may_be_longer(settings: Any) -> None:
     for path in ("/v1/chat/completions", "/v1/responses"):
         assert most_body_bytes(path) == settings.KOMAND_ARTIFACT_MAX_BYTES
     assert most_body_bytes("/v1/models") == most_body_bytes("/v1/responses/resp_1") == settings.KOMAND_MAX_BODY_BYTES
+
+
+def unsent() -> int:
+    return Attachment.objects.filter(turn=None).count()
+
+
+def test_files_of_a_repeated_or_refused_message_are_not_kept(user: User) -> None:
+    principal, parsed = Principal(user, "jwt"), read_completion({"model": "default", "messages": [LOOK]})
+    first = openai.accept(principal, parsed, "once").accepted
+    assert openai.accept(principal, parsed, "once").accepted.run_id == first.run_id
+    assert unsent() == 0
+    Run.objects.update(status="queued")
+    Agent.objects.update(busy_policy="reject")
+    with pytest.raises(RunBusy):
+        openai.accept(principal, replace(parsed, session=first.session_key), "")
+    assert unsent() == 0
+
+
+def test_files_of_a_batch_that_is_closed_twice_are_not_kept(user: User) -> None:
+    principal, session = Principal(user, "jwt"), services.open_session(owner=user)
+    artifacts.write_artifact(artifacts.Writer(session.id), "files/a.png", PNG)
+    uploaded = {"id": "a", "name": "a.png", "artifact_path": "files/a.png", "content_type": "image/png"}
+    run_files.file_uploaded(principal, session, uploaded)
+    for _ in range(2):
+        run_files.batch_closed(principal, session, {"batch_id": "b1", "file_ids": ["a"]})
+        assert unsent() == 0
