@@ -14,8 +14,8 @@ from agents_app import selectors as agents
 from audit_app.kernel.errors import NotFound
 from sessions_app.access import access_run, access_session
 from sessions_app.models import Turn
+from sessions_app.surfaces.openai.chat_messages import MOST_MESSAGES
 
-_MOST = 200
 _HEX = 32
 # Items that a conversation repeats by itself: tools run on our side.
 _REPEATED = ("mcp_", "rs_")
@@ -24,11 +24,11 @@ _REPEATED = ("mcp_", "rs_")
 def resolve_references(user: User, body: Any) -> Any:
     """Return the body of a request with the items that its input refers to. Synchronous; reads only.
 
-    A body without references is returned as it is. Raises NotFound (item_not_found) for an unknown item and for one of
-    another user.
+    A body without references, or with more items than are allowed, is returned as it is. Raises NotFound
+    (item_not_found) for an unknown item and for one of another user.
     """
     items = body.get("input") if isinstance(body, Mapping) else None
-    if not isinstance(items, list) or not any(map(_is_reference, items[:_MOST])):
+    if not isinstance(items, list) or len(items) > MOST_MESSAGES or not any(map(_is_reference, items)):
         return body
     resolved = [item if not _is_reference(item) else _find(user, str(item.get("id"))) for item in items]
     return {**body, "input": [item for item in resolved if item is not None]}

@@ -11,7 +11,7 @@ from django.contrib.auth.models import User
 from agents_app import selectors as agents
 from agents_app.errors import RunBusy
 from agents_app.models import Agent, Run
-from audit_app.kernel.errors import InvalidInput
+from audit_app.kernel.errors import InvalidInput, NotFound
 from sessions_app import services
 from sessions_app.attachments import uploads
 from sessions_app.conversation.history import StoredConversations
@@ -22,6 +22,7 @@ from sessions_app.surfaces.agent_messages import agent_runs, run_files
 from sessions_app.surfaces.agent_messages import commands as agent_messages
 from sessions_app.surfaces.base.surface import most_body_bytes
 from sessions_app.surfaces.openai import commands as openai
+from sessions_app.surfaces.openai.item_references import resolve_references
 from sessions_app.surfaces.openai.requests import read_completion, read_response
 from sessions_app.surfaces.signalr import commands as signalr
 from tests.support.rest import make_agent, make_user
@@ -169,3 +170,13 @@ def test_files_of_a_batch_that_is_closed_twice_are_not_kept(user: User) -> None:
     for _ in range(2):
         run_files.batch_closed(principal, session, {"batch_id": "b1", "file_ids": ["a"]})
         assert unsent() == 0
+
+
+def test_references_of_an_input_that_is_too_long_are_not_read(user: User, django_assert_num_queries: Any) -> None:
+    reference = {"type": "item_reference", "id": f"msg_{'0' * 32}"}
+    with django_assert_num_queries(0):
+        body = resolve_references(user, {"model": "default", "input": [reference] * 2_001})
+    with pytest.raises(InvalidInput, match="at most 2,000"):
+        read_response(body)
+    with pytest.raises(NotFound, match="Item with id"):
+        resolve_references(user, {"input": [LOOK] * 300 + [reference]})
