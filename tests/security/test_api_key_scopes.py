@@ -20,6 +20,7 @@ from sessions_app.identity import access_tokens, api_keys
 from sessions_app.identity.authentication import authenticate
 from sessions_app.identity.scopes import MissingScope, described
 from sessions_app.models import ApiKey, Session
+from sessions_app.surfaces.mcp import tools as mcp
 from tests.support.rest import RestCaller, make_agent, make_execution, make_run, make_session, make_user
 from tools_app.models import Approval
 
@@ -208,3 +209,13 @@ def test_the_prompt_of_a_workstream_takes_the_scope_of_its_agent(alice):
     refused = limited.get(f"runs/{child.pk}/prompt")
     assert (refused.status, refused.meta["code"]) == (403, "missing_scope")
     assert wide.get(f"runs/{child.pk}/prompt").status == 200
+
+
+def test_an_mcp_client_continues_a_session_of_the_agent_of_its_key(alice):
+    make_agent("other")
+    key = api_keys.authenticate_key(key_of(alice, "all", "agent:other"))
+    session = services.open_session(owner=key.user, agent_id="other")
+    accepted = mcp._accept(key, {"message": "hello", "session": session.key})
+    assert accepted.session_id == session.pk
+    with pytest.raises(MissingScope, match="agent:default"):
+        mcp._accept(key, {"message": "hello"})

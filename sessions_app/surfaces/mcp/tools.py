@@ -76,9 +76,10 @@ def _accept(principal: Principal, arguments: dict[str, Any]) -> Accepted:
     rate_limits.take(rate_limits.chat_limit(), principal.actor)
     user, wanted = principal.user, arguments.get("session", "")
     session = access_session(user, wanted) if wanted else None
-    agent_id = access_agent(user, arguments.get("agent", "default")).agent_id
+    named = "agent" in arguments or session is None
+    agent_id = access_agent(user, arguments.get("agent", "default")).agent_id if named else ""
     if session is not None:
-        if "agent" in arguments and session.agent.agent_id != agent_id:
+        if named and session.agent.agent_id != agent_id:
             raise InvalidInput(f"This session is with the agent {session.agent.agent_id!r}.", code="other_agent")
         return services.receive(NewMessage.into(session, arguments["message"]), owner=user, session=session)
     sender, thread_id = (str(user.pk), display_name(user)), str(new_id())
