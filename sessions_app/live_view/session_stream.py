@@ -243,7 +243,7 @@ class SessionStream:
         """Update the state of the event's run and return it, None if the event has no known run."""
         if event.run_id is None:
             return None
-        if event.parent_run_id:
+        if event.parent_run_id and self._shows_children:  # else it has the id of the root run
             self._child_ids.add(event.run_id)
         if event.type in _BEGINNING:
             self._run(event.run_id).assume_empty()

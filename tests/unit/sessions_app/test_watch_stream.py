@@ -271,3 +271,12 @@ def test_of_a_child_run_only_its_workstream_and_what_it_asks_are_shown(run):
 def test_a_kept_event_that_comes_twice_is_shown_once(run):
     event = KeptEvent(SESSION, 3, 3, "run.waiting", RUN, None, "", None, "system", {})
     assert types(run.watch.feed([event, event])) == ["run.waiting"]
+
+
+def test_a_request_of_a_child_leaves_the_root_run_open() -> None:
+    stream = SessionStream(SESSION, 0)
+    types = [("run.queued", RUN, None), ("run.started", RUN, None), ("approval.requested", CHILD, RUN)]
+    for seq, (type_, run_id, parent) in enumerate(types, start=1):
+        stream.feed([KeptEvent(SESSION, seq, seq, type_, run_id, parent, "", None, "system", {})])
+    assert stream.open_runs == {RUN}, "a viewer that joins now follows its text"
+    assert stream.open_children == set()
