@@ -45,6 +45,6 @@ def _mp4(data: bytes) -> float | None:
     at = data.find(b"mvhd")
     if at < 0:
         return None
-    is_long = data[at + 4] == 1
+    is_long = data[at + 4 : at + 5] == b"\x01"
     scale, duration = struct.unpack_from(">IQ" if is_long else ">II", data, at + (24 if is_long else 16))
     return float(duration / scale)

@@ -32,6 +32,7 @@ LONG_MP4 = bytes(4) + b"ftypisom" + b"mvhd\x01" + bytes(19) + struct.pack(">IQ",
         (LONG_MP4, 10.0),
         (b"ID3" + bytes(400), None),
         (b"OggS", None),
+        (bytes(4) + b"ftypM4A mvhd", None),
         (b"", None),
     ],
 )
