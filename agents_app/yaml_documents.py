@@ -25,6 +25,14 @@ class Problem:
         return f"line {self.line}: {self.place}: {self.message}"
 
 
+class InvalidYaml(ValueError):
+    """A text that is not YAML, or has an alias. line: from 1; None if it is unknown."""
+
+    def __init__(self, problem: str, line: int | None = None) -> None:
+        self.line = line
+        super().__init__(problem)
+
+
 class UnusableFile(InvalidInput):
     """A file that cannot be used. problems: all of them."""
 
@@ -65,17 +73,24 @@ def read(text: str, title: str) -> Document:
     if len(text.encode(errors="replace")) > LARGEST_FILE:
         raise UnusableFile([Problem(1, "the file", f"it is larger than {LARGEST_FILE:,} bytes")], title)
     try:
+        content = load(text)
+    except InvalidYaml as error:
+        raise UnusableFile([Problem(error.line or 1, "the file", f"it is not YAML: {error}")], title) from None
+    root = yaml.compose(text, Loader=yaml.SafeLoader)
+    return Document(content, dict(_lines(root)) if root is not None else {})
+
+
+def load(text: str) -> Any:
+    """Return the content of YAML without aliases. Raises InvalidYaml."""
+    try:
         if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, Loader=yaml.SafeLoader)):
-            raise ValueError("aliases (`*name`) are not supported")
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
-        content = yaml.safe_load(text)
+            raise InvalidYaml("aliases (`*name`) are not supported")
+        return yaml.safe_load(text)
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         mark = getattr(error, "problem_mark", None)
-        problem = Problem(
-            mark.line + 1 if mark else 1, "the file", f"it is not YAML: {getattr(error, 'problem', error)}"
-        )
-        raise UnusableFile([problem], title) from None
-    return Document(content, dict(_lines(root)) if root is not None else {})
+        raise InvalidYaml(str(getattr(error, "problem", error)), mark.line + 1 if mark else None) from None
+    except (LookupError, AttributeError):  # PyYAML raises these for tags such as `!!int ""`
+        raise InvalidYaml("a value does not match its tag, such as `!!int`") from None
 
 
 def write(document: Any) -> str:

@@ -5,8 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import yaml
-
+from agents_app.yaml_documents import InvalidYaml, load
 from audit_app.kernel.errors import InvalidInput
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,119}")
@@ -84,15 +83,10 @@ def parse(name: str, text: str) -> Template:
 
 def _front_matter(name: str, text: str) -> dict[str, Any]:
     try:
-        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, Loader=yaml.SafeLoader)):
-            raise UnusableTemplate(name, "its front matter has a YAML alias (`*name`), which is not supported")
-        given = yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        mark = getattr(error, "problem_mark", None)
-        place = f"line {mark.line + 2}: " if mark else ""
-        raise UnusableTemplate(
-            name, f"{place}its front matter is not YAML: {getattr(error, 'problem', error)}"
-        ) from None
+        given = load(text)
+    except InvalidYaml as error:
+        place = f"line {error.line + 1}: " if error.line else ""
+        raise UnusableTemplate(name, f"{place}its front matter is not YAML: {error}") from None
     if given is None:
         return {}
     if not isinstance(given, dict):

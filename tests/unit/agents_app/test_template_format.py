@@ -53,7 +53,10 @@ def test_front_matter_may_be_missing_or_empty(text: str) -> None:
         ("parameters: [a]", "`parameters` must be an object"),
         ("parameters: {a-b: 1}", "'a-b' cannot be the name of a parameter"),
         ("description: [a", "line 2: its front matter is not YAML"),
-        ("description: &a x\nmodel: *a", "YAML alias"),
+        ("description: &a x\nmodel: *a", "aliases (`*name`) are not supported"),
+        ('description: !!int ""', "not YAML: a value does not match its tag"),
+        ("description: !!bool maybe", "not YAML: a value does not match its tag"),
+        ("description: !!timestamp soon", "not YAML: a value does not match its tag"),
         ("- a", "must have lines such as"),
     ],
 )
