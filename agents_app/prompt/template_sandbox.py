@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, wraps
 from itertools import islice
-from typing import Any
+from typing import Any, Literal
 
 from jinja2 import StrictUndefined, TemplateError, meta, nodes
+from jinja2.filters import do_round
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from agents_app.prompt.system_prompt import PromptPart
@@ -22,11 +23,23 @@ _MOST_TEMPLATES = 50  # of one prompt
 _DEEPEST_LOOP = 2
 _LONGEST_LOOP = 1000  # items
 _LARGEST_PARAMETERS = 20_000  # characters
+_MOST_DIGITS = 30  # of `round`
 _FILTERS = """
     abs capitalize count default dictsort first float int items last length list lower map max min reject rejectattr
-    reverse round select selectattr sort string sum title trim truncate unique upper wordcount
+    reverse select selectattr sort string sum title trim truncate unique upper wordcount
 """
 _STATEMENTS = (nodes.Output, nodes.If, nodes.For)
+# Of expressions and filters with values that do not fit.
+_FAULTS = (
+    TemplateError,
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
 _REFUSED = (nodes.Call, nodes.Add, nodes.Concat, nodes.Mul, nodes.Pow, nodes.Mod)
 
 
@@ -113,7 +126,7 @@ def _text_of(template: Template, values: Mapping[str, Any]) -> str:
             if size > LONGEST_RENDERED:
                 raise UnusableTemplate(template.name, f"its text is longer than {LONGEST_RENDERED:,} characters")
             pieces.append(piece)
-    except (TemplateError, ArithmeticError, LookupError, RecursionError, TypeError, ValueError) as error:
+    except _FAULTS as error:
         raise UnusableTemplate(template.name, f"it cannot be rendered: {_sentence(error)}") from None
     return "".join(pieces).strip()
 
@@ -164,16 +177,43 @@ def _sentence(error: BaseException) -> str:
 
 
 def _limited(apply: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a filter that refuses a text that is too long, before the next filter makes it longer."""
+    """Return a filter that refuses a text that is too long, before the next filter makes it longer.
+
+    It refuses lists and objects, too, whose text would be too long: their items may be the same value many times.
+    """
 
     @wraps(apply)  # with the marks by which Jinja passes its environment
     def limited(*args: Any, **kwargs: Any) -> Any:
+        for given in args:
+            _limit_size(given)
         result = apply(*args, **kwargs)
         if isinstance(result, str) and len(result) > LONGEST_RENDERED:
             raise ValueError(f"a text is longer than {LONGEST_RENDERED:,} characters")
         return result
 
     return limited
+
+
+def _limit_size(value: Any) -> Any:
+    """Return the value. Raises ValueError for a list or an object whose text would be too long."""
+    room, left = LONGEST_RENDERED, [value] if isinstance(value, list | tuple | dict) else []
+    while left:
+        item = left.pop()
+        room -= len(item) if isinstance(item, str) else 1
+        if room < 0:
+            raise ValueError(f"a list or an object is longer than {LONGEST_RENDERED:,} characters")
+        if isinstance(item, dict):
+            left += [*item, *item.values()]
+        elif isinstance(item, list | tuple):
+            left += item
+    return value
+
+
+def _round(value: float, precision: int = 0, method: Literal["common", "ceil", "floor"] = "common") -> float:
+    """Round a number as Jinja does, which computes ten to the power of the precision."""
+    if abs(precision) > _MOST_DIGITS:
+        raise ValueError(f"a precision is a number from -{_MOST_DIGITS} to {_MOST_DIGITS}")
+    return do_round(value, precision, method)
 
 
 def _join(value: Iterable[Any], separator: str = "") -> str:
@@ -196,11 +236,17 @@ _LIMIT = " limit"  # the name of a filter that no template can write
 def _make_environment() -> ImmutableSandboxedEnvironment:
     """Return an environment without globals, with the filters above. An unknown name is an error, not an empty text."""
     made = ImmutableSandboxedEnvironment(
-        undefined=StrictUndefined, autoescape=False, trim_blocks=True, lstrip_blocks=True, cache_size=0
+        undefined=StrictUndefined,
+        autoescape=False,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        cache_size=0,
+        finalize=_limit_size,
     )
     made.globals.clear()
-    own = {"join": _join, "tojson": _limited(partial(json.dumps, ensure_ascii=False)), _LIMIT: _limit_loop}
-    made.filters = {name: _limited(made.filters[name]) for name in _FILTERS.split()} | own
+    own = {"join": _join, "round": _round, "tojson": partial(json.dumps, ensure_ascii=False)}
+    given = {name: made.filters[name] for name in _FILTERS.split()} | own
+    made.filters = {name: _limited(apply) for name, apply in given.items()} | {_LIMIT: _limit_loop}
     return made
 
 
