@@ -16,6 +16,8 @@ from tools_app import schema as schemas
 
 MAX_SCHEMA_CHARACTERS = 64_000
 _MAX_DEPTH = 40
+_VALUES = ("enum", "const", "default", "examples")
+_NAMING = ("properties", "$defs", "definitions", "dependentSchemas")
 _CUT = "it ends before the JSON does: the limit of output tokens was reached, so write less"
 _REPAIR = (
     "Your answer does not match the JSON Schema that it must have: {problem}. Answer again, only with JSON that "
@@ -137,16 +139,22 @@ def _is_cut(text: str) -> bool:
     return not text.rstrip().endswith(("}", "]", "```"))
 
 
-def _objects(schema: Any, place: str = "", depth: int = 0) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield each JSON object in a schema that may have keywords, with its JSON pointer."""
+def _objects(
+    schema: Any, place: str = "", depth: int = 0, *, has_names: bool = False
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield each JSON object in a schema that may have keywords, with its JSON pointer.
+
+    has_names: the keys of this object are names of properties or schemas.
+    """
     if depth > _MAX_DEPTH:
         raise ValueError("it is nested too deeply")
-    if isinstance(schema, dict):
+    if isinstance(schema, dict) and not has_names:
         yield place, schema
     parts = schema.items() if isinstance(schema, dict) else enumerate(schema) if isinstance(schema, list) else ()
     for name, part in parts:
-        if name not in ("enum", "const", "default", "examples"):
-            yield from _objects(part, f"{place}/{_escaped(name)}", depth + 1)
+        if has_names or name not in _VALUES:
+            inner = f"{place}/{_escaped(name)}"
+            yield from _objects(part, inner, depth + 1, has_names=not has_names and name in _NAMING)
 
 
 def _leads_somewhere(schema: Any, reference: str) -> bool:

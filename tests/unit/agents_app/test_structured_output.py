@@ -73,6 +73,8 @@ def test_an_answer_is_kept_as_its_json_or_rejected() -> None:
         ({"$ref": "https://example.org/schema"}, "external reference"),
         ({"properties": {"a": {"$ref": "#/$defs/none"}}}, "/properties/a/$ref: #/$defs/none is not in the schema"),
         ({"patternProperties": {"^x": {}}}, "/: patternProperties is not supported"),
+        ({"properties": {"default": {"patternProperties": {"^x": {}}}}}, "/properties/default: patternProperties"),
+        ({"properties": {"const": {"$ref": "#/none"}}}, "/properties/const/$ref: #/none is not in the schema"),
         ({"enum": ["x" * 70_000]}, "more than 64,000 characters"),
         ("text", "must be a JSON object"),
     ],
@@ -81,6 +83,12 @@ def test_a_schema_that_cannot_be_used_is_refused_with_the_place(schema: Any, pro
     with pytest.raises(InvalidInput, match="cannot be used") as refused:
         check_schema(schema)
     assert problem in refused.value.message
+
+
+def test_a_property_may_have_the_name_of_a_keyword() -> None:
+    names = ("patternProperties", "$ref", "default", "properties")
+    schema = {"type": "object", "properties": {name: {"type": "string"} for name in names}}
+    assert check_schema(schema) is schema
 
 
 def test_a_deep_schema_is_refused_and_one_that_refers_to_itself_is_not() -> None:
