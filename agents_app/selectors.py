@@ -191,12 +191,16 @@ def last_usage(conversation_id: UUID, model: str) -> tuple[int, int]:
 
 
 def find_step_text(run_id: UUID, step: int) -> str | None:
-    """Return the text of a step; if the run ended before recording it, the partial text that the run kept."""
-    text = Step.objects.filter(run_id=run_id, index=step).values_list("text", flat=True).first()
-    if text is not None:
-        return text
+    """Return the text of a step, empty if its answer was rejected.
+
+    If the run ended before recording it: the partial text that the run kept.
+    """
+    steps = Step.objects.filter(run_id=run_id, kind=Step.MODEL)
+    if recorded := steps.filter(index=step).values_list("text", "finish_reason").first():
+        text, finish_reason = recorded
+        return "" if finish_reason == REJECTED else text
     ended = Run.objects.filter(pk=run_id, ended_at__isnull=False).values_list("answer", flat=True).first()
-    if ended is None or Step.objects.filter(run_id=run_id, kind=Step.MODEL).count() != step:
+    if ended is None or steps.count() != step:
         return None
     return ended
 

@@ -8,6 +8,7 @@ from django.conf import settings
 from agents_app.models import Step
 from agents_app.prompt.tool_output_markers import sign_of
 from agents_app.providers.kinds.scripted import Reply, Script, ScriptedProvider
+from agents_app.selectors import find_step_text
 from agents_app.types import ModelRequest, RunStatus, Usage
 from audit_app.kernel.errors import Conflict
 from audit_app.models import Event
@@ -94,6 +95,7 @@ def test_a_session_is_compacted_on_request(rig: EngineRig) -> None:
     run_id = compact_session(session, actor="user:7")
     assert rig.wait(run_id).answer == ""
     assert Checkpoint.objects.get().reason == "asked"
+    assert find_step_text(run_id, -1) is None  # the summary is no text of a step
     with pytest.raises(Conflict):
         compact_session(session, actor="user:7")
     rig.wait(rig.send("two").run_id)

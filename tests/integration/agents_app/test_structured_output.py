@@ -9,6 +9,7 @@ from channels.routing import URLRouter
 
 from agents_app.models import Agent, Run, Step
 from agents_app.providers.kinds.scripted import Reply
+from agents_app.selectors import find_step_text
 from agents_app.types import RunOptions
 from sessions_app.identity.api_keys import create_api_key
 from sessions_app.models import Turn
@@ -39,6 +40,7 @@ def test_a_rejected_answer_is_repaired_in_the_run(rig: EngineRig) -> None:
     ended = rig.wait(rig.send(run=RunOptions(output_schema=SCHEMA)).run_id)
     assert (ended.run.status, ended.answer, ended.is_structured) == ("completed", '{"n": 1}', True)
     assert [(step.text, step.rejected_text) for step in ended.steps] == [("", '{"n": "one"}'), ('{"n": 1}', "")]
+    assert [find_step_text(ended.run.id, step) for step in (0, 1)] == ["", '{"n": 1}']
     first, second = script.requests
     assert first.options.output_schema == second.options.output_schema == SCHEMA
     answer, correction = second.messages[-2:]
