@@ -6,9 +6,10 @@ from typing import Any
 from django.db import transaction
 
 from tools_app import catalogue, conf, schema
+from tools_app.executions.planner import waiver_of
 from tools_app.policy.authorization import Gate
 from tools_app.policy.decide import OPEN_SESSION, Ask, Deny
-from tools_app.policy.rules import AgentPolicy, SessionPolicy
+from tools_app.policy.rules import AgentPolicy
 from tools_app.types import AnyTool
 
 
@@ -31,14 +32,7 @@ class DryRun:
     pattern: str = ""
 
 
-def dry_run(
-    tool_name: str,
-    arguments_text: str,
-    *,
-    policy: AgentPolicy,
-    actor: str,
-    session_policy: SessionPolicy = OPEN_SESSION,
-) -> DryRun:
+def dry_run(tool_name: str, arguments_text: str, *, policy: AgentPolicy, actor: str) -> DryRun:
     """Return the verdict on this call as of now. arguments_text: JSON, as a model would send it."""
     tool = catalogue.find_tool(tool_name, policy.agent_id)
     try:
@@ -50,15 +44,13 @@ def dry_run(
         schema.check_call(tool, arguments)
     except schema.ArgumentsError as problem:
         return DryRun("unfit", str(problem))
-    return _decide(tool, arguments, policy, session_policy, actor)
+    return _decide(tool, arguments, policy, actor)
 
 
-def _decide(
-    tool: AnyTool, arguments: dict[str, Any], policy: AgentPolicy, session_policy: SessionPolicy, actor: str
-) -> DryRun:
+def _decide(tool: AnyTool, arguments: dict[str, Any], policy: AgentPolicy, actor: str) -> DryRun:
     with transaction.atomic():
-        gate = Gate(policy, session_policy, actor=actor)
-        verdict = gate.decide(tool, arguments)
+        gate = Gate(policy, OPEN_SESSION, actor=actor)
+        verdict = gate.decide(tool, arguments, waiver=waiver_of(tool))
     proposal = gate.propose(tool, arguments) if isinstance(verdict, Ask) else None
     return DryRun(
         verdict="ask" if isinstance(verdict, Ask) else "deny" if isinstance(verdict, Deny) else "allow",

@@ -72,7 +72,7 @@ class Planned:
 
 @dataclass(frozen=True)
 class CallPlan:
-    """Plan of one call, which runs at once unless `error`, `asks` or `question` is set.
+    """Plan of one call, which runs at once unless `error`, `asks`, `questions` or `items` is set.
 
     error: why it will not be run, for the model.
     asks: the approval request to make first.
@@ -216,7 +216,7 @@ def plan_call(call: ToolCall, tool: AnyTool | None, gate: Gate, *, is_item: bool
 
 
 def _decided(tool: AnyTool, arguments: dict[str, Any], seconds: int, gate: Gate) -> CallPlan:
-    verdict = gate.decide(tool, arguments, waiver=_waiver(tool))
+    verdict = gate.decide(tool, arguments, waiver=waiver_of(tool))
     error = f"This call is not allowed: {verdict.reason} Do not repeat it." if isinstance(verdict, Deny) else ""
     asks = None
     if isinstance(verdict, Ask):
@@ -238,7 +238,7 @@ def _decided(tool: AnyTool, arguments: dict[str, Any], seconds: int, gate: Gate)
     )
 
 
-def _waiver(tool: AnyTool) -> str:
+def waiver_of(tool: AnyTool) -> str:
     """Return why no call of the tool needs an approval, or an empty text."""
     if isinstance(tool, HumanTool):
         return "The call is itself a question to the user."  # an approval would only be another question

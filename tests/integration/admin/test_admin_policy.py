@@ -40,6 +40,7 @@ def test_a_rule_that_cannot_be_used_is_not_saved(pages, agent):
         ({}, ("echo", '{"text": "x"}'), ["allow", "autonomy: supervised", "low"]),
         ({"denied_tools": ["echo(text=x*)"]}, ("echo", '{"text": "x"}'), ["deny", "deniedTools: echo(text=x*)"]),
         ({"always_ask": ["echo"]}, ("echo", '{"text": "x"}'), ["ask", "alwaysAsk: echo", "no: it always asks"]),
+        ({"always_ask": ["ask_user"]}, ("ask_user", '{"question": "Why?"}'), ["The call is itself a question"]),
         ({}, ("echo", '{"text": 5}'), ["unfit", "must be string"]),
         ({}, ("echo", '{"text": '), ["unfit", "not valid JSON"]),
         ({"budgets": {"actionsPerHour": 0}}, ("echo", '{"text": "x"}'), ["deny", "budgets"]),
