@@ -33,17 +33,7 @@ from tools_app.policy.patterns import PolicyCall
 from tools_app.policy.rules import AgentPolicy, SessionPolicy
 from tools_app.policy.taint import Taint
 from tools_app.question_types import Question
-from tools_app.types import (
-    AnyTool,
-    AsyncTool,
-    ExecutionStatus,
-    ExecutionView,
-    HumanTool,
-    Reads,
-    Tool,
-    ToolCall,
-    ToolSpec,
-)
+from tools_app.types import AnyTool, AsyncTool, ExecutionStatus, ExecutionView, HumanTool, Tool, ToolCall, ToolSpec
 
 _HOUR = 3600.0
 
@@ -53,13 +43,13 @@ class Readings:
     """The readings and calls of a conversation without rows, on which the policy of its next calls depends.
 
     origins: of content from outside. own_texts: texts of the person. is_suspect: something read looks like an
-    injection, and the guard escalates. charged: times of the calls that count against the budgets.
+    injection, and the guard escalates. charged: times of the calls that count against the budgets, by execution.
     """
 
     origins: list[str] = field(default_factory=list)
     own_texts: list[str] = field(default_factory=list)
     is_suspect: bool = False
-    charged: list[float] = field(default_factory=list)
+    charged: dict[UUID, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -85,7 +75,7 @@ class _Gate(Gate):
         )
         self._is_suspect = self._readings.is_suspect
         earliest = time.monotonic() - _HOUR
-        for _ in [at for at in self._readings.charged if at > earliest]:
+        for _ in [at for at in self._readings.charged.values() if at > earliest]:
             for budget in self._budgets:
                 budget.take()
 
@@ -148,14 +138,15 @@ class Toolbox:
         row.receipt = ""  # no row, so nothing to verify it with
         self._rows[row.id] = row
         if plan.is_charged:
-            self.readings.charged.append(time.monotonic())
+            self.readings.charged[row.id] = time.monotonic()
         if call.name not in self._local:
             details = {"tool": row.tool, "decision": row.decision}
             audit.record("RobotToolCall", actor=self.actor, agent_id=self.policy.agent_id, details=details)
         return PlannedCall(selectors.view(row), plan.asks, () if plan.error else plan.questions)
 
     def deny(self, call: PlannedCall, note: str) -> ExecutionView:
-        """Return the call as denied by a person, with a text for the model."""
+        """Return the call as denied by a person, with a text for the model. It no longer counts against the budgets."""
+        self.readings.charged.pop(call.view.id, None)
         return self._ended(call, Outcome(ExecutionStatus.FAILED, error=note), None)
 
     def answer(self, call: PlannedCall, text: str) -> ExecutionView:
@@ -182,9 +173,8 @@ class Toolbox:
                     value = await tool.run(row.arguments, context)
                 else:
                     value = await in_thread(tool.run, row.arguments, context)
-            outcome = runner.completed(value, is_trusted=bool(tool.spec.prompt_line))
-            if tool.spec.reads is Reads.STORED:
-                row.origins = "\n".join(value["origins"])
+            outcome = runner.completed_by(tool, value)
+            row.origins = outcome.origins or row.origins
         except TimeoutError:
             outcome = runner.timed_out(row)
         except Exception as error:  # a fault of the tool is a result for the model

@@ -30,7 +30,7 @@ class _Call:
     """A running call. given_up: its row was ended elsewhere, so its result is dropped."""
 
     row: ToolExecution
-    task: asyncio.Task[object]
+    task: asyncio.Task[Outcome]
     given_up: bool = False
 
 
@@ -41,7 +41,7 @@ class LoopExecutions:
         self._owner = owner
         self._loop = asyncio.get_running_loop()
         self._work: set[asyncio.Task[bool]] = set()
-        self._calls: dict[UUID, _Call] = {}
+        self._calls: dict[tuple[UUID, int], _Call] = {}  # by execution and attempt
         self._draining = False
         self._time_is_up = False  # of the drain: running calls have to be released
 
@@ -51,12 +51,12 @@ class LoopExecutions:
 
     async def look_after(self) -> None:
         """Cancel the tasks of calls whose executions were ended elsewhere. Called about twice a second."""
-        seen = list(self._calls.values())  # before the query, which may miss a call that starts meanwhile
+        seen = list(self._calls.items())  # before the query, which may miss a call that starts meanwhile
         if not seen:
             return
         running = await in_db(selectors.list_running, self._owner)
-        for call in seen:
-            if (call.row.id, call.row.attempts) not in running:
+        for key, call in seen:
+            if key not in running:
                 call.given_up = True
                 call.task.cancel()
 
@@ -99,7 +99,7 @@ class LoopExecutions:
         return True
 
     async def _carry_out(self, row: ToolExecution) -> None:
-        call = self._calls[row.id] = _Call(row, self._loop.create_task(_run(row)))
+        call = self._calls[row.id, row.attempts] = _Call(row, self._loop.create_task(_run(row)))
         try:
             outcome = await self._outcome_of(call)
             if outcome is not None:
@@ -108,7 +108,7 @@ class LoopExecutions:
             elif not call.given_up:
                 await in_db(release, row)
         finally:
-            del self._calls[row.id]
+            del self._calls[row.id, row.attempts]
 
     async def _outcome_of(self, call: _Call) -> Outcome | None:
         """Return the outcome, or None if the call was interrupted from outside."""
@@ -125,12 +125,7 @@ class LoopExecutions:
         if task.cancelled():
             return runner.failed(row, asyncio.CancelledError())
         error = task.exception()
-        if error is not None:
-            return runner.failed(row, error)
-        try:
-            return runner.completed(task.result())
-        except Exception as problem:  # the tool did not return a JSON value
-            return runner.failed(row, problem)
+        return task.result() if error is None else runner.failed(row, error)
 
 
 def open_here(owner: UUID) -> LoopExecutions:
@@ -155,11 +150,11 @@ def _claim(execution_id: UUID | None, owner: UUID) -> ToolExecution | None:
     return runner.claim(wanted, owner) if wanted else None
 
 
-async def _run(row: ToolExecution) -> object:
+async def _run(row: ToolExecution) -> Outcome:
     tool = await in_db(_begin, row)
     if not isinstance(tool, AsyncTool):
         raise ToolError(f"The tool {row.tool} is no longer available.")
-    return await tool.run(row.arguments, runner.context_of(row))
+    return runner.completed_by(tool, await tool.run(row.arguments, runner.context_of(row)))
 
 
 def _begin(row: ToolExecution) -> object:

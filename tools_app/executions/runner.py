@@ -23,7 +23,7 @@ from tools_app.executions.transitions import move
 from tools_app.injection import guard
 from tools_app.models import ToolExecution
 from tools_app.policy import emergency_stop
-from tools_app.types import ExecutionStatus, Reads, Report, Tool, ToolContext, ToolError, view_of
+from tools_app.types import BaseTool, ExecutionStatus, Reads, Report, Tool, ToolContext, ToolError, view_of
 
 logger = logging.getLogger(__name__)
 
@@ -73,7 +73,7 @@ def execute(execution_id: UUID) -> None:
 
 
 def claim(execution_id: UUID, owner: UUID) -> ToolExecution | None:
-    """Claim a pending execution for this process and audit its begin. Owns its transaction.
+    """Claim a pending execution for this process and audit its start. Owns its transaction.
 
     Returns None if it is no longer pending, or its agent is stopped.
     """
@@ -137,11 +137,7 @@ def _run(row: ToolExecution) -> Outcome:
         return Outcome(ExecutionStatus.FAILED, error=f"The tool {row.tool} is not available on this worker.")
     process = os.getpid()
     try:
-        # The system prompt refers the model to these instructions, so they are not screened.
-        value = tool.run(row.arguments, context_of(row))
-        outcome = completed(value, is_trusted=bool(tool.spec.prompt_line))
-        origins = "\n".join(value["origins"]) if tool.spec.reads is Reads.STORED else ""
-        return replace(outcome, origins=origins, report=None if outcome.withheld else tool.report_of(value))
+        return completed_by(tool, tool.run(row.arguments, context_of(row)))
     except SoftTimeLimitExceeded:
         raise
     except Exception as error:  # must not end the worker
@@ -149,6 +145,14 @@ def _run(row: ToolExecution) -> Outcome:
     finally:
         if os.getpid() != process:
             os._exit(1)  # the tool forked: the child must not continue as a second worker
+
+
+def completed_by(tool: BaseTool, value: Any) -> Outcome:
+    """Return the outcome for a tool's value, with its origins and its event. Raises if it is not as declared."""
+    # The system prompt refers the model to these instructions, so they are not screened.
+    outcome = completed(value, is_trusted=bool(tool.spec.prompt_line))
+    origins = "\n".join(value["origins"]) if tool.spec.reads is Reads.STORED else ""
+    return replace(outcome, origins=origins, report=None if outcome.withheld else tool.report_of(value))
 
 
 def completed(value: Any, *, is_trusted: bool = False) -> Outcome:

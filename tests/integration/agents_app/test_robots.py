@@ -31,7 +31,7 @@ from agents_app.types import Usage
 from audit_app.kernel.errors import InvalidInput
 from audit_app.models import AuditEntry
 from tools_app.models import ToolExecution
-from tools_app.policy.rules import AgentPolicy
+from tools_app.policy.rules import AgentPolicy, Budgets
 from tools_app.types import ExecutionView, Reads, Risk, ToolCall, ToolError
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey"), pytest.mark.one_database]
@@ -154,6 +154,22 @@ def test_a_call_that_needs_approval_is_a_failure_unless_a_callback_approves() ->
     play(calling("erase", '{"path": "b"}'), DONE)
     denied = robot(tools=[erase], policy=AgentPolicy(denied=("erase",)), on_approval=lambda call: True).run("go")
     assert made == ["a"] and "not allowed" in denied.tool_calls[0].error
+
+
+def test_a_denied_call_gives_its_place_in_the_budget_back() -> None:
+    made: list[str] = []
+
+    @tool(risk=Risk.HIGH)
+    def erase(path: str) -> str:
+        made.append(path)
+        return "gone"
+
+    play(calling("erase", '{"path": "a"}'), calling("erase", '{"path": "b"}'), calling("erase", '{"path": "c"}'), DONE)
+    answers = iter([False, True, True])
+    one_an_hour = AgentPolicy(budgets=Budgets(actions_per_hour=1))
+    result = robot(tools=[erase], policy=one_an_hour, on_approval=lambda call: next(answers)).run("go")
+    assert made == ["b"]
+    assert "budget of 1 actions an hour" in result.tool_calls[2].error
 
 
 def test_what_was_read_outside_is_not_sent_elsewhere_without_approval() -> None:

@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -15,10 +16,11 @@ from audit_app.liveness import Observer
 from audit_app.models import AuditEntry, Event
 from tests.support.engine import until
 from tools_app import conf, selectors, services
+from tools_app.events import PROGRESS_REPORTED
 from tools_app.executions import loop_runner
 from tools_app.models import ToolExecution
 from tools_app.registry import tools
-from tools_app.types import AsyncTool, Effect, ExecutionStatus, Risk, ToolError, ToolSpec
+from tools_app.types import AsyncTool, Effect, ExecutionStatus, Reads, Risk, ToolError, ToolSpec
 
 pytestmark = [pytest.mark.usefixtures("world"), pytest.mark.one_database]
 
@@ -43,6 +45,13 @@ class Loop:
 
     def _do(self, work: Any) -> Future[Any]:
         return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    def pause(self) -> None:
+        """Stop looking after the calls."""
+        self._looking.cancel()
+
+    def look_once(self) -> None:
+        self._do(self.calls.look_after()).result()
 
     def drain(self, seconds: float = 0.0) -> None:
         self._do(self.calls.drain(seconds)).result()
@@ -94,6 +103,13 @@ async def for_ever(arguments: Any, context: Any) -> None:
     await asyncio.Event().wait()
 
 
+class Undertaker(Observer):
+    """An observer to which every process is dead."""
+
+    def dead(self, owners: Any) -> set[UUID]:
+        return set(owners)
+
+
 def ended(execution_id: UUID) -> Any:
     return until(lambda: (found := selectors.get_execution(execution_id)).status.is_terminal and found)
 
@@ -112,6 +128,45 @@ def test_a_result_is_stored_emitted_and_nudged(plan, loop, make, nudges, passing
     assert [event.type.name for event in passing] == ["tool.started"]
     assert Event.objects.get(type="tool.completed").payload["duration_ms"] >= 0
     assert AuditEntry.objects.filter(action="ToolExecutionCompleted", actor="user:7").count() == 1
+
+
+def test_the_origins_and_the_event_of_a_result_are_stored(plan, loop, make) -> None:
+    async def answer(arguments: Any, context: Any) -> Any:
+        return {"text": "Half.", "percent": 50, "phase": "", "origins": ["page:example.org", "mcp:wiki"]}
+
+    tool = make(answer)
+    tool.spec = replace(tool.spec, reads=Reads.STORED)
+    tool.report_of = lambda value: (PROGRESS_REPORTED, {"text": value["text"], "percent": 50, "phase": ""})
+    (execution,) = plan(("wait", "{}"))
+    loop.calls.nudge(execution.id)
+    assert ended(execution.id).origins == ("page:example.org", "mcp:wiki")
+    assert Event.objects.get(type="progress.reported").payload["text"] == "Half."
+
+
+def test_an_attempt_that_a_later_one_replaces_in_the_process_is_cancelled(plan, loop, make) -> None:
+    cancelled: list[int] = []
+
+    async def wait(arguments: Any, context: Any) -> None:
+        attempt = tool.begun
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            cancelled.append(attempt)
+            raise
+
+    tool = make(wait, Effect.READ)
+    loop.pause()
+    (execution,) = plan(("wait", "{}"))
+    loop.calls.nudge(execution.id)
+    until(lambda: tool.begun == 1)
+    services.sweep(Undertaker())
+    loop.calls.nudge(execution.id)
+    until(lambda: tool.begun == 2)
+    loop.look_once()
+    until(lambda: cancelled)
+    loop.drain()
+    assert cancelled == [1, 2]
+    assert selectors.get_execution(execution.id).status == ExecutionStatus.PENDING
 
 
 def test_a_call_is_made_once_however_often_it_is_nudged(plan, loop, make) -> None:
@@ -246,10 +301,6 @@ def test_a_dead_process_leaves_its_calls_to_the_sweeper(plan, make, nudges, proc
     (once,) = plan(("wait", "{}"))
     for execution in (again, once):
         assert loop_runner._claim(execution.id, process)
-
-    class Undertaker(Observer):
-        def dead(self, owners: Any) -> set[UUID]:
-            return set(owners)
 
     services.sweep(Undertaker())
     statuses = [selectors.get_execution(execution.id).status for execution in (again, once)]
