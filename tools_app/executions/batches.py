@@ -1,6 +1,6 @@
 """Batches: calls of one tool over a list, each with an execution and a receipt of its own, a few at a time.
 
-The execution of the batch itself is run by no process: it ends with the last of its items. Whoever ends an item locks
+The execution of the batch itself is run by no process: it ends with the last of its items. Code that ends an item locks
 the batch first (`lock`), so that items end one after the other, and calls `item_ended` after `emit`.
 """
 
@@ -64,7 +64,10 @@ def begin(batch: ToolExecution) -> list[NewEvent]:
 
 
 def item_ended(row: ToolExecution) -> None:
-    """Go on after the end of a call, and nudge the planner of the run if no call is open. Call it after `emit`."""
+    """Release the next items after the end of a call, and nudge the planner of the run if no call is open.
+
+    Call it after `emit`.
+    """
     if row.batch_id:
         advance([row.batch_id])
     nudges.nudge_if_done(row)
@@ -77,9 +80,12 @@ def advance(batch_ids: Sequence[UUID]) -> None:
 
 
 def _advance(batch: ToolExecution) -> list[NewEvent]:
-    items = list(ToolExecution.objects.filter(batch_id=batch.pk).order_by("call_index"))
+    rows = ToolExecution.objects.filter(batch_id=batch.pk).order_by("call_index")
+    # Results are read once, at the end: a thousand items can have 256 MB of them.
+    items = list(rows.only("status", "renudge_at", "runs_in_loop", "timeout_seconds"))
     still_open = [item for item in items if not ExecutionStatus(item.status).is_terminal]
     if not still_open:
+        items = list(rows.only("status", "output", "error", "origins"))
         output, origins = result_of(items), sorted({each for item in items for each in item.origins.splitlines()})
         if move(batch.pk, ExecutionStatus.COMPLETED, output=output, origins="\n".join(origins)):
             batch.refresh_from_db()

@@ -8,6 +8,7 @@ from uuid import uuid4
 import pytest
 from celery.exceptions import SoftTimeLimitExceeded
 from django.db import OperationalError, connection, transaction
+from django.test.utils import CaptureQueriesContext
 
 from audit_app.kernel import context
 from audit_app.models import AuditEntry, Event
@@ -201,3 +202,19 @@ def test_a_limit_that_strikes_while_the_result_is_stored_loses_nothing(plan, mon
     monkeypatch.setattr(runner, "finish", finish)
     services.execute(execution.id)
     assert selectors.get_execution(execution.id).output == '{"text": "hi"}'
+
+
+def test_the_results_of_a_batch_are_read_at_its_end_alone(plan, make_tool):
+    make_tool(lambda arguments, context: "done")
+    plan(("batch", '{"tool": "act", "items": [{}, {}]}'))
+
+    def count_reads(item: ToolExecution) -> int:
+        with CaptureQueriesContext(connection) as caught:
+            services.execute(item.id)
+        reads = [query["sql"] for query in caught if "SELECT" in query["sql"] and '"batch_id" = ' in query["sql"]]
+        assert reads
+        return sum('"output"' in sql for sql in reads)
+
+    first, second = ToolExecution.objects.filter(batch_id__isnull=False).order_by("call_index")
+    assert (count_reads(first), count_reads(second)) == (0, 1)
+    assert json.loads(ToolExecution.objects.get(tool="batch").output)["succeeded"] == 2
