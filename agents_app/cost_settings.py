@@ -23,7 +23,7 @@ def get_price(provider: str, model: str) -> ModelPrice:
 
 
 def set_price(provider: str, model: str, price: Price) -> ModelPrice:
-    """Store the price of a model, or of a pattern of models, for runs that a worker takes up from now on.
+    """Store the price of a model, or of a pattern of models, for runs that are claimed from now on.
 
     Raises NotFound (unknown_provider).
     """

@@ -34,7 +34,7 @@ def fingerprint(key: str) -> str:
 
 
 class ModelPriceInline(TabularInline):
-    """The prices of single models. A change applies to runs that a worker takes up from then on."""
+    """The prices of single models. A change applies to runs that are claimed from then on."""
 
     model = ModelPrice
     verbose_name_plural = "prices of models"

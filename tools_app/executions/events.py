@@ -17,7 +17,10 @@ from tools_app.types import ExecutionStatus, Report
 
 
 def requested(row: ToolExecution, *, text_length: int) -> NewEvent:
-    """text_length: code points of the step's text before the call, which this event closes."""
+    """Return the event of a planned call.
+
+    text_length: code points of the step's text before the call, which this event closes.
+    """
     payload: declared.ToolRequested = {
         **_names(row),
         "call_index": row.call_index,
@@ -46,7 +49,7 @@ def approval_requested(row: ToolExecution, approval: Approval) -> NewEvent:
 
 
 def approval_decided(row: ToolExecution, approval: Approval) -> NewEvent:
-    """The approval must be as stored."""
+    """Return the event of a decision. approval: as stored."""
     payload: declared.ApprovalDecided = {
         **_names(row),
         "approval_id": str(approval.id),
@@ -103,7 +106,7 @@ def warned(row: ToolExecution, warning: declared.InjectionWarning) -> NewEvent:
 
 
 def ended(row: ToolExecution) -> NewEvent:
-    """The row must be terminal and as stored, times included."""
+    """Return the event of an end. row: terminal and as stored, times included."""
     view = selectors.view(row)
     took = None if view.duration_seconds is None else round(view.duration_seconds * 1000)
     if view.status is ExecutionStatus.COMPLETED:
@@ -122,12 +125,12 @@ def ended(row: ToolExecution) -> NewEvent:
 
 
 def _event_of_end(event_type: EventType[P], row: ToolExecution, payload: P) -> NewEvent:
-    """The audit entry has the receipt, so that the sealed log proves that the execution existed."""
+    """Return an event whose audit entry has the receipt: the sealed log then proves that the execution existed."""
     return replace(_event(event_type, row, payload), audit_details={"receipt": row.receipt})
 
 
 def record_started(row: ToolExecution) -> None:
-    """Audit that an attempt begins, in the transaction that claims it. The row must be as stored."""
+    """Audit the start of an attempt, in the transaction that claims it. row: as stored."""
     with context.bind(request_id=row.request_id):
         audit.record(
             str(declared.TOOL_STARTED.audit),
@@ -164,7 +167,7 @@ def _event(event_type: EventType[P], row: ToolExecution, payload: P) -> NewEvent
 
 
 def _trimmed(value: Any) -> Any:
-    """The JSON value with each long text cut to what an event holds."""
+    """Return the JSON value with each long text cut to what an event holds."""
     if isinstance(value, str):
         return shorten(value, conf.MAX_EVENT_CHARACTERS)
     if isinstance(value, dict):
