@@ -8,6 +8,7 @@ from uuid import uuid4
 from django.db.models import Q
 from django.utils import timezone
 
+from sessions_app.access import access_conversation
 from sessions_app.attachments import uploads
 from sessions_app.channels.adapters.web import visitor_tokens
 from sessions_app.channels.adapters.web.adapter import message_key
@@ -90,7 +91,8 @@ def _identify(site: Site, request: WebhookRequest, fields: dict[str, str], now: 
 
 
 def issue_ticket(site: Site, visitor: Visitor) -> Answer:
-    """Return a ticket for one connection to the events of the conversation."""
+    """Return a ticket for one connection to the events. Raises NotFound before the first message."""
+    access_conversation(site.key_of(visitor))
     ticket = visitor_tokens.issue_ticket(site.token_secret, site.account.account_id, visitor, datetime.now(UTC))
     seconds = int(visitor_tokens.TICKET_LIFETIME.total_seconds())
     return Answer(201, WebChatTicketOut.of(None, ticket=ticket, expires_in=seconds))

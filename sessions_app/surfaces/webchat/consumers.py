@@ -113,7 +113,7 @@ class Tickets(VisitorConsumer):
     media_types = ()
 
     async def respond(self, body: bytes) -> None:
-        await self.answer(commands.issue_ticket(self.known_site, self.visitor))
+        await self.answer(await in_db(commands.issue_ticket, self.known_site, self.visitor))
 
 
 class Typing(VisitorConsumer):

@@ -52,7 +52,7 @@ _OPERATIONS = {
     f"POST {_ROOT}/uploads": Operation(
         "Upload a file for a message", ref("WebChatUpload"), status=201, body=_FORM, media_type="multipart/form-data"
     ),
-    f"POST {_ROOT}/tickets": Operation("Get a ticket for the events", ref("WebChatTicket"), status=201),
+    f"POST {_ROOT}/tickets": Operation("Get a ticket for the events", ref("WebChatTicket"), status=201, errors=[404]),
     f"POST {_ROOT}/typing": Operation("Say that the visitor writes", None, status=204),
     f"GET {_ROOT}/events": Operation(
         "Follow the conversation",

@@ -276,10 +276,17 @@ def test_a_visitor_sees_no_conversation_of_another(rig: EngineRig) -> None:
     assert Session.objects.count() == 2
 
 
+def test_there_are_tickets_for_a_conversation_that_has_begun(site: None) -> None:
+    refused = post("site/tickets", bearer=token())
+    assert (refused.status, refused.data["error"]) == (404, "no_conversation")
+
+
 def test_a_ticket_opens_one_connection(site: None) -> None:
+    post("site/messages", message(), bearer=token())
     made = post("site/tickets", bearer=token())
     assert made.status == 201 and made.data["expiresIn"] == 30
     path = f"site/events?ticket={made.data['ticket']}"
+    Session.objects.all().delete()
     assert get(path).data["error"] == "no_conversation", "the ticket was accepted"
     assert get(path).data["error"] == "token_refused"
     assert post(f"site/messages?ticket={_ticket()}", message()).status == 401, "a ticket is for reading"
