@@ -16,11 +16,14 @@ from django.views.decorators.http import require_GET
 from audit_app.kernel.errors import AppError
 from sessions_app.surfaces.base.pages import PageRequest, page, refused
 from sessions_app.surfaces.webchat.visitor_admission import get_site, origin_of
+from tools_app import conf
 
 View = Callable[[HttpRequest, str], HttpResponse]
 
 _SCRIPT = "js/webchat/embed.js"
 _SCRIPT_SECONDS = 300
+# The limit of a file holds for the form around it too.
+_FORM_BYTES = 2000
 
 
 def _refusals_as_pages(view: View) -> View:
@@ -43,11 +46,19 @@ def widget(request: HttpRequest, account: str) -> HttpResponse:
     """Return the page of the chat. Pages of the account's origins, and our own test page, may frame it."""
     site = get_site(account)
     config = site.adapter.account.config
-    shown = {"account": account, "title": config.get("title") or "Chat", "greeting": config.get("greeting") or ""}
+    shown = {
+        "account": account,
+        "title": config.get("title") or "Chat",
+        "greeting": config.get("greeting") or "",
+        "largest_file": max(1, conf.artifact_limits()[0] - _FORM_BYTES),
+    }
     response = render(request, "webchat/widget.html", shown)
     frames = ["'self'", *sorted(site.adapter.origins)]
     response._csp_replace = {"frame-ancestors": frames}  # type: ignore[attr-defined] # as csp's own decorator
     response.headers["Cache-Control"] = "no-store"
+    # For sites that ask everything on their pages for these.
+    response.headers["Cross-Origin-Embedder-Policy"] = "require-corp"
+    response.headers["Cross-Origin-Resource-Policy"] = "cross-origin"
     return response
 
 

@@ -360,6 +360,15 @@ def test_only_the_sites_of_the_account_may_frame_the_chat(site: None) -> None:
     assert f"frame-ancestors 'self' {SITE};" in f"{policy};" and "script-src" not in policy
     assert "x-frame-options" not in page.headers
     assert "default-src 'self'" in policy
+    assert page.headers["cross-origin-embedder-policy"] == "require-corp"
+    assert page.headers["cross-origin-resource-policy"] == "cross-origin"
+
+
+def test_the_page_knows_how_large_a_file_may_be(site: None, settings: Any) -> None:
+    settings.KOMAND_ARTIFACT_MAX_BYTES = 10_000
+    assert 'data-largest="8000"' in Client().get("/webchat/site/widget").content.decode()
+    assert upload(b"x" * 7999, token()).status == 201
+    assert upload(b"x" * 10_000, token()).status == 413
 
 
 def test_the_script_and_the_test_page(site: None) -> None:

@@ -1,16 +1,27 @@
 // The visitor's conversation at the server: token, requests, and the stream of events.
 
+// In milliseconds.
 const LONGEST_PAUSE = 30_000;
+const LONGEST_REQUEST = 30_000;
+const LONGEST_UPLOAD = 300_000;
+const HIDDEN_TIME = 30_000; // after which a hidden page leaves its connection
+const RENEWED_BEFORE = 12 * 3600_000; // the end of a token
 const EVENTS = [
   "message.received", "typing", "message.started", "message.delta", "message.completed", "approval.requested",
   "approval.resolved", "error",
 ];
 
 export class Refused extends Error {
+  // status: 0 if the server was not reached.
   constructor(status, body) {
     super(body.message || "The chat is not reachable. Try again.");
     this.status = status;
     this.code = body.error || "";
+  }
+
+  // Whether the same request would be refused again.
+  get isFinal() {
+    return this.status >= 400 && this.status < 500 && this.status !== 429;
   }
 }
 
@@ -26,22 +37,29 @@ export function newId() {
 export class Conversation {
   // user: {userId, userHash, name} of the site, empty texts for a visitor whom it does not know.
   // store: keeps a text for the next page, see store.js.
-  // onEvent(name, data); onConnection(isConnected); onReset(): the conversation begins again.
-  constructor(account, user, store, { onEvent, onConnection, onReset }) {
+  // onEvent(name, data); onConnection(isConnected); onRefused(error): the events cannot be followed.
+  // onReset(isExpired): the conversation begins again. isExpired: not by a wish of the visitor.
+  constructor(account, user, store, { onEvent, onConnection, onRefused, onReset }) {
     this.base = `/webchat/${account}`;
     this.user = user;
-    this.handlers = { onEvent, onConnection, onReset };
+    this.handlers = { onEvent, onConnection, onRefused, onReset };
     this.store = store;
     this.saved = this.load();
     this.source = null;
     this.lastId = "";
     this.pause = 1000;
+    this.opening = null; // the request for a token that is under way
+    this.sending = Promise.resolve(); // the last message that is being sent
+    store.watch(() => this.adopt());
+    addEventListener("online", () => this.followAgain());
+    document.addEventListener("visibilitychange", () => this.onVisibility());
   }
 
   load() {
     try {
       const saved = JSON.parse(this.store.load() || "{}");
-      return (saved.userId || "") === this.user.userId ? saved : {};
+      const isOver = !this.user.userId && Date.parse(saved.expiresAt) < Date.now();
+      return (saved.userId || "") === this.user.userId && !isOver ? saved : {};
     } catch {
       return {}; // not what we have saved
     }
@@ -52,15 +70,33 @@ export class Conversation {
     this.store.save(JSON.stringify(this.saved));
   }
 
-  // Continue what an earlier page began, if there is anything.
-  async resume() {
-    if (!this.saved.token && !this.user.userId) return;
-    await this.open();
-    if (this.saved.hasMessages || this.user.userId) await this.follow();
+  // Take over the conversation that another page of the visitor has begun or continued.
+  adopt() {
+    const saved = this.load();
+    if (!saved.token) return;
+    const isOther = saved.conversationId !== this.saved.conversationId;
+    this.saved = saved;
+    if (isOther) this.reset();
+    if (saved.hasMessages && !this.source) this.follow();
   }
 
-  // Get a token, or one that is valid for longer.
-  async open(conversationId = this.saved.conversationId) {
+  // Continue what an earlier page began, if there is anything.
+  async resume() {
+    if (this.user.userId || (this.saved.token && this.saved.hasMessages)) await this.follow();
+  }
+
+  // Get a token, or one that is valid for longer. One request at a time: two could begin two conversations.
+  open(conversationId = "") {
+    if (this.opening && !conversationId) return this.opening;
+    const last = this.opening ?? Promise.resolve();
+    const opening = last.catch(() => {}).then(() => this.requestToken(conversationId || this.saved.conversationId));
+    this.opening = opening;
+    const done = () => { if (this.opening === opening) this.opening = null };
+    opening.then(done, done);
+    return opening;
+  }
+
+  async requestToken(conversationId) {
     const { userId, userHash, name } = this.user;
     const body = { name, ...(conversationId ? { conversationId } : {}), ...(userId ? { userId, userHash } : {}) };
     let opened;
@@ -69,21 +105,33 @@ export class Conversation {
     } catch (error) {
       if (error.status !== 401 || !this.saved.token || userId) throw error;
       this.save({ token: "", conversationId: "", hasMessages: false }); // it has expired: another conversation begins
-      this.handlers.onReset();
+      this.reset(true);
       opened = await this.post("sessions", { name }, { isOpening: true });
     }
-    this.save({ token: opened.token, conversationId: opened.conversationId });
+    this.save({ token: opened.token, conversationId: opened.conversationId, expiresAt: opened.expiresAt });
   }
 
   async restart() {
-    this.close();
-    this.lastId = "";
+    await this.sending;
     await this.open(newId());
     this.save({ hasMessages: false });
-    this.handlers.onReset();
+    this.reset();
   }
 
-  async send(id, text, files) {
+  reset(isExpired = false) {
+    this.close();
+    this.lastId = "";
+    this.handlers.onReset(isExpired);
+  }
+
+  // Send a message, behind those that are being sent. Return the answer of the server.
+  send(id, text, files) {
+    const answer = this.sending.then(() => this.deliver(id, text, files));
+    this.sending = answer.catch(() => {});
+    return answer;
+  }
+
+  async deliver(id, text, files) {
     if (!this.saved.token) await this.open();
     const attachments = [];
     for (const file of files) {
@@ -94,10 +142,10 @@ export class Conversation {
     const answer = await this.post("messages", { clientMessageId: id, text, attachments });
     if (!answer.notice) {
       this.save({ hasMessages: true });
-      if (!this.source) await this.follow();
+      if (!this.source) this.follow();
     } else if (text.trim().startsWith("/new")) {
-      this.close();
       this.save({ hasMessages: false });
+      this.reset();
     }
     return answer;
   }
@@ -118,6 +166,7 @@ export class Conversation {
     try {
       response = await fetch(`${this.base}/${route}`, {
         method: "POST", headers, credentials: "omit", body: isForm ? body : JSON.stringify(body),
+        signal: AbortSignal.timeout(isForm ? LONGEST_UPLOAD : LONGEST_REQUEST),
       });
     } catch {
       throw new Refused(0, {});
@@ -134,15 +183,28 @@ export class Conversation {
   // Follow the events until `close`. A ticket opens one connection, so each begins with a new one.
   async follow() {
     this.close();
+    if (document.hidden) return; // see onVisibility
     const current = (this.source = { close() {} }); // until the ticket is there
     try {
+      if (!(Date.parse(this.saved.expiresAt) - Date.now() > RENEWED_BEFORE)) await this.open();
+      if (this.source !== current) return;
       const { ticket } = await this.post("tickets", {});
       if (this.source !== current) return;
       const query = new URLSearchParams({ ticket, lastEventId: this.lastId });
       this.listen(new EventSource(`${this.base}/events?${query}`));
-    } catch {
-      if (this.source === current) this.reconnect();
+    } catch (error) {
+      if (this.source === current) this.onFailure(error);
     }
+  }
+
+  onFailure(error) {
+    if (!error.isFinal) return this.reconnect();
+    const hadMessages = this.saved.hasMessages;
+    this.close();
+    if (error.code !== "no_conversation") return this.handlers.onRefused(error);
+    if (!hadMessages) return;
+    this.save({ hasMessages: false }); // it was deleted, or ended by /new on another page
+    this.reset(true);
   }
 
   listen(source) {
@@ -159,7 +221,7 @@ export class Conversation {
     };
     for (const name of EVENTS) {
       source.addEventListener(name, (event) => {
-        if (event.data === undefined) return; // a connection that broke
+        if (event.data === undefined || this.source !== source) return; // a connection that broke, or was left
         this.lastId = event.lastEventId;
         this.handlers.onEvent(name, JSON.parse(event.data));
       });
@@ -167,11 +229,22 @@ export class Conversation {
   }
 
   reconnect() {
-    if (!this.saved.hasMessages) return this.close(); // there is nothing to follow yet
     this.handlers.onConnection(false);
-    const waiting = this.source;
+    const waiting = (this.source = { close() {}, isWaiting: true });
     setTimeout(() => this.source === waiting && this.follow(), this.pause * (0.5 + Math.random() / 2));
     this.pause = Math.min(this.pause * 2, LONGEST_PAUSE);
+  }
+
+  followAgain() {
+    const isMissing = !this.source && (this.saved.hasMessages || this.user.userId);
+    if (isMissing || this.source?.isWaiting) this.follow();
+  }
+
+  // Without HTTP/2, browsers allow six connections to a server, of all tabs together. So a hidden tab keeps none.
+  onVisibility() {
+    clearTimeout(this.leaving);
+    if (document.hidden) this.leaving = setTimeout(() => this.close(), HIDDEN_TIME);
+    else this.followAgain();
   }
 
   close() {

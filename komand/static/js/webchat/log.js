@@ -1,27 +1,32 @@
 // The messages of a conversation on the page. HTML comes from the server, which has sanitised it.
 
+const NEAR_END = 40; // pixels
+
 export class Log {
   // onRunning(isRunning): an answer has begun or ended. onPress(actionId): a button was pressed.
   constructor({ list, empty, announcer, onRunning, onPress }) {
     Object.assign(this, { list, empty, announcer, onRunning, onPress });
     this.clear();
-    list.addEventListener("click", (event) => {
-      const copy = event.target.closest(".copy-code");
-      if (copy) navigator.clipboard?.writeText(copy.closest(".code").querySelector("code").textContent);
+    // Keep the end in view, unless the visitor reads further up.
+    list.addEventListener("scroll", () => {
+      this.isAtEnd = list.scrollHeight - list.scrollTop - list.clientHeight < NEAR_END;
     });
+    new ResizeObserver(() => this.scroll()).observe(list);
   }
 
   clear() {
     this.list.replaceChildren();
     this.items = new Map();
-    this.steps = new Map(); // of each open answer: the code points of its texts, by step
+    this.steps = new Map(); // of each open answer: its texts, by step
+    this.undrawn = new Set(); // ids of answers whose text has grown since the last frame
+    this.isAtEnd = true;
     this.empty.hidden = false;
     this.onRunning(false);
   }
 
   see(name, data) {
     switch (name) {
-      case "message.received": return this.showOwn(data.messageId, data.text, data.files);
+      case "message.received": return this.receiveOwn(data);
       case "typing": return this.begin(data.messageId);
       case "message.started": return this.begin(data.messageId);
       case "message.delta": return this.grow(data);
@@ -42,21 +47,36 @@ export class Log {
 
   showOwn(id, text, files = []) {
     const key = `own:${id}`;
-    if (this.items.has(key)) return this.items.get(key).querySelector(".retry")?.remove();
+    if (this.items.has(key)) return this.drop(this.items.get(key).querySelector(".retry"));
     const item = this.add(key, "own");
     const bubble = element("div", "bubble", text);
+    bubble.dir = "auto";
     if (files.length) bubble.append(element("div", "file-names", files.join(", ")));
     item.append(element("span", "sr-only", "You:"), bubble);
     this.scroll(true);
   }
 
-  failOwn(id, retry) {
+  receiveOwn({ messageId, text, files }) {
+    this.showOwn(messageId, text, files);
+    this.items.get(`own:${messageId}`).dataset.received = "";
+  }
+
+  // Show that a message was not sent. It is shown again if the conversation has begun again meanwhile.
+  failOwn(id, text, files, retry) {
+    this.showOwn(id, text, files);
     const item = this.items.get(`own:${id}`);
-    if (!item || item.querySelector(".retry")) return;
+    if ("received" in item.dataset) return; // only the answer to the request was lost
     const button = element("button", "retry", "Not sent. Try again");
     button.type = "button";
-    button.addEventListener("click", () => { button.remove(); retry() });
+    button.addEventListener("click", () => { this.drop(button); retry() });
     item.append(button);
+    this.scroll();
+  }
+
+  removeOwn(id) {
+    this.items.get(`own:${id}`)?.remove();
+    this.items.delete(`own:${id}`);
+    this.empty.hidden = this.items.size > 0;
   }
 
   // Answers.
@@ -64,7 +84,9 @@ export class Log {
   begin(id) {
     if (this.items.has(`answer:${id}`)) return;
     const item = this.add(`answer:${id}`, "answer");
-    item.append(element("span", "sr-only", "Answer:"), element("div", "growing"));
+    const growing = element("div", "growing");
+    growing.dir = "auto";
+    item.append(element("span", "sr-only", "Answer:"), growing);
     item.dataset.open = "";
     this.steps.set(id, new Map());
     this.onRunning(true);
@@ -75,14 +97,22 @@ export class Log {
     this.begin(messageId);
     const steps = this.steps.get(messageId);
     if (!steps) return; // it has ended
-    const item = this.items.get(`answer:${messageId}`);
-    if (!steps.has(step)) this.list.append(item); // below a question that was answered meanwhile
-    const points = steps.get(step) ?? [];
-    points.length = Math.min(points.length, seq);
-    points.push(...text);
-    steps.set(step, points);
-    const shown = [...steps.keys()].sort((a, b) => a - b).map((number) => steps.get(number).join(""));
-    item.querySelector(".growing").textContent = shown.filter(Boolean).join("\n\n");
+    if (!steps.has(step)) this.list.append(this.items.get(`answer:${messageId}`)); // below a question that was answered meanwhile
+    const last = steps.get(step) ?? { text: "", length: 0 };
+    const kept = seq < last.length ? Array.from(last.text).slice(0, seq).join("") : last.text;
+    steps.set(step, { text: kept + text, length: Math.min(seq, last.length) + lengthOf(text) });
+    if (!this.undrawn.size) requestAnimationFrame(() => this.draw());
+    this.undrawn.add(messageId);
+  }
+
+  // Show the texts of growing answers, once a frame: each piece would make the browser lay out the whole text again.
+  draw() {
+    for (const id of this.undrawn) {
+      const steps = [...(this.steps.get(id) ?? [])].sort(([one], [other]) => one - other);
+      const growing = this.items.get(`answer:${id}`)?.querySelector(".growing");
+      if (growing) growing.textContent = steps.map(([, { text }]) => text).filter(Boolean).join("\n\n");
+    }
+    this.undrawn.clear();
     this.scroll();
   }
 
@@ -123,6 +153,7 @@ export class Log {
     for (const { id, label, style } of choices) {
       const button = element("button", style, label);
       button.type = "button";
+      button.dir = "auto";
       button.addEventListener("click", () => this.press(buttons, id));
       buttons.append(button);
     }
@@ -133,6 +164,7 @@ export class Log {
 
   async press(buttons, id) {
     const all = buttons.querySelectorAll("button");
+    this.release(buttons);
     for (const button of all) button.disabled = true;
     await this.onPress(id);
     for (const button of all) button.disabled = false; // unless it is resolved, which removes them
@@ -140,7 +172,21 @@ export class Log {
 
   resolve({ actionId, outcome }) {
     const choices = this.items.get(`request:${actionId}`)?.querySelector(".choices");
-    choices?.replaceWith(element("div", "outcome", OUTCOMES[outcome] ?? outcome));
+    if (!choices) return;
+    this.release(choices);
+    choices.replaceWith(element("div", "outcome", OUTCOMES[outcome] ?? outcome));
+  }
+
+  // Remove an element.
+  drop(part) {
+    if (!part) return;
+    this.release(part);
+    part.remove();
+  }
+
+  // Keep the focus in the chat when an element that may have it goes.
+  release(part) {
+    if (part.contains(document.activeElement)) this.list.focus({ preventScroll: true });
   }
 
   announce(text) {
@@ -155,11 +201,10 @@ export class Log {
     return item;
   }
 
-  // Keep the end in view, unless the visitor reads further up.
+  // isForced: also for a visitor who reads further up.
   scroll(isForced = false) {
-    const { list } = this;
-    const isNearEnd = list.scrollHeight - list.scrollTop - list.clientHeight < 160;
-    if (isForced || isNearEnd) list.scrollTop = list.scrollHeight;
+    this.isAtEnd ||= isForced;
+    if (this.isAtEnd) this.list.scrollTop = this.list.scrollHeight;
   }
 }
 
@@ -167,6 +212,13 @@ const OUTCOMES = {
   approved: "Allowed", denied: "Denied", expired: "Nobody decided in time", cancelled: "Withdrawn", answered: "Answered",
   ended: "No longer open",
 };
+
+// Code points, by which the server counts.
+function lengthOf(text) {
+  let length = 0;
+  for (const _ of text) length += 1;
+  return length;
+}
 
 function element(tag, name, text = "") {
   const made = document.createElement(tag);

@@ -1,8 +1,22 @@
 // Keeps the conversation for the next page. In a frame, the site keeps it: browsers deny storage to pages of another site.
-// Only pages of the account's origins can frame us.
+// Only pages of the account's origins can frame us. watch(onSaved): calls it when another page has saved something.
 
 export function siteStore(saved) {
-  return { load: () => saved, save: (text) => window.parent.postMessage({ komand: "save", saved: text }, "*") };
+  let current = saved;
+  return {
+    load: () => current,
+    save(text) {
+      current = text;
+      window.parent.postMessage({ komand: "save", saved: text }, "*");
+    },
+    watch(onSaved) {
+      addEventListener("message", ({ source, data }) => {
+        if (source !== window.parent || data?.komand !== "saved") return;
+        current = String(data.saved);
+        onSaved();
+      });
+    },
+  };
 }
 
 export function ownStore(account) {
@@ -21,6 +35,9 @@ export function ownStore(account) {
       } catch {
         // See load.
       }
+    },
+    watch(onSaved) {
+      addEventListener("storage", ({ key }) => key === place && onSaved());
     },
   };
 }

@@ -1,26 +1,40 @@
 // The page of the chat that sites show in a frame.
 
+import { setUpCopying } from "../chat/copying.js";
+import { Attachments } from "./attachments.js";
 import { Conversation, newId } from "./conversation.js";
 import { Log } from "./log.js";
 import { ownStore, siteStore } from "./store.js";
 
-const MOST_FILES = 10;
+const LONGEST_TEXT = 8000;
+const ENDED = "<p>The last conversation has ended. This is a new one.</p>";
 const page = document.body;
 const given = new URLSearchParams(location.hash.slice(1));
 const user = { userId: given.get("userId") || "", userHash: given.get("userHash") || "", name: given.get("name") || "" };
 
 const form = document.getElementById("composer");
 const box = document.getElementById("text");
-const files = document.getElementById("files");
-const chosen = document.getElementById("chosen");
 const stop = document.getElementById("stop");
 const problem = document.getElementById("problem");
+const announcer = document.getElementById("announcer");
+const list = document.getElementById("log");
+
+const attachments = new Attachments({
+  input: document.getElementById("files"),
+  chosen: document.getElementById("chosen"),
+  names: document.getElementById("names"),
+  remove: document.getElementById("remove"),
+  onProblem: showProblem,
+});
 
 const log = new Log({
-  list: document.getElementById("log"),
+  list,
   empty: document.getElementById("empty"),
-  announcer: document.getElementById("announcer"),
-  onRunning: (isRunning) => { stop.hidden = !isRunning },
+  announcer,
+  onRunning: (isRunning) => {
+    if (!isRunning && document.activeElement === stop) list.focus(); // else it would be lost
+    stop.hidden = !isRunning;
+  },
   onPress: (actionId) => attempt(async () => {
     const { notice } = await conversation.press(actionId);
     if (notice) log.addNotice(notice.html);
@@ -32,53 +46,78 @@ const isFramed = window.parent !== window;
 const store = isFramed ? siteStore(given.get("saved")) : ownStore(account);
 const conversation = new Conversation(account, user, store, {
   onEvent: (name, data) => log.see(name, data),
-  onReset: () => log.clear(),
-  onConnection: (isConnected) => showProblem(isConnected ? "" : "The connection was lost. It is being restored…"),
+  onRefused: (error) => showProblem(error.message),
+  onConnection: (isConnected) => showConnection(isConnected),
+  onReset: (isExpired) => {
+    showConnection(true);
+    log.clear();
+    if (isExpired) log.addNotice(ENDED);
+  },
 });
 
+// What prevents the visitor's last action, or else that the connection is lost.
 function showProblem(text) {
-  problem.textContent = text;
+  problem.dataset.action = text;
+  showProblems();
+}
+
+function showConnection(isConnected) {
+  if (isConnected) problem.dataset.action = "";
+  problem.dataset.connection = isConnected ? "" : "The connection was lost. It is being restored…";
+  showProblems();
+}
+
+function showProblems() {
+  const text = problem.dataset.action || problem.dataset.connection || "";
+  if (problem.textContent !== text) problem.textContent = text; // each change is announced
   problem.hidden = !text;
 }
 
 // Carry out what a person asked for. Return whether it succeeded; else say why.
-async function attempt(action) {
+async function attempt(action, onRefused) {
   try {
     await action();
     showProblem("");
     return true;
   } catch (error) {
-    showProblem(error.message);
+    onRefused?.(error);
+    showProblem(error.status === 413 ? `A file is too large. ${attachments.advice}` : error.message);
     return false;
   }
 }
 
-async function send(id, text, attached) {
+function send(id, text, files) {
   const isCommand = text.startsWith("/");
-  if (!isCommand) log.addOwn(id, text, attached.map((file) => file.name));
-  const isSent = await attempt(async () => {
-    const { notice } = await conversation.send(id, text, attached);
-    if (notice && text.startsWith("/new")) log.clear();
+  const names = files.map((file) => file.name);
+  if (!isCommand) log.addOwn(id, text, names);
+  return attempt(async () => {
+    const { notice } = await conversation.send(id, text, files);
     if (notice) log.addNotice(notice.html);
+  }, (error) => {
+    const canTakeBack = !box.value && !attachments.files.length;
+    if (canTakeBack && (isCommand || error.isFinal)) return takeBack(id, text, files);
+    if (!isCommand) log.failOwn(id, text, names, () => send(id, text, files));
   });
-  if (!isSent) log.failOwn(id, () => send(id, text, attached));
 }
 
-function showChosen() {
-  const names = Array.from(files.files, (file) => file.name);
-  chosen.textContent = names.length ? `Attached: ${names.join(", ")}` : "";
-  chosen.hidden = !names.length;
+// Put a message that would be refused again back where it can be changed.
+function takeBack(id, text, files) {
+  log.removeOwn(id);
+  box.value = text;
+  attachments.set(files);
 }
 
 form.addEventListener("submit", (event) => {
   event.preventDefault();
   const text = box.value.trim();
-  const attached = Array.from(files.files).slice(0, MOST_FILES);
-  if (!text && !attached.length) return;
+  if (!text && !attachments.files.length) return box.focus();
+  const length = Array.from(text).length;
+  if (length > LONGEST_TEXT) {
+    showProblem(`A message can have at most ${LONGEST_TEXT.toLocaleString("en")} characters. This one has ${length.toLocaleString("en")}.`);
+    return box.focus();
+  }
   box.value = "";
-  files.value = "";
-  showChosen();
-  send(newId(), text, attached);
+  send(newId(), text, attachments.take());
   box.focus();
 });
 
@@ -88,15 +127,17 @@ box.addEventListener("keydown", (event) => {
   form.requestSubmit();
 });
 
-files.addEventListener("change", showChosen);
+setUpCopying((text) => { announcer.textContent = text });
 stop.addEventListener("click", () => attempt(() => conversation.stop()));
-document.getElementById("restart").addEventListener("click", () => attempt(() => conversation.restart()));
+document.getElementById("restart").addEventListener("click", async () => {
+  if (await attempt(() => conversation.restart())) box.focus();
+});
 
 const close = document.getElementById("close");
 close.hidden = !isFramed;
 close.addEventListener("click", () => window.parent.postMessage({ komand: "close" }, "*"));
 document.addEventListener("keydown", (event) => {
-  if (event.key === "Escape" && !close.hidden) close.click();
+  if (event.key === "Escape" && !event.isComposing && !close.hidden) close.click();
 });
 // The site's button gives the focus to the frame.
 addEventListener("focus", () => document.activeElement === page && box.focus());
@@ -104,5 +145,6 @@ addEventListener("focus", () => document.activeElement === page && box.focus());
 // Until now, nothing would have sent what a visitor types.
 document.getElementById("fields").disabled = false;
 if (document.hasFocus() && document.activeElement === page) box.focus();
+if (isFramed) window.parent.postMessage({ komand: "ready" }, "*");
 
 attempt(() => conversation.resume()).finally(() => { page.dataset.ready = "" });
