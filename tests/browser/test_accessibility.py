@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Frame, Page, expect
 
 from tests.browser.chat_page import ChatPage
 from tests.browser.conftest import NewTab
@@ -40,18 +40,20 @@ NARROW = {"width": 360, "height": 740}
 def _violations(chat: ChatPage) -> list[str]:
     """Return what axe finds on the page, in light and dark, wide and narrow. Only colours differ in the dark."""
     page = chat.page
-    found = _found(page, "light and wide")
+    found = find_violations(page, "light and wide")
     page.emulate_media(color_scheme="dark")
-    found += _found(page, "dark", runOnly=["color-contrast"])
+    found += find_violations(page, "dark", runOnly=["color-contrast"])
     page.emulate_media(color_scheme="light")
     page.set_viewport_size(NARROW)
-    found += _found(page, "light and narrow")
+    found += find_violations(page, "light and narrow")
     page.set_viewport_size(WIDE)
     return found
 
 
-def _found(page: Page, look: str, **options: Any) -> list[str]:
-    violations = Axe().run(page, options={"resultTypes": ["violations"], **options}).response["violations"]
+def find_violations(page: Page | Frame, look: str, **options: Any) -> list[str]:
+    """Return what axe finds on a page, or in one of its frames. look: names its state."""
+    results = Axe().run(page, options={"resultTypes": ["violations"], **options})  # type: ignore[arg-type] # or a frame
+    violations = results.response["violations"]
     return [
         f"{look}: {item['id']}: {node['html']} {node['failureSummary']}"
         for item in violations
