@@ -55,11 +55,7 @@ ANSWERS = {
     "vllm_responses_reasoning_text.sse": Expected(
         reasoning="Need a tool.", calls=(BERN,), usage=Usage(70, 20, 0, 6), back=('"reasoning_text"',)
     ),
-    "ollama_reasoning_and_calls.sse": Expected(
-        reasoning="Hm, two calls.", calls=(BERN, BASEL), usage=Usage(181, 55), back=('"reasoning": "Hm, two calls."',)
-    ),
     "ollama_older_index_reused.sse": Expected(calls=(BERN, BASEL)),
-    "ollama_whole.json": Expected("Grüezi!", "A greeting.", usage=Usage(26, 12)),
     "llama_cpp_reasoning_and_calls.sse": Expected(
         reasoning="I need the tool.", calls=(BERN,), usage=Usage(155, 35, 120), back=('"reasoning_content"',)
     ),
@@ -119,6 +115,24 @@ ANSWERS = {
         reasoning=NEED, calls=(BERN, ZURICH), usage=Usage(419, 18, 156), back=('"reasoning_text"',)
     ),
     "recorded_llama_cpp_responses_reasoning.sse": Expected("Four it is", "Two and two.\n", usage=Usage(23, 9, 22)),
+    "recorded_ollama_text.sse": Expected("Bern is cool 🌦 today.", usage=Usage(20, 11)),
+    "recorded_ollama_reasoning.sse": Expected("Four it is", "Two and two.\n", usage=Usage(20, 8)),
+    "recorded_ollama_length.sse": Expected("again andagain andagain and", usage=Usage(20, 6), finish_reason="length"),
+    "recorded_ollama_calls.sse": Expected(
+        reasoning=NEED, calls=(BERN, ZURICH), usage=Usage(304, 18), back=('"reasoning": "I need',)
+    ),
+    "recorded_ollama_text_and_call.sse": Expected("I look it up.\n", calls=(BASEL,), usage=Usage(304, 8)),
+    "recorded_ollama_whole.json": Expected(
+        reasoning=NEED, calls=(BERN, ZURICH), usage=Usage(304, 18), back=('"reasoning": "I need',)
+    ),
+    "recorded_ollama_responses_calls.sse": Expected(
+        reasoning=NEED, calls=(BERN, ZURICH), usage=Usage(304, 18), back=('"encrypted_content": "I need',)
+    ),
+    "recorded_ollama_responses_reasoning.sse": Expected("Four it is", "Two and two.\n", usage=Usage(20, 8)),
+    "recorded_ollama_responses_length.sse": Expected("again andagain andagain and", usage=Usage(20, 6)),
+    "recorded_ollama_responses_whole.json": Expected(
+        reasoning=NEED, calls=(BERN, ZURICH), usage=Usage(304, 18), back=('"encrypted_content": "I need',)
+    ),
     "recorded_vllm_calls.sse": Expected(
         "\n\n", f"\n{NEED}", (BERN, ZURICH), Usage(435, 18, 0, 3), back=('"reasoning": "\\nI need',)
     ),
