@@ -151,7 +151,9 @@ def completed_by(tool: BaseTool, value: Any) -> Outcome:
     """Return the outcome for a tool's value, with its origins and its event. Raises if it is not as declared."""
     # The system prompt refers the model to these instructions, so they are not screened.
     outcome = completed(value, is_trusted=bool(tool.spec.prompt_line))
-    origins = "\n".join(value["origins"]) if tool.spec.reads is Reads.STORED else ""
+    # Tools of workstreams name no origins: what their runs have read is that of the same session.
+    names_origins = tool.spec.reads is Reads.STORED and (isinstance(tool, Tool) or "origins" in value)
+    origins = "\n".join(value["origins"]) if names_origins else ""
     return replace(outcome, origins=origins, report=None if outcome.withheld else tool.report_of(value))
 
 
