@@ -38,4 +38,4 @@ class ResponsesProvider(SdkProvider):
         )
 
     def assembly(self, request: ModelRequest, endpoint: Endpoint) -> Assembly:
-        return Assembly(endpoint, limits_output=request.options.max_output_tokens is not None)
+        return Assembly(endpoint, output_limit=request.options.max_output_tokens)

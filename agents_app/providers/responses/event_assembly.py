@@ -23,10 +23,10 @@ _FINISH_REASONS = {"max_output_tokens": "length", "max_tokens": "length", "conte
 class Assembly:
     """The response under construction: `add` payloads and receive deltas, then `finish`."""
 
-    def __init__(self, endpoint: errors.Endpoint, *, limits_output: bool = False) -> None:
-        """limits_output: the request sets the most tokens of the answer."""
+    def __init__(self, endpoint: errors.Endpoint, *, output_limit: int | None = None) -> None:
+        """output_limit: the most tokens of the answer, if the request sets it."""
         self._endpoint = endpoint
-        self._limits_output = limits_output
+        self._output_limit = output_limit
         self._items = OutputItems()
         self._places: dict[str, int] = {}  # of items by id, for servers that number none
         self._cut_reason = ""
@@ -65,7 +65,7 @@ class Assembly:
         if not self._has_ended:
             raise errors.stream_cut(self._endpoint, "stopped in the middle of its response")
         is_empty = self._items.is_empty and not self._usage.reasoning_tokens
-        if self._cut_reason == "length" and is_empty and not self._limits_output:
+        if self._cut_reason == "length" and is_empty and self._output_limit is None:
             raise errors.too_long(self._endpoint, Overflow(request_tokens=self._usage.input_tokens or None))
         deltas = self._items.finish()
         calls = self._items.calls.finish(is_cut=bool(self._cut_reason))
@@ -73,11 +73,15 @@ class Assembly:
             text=self._items.text,
             reasoning=self._items.reasoning,
             tool_calls=calls,
-            finish_reason=self._cut_reason or ("tool_calls" if calls else "stop"),
+            finish_reason=self._cut_reason or ("tool_calls" if calls else "length" if self._is_at_limit() else "stop"),
             usage=self._usage,
             dialect_state=self._items.state(self._endpoint) if calls else None,
         )
         return deltas, response
+
+    def _is_at_limit(self) -> bool:
+        """Return whether the answer has all the tokens that it may have. Ollama reports it as completed then."""
+        return self._output_limit is not None and self._usage.output_tokens >= self._output_limit
 
     def _take(self, event: dict[str, Any]) -> Deltas:
         name, index = event.get("type"), self._place_of(event)

@@ -8,7 +8,7 @@ import pytest
 
 from agents_app.providers import registry
 from agents_app.providers.base import Provider, ProviderError
-from agents_app.types import Message, ModelRequest, Usage
+from agents_app.types import Message, ModelRequest, RunOptions, Usage
 from tests.fakes import dialects
 from tests.fakes.replay_server import Recorded, ReplayServer
 from tests.fakes.streams import Streamed, collect
@@ -246,6 +246,17 @@ async def test_an_error_of_another_cause_is_no_refused_parameter(error: dict[str
             await collect(provider, ModelRequest("", (Message("user", "Hello"),)))
         await provider.aclose()
     assert len(server.bodies) == 1
+
+
+async def test_an_answer_with_all_the_tokens_it_may_have_was_cut_though_it_is_called_completed() -> None:
+    name = "recorded_ollama_responses_length.sse"
+    for limit, reason in ((6, "length"), (7, "stop")):
+        request = ModelRequest("", (Message("user", "Hello"),), options=RunOptions(max_output_tokens=limit))
+        with ReplayServer(Recorded.of_file(FOLDER / name)) as server:
+            provider = provider_of(name, server)
+            made = (await collect(provider, request)).response
+            await provider.aclose()
+        assert made.finish_reason == reason
 
 
 async def test_a_stream_that_ends_too_early_is_an_error() -> None:

@@ -20,8 +20,8 @@ CALL = {"type": "function_call", "id": "fc_1", "call_id": "c1", "name": "echo", 
 TEXT = {"type": "message", "id": "msg_1", "content": [{"type": "output_text", "text": "Hm."}], "phase": "commentary"}
 
 
-def made_of(*items: dict[str, Any], limits_output: bool = False, **end: Any) -> ModelResponse:
-    assembly = Assembly(ENDPOINT, limits_output=limits_output)
+def made_of(*items: dict[str, Any], output_limit: int | None = None, **end: Any) -> ModelResponse:
+    assembly = Assembly(ENDPOINT, output_limit=output_limit)
     response = {"object": "response", "status": "completed", "output": list(items), **end}
     assembly.add(json.dumps(response).encode())
     return assembly.finish()[1]
@@ -148,7 +148,7 @@ def test_an_answer_without_room_is_an_overflow() -> None:
     with pytest.raises(ProviderError) as caught:
         made_of(**cut)
     assert (caught.value.code, caught.value.request_tokens) == ("model_context_overflow", 7)
-    assert made_of(limits_output=True, **cut).finish_reason == "length"
+    assert made_of(output_limit=16, **cut).finish_reason == "length"
 
 
 @pytest.mark.parametrize("details", [None, {"reason": "max_output_tokens"}])
