@@ -18,7 +18,7 @@ class Migration(migrations.Migration):
                 ('holder', models.UUIDField(help_text='Process that keeps it open.', null=True)),
                 ('cursor', models.TextField(blank=True, help_text='Position from which the platform continues.')),
                 ('connected_at', models.DateTimeField(help_text='Empty while there is no connection.', null=True)),
-                ('heartbeat_at', models.DateTimeField(help_text="Time of the platform's last sign of life.", null=True)),
+                ('heartbeat_at', models.DateTimeField(help_text="Time of the last bytes or answer from the platform.", null=True)),
                 ('event_at', models.DateTimeField(help_text='Time of the last event.', null=True)),
                 ('error', models.CharField(blank=True, help_text='Reason why there is no connection.', max_length=500)),
                 ('error_at', models.DateTimeField(null=True)),

@@ -20,7 +20,7 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.UUIDField(default=audit_app.kernel.ids.new_id, editable=False, primary_key=True, serialize=False)),
                 ('task_id', models.SlugField(help_text='Public id, used in the API.', max_length=120)),
-                ('destination', models.JSONField(blank=True, default=dict, help_text='Chat of a channel, {accountId, chatId, chatType, threadId}: kept here, since messages are not kept.')),
+                ('destination', models.JSONField(blank=True, default=dict, help_text='Chat of a channel, {account, chatId, metadata}: stored here, because messages are deleted after their retention.')),
                 ('prompt', models.TextField()),
                 ('cron', models.CharField(blank=True, help_text='Five fields, such as 0 9 * * 1-5. Empty: once.', max_length=120)),
                 ('time_zone', models.CharField(default='UTC', help_text='Such as Europe/Berlin.', max_length=64)),

@@ -17,7 +17,7 @@ class ChannelConnection(models.Model):
     holder = models.UUIDField(null=True, help_text="Process that keeps it open.")
     cursor = models.TextField(blank=True, help_text="Position from which the platform continues.")
     connected_at = models.DateTimeField(null=True, help_text="Empty while there is no connection.")
-    heartbeat_at = models.DateTimeField(null=True, help_text="Time of the platform's last sign of life.")
+    heartbeat_at = models.DateTimeField(null=True, help_text="Time of the last bytes or answer from the platform.")
     event_at = models.DateTimeField(null=True, help_text="Time of the last event.")
     error = models.CharField(max_length=500, blank=True, help_text="Reason why there is no connection.")
     error_at = models.DateTimeField(null=True)

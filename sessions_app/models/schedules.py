@@ -40,7 +40,7 @@ class Schedule(models.Model):
     destination = models.JSONField(
         default=dict,
         blank=True,
-        help_text="Chat of a channel, {accountId, chatId, chatType, threadId}: kept here, since messages are not kept.",
+        help_text="Chat of a channel, {account, chatId, metadata}: stored here, because messages are deleted after their retention.",
     )
     prompt = models.TextField()
     network = models.CharField(
