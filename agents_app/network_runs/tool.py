@@ -11,9 +11,10 @@ from agents_app.runs.children import NewChild, start_child
 from agents_app.tree_types import MOST_DEADLINE_SECONDS, NETWORK_TOOL, ChildSpec
 from agents_app.types import RunOptions
 from agents_app.workstreams.base import WorkstreamTool, declare
+from audit_app.kernel.errors import AppError
 from audit_app.kernel.ids import derived_id
 from tools_app.parameters import parameters, text
-from tools_app.types import ToolContext
+from tools_app.types import ToolContext, ToolError
 
 
 class RunNetwork(WorkstreamTool):
@@ -33,9 +34,12 @@ class RunNetwork(WorkstreamTool):
     )
 
     def act(self, arguments: dict[str, Any], context: ToolContext) -> Any:
-        """Return {"launch_id", "id", "state"}. Raises AppError."""
+        """Return {"launch_id", "id", "state"}. Raises ToolError and AppError."""
         user = _user_of(context.actor)
-        stored = library.get_runnable(user, arguments["name"], agent_access.usable_agents(user))
+        try:
+            stored = library.get_runnable(user, arguments["name"], agent_access.usable_agents(user))
+        except AppError as error:
+            raise ToolError(error.message) from None
         network = network_step.read(stored.definition)
         seconds = min(network.time_limit or MOST_DEADLINE_SECONDS, MOST_DEADLINE_SECONDS)
         child = start_child(
