@@ -53,7 +53,8 @@ def _read_skill_file(folder: Path) -> tuple[dict[str, Any], str]:
         raise InvalidInput("SKILL.md must begin with front matter between two lines `---`.", code="bad_skill_folder")
     try:
         front = yaml.safe_load(found[1])
-    except (yaml.YAMLError, RecursionError) as error:
+    # PyYAML raises the last three for values that do not match their tag, such as `!!int ""`.
+    except (yaml.YAMLError, RecursionError, ValueError, LookupError, AttributeError) as error:
         raise InvalidInput(f"The front matter of SKILL.md is not YAML: {error}.", code="bad_skill_folder") from None
     if not isinstance(front, dict):
         raise InvalidInput("The front matter of SKILL.md has no fields.", code="bad_skill_folder")

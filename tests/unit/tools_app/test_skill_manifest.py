@@ -174,6 +174,7 @@ def test_a_folder_with_a_skill_file_is_an_instruction_skill(tmp_path):
         "---\n- a\n---\n",
         "---\nname: [\n---\n",
         "---\n!!python/object:os.system x\n---\n",
+        '---\nname: !!int ""\n---\n',
     ],
 )
 def test_a_folder_without_a_proper_skill_file_is_refused(tmp_path, text):
