@@ -40,7 +40,8 @@ class Schedule(models.Model):
     destination = models.JSONField(
         default=dict,
         blank=True,
-        help_text="Chat of a channel, {account, chatId, metadata}: stored here, because messages are deleted after their retention.",
+        help_text="Chat of a channel, {account, chatId, metadata}: stored here, because messages are deleted "
+        "after their retention.",
     )
     prompt = models.TextField()
     network = models.CharField(
