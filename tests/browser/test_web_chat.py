@@ -192,7 +192,7 @@ def test_its_pages_are_accessible(visit: Open) -> None:
     assert log.evaluate("log => log.scrollHeight - log.scrollTop - log.clientHeight") < 2, "the question is in view"
 
 
-def test_it_is_used_by_the_keyboard_alone(visit: Open, model_server: ModelServer) -> None:
+def test_it_is_used_by_the_keyboard_alone(visit: Open) -> None:
     page = visit()
     chat, launcher = chat_of(page), page.get_by_role("button", name="Chat")
     expect(box_of(chat)).to_be_focused()
@@ -208,7 +208,6 @@ def test_it_is_used_by_the_keyboard_alone(visit: Open, model_server: ModelServer
     expect(chat.locator("#announcer")).to_be_empty()  # not each piece of an answer is announced
     stop.press("Enter")
     expect(chat.locator(".answer[data-open]")).to_have_count(0)
-    model_server.go_on()
     expect(chat.get_by_role("list", name="Messages")).to_be_focused()
 
 

@@ -19,7 +19,7 @@ def test_a_plan_is_checked_off_live_and_folded_when_it_is_done(chat: ChatPage, m
     progress = {"text": "Reading", "percent": 40, "phase": "Sources"}
     model_server.script(
         line(tools=[["update_plan", {"tasks": first}], ["report_progress", progress]]),
-        line(text="I found what I looked for. ", hold=6, loop=True, tool="update_plan", args={"tasks": done}),
+        line(text="I found what I looked for. ", hold=1, loop=True, tool="update_plan", args={"tasks": done}),
         line(tokens=20, hold=5),
     )
     answer = chat.ask()
