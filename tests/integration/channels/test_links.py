@@ -40,7 +40,7 @@ from tools_app.types import ToolCall
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey"), pytest.mark.one_database]
 
 ZOE, SENDER = 501, "sender:Telegram:501"
-NUMBERS = itertools.count(1)  # of messages
+NUMBERS = itertools.count(1_000)  # of messages; tests that name a number use smaller ones
 
 
 @pytest.fixture
