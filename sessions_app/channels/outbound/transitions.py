@@ -242,9 +242,8 @@ def _ours(delivery: Delivery, owner: UUID) -> QuerySet[Delivery]:
 def _siblings(delivery: Delivery) -> QuerySet[Delivery]:
     """Return the deliveries of the same message: the parts of an answer, of a text before it, or of a notice."""
     rows = Delivery.objects.filter(run=delivery.run_id, ordering_key=delivery.ordering_key)
-    if (
-        delivery.kind == "step" or delivery.run_id is None
-    ):  # notices have no run: all those of a chat are not one message
+    # Notices have no run, and those of a chat are separate messages: only the key tells which parts belong together.
+    if delivery.kind == "step" or delivery.run_id is None:
         return rows.filter(dedupe_key__startswith=f"{delivery.dedupe_key.rpartition(':')[0]}:")
     return rows.exclude(kind="step")
 
