@@ -33,8 +33,8 @@ def is_empty() -> bool:
         return cursor.fetchone() is None
 
 
-def load(folder: Path, manifest: Manifest) -> None:
-    """Fill the empty database from the folder. Can be repeated after a crash. Raises BadBackupError."""
+def check_fit(manifest: Manifest) -> None:
+    """Raise BadBackupError if the backup is of another kind of database, or of a newer release."""
     if manifest.database != connection.vendor:
         raise BadBackupError(
             f"The backup is of {manifest.database}, and this installation uses {connection.vendor}: set DATABASE_URL."
@@ -43,6 +43,10 @@ def load(folder: Path, manifest: Manifest) -> None:
     newer = [f"{app}.{name}" for app, name in manifest.migrations if (app, name) not in known]
     if newer:
         raise BadBackupError(f"The backup is of a newer release ({manifest.version}), with the migration {newer[0]}.")
+
+
+def load(folder: Path, manifest: Manifest) -> None:
+    """Fill the empty database from the folder. Can be repeated after a crash. Raises BadBackupError."""
     (_load_sqlite if connection.vendor == "sqlite" else _load_postgres)(folder, manifest)
     found = _count_rows(sorted(manifest.rows))
     if found != manifest.rows:

@@ -3,7 +3,7 @@
 import shutil
 from pathlib import Path
 
-_FOLDERS = ("artifacts", "attachments", "workspaces")
+_FOLDERS = ("artifacts", "attachments", "prompts", "workspaces")
 _HEAD = "audit.head"
 _SECRETS = "secrets"
 

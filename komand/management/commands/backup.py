@@ -1,12 +1,13 @@
 """`manage.py backup FOLDER`: copies database, files and secrets, while everything runs, and verifies the copy."""
 
+import sqlite3
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
-from django.db import connection
+from django.db import DatabaseError, connection
 
 from komand import __version__, data_folder
 from komand.backup import database, files
@@ -37,6 +38,10 @@ class Command(BaseCommand):
             secrets_elsewhere=elsewhere,
         )
         try:
+            if database.is_empty():
+                raise BadBackupError(
+                    f"{settings.DATA_DIR} holds no installation yet: check KOMAND_DATA_DIR and DATABASE_URL."
+                )
             folder.mkdir(parents=True, exist_ok=True)
             if any(folder.iterdir()):
                 raise CommandError(f"{folder} is not empty.")
@@ -48,7 +53,7 @@ class Command(BaseCommand):
             Manifest.read(folder)
         except BadBackupError as error:
             raise CommandError(str(error)) from error
-        except OSError as error:
+        except (OSError, DatabaseError, sqlite3.Error) as error:
             raise CommandError(f"The backup cannot be written: {error}") from error
         rows = sum(manifest.rows.values())
         self.stdout.write(f"Backed up and verified: {rows:,} rows, {len(manifest.files):,} files in {folder}.")

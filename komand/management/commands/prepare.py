@@ -8,12 +8,13 @@ from typing import Any
 from django.conf import settings
 from django.core import checks
 from django.core.management import call_command
-from django.core.management.base import BaseCommand
+from django.core.management.base import BaseCommand, CommandParser
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 from django.db.utils import OperationalError
 
 from komand import data_folder, seed
+from komand.backup import unfinished_restore
 from sessions_app.channels import open_access
 
 
@@ -21,7 +22,12 @@ class Command(BaseCommand):
     help = "Check the settings, migrate the database, create the first user, provider and agent. Prints a JSON line."
     requires_system_checks = []
 
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--of-restore", action="store_true", help="the restore itself runs it (used internally)")
+
     def handle(self, *args: Any, **options: Any) -> None:
+        if unfinished_restore.read(Path(settings.DATA_DIR)) and not options["of_restore"]:
+            sys.exit(f"komand: a restore into {settings.DATA_DIR} was interrupted; run manage.py restore FOLDER again")
         self._make_private()
         self._check()
         try:

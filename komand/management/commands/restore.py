@@ -1,5 +1,6 @@
 """`manage.py restore FOLDER`: fills an empty installation from a backup, and ends what was pending in it."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -7,10 +8,12 @@ from typing import Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import DatabaseError
 
 from komand import data_folder
-from komand.backup import database, files, interrupted_work
+from komand.backup import database, files, interrupted_work, unfinished_restore
 from komand.backup.manifest import BadBackupError, Manifest
+from komand.supervisor import preflight
 
 
 class Command(BaseCommand):
@@ -35,34 +38,50 @@ class Command(BaseCommand):
             ended = interrupted_work.end_pending()
             self.stdout.write(f"Ended {ended.runs} runs and {ended.deliveries} deliveries that were pending.")
             return
+        data = Path(settings.DATA_DIR)
         try:
             manifest = Manifest.read(folder)
-            self._check_target()
-            files.load(folder, Path(settings.DATA_DIR))
-            database.load(folder, manifest)
+            state = unfinished_restore.read(data)
+            self._check_target(data, state, manifest)
+            if state != manifest.created_at:
+                unfinished_restore.write(data, unfinished_restore.LOADING)
+                files.load(folder, data)
+                database.load(folder, manifest)
+                unfinished_restore.write(data, manifest.created_at)
         except BadBackupError as error:
             raise CommandError(str(error)) from error
-        except OSError as error:
+        except (OSError, DatabaseError) as error:
             raise CommandError(f"The backup cannot be restored: {error}") from error
         self.stdout.write(f"Restored and verified: {sum(manifest.rows.values()):,} rows of {manifest.created_at}.")
         if manifest.secrets_elsewhere:
             self.stdout.write(f"Set as before, if they are not: {', '.join(manifest.secrets_elsewhere)}.")
         self.stdout.flush()
         # A new process, which reads the restored secrets, migrates to this release and then ends what is pending.
-        self._run("prepare")
+        self._run("prepare", "--of-restore")
         if not options["resume"]:
             self._run("restore", str(folder), "--end-pending")
+        unfinished_restore.remove(data)
 
-    def _check_target(self) -> None:
-        if not database.is_empty():
+    def _check_target(self, data: Path, state: str, manifest: Manifest) -> None:
+        """Refuse a target that runs, has data, or has data of another backup. state: of an interrupted restore."""
+        if preflight.is_locked(data):
+            raise BadBackupError(f"Komand runs on {data}. Stop it, or restore into another folder.")
+        if state not in ("", unfinished_restore.LOADING, manifest.created_at):
+            raise BadBackupError(
+                f"A restore of the backup of {state} was interrupted. Repeat it, or use another folder."
+            )
+        if not state and not database.is_empty():
             raise BadBackupError(
                 "This installation has data. Restore into an empty one: another folder (KOMAND_DATA_DIR) or database."
             )
+        database.check_fit(manifest)
 
     def _run(self, *arguments: str) -> None:
         command = [sys.executable, "-m", "django", *arguments]
-        done = subprocess.run(command, cwd=settings.BASE_DIR, stdout=subprocess.PIPE, text=True, check=False)  # noqa: S603
+        path = os.pathsep.join(filter(None, [str(settings.BASE_DIR), os.environ.get("PYTHONPATH", "")]))
+        environment = {**os.environ, "PYTHONPATH": path}
+        done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=False)  # noqa: S603
         if arguments[0] != "prepare":
             self.stdout.write(done.stdout.strip())
         if done.returncode:
-            raise CommandError(f"manage.py {' '.join(arguments)} failed; run it again.")
+            raise CommandError(f"manage.py {' '.join(arguments)} failed; run the restore again.")

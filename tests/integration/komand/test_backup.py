@@ -27,9 +27,9 @@ class Installation:
     folder: Path
     environment: dict[str, str] = field(default_factory=dict)
 
-    def run(self, *arguments: str, code: int = 0) -> str:
+    def run(self, *arguments: str, code: int = 0, cwd: Path = ROOT) -> str:
         done = subprocess.run(
-            [sys.executable, *arguments], cwd=ROOT, env=self._environment(), capture_output=True, text=True, timeout=100
+            [sys.executable, *arguments], cwd=cwd, env=self._environment(), capture_output=True, text=True, timeout=100
         )
         assert done.returncode == code, done.stdout + done.stderr
         return done.stdout + (done.stderr if code else "")
@@ -54,7 +54,7 @@ class Installation:
     def _environment(self) -> dict[str, str]:
         # No broker answers there: commands need none.
         return clean_environment(
-            KOMAND_DATA_DIR=str(self.folder), REDIS_URL=f"unix://{self.folder}/none", **self.environment
+            **{"KOMAND_DATA_DIR": str(self.folder), "REDIS_URL": f"unix://{self.folder}/none"} | self.environment
         )
 
 
@@ -85,6 +85,8 @@ def backup(folder: Path, accepted: list[str]) -> Path:
     old = _installation(folder, "old")
     old.manage("prepare")
     old.run("-m", "tests.support.backup_program", "fill")
+    (old.folder / "prompts").mkdir()
+    (old.folder / "prompts" / "of-mine.md").write_text("A prompt.")
     writer = old.write()
     try:
         assert writer.stdout
@@ -104,6 +106,7 @@ def test_a_backup_of_a_busy_installation_is_restored_whole(backup, folder, accep
     found = new.show()
     assert set(accepted) <= set(found["run_ids"])
     assert (found["artifact"], found["credential"]) == ("content", "secret value")
+    assert (new.folder / "prompts" / "of-mine.md").read_text() == "A prompt."
     assert found["key"] == (backup / "secrets" / "receipts.key").read_text()
     # Nothing that was pending is repeated: it is reported.
     assert found["runs"] == ["failed"] and "restored from a backup" in found["errors"][0]
@@ -120,6 +123,26 @@ def test_what_was_pending_goes_on_if_the_operator_asks_for_it(backup, folder):
     assert found["deliveries"]["key-pending"] == "pending"
 
 
+def test_the_paths_of_a_restore_are_those_of_the_folder_it_is_run_in(backup, folder):
+    new = _installation(folder, "relative")
+    new.environment["KOMAND_DATA_DIR"] = "relative"
+    out = new.run(str(ROOT / "manage.py"), "restore", str(backup), cwd=folder)
+    assert "2 deliveries that were pending" in out
+    assert not (ROOT / "relative").exists()
+
+
+def test_an_interrupted_restore_starts_nothing_until_it_is_repeated(backup, folder):
+    new = _installation(folder, "interrupted")
+    new.environment["KOMAND_JWT_KEY"] = "too short for a start"
+    assert "run the restore again" in new.manage("restore", str(backup), code=1)
+    del new.environment["KOMAND_JWT_KEY"]
+    assert "was interrupted" in new.manage("prepare", code=1)
+    assert "2 deliveries that were pending" in new.manage("restore", str(backup))
+    assert new.show()["runs"] == ["failed"]
+    new.manage("prepare")
+    assert "has data" in new.manage("restore", str(backup), code=1)
+
+
 def test_an_installation_with_data_is_not_overwritten(backup, folder):
     other = _installation(folder, "other")
     other.manage("prepare")
@@ -134,6 +157,11 @@ def test_a_damaged_backup_is_refused(backup, folder):
     manifest = (backup / "manifest.json").rename(folder / "manifest.json")
     assert "no complete backup" in other.manage("restore", str(backup), code=1)
     manifest.rename(backup / "manifest.json")
+
+
+def test_a_backup_of_nothing_is_refused(folder):
+    nothing = _installation(folder, "nothing")
+    assert "holds no installation" in nothing.manage("backup", str(folder / "of-nothing"), code=1)
 
 
 def test_a_backup_holds_secrets_for_its_owner_alone(backup):
