@@ -48,6 +48,7 @@ class Connection:
         self._fault: ServerFault | None = None
         self._life: asyncio.Task[None] | None = None
         self._with_timeout: set[str] = set()
+        self._calls = 0  # in progress
         self.tools: dict[str, ListedTool] = {}
         self.skipped: dict[str, str] = {}
         self.greeting = Greeting("", "", "")
@@ -55,6 +56,10 @@ class Connection:
     @property
     def is_open(self) -> bool:
         return self._client is not None and not self._over.is_set()
+
+    @property
+    def is_busy(self) -> bool:
+        return self._calls > 0
 
     async def open(self) -> None:
         """Connect, shake hands and list the tools. Raises ServerFault, and closes everything opened so far."""
@@ -93,12 +98,15 @@ class Connection:
         if self._client is None or not self.is_open:
             raise self._lost("the connection ended")
         sent = {**arguments, "timeout_seconds": seconds} if tool in self._with_timeout else dict(arguments)
+        self._calls += 1
         try:
             result = await self._client.call_tool(tool, sent, progress_callback=on_progress)
         except MCPError as error:
             raise self._refusal(error) from error
         except (ValidationError, RuntimeError) as error:  # the SDK's errors for malformed results
             raise self._broken(tool, reason_of(error)) from error
+        finally:
+            self._calls -= 1
         answer = result.model_dump(by_alias=True, mode="json", exclude_none=True)
         listed = self.tools.get(tool)
         if listed and listed.returns is not None and not answer.get("isError"):

@@ -83,11 +83,19 @@ class Pool:
         now, connection = time.monotonic(), slot.connection
         if slot.lock.locked() or connection is None:
             return
+        if connection.is_busy:  # many servers answer nothing else meanwhile; the call has a time limit of its own
+            slot.used_at = slot.checked_at = now
         if version is None or version > slot.version or now - slot.used_at > _IDLE_SECONDS or not connection.is_open:
             await self._close(slot)
+        elif connection.is_busy:
+            return
         elif slot.list_changed and now - slot.listed_at > _RELIST_SECONDS:
             slot.list_changed, slot.listed_at = False, now
-            await connection.list_tools()
+            try:
+                await connection.list_tools()
+            except ServerFault:
+                slot.list_changed = True
+                raise
             await self._report(server_id, connection, None)
         elif now - slot.checked_at > _PING_SECONDS:
             slot.checked_at = now
