@@ -185,7 +185,7 @@ def retry_after_seconds(headers: Mapping[str, str], *, now: datetime) -> float |
             return max(seconds, 0.0)
     try:
         at = parsedate_to_datetime(headers.get("retry-after", ""))
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     return max((at.replace(tzinfo=at.tzinfo or UTC) - now).total_seconds(), 0.0)
 
