@@ -13,6 +13,7 @@ from audit_app.kernel.errors import AppError, InvalidInput
 logger = logging.getLogger(__name__)
 
 _MOST_DELIVERIES = 1_000  # that one message may cause
+MOST_KEPT = 10_000  # messages, and dead letters, of a bus
 
 
 class MessageStorm(AppError):
@@ -88,10 +89,14 @@ _cascade: ContextVar[_Cascade | None] = ContextVar("cascade", default=None)
 
 
 class Bus:
-    """The bus. Robots of one name all get the messages to it. tries: how often a handler is called that fails."""
+    """The bus. Robots of one name all get the messages to it.
+
+    tries: how often a handler is called that fails
+    outbox: the last MOST_KEPT messages by their keys, with their replies; dead_letters: the last MOST_KEPT
+    """
 
     def __init__(self, *, tries: int = 3) -> None:
-        self.dead_letters: list[DeadLetter] = []
+        self.dead_letters: deque[DeadLetter] = deque(maxlen=MOST_KEPT)
         self.outbox: dict[str, Sent] = {}
         self._tries = tries
         self._handlers: dict[str, list[Handler]] = {}
@@ -122,6 +127,8 @@ class Bus:
             self._counts[sender] = self._counts.get(sender, 0) + 1
             message = RobotMessage(self._counts[sender], sender, content, in_reply_to)
             self.outbox[message.key] = Sent(message)
+            if len(self.outbox) > MOST_KEPT:
+                del self.outbox[next(iter(self.outbox))]
             if in_reply_to in self.outbox:
                 self.outbox[in_reply_to].replies.append(message)
             self._queue.extend(_Delivery(to, handler, message, cascade) for handler in self._handlers[to])

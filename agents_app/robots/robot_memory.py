@@ -87,7 +87,7 @@ class Memory:
         return found[keys[0]] if len(keys) == 1 else found
 
     def writer_of(self, key: str) -> str:
-        """Return the robot that wrote the key last; empty for code outside of robots."""
+        """Return the robot that wrote the value; empty for code outside of robots, and without a value."""
         return self._writers.get(key, "")
 
     def keys(self) -> tuple[str, ...]:
@@ -129,9 +129,10 @@ class Memory:
                 key, value, self._values.get(key), _writer.get(), is_created=not is_known, is_deleted=is_deleted
             )
             self._values.pop(key, None)
+            self._writers.pop(key, None)
             if not is_deleted:
                 self._values[key] = value
-            self._writers[key] = change.writer
+                self._writers[key] = change.writer
             callbacks = [
                 callback
                 for patterns, callback in self._subscriptions.values()

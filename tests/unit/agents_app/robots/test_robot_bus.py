@@ -5,8 +5,23 @@ import time
 
 import pytest
 
+from agents_app.robots import robot_bus
 from agents_app.robots.robot_bus import Bus, MessageStorm, RobotMessage
 from audit_app.kernel.errors import InvalidInput
+
+
+def test_the_last_messages_and_dead_letters_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(robot_bus, "MOST_KEPT", 2)
+    bus = Bus(tries=1)
+
+    def broken(message: RobotMessage) -> None:
+        raise ValueError
+
+    bus.join("clerk", broken)
+    keys = [bus.send("boss", "clerk", number).key for number in range(5)]
+    assert list(bus.outbox) == keys[3:]
+    assert [letter.message.content for letter in bus.dead_letters] == [3, 4]
+    bus.send("clerk", "clerk", "late", in_reply_to=keys[0])
 
 
 def test_messages_arrive_in_order_and_replies_are_known_to_the_sender() -> None:

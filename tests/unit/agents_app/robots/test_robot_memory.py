@@ -17,6 +17,8 @@ def test_values_have_the_robot_that_wrote_them() -> None:
         assert memory.current_writer == "clerk"
     assert memory.current_writer == "" and memory.get("a", "b", "missing") == {"a": 1, "b": 2, "missing": None}
     assert list(map(memory.writer_of, memory.keys())) == ["", "clerk", "boss"]
+    memory.delete("c")
+    assert memory.writer_of("c") == "", "or keys that come and go would stay in memory"
 
 
 def test_writers_of_threads_do_not_mix() -> None:
