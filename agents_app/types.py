@@ -1,7 +1,7 @@
 """Frozen data of the runs: messages, model requests and responses, run and step views. Pure: no ORM, no settings."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -300,6 +300,13 @@ class RunTranscript:
     executions: tuple[ExecutionView, ...]
     answer: str
     is_structured: bool = False
+
+    @property
+    def usage(self) -> Usage:
+        """Return the usage of the run, of which the cached and the reasoning tokens are those of its steps."""
+        steps = sum((step.usage for step in self.steps), Usage())
+        cached, reasoning = steps.cached_input_tokens, steps.reasoning_tokens
+        return replace(self.run.usage, cached_input_tokens=cached, reasoning_tokens=reasoning)
 
     @property
     def answering_step(self) -> int:

@@ -83,8 +83,7 @@ def _read_item(item: Any, param: str) -> list[Message]:
     if kind in _IGNORED_ITEMS:
         return []
     if kind == "function_call":
-        call = ToolCall(_text(item, "call_id", param), _text(item, "name", param), _text(item, "arguments", param))
-        return [Message("assistant", "", (call,))]
+        return [Message("assistant", "", (_read_call(item, _text(item, "call_id", param), param),))]
     if kind == "function_call_output":
         output = _read_text(item.get("output"), f"{param}.output")
         return [Message("tool", output, tool_call_id=_text(item, "call_id", param))]
@@ -105,14 +104,13 @@ def _read_calls(calls: Any, param: str) -> tuple[ToolCall, ...]:
         isinstance(call, Mapping) and isinstance(call.get("function"), Mapping) for call in calls
     ):
         raise invalid_param(f"{param} must be a list of function calls.", param)
-    return tuple(
-        ToolCall(
-            _text(call, "id", param),
-            _text(call["function"], "name", param),
-            _text(call["function"], "arguments", param),
-        )
-        for call in calls
-    )
+    return tuple(_read_call(call["function"], _text(call, "id", param), param) for call in calls)
+
+
+def _read_call(function: Mapping[str, Any], call_id: str, param: str) -> ToolCall:
+    """Return a call. Some models call a tool without arguments by an empty text."""
+    arguments = "{}" if function.get("arguments") == "" else _text(function, "arguments", param)
+    return ToolCall(call_id, _text(function, "name", param), arguments)
 
 
 def _text(item: Mapping[str, Any], name: str, param: str) -> str:

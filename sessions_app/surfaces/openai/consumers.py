@@ -159,7 +159,7 @@ class ChatCompletions(_NewAnswer):
         elif problem := problem_of(transcript):
             await self.send_json(http_status_of(transcript.run), problem, {**headers, **_NO_RETRY})
             return
-        usage = transcript.run.usage
+        usage = transcript.usage
         await self.send_json(200, completion.whole(text, finish_reason(transcript), usage, citations), headers)
 
     async def _stream(
@@ -179,7 +179,7 @@ class ChatCompletions(_NewAnswer):
         else:
             answer = completion.is_structured and transcript.answer
             whole = [completion.add_paragraph(answer)] if answer else []
-            usage = [completion.usage(transcript.run.usage)] if parsed.include_usage else []
+            usage = [completion.usage(transcript.usage)] if parsed.include_usage else []
             await self._send([*whole, completion.finish(finish_reason(transcript)), *usage])
         await self.send_event("[DONE]")
         await self.close_stream()

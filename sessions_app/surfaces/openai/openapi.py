@@ -98,7 +98,13 @@ COMPONENTS: dict[str, Schema] = {
             "created": SECONDS,
             "model": TEXT,
             "choices": list_of(record(_CHOICE)),
-            "usage": record(dict.fromkeys(("prompt_tokens", "completion_tokens", "total_tokens"), COUNT)),
+            "usage": record(
+                {
+                    **dict.fromkeys(("prompt_tokens", "completion_tokens", "total_tokens"), COUNT),
+                    "prompt_tokens_details": record({"cached_tokens": COUNT}),
+                    "completion_tokens_details": record({"reasoning_tokens": COUNT}),
+                }
+            ),
         }
     ),
     "Response": record(

@@ -63,6 +63,11 @@ class Completion:
         return {**self._head, "object": "chat.completion.chunk", "choices": [choice]}
 
 
-def usage_of(usage: Usage) -> dict[str, int]:
-    total = usage.input_tokens + usage.output_tokens
-    return {"prompt_tokens": usage.input_tokens, "completion_tokens": usage.output_tokens, "total_tokens": total}
+def usage_of(usage: Usage) -> dict[str, Any]:
+    return {
+        "prompt_tokens": usage.input_tokens,
+        "prompt_tokens_details": {"cached_tokens": usage.cached_input_tokens},
+        "completion_tokens": usage.output_tokens,
+        "completion_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
+        "total_tokens": usage.input_tokens + usage.output_tokens,
+    }

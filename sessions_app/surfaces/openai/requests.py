@@ -177,7 +177,8 @@ def _schema(given: Any, param: str, inner: str = "") -> dict[str, Any] | None:
         return None
     if kind == "json_object":
         return {"type": "object"}
-    schema = (given.get(inner) or {} if inner else given).get("schema") if kind == "json_schema" else None
+    holder = given.get(inner) if kind == "json_schema" and inner else given
+    schema = holder.get("schema") if kind == "json_schema" and isinstance(holder, Mapping) else None
     if not isinstance(schema, Mapping):
         raise invalid_param(f"{param} must be of type text, json_object, or json_schema with a schema.", param)
     try:

@@ -91,7 +91,7 @@ def of_transcript(context: ResponseContext, transcript: RunTranscript, cited: Ci
     if status == "failed":
         changes["error"] = {"code": "server_error", "message": run.error_message or "The run failed."}
     if run.status.is_terminal:
-        changes["usage"] = usage_of(run.usage)
+        changes["usage"] = usage_of(transcript.usage)
     if run.status is RunStatus.COMPLETED and run.ended_at:
         changes["completed_at"] = int(run.ended_at.timestamp())
     return response(context, status, output_of(transcript, cited), **changes)
@@ -163,9 +163,9 @@ def call_item(
 def usage_of(usage: Usage) -> dict[str, Any]:
     return {
         "input_tokens": usage.input_tokens,
-        "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+        "input_tokens_details": {"cached_tokens": usage.cached_input_tokens, "cache_write_tokens": 0},
         "output_tokens": usage.output_tokens,
-        "output_tokens_details": {"reasoning_tokens": 0},
+        "output_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
         "total_tokens": usage.input_tokens + usage.output_tokens,
     }
 

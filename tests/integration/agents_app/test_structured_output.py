@@ -115,10 +115,11 @@ async def test_both_openai_protocols_send_json_alone(rig: EngineRig, by_agent: b
 
 async def test_an_openai_request_with_an_unusable_schema_is_refused(rig: EngineRig) -> None:
     caller = LiveCaller(URLRouter(openai.routes), bearer=await eventually(lambda: _key(rig)))
-    wrong = {"type": "json_schema", "json_schema": {"name": "answer", "schema": {"type": 7}}}
-    body = {"model": "default", "messages": [{"role": "user", "content": "x"}], "response_format": wrong}
-    status, text = await caller.ask("POST", "/v1/chat/completions", body)
-    assert status == 400 and json.loads(text)["error"]["param"] == "response_format"
+    for inner in ({"name": "answer", "schema": {"type": 7}}, "answer", None):
+        wrong = {"type": "json_schema", "json_schema": inner}
+        body = {"model": "default", "messages": [{"role": "user", "content": "x"}], "response_format": wrong}
+        status, text = await caller.ask("POST", "/v1/chat/completions", body)
+        assert status == 400 and json.loads(text)["error"]["param"] == "response_format"
 
 
 async def test_an_agent_run_completes_with_json(rig: EngineRig) -> None:

@@ -6,7 +6,8 @@ from uuid import UUID
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from openai.types.responses import ResponseOutputTextAnnotationAddedEvent
+from openai.types import CompletionUsage
+from openai.types.responses import ResponseOutputTextAnnotationAddedEvent, ResponseUsage
 from openai.types.responses.response_output_text import AnnotationURLCitation
 
 from agents_app.types import Message, RunOptions, Usage
@@ -18,7 +19,8 @@ from sessions_app.surfaces.openai.chat_messages import read_conversation
 from sessions_app.surfaces.openai.projection_completions import Completion
 from sessions_app.surfaces.openai.projection_responses import ResponseEvents
 from sessions_app.surfaces.openai.requests import read_completion, read_response
-from sessions_app.surfaces.openai.responses import ResponseContext, response
+from sessions_app.surfaces.openai.responses import ResponseContext, response, usage_of
+from tools_app.types import ToolCall
 
 RUN, SESSION = UUID(int=1), UUID(int=2)
 CALL = UUID(int=3)
@@ -163,6 +165,26 @@ def test_the_last_user_messages_are_those_to_answer() -> None:
     before, now = read_conversation([*earlier, *now_sent], "messages")
     assert before == (Message("user", "a"), Message("assistant", "b"))
     assert [message.content for message in now] == ["c", "d"]
+
+
+def test_a_call_without_arguments_in_the_history_has_an_empty_object() -> None:
+    function = {"name": "now", "arguments": ""}
+    calls = [
+        {"role": "assistant", "content": None, "tool_calls": [{"id": "c1", "type": "function", "function": function}]},
+        {"type": "function_call", "call_id": "c1", **function},
+    ]
+    for call in calls:
+        [read], _ = read_conversation([call, {"role": "user", "content": "And now?"}], "messages")
+        assert read.tool_calls == (ToolCall("c1", "now", "{}"),)
+
+
+def test_the_usage_has_the_cached_and_the_reasoning_tokens() -> None:
+    usage = Usage(100, 20, 60, 5)
+    completion = CompletionUsage.model_validate(Completion(RUN, "default", 0).usage(usage)["usage"])
+    assert completion.prompt_tokens_details and completion.prompt_tokens_details.cached_tokens == 60
+    assert completion.completion_tokens_details and completion.completion_tokens_details.reasoning_tokens == 5
+    shown = ResponseUsage.model_validate(usage_of(usage))
+    assert (shown.input_tokens_details.cached_tokens, shown.output_tokens_details.reasoning_tokens) == (60, 5)
 
 
 def test_options_of_a_completion_reach_the_run() -> None:
