@@ -3,6 +3,7 @@
 import os
 import sys
 from importlib import import_module
+from typing import Any
 
 
 def main() -> int:
@@ -10,13 +11,18 @@ def main() -> int:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "komand.settings.web")
     if len(sys.argv) > 1 and sys.argv[1] in ("up", "status", "restart"):
         try:
-            code: int = import_module("komand.supervisor.cli").main(sys.argv[1:])
+            code: int = _imported("komand.supervisor.cli").main(sys.argv[1:])
             return code
         except KeyboardInterrupt:  # before or after `up` listens to it: there is nothing to tell
             return 130
-    try:
-        management = import_module("django.core.management")
-    except ImportError:
-        sys.exit("komand: Django is not installed in this Python; run `make install` and use .venv/bin/python")
-    management.execute_from_command_line(sys.argv)
+    _imported("django.core.management").execute_from_command_line(sys.argv)
     return 0
+
+
+def _imported(module: str) -> Any:
+    """Return a module. Exits with one line if a package is missing."""
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        problem = f"the package {error.name} is not installed in this Python"
+        sys.exit(f"komand: {problem}; run `make install` and use .venv/bin/python")

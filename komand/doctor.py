@@ -37,6 +37,7 @@ _PROBE_SECONDS = 5
 _LONGEST_UNSEALED = timedelta(minutes=10)
 _LONGEST_UNVERIFIED = timedelta(hours=48)
 _UP = "start it: python manage.py up"
+_NOT_READABLE = "check its disk; if the file is damaged, restore a backup: docs/operations.md"
 _PROCESSES = {"web": "the web process", "runs": "a runs worker", "tools": "a tools worker"}
 _OPENAI_URL = "https://api.openai.com/v1"
 _WITH_MODEL_LIST = ("openai", "openai_responses")
@@ -115,7 +116,7 @@ def _database() -> Iterator[Finding]:
         executor = MigrationExecutor(connection)
         pending = len(executor.migration_plan(executor.loader.graph.leaf_nodes()))
     except DatabaseError as error:
-        where = "check DATABASE_URL and that the server runs" if env.text("DATABASE_URL") else _UP
+        where = "check DATABASE_URL and that the server runs" if env.text("DATABASE_URL") else _NOT_READABLE
         yield Finding("database", False, f"{kind}: {str(error).strip()}", where)
         return
     detail = f"{kind}, {pending} migrations not applied" if pending else f"{kind}, up to date"

@@ -15,11 +15,15 @@ from komand.supervisor.supervisor import Supervisor
 def main(argv: Sequence[str]) -> int:
     """Run a command and return its exit code. argv: the command and its flags, `["up", "--port", "8000"]`."""
     command, *flags = argv
-    if command == "status":
-        return status.main(flags)
-    if command == "restart":
-        return restart.main(flags)
-    return up(parse_up(flags))
+    try:
+        if command == "status":
+            return status.main(flags)
+        if command == "restart":
+            return restart.main(flags)
+        return up(parse_up(flags))
+    except preflight.NotReady as problem:
+        sys.stderr.write(f"komand: {problem}\n")
+        return 1
 
 
 def up(options: Options) -> int:
@@ -33,9 +37,6 @@ def up(options: Options) -> int:
         listener = preflight.open_listener(options.host, options.port)
         screen = Screen()
         supervisor = Supervisor(options, listener, screen)
-    except preflight.NotReady as problem:
-        sys.stderr.write(f"komand: {problem}\n")
-        return 1
     except OSError as error:  # another user's file in it, say
         place = error.filename or options.data_dir
         sys.stderr.write(f"komand: {place} cannot be used ({error.strerror}); mend it, or choose a --data-dir\n")

@@ -6,6 +6,7 @@ import importlib.util
 import os
 import socket
 import sys
+import time
 from pathlib import Path
 
 from komand.settings import env
@@ -15,6 +16,8 @@ from komand.supervisor.options import Options
 _MODULES = ("sqlite3", "ssl", "ctypes")
 _SQLITE_LEAST = (3, 35, 0)
 _PROBE_BYTES = 64 * 1024
+# `is_locked` of another process holds the lock while it looks.
+_LOCK_TRIES, _LOCK_PAUSE_SECONDS = 10, 0.05
 
 
 class NotReady(Exception):
@@ -60,9 +63,7 @@ def open_data_dir(folder: Path) -> None:
 def take_lock(folder: Path) -> int:
     """Become the only supervisor of this data folder. Returns the descriptor that holds the lock while it is open."""
     descriptor = os.open(folder / "supervisor.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+    if not _lock(descriptor):
         other = os.pread(descriptor, 32, 0).decode(errors="replace").strip() or "unknown"
         os.close(descriptor)
         raise NotReady(
@@ -73,10 +74,22 @@ def take_lock(folder: Path) -> int:
     return descriptor
 
 
+def _lock(descriptor: int) -> bool:
+    for _ in range(_LOCK_TRIES):
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except OSError:
+            time.sleep(_LOCK_PAUSE_SECONDS)
+    return False
+
+
 def is_locked(folder: Path) -> bool:
-    """Return whether a supervisor runs on this data folder."""
+    """Return whether a supervisor runs on this data folder. Raises NotReady if this user may not look."""
     try:
         descriptor = os.open(folder / "supervisor.lock", os.O_RDWR | os.O_CLOEXEC)
+    except PermissionError:
+        raise NotReady(f"{folder} belongs to another user; run this command as the user who runs Komand") from None
     except OSError:
         return False
     try:

@@ -11,11 +11,13 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandParser
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
-from django.db.utils import OperationalError
+from django.db.utils import DatabaseError, OperationalError
 
 from komand import data_folder, seed
 from komand.backup import unfinished_restore
 from sessions_app.channels import open_access
+
+_UNUSABLE = "komand: the database cannot be used: {}"
 
 
 class Command(BaseCommand):
@@ -29,12 +31,13 @@ class Command(BaseCommand):
         if unfinished_restore.read(Path(settings.DATA_DIR)) and not options["of_restore"]:
             sys.exit(f"komand: a restore into {settings.DATA_DIR} was interrupted; run manage.py restore FOLDER again")
         self._make_private()
+        self._connect()
         self._check()
         try:
             applied = self._migrate()
             seeded = seed.seed()
         except OperationalError as error:
-            sys.exit(f"komand: the database cannot be used: {error}".strip())
+            sys.exit(_UNUSABLE.format(error).strip())
         for account, danger in open_access.list_dangers():
             self.stderr.write(f"warning: channel account {account}: {danger}")
         provider = seeded.agent.provider
@@ -59,6 +62,13 @@ class Command(BaseCommand):
             self.stderr.write(f"warning: others had access to {changed} entries of {folder}; their modes were changed")
         if errors:
             self.stderr.write(f"warning: others still have access to {len(errors)} entries of {folder}: {errors[0]}")
+
+    def _connect(self) -> None:
+        """Exit with one line if the server does not answer, or the file is damaged."""
+        try:
+            connection.ensure_connection()
+        except DatabaseError as error:
+            sys.exit(_UNUSABLE.format(error).strip())
 
     def _check(self) -> None:
         """Run Django's checks: exit on errors, print warnings."""

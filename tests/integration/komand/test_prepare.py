@@ -1,11 +1,13 @@
 import json
 from io import StringIO
 from typing import Any
+from unittest import mock
 
 import pytest
 from django.contrib.auth import authenticate
 from django.contrib.auth.models import User
 from django.core.management import call_command
+from django.db.utils import DatabaseError
 from django.test import RequestFactory
 
 from agents_app.models import Agent, ModelProvider
@@ -93,3 +95,10 @@ def test_contradictory_settings_stop_the_start(settings: Any, capsys: pytest.Cap
     with pytest.raises(SystemExit, match="1"):
         prepare()
     assert "KOMAND_JWT_KEY is shorter than 32 characters" in capsys.readouterr().err
+
+
+def test_a_damaged_database_is_one_clear_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    damaged = mock.Mock(ensure_connection=mock.Mock(side_effect=DatabaseError("file is not a database")))
+    monkeypatch.setattr("komand.management.commands.prepare.connection", damaged)
+    with pytest.raises(SystemExit, match="the database cannot be used: file is not a database"):
+        prepare()

