@@ -96,10 +96,10 @@ KOMAND_RECEIPT_KEYS = env.secret_file("receipts.key", "KOMAND_RECEIPT_KEYS")
 KOMAND_TOOL_MAX_MINUTES = env.integer("KOMAND_TOOL_MAX_MINUTES", 30, least=1)
 KOMAND_APPROVAL_MINUTES = env.integer("KOMAND_APPROVAL_MINUTES", 15, least=1)
 KOMAND_APPROVERS = env.choice("KOMAND_APPROVERS", "operators", ("operators", "owners"))
-# Messages a day of one sender to a channel account that is open to everyone.
 # Messages of one sender of a channel, and the time in which short ones of a person are one message.
 KOMAND_SENDER_LIMIT, KOMAND_SENDER_WINDOW_SECONDS = env.rate("KOMAND_RATE_SENDER", "20/60")
 KOMAND_BURST_MS = env.integer("KOMAND_BURST_MS", 700, least=0)
+# Messages a day of one sender to a channel account that is open to everyone.
 KOMAND_OPEN_MESSAGES_PER_DAY = env.integer("KOMAND_OPEN_MESSAGES_PER_DAY", 50, least=0)
 # A login that is older has to be repeated for what is most dangerous; 0: never.
 KOMAND_FRESH_LOGIN_MINUTES = env.integer("KOMAND_FRESH_LOGIN_MINUTES", 10)

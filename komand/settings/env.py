@@ -6,6 +6,7 @@ Imports no Django: the supervisor reads the same values.
 import contextlib
 import os
 import secrets
+import tempfile
 from pathlib import Path
 
 # The user of the embedded Valkey and the file of its password in <data>/secrets.
@@ -25,7 +26,7 @@ def text(name: str, default: str = "") -> str:
     if file:
         try:
             return Path(file).read_text().strip()
-        except OSError as error:
+        except (OSError, UnicodeDecodeError) as error:
             raise BadSetting(f"{name}_FILE", f"cannot be read: {error}") from error
     return os.environ.get(name) or default
 
@@ -106,9 +107,12 @@ def stored_secret(folder: Path, name: str, length: int = 48) -> str:
     try:
         if not path.exists():
             _make_secret(path, secrets.token_urlsafe(length))
-        return path.read_text().strip()
+        secret = path.read_text().strip()
     except OSError as error:
         raise BadSetting("KOMAND_DATA_DIR", f"cannot keep the secret {path}: {error.strerror}") from error
+    if not secret:
+        raise BadSetting("KOMAND_DATA_DIR", f"has a damaged secret: {path} is empty; restore the file from a backup")
+    return secret
 
 
 def folder_id() -> str:
@@ -128,16 +132,17 @@ def folder_id() -> str:
 def _make_secret(path: Path, value: str) -> None:
     """Create the file atomically, once: several processes may start concurrently, and the power may fail."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-        file.write(value)
-        file.flush()
-        os.fsync(file.fileno())
+    # Processes of several containers may have the same process id.
+    descriptor, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
+        with os.fdopen(descriptor, "w") as file:
+            file.write(value)
+            file.flush()
+            os.fsync(file.fileno())
         with contextlib.suppress(FileExistsError):
             os.link(draft, path)
     finally:
-        draft.unlink()
+        Path(draft).unlink()
 
 
 def embedded_socket() -> str:

@@ -27,8 +27,9 @@ def test_debug_pages_are_refused_when_it_listens_everywhere(
     assert ids(checks.check_debug(None)) == ["komand.E001"]
 
 
-def test_short_secrets_are_refused(settings: Settings) -> None:
-    settings.KOMAND_JWT_KEY = "too-short"
+@pytest.mark.parametrize("name", ["KOMAND_JWT_KEY", "KOMAND_RECEIPT_KEYS", "KOMAND_VAULT_KEYS"])
+def test_short_secrets_are_refused(settings: Settings, name: str) -> None:
+    setattr(settings, name, "too-short")
     assert ids(checks.check_secrets(None)) == ["komand.E002"]
 
 

@@ -1,5 +1,7 @@
+import errno
 import stat
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -24,6 +26,27 @@ def test_a_secret_of_another_process_wins_when_it_was_first(tmp_path: Path) -> N
     env.secret_file("x.key", "KOMAND_X_KEY")
     env._make_secret(tmp_path / "secrets" / "x.key", "late")
     assert env.secret_file("x.key", "KOMAND_X_KEY") != "late"
+
+
+def test_an_empty_secret_stops_the_start(tmp_path: Path) -> None:
+    env.secret_file("x.key", "KOMAND_X_KEY")
+    (tmp_path / "secrets" / "x.key").write_text("")
+    with pytest.raises(env.BadSetting, match="x.key is empty"):
+        env.secret_file("x.key", "KOMAND_X_KEY")
+
+
+def test_a_secret_that_cannot_be_written_leaves_no_draft(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(env.os, "fsync", mock.Mock(side_effect=OSError(errno.ENOSPC, "No space left on device")))
+    with pytest.raises(env.BadSetting, match="No space left"):
+        env.secret_file("x.key", "KOMAND_X_KEY")
+    assert not list((tmp_path / "secrets").iterdir())
+
+
+def test_a_file_of_another_encoding_names_the_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "value").write_bytes(b"\xff\xfe")
+    monkeypatch.setenv("KOMAND_X_KEY_FILE", str(tmp_path / "value"))
+    with pytest.raises(env.BadSetting, match="KOMAND_X_KEY_FILE cannot be read"):
+        env.text("KOMAND_X_KEY")
 
 
 def test_the_variable_wins_over_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
