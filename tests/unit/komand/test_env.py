@@ -36,7 +36,9 @@ def test_an_empty_secret_stops_the_start(tmp_path: Path) -> None:
 
 
 def test_a_secret_that_cannot_be_written_leaves_no_draft(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(env.os, "fsync", mock.Mock(side_effect=OSError(errno.ENOSPC, "No space left on device")))
+    monkeypatch.setattr(
+        "komand.settings.env.os.fsync", mock.Mock(side_effect=OSError(errno.ENOSPC, "No space left on device"))
+    )
     with pytest.raises(env.BadSetting, match="No space left"):
         env.secret_file("x.key", "KOMAND_X_KEY")
     assert not list((tmp_path / "secrets").iterdir())

@@ -121,7 +121,9 @@ def test_a_look_at_the_lock_does_not_stop_a_start(tmp_path: Path) -> None:
 
 
 def test_a_lock_that_may_not_be_read_is_one_clear_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(preflight.os, "open", mock.Mock(side_effect=PermissionError(errno.EACCES, "Permission denied")))
+    monkeypatch.setattr(
+        "komand.supervisor.preflight.os.open", mock.Mock(side_effect=PermissionError(errno.EACCES, "Permission denied"))
+    )
     with pytest.raises(preflight.NotReady, match="belongs to another user"):
         preflight.is_locked(tmp_path)
 
