@@ -91,28 +91,32 @@ class _ProgressReporter:
 
 
 class Connections:
-    """This process's connection pool, created by the first call, because that loads the SDK."""
+    """The connection pools of this process, one for each event loop: scripts have several, a worker has one.
+
+    Each is created by the first call on its loop, because that loads the SDK.
+    """
 
     def __init__(self) -> None:
-        self._pool: Any = None
-        self._making = asyncio.Lock()
+        self._pools: dict[asyncio.AbstractEventLoop, Any] = {}
 
     async def pool(self) -> Any:
-        async with self._making:
-            if self._pool is None:
-                pool_class = await asyncio.to_thread(import_string, _POOL)
-                self._pool = pool_class(lambda server_id: in_db(servers.load_config, server_id), _report)
-            return self._pool
+        loop = asyncio.get_running_loop()
+        if loop not in self._pools:
+            pool_class = await asyncio.to_thread(import_string, _POOL)
+            if loop not in self._pools:  # another call may have created it meanwhile
+                for closed in [known for known in list(self._pools) if known.is_closed()]:
+                    self._pools.pop(closed, None)
+                self._pools[loop] = pool_class(lambda server_id: in_db(servers.load_config, server_id), _report)
+        return self._pools[loop]
 
     async def look_after(self) -> None:
-        """Maintain the open connections, see `Pool.look_after`."""
-        if self._pool is not None:
-            await self._pool.look_after(await in_db(servers.list_live))
+        """Maintain the open connections of this loop, see `Pool.look_after`."""
+        if pool := self._pools.get(asyncio.get_running_loop()):
+            await pool.look_after(await in_db(servers.list_live))
 
     async def aclose(self) -> None:
-        """Close every connection. The next call creates a new pool, on any loop."""
-        pool, self._pool, self._making = self._pool, None, asyncio.Lock()
-        if pool is not None:
+        """Close every connection of this loop. The next call creates a new pool."""
+        if pool := self._pools.pop(asyncio.get_running_loop(), None):
             await pool.aclose()
 
 

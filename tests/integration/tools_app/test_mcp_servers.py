@@ -1,5 +1,6 @@
 """MCP servers from an operator's and an agent's view: added, offered, called, and withdrawn when they change."""
 
+import asyncio
 import json
 import sys
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ from audit_app.event_types import NewEvent
 from audit_app.kernel.errors import Conflict, InvalidInput, NotFound
 from audit_app.models import AuditEntry
 from tests.support.engine import EngineRig, until
-from tests.support.mcp import BAD
+from tests.support.mcp import BAD, LoopThread
 from tools_app import catalogue, services
 from tools_app.events import TOOL_PROGRESS
 from tools_app.mcp_client import discovery, mcp_tools, servers
@@ -272,3 +273,21 @@ async def test_progress_is_sent_to_viewers_now_and_then(monkeypatch):
     progress = TOOL_PROGRESS.payload(sent[0])
     assert (sent[0].type, progress["fraction"], len(progress["text"])) == (TOOL_PROGRESS, 0.0, 200)
     assert json.dumps(progress)
+
+
+def test_a_process_calls_tools_from_several_event_loops():
+    add(default_risk="low")
+    tool = catalogue.find_tool("mcp__srv__act", "default")
+    context = ToolContext(uuid4(), uuid4(), uuid4(), "default", "user:1", "key", 10)
+
+    async def call() -> Any:
+        try:
+            return await tool.run({}, context)
+        finally:
+            await mcp_tools.connections.aclose()
+
+    lasting = LoopThread()
+    assert lasting.run(tool.run({}, context)) == "acted"
+    assert [asyncio.run(tool.run({}, context)), asyncio.run(call())] == ["acted", "acted"]
+    assert lasting.run(call()) == "acted" and not mcp_tools.connections._pools
+    lasting.close()
