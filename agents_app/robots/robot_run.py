@@ -214,8 +214,13 @@ class RobotRun:
             elif call.view.status.is_terminal:
                 ended[call.view.id] = call.view
         slots = asyncio.Semaphore(_MOST_CALLS_AT_ONCE)
-        made = [self._make(call, ended.get(call.view.id), slots) for call in planned]
-        views = await asyncio.gather(*made)
+        made = [asyncio.ensure_future(self._make(call, ended.get(call.view.id), slots)) for call in planned]
+        try:
+            views = await asyncio.gather(*made)
+        finally:
+            for each in made:
+                each.cancel()
+            await asyncio.gather(*made, return_exceptions=True)
         return replace(snapshot, executions=(*snapshot.executions, *views))
 
     async def _ask(self, call: PlannedCall, snapshot: Snapshot) -> ExecutionView | None:

@@ -452,3 +452,28 @@ def test_a_robot_without_a_usable_tool_opens_no_provider(monkeypatch: pytest.Mon
     with pytest.raises(RobotError, match="There is no tool"):
         robot(provider="scripted", tools=["no_such_tool"]).run("hi")
     assert not opened
+
+
+def test_a_run_that_fails_ends_its_other_calls() -> None:
+    begun, ended = threading.Event(), list[str]()
+
+    async def slow() -> None:
+        """Take a while."""
+        begun.set()
+        try:
+            await asyncio.sleep(30)
+        except asyncio.CancelledError:
+            ended.append("cancelled")
+            raise
+
+    async def quick() -> None:
+        """Take no time."""
+        await asyncio.to_thread(begun.wait, 10)
+
+    def fail(view: ExecutionView) -> None:
+        raise ValueError("no more")
+
+    play(Reply((), tool_calls=(ToolCall("1", "slow", "{}"), ToolCall("2", "quick", "{}"))), DONE)
+    with pytest.raises(ValueError, match="no more"):
+        robot(tools=[slow, quick], on_tool_result=fail).run("go")
+    assert ended == ["cancelled"]
