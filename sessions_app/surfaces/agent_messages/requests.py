@@ -12,6 +12,7 @@ from typing import Any
 from agents_app.structured_output import check_schema
 from agents_app.types import RunOptions
 from audit_app.kernel.errors import InvalidInput
+from sessions_app.surfaces.base.bodies import clean
 
 LONGEST_TEXT = 200_000
 _LONGEST_LINE = 200
@@ -184,21 +185,6 @@ def as_object(body: Any) -> dict[str, Any]:
     if not isinstance(body, dict):
         raise InvalidInput("The body must be a JSON object.", code="invalid_body")
     return dict(body)
-
-
-def clean(value: Any) -> Any:
-    """Return a JSON value that every database can store: without NUL. Raises InvalidInput for unpaired surrogates."""
-    if isinstance(value, str):
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            raise InvalidInput("A text contains an unpaired surrogate.", code="invalid_text") from None
-        return value.replace("\0", "")
-    if isinstance(value, dict):
-        return {clean(key): clean(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [clean(item) for item in value]
-    return value
 
 
 def read_since(text: str) -> float:

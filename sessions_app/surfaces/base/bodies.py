@@ -6,6 +6,8 @@ from typing import Any, NoReturn
 
 from rest_framework.exceptions import APIException, ParseError
 
+from audit_app.kernel.errors import InvalidInput
+
 # Deep enough for any real request, shallow enough for recursive code that handles the value later.
 MOST_LEVELS = 100
 # May be a lone surrogate, which no database stores.
@@ -35,6 +37,21 @@ def parse_json(body: bytes) -> Any:
         raise ParseError(f"The body is not valid JSON: {error}", code="malformed_json") from None
     if is_deep:
         raise ParseError(f"The JSON is nested more than {MOST_LEVELS} levels deep.", code="malformed_json")
+    return value
+
+
+def clean(value: Any) -> Any:
+    """Return a JSON value that every database can store: without NUL. Raises InvalidInput for unpaired surrogates."""
+    if isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise InvalidInput("A text contains an unpaired surrogate.", code="invalid_text") from None
+        return value.replace("\0", "")
+    if isinstance(value, dict):
+        return {clean(key): clean(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [clean(item) for item in value]
     return value
 
 

@@ -25,6 +25,7 @@ from sessions_app.identity.principal import Principal
 from sessions_app.live_view.viewer import wait_until_ended
 from sessions_app.models import Session, Turn
 from sessions_app.services import Accepted, NewMessage
+from sessions_app.surfaces.base.bodies import clean
 from sessions_app.surfaces.base.intake_limit import store_message
 from tools_app import schema
 
@@ -51,6 +52,7 @@ async def call(principal: Principal, name: str, arguments: dict[str, Any]) -> di
     tool = TOOLS.get(name)
     if tool is None:
         raise InvalidInput(f"There is no tool {name[:80]!r}; the tools are {', '.join(TOOLS)}.", code="unknown_tool")
+    arguments = clean(arguments)
     try:
         schema.check_arguments(arguments, tool.parameters)
     except schema.ArgumentsError as problem:

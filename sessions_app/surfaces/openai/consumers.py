@@ -25,7 +25,7 @@ from sessions_app.conversation.citations import full_text
 from sessions_app.identity import rate_limits
 from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.live_view.viewer import wait_until_ended
-from sessions_app.surfaces.base.bodies import parse_json
+from sessions_app.surfaces.base.bodies import clean, parse_json
 from sessions_app.surfaces.base.http_errors import HttpError
 from sessions_app.surfaces.base.intake_limit import store_message
 from sessions_app.surfaces.base.run_errors import http_status_of
@@ -136,7 +136,7 @@ class ChatCompletions(_NewAnswer):
     methods = ("POST",)
 
     async def respond(self, body: bytes) -> None:
-        await self.serve(read_completion(parse_json(body)), body)
+        await self.serve(read_completion(clean(parse_json(body))), body)
 
     async def answer(self, parsed: ParsedRequest, request: AcceptedRequest) -> None:
         is_structured = request.output_schema is not None
@@ -195,7 +195,7 @@ class Responses(_NewAnswer):
     methods = ("POST",)
 
     async def respond(self, body: bytes) -> None:
-        parsed = read_response(await in_db(resolve_references, self.principal.user, parse_json(body)))
+        parsed = read_response(await in_db(resolve_references, self.principal.user, clean(parse_json(body))))
         await self.serve(parsed, body)
 
     async def answer(self, parsed: ParsedRequest, request: AcceptedRequest) -> None:

@@ -169,3 +169,8 @@ async def test_the_real_server_answers_the_real_client(live_komand: LiveKomand) 
         answer = await mcp.call_tool("ask_agent", {"message": "hello [[tokens=3]]"})
     assert answer.structured_content["status"] == "completed"
     assert answer.structured_content["text"]
+
+
+async def test_arguments_are_read_without_nul_characters(key: str) -> None:
+    assert await call(key, "ask_agent", session="x\0", message="Hi") == "There is no such session."
+    assert await call(key, "ask_agent", agent="x\0", message="Hi") == "There is no agent 'x'."
