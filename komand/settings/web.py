@@ -1,5 +1,6 @@
 """Settings of the web process and of management commands: pages, admin, REST, login."""
 
+import sys
 from datetime import timedelta
 from importlib.util import find_spec
 from urllib.parse import urlsplit
@@ -164,7 +165,9 @@ if KOMAND_OIDC_ISSUER:
     if not KOMAND_OIDC_CLIENT_ID:
         raise env.BadSetting("KOMAND_OIDC_CLIENT_ID", "must be set if KOMAND_OIDC_ISSUER is")
     if find_spec("authlib") is None:
-        raise env.BadSetting("KOMAND_OIDC_ISSUER", "needs more packages: pip install 'komand[oidc]'")
+        raise env.BadSetting(
+            "KOMAND_OIDC_ISSUER", f"needs more packages; run: {sys.executable} -m pip install authlib requests"
+        )
     # A browser checks where the answer to a form, here the logout, redirects to.
     CONTENT_SECURITY_POLICY["DIRECTIVES"]["form-action"].append(f"{_issuer.scheme}://{_issuer.netloc}")
 # TOTP: whether staff may, or must, have it. `off` asks nobody.

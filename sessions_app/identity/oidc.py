@@ -1,4 +1,4 @@
-"""Login by an OpenID Connect provider: authorization code with PKCE, state and nonce. Needs the extra `komand[oidc]`.
+"""Login by an OpenID Connect provider: authorization code with PKCE, state and nonce. Needs the extra `oidc`.
 
 Users are known by issuer and subject. Their roles follow the groups that the provider names at each login.
 """

@@ -1,6 +1,7 @@
 """The documentation matches the code: examples, tables, paths, settings."""
 
 import re
+import tomllib
 from pathlib import Path
 from uuid import uuid4
 
@@ -45,6 +46,29 @@ def test_files_that_a_page_names_exist(page):
     missing = [path for path in named if not (DOCS.parent / path).exists() and not path.endswith(examples)]
     links = re.findall(r"\]\((?!https?:|#)([^)#]+)", text)
     assert not missing and not [link for link in links if not (page.parent / link).exists()]
+
+
+@pytest.mark.parametrize(
+    "page", [*PAGES, DOCS.parent / "README.md", DOCS.parent / "deploy" / "README.md"], ids=lambda page: page.name
+)
+def test_headings_that_a_page_links_to_exist(page):
+    links = re.findall(r"\]\((?!https?:)([^)#]*)#([^)]+)\)", page.read_text())
+    assert not [link for link in links if link[1] not in _anchors((page.parent / link[0]) if link[0] else page)]
+
+
+def _anchors(page: Path) -> set[str]:
+    """Return the anchors of a page, of its headings and of its tags."""
+    text = page.read_text()
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings} | set(
+        re.findall(r'id="([^"]+)"', text)
+    )
+
+
+def test_the_packages_for_openid_connect_are_those_of_the_extra():
+    wanted = tomllib.loads((DOCS.parent / "pyproject.toml").read_text())["project"]["optional-dependencies"]["oidc"]
+    named = " ".join(f"'{package}'" for package in wanted)
+    assert f"pip install {named}" in (DOCS / "login.md").read_text()
 
 
 def test_settings_that_the_pages_name_are_real():
