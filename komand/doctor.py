@@ -26,7 +26,7 @@ from audit_app import liveness
 from audit_app.chain import verification
 from audit_app.kernel.errors import AppError
 from audit_app.models import AuditEntry
-from komand import data_folder, health, schema_check
+from komand import __version__, data_folder, health, schema_check
 from komand.settings import env
 from sessions_app.channels import open_access
 from sessions_app.channels.connections import claims, condition
@@ -83,6 +83,7 @@ def examine() -> Iterator[Finding]:
 
 
 def _python() -> Iterator[Finding]:
+    yield Finding("komand", True, f"{__version__}, on {platform.platform()}")
     ok = sys.version_info >= (3, 11) and sqlite3.sqlite_version_info >= (3, 35)
     mend = "" if ok else "use Python 3.11 or newer, built with SQLite 3.35 or newer"
     yield Finding("python", ok, f"Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}", mend)

@@ -13,7 +13,7 @@ from audit_app.chain import sealer
 from audit_app.chain.verification import Verifier
 from audit_app.models import AuditEntry
 from audit_app.services import record
-from komand import doctor, health, seed
+from komand import __version__, doctor, health, seed
 from tests.fakes.model_server import ModelServer
 from tools_app.sandbox import python_process
 from tools_app.sandbox.python_process import Isolation
@@ -35,6 +35,10 @@ def test_every_problem_has_a_remedy() -> None:
     found = findings()
     assert not found["process runs"].ok  # nothing runs beside this test
     assert all(finding.mend for finding in found.values() if not finding.ok)
+
+
+def test_the_version_is_named_for_reports() -> None:
+    assert __version__ in findings()["komand"].detail
 
 
 def test_a_missing_valkey_is_reported_with_its_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
