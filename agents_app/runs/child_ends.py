@@ -7,7 +7,6 @@ from django.utils import timezone
 
 from agents_app import events
 from agents_app.models import Run
-from agents_app.runs import tree_budget
 from agents_app.runs.next_step import CANCELLED, DEADLINE, TERMINATED, End
 from agents_app.tree_types import state_of
 from audit_app.kernel.shorten import shorten
@@ -30,7 +29,7 @@ def refined(run: Run, outcome: End) -> End:
 def columns(run: Run) -> dict[str, Any]:
     """Return further columns of an ended child run. Its parent collects the result, unless the parent has ended."""
     is_parent_open = Run.objects.filter(ended_at=None, children=run.pk).exists()
-    return {"end_stored": not is_parent_open, "alarm_at": None, **tree_budget.final_columns(run)}
+    return {"end_stored": not is_parent_open, "alarm_at": None}
 
 
 def payload(run: Run, outcome: End) -> events.WorkstreamEnded:

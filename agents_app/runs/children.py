@@ -12,7 +12,7 @@ from django.utils import timezone
 from agents_app import events, hot_queries
 from agents_app.models import IS_OPEN, Agent, Run, RunMessage
 from agents_app.prompt import child_messages
-from agents_app.runs import deadlines, tree, tree_budget, tree_events
+from agents_app.runs import deadlines, tree, tree_events
 from agents_app.runs.next_step import TERMINATED
 from agents_app.runs.run_policy import restrictions_of_children
 from agents_app.runs.transitions import ADVANCE, QUEUE, end, event_of
@@ -47,7 +47,7 @@ class NewChild:
     workstream: name within its parent.
     agent: None for the parent's.
     options: model, tools and so on; its rights are its parent's, narrowed by these and by its agent's own.
-    budget_tokens, budget_nanos: carved out of the parent's; None for all that the parent has left.
+    budget_tokens: cap on its tokens and those of the runs below it, within the caps above it; None for those alone.
     """
 
     id: UUID
@@ -58,7 +58,6 @@ class NewChild:
     kind: RunKind = RunKind.WORKSTREAM
     options: RunOptions = RunOptions()
     budget_tokens: int | None = None
-    budget_nanos: int | None = None
 
 
 def start_child(new: NewChild) -> Run:
@@ -201,5 +200,5 @@ def _columns(new: NewChild, parent: Run, agent: Agent) -> dict[str, Any]:
         "request_id": context.request_id.get() or parent.request_id,
         "created_at": timezone.now(),
         **deadlines.started(new.spec.deadline_seconds),
-        **tree_budget.carved(parent.pk, new.budget_tokens, new.budget_nanos),
+        "budget_tokens": new.budget_tokens,
     }

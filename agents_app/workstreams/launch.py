@@ -47,7 +47,7 @@ class LaunchWorkstream(WorkstreamTool):
             deadline_seconds=integer("Default 300.", LEAST_DEADLINE_SECONDS, MOST_DEADLINE_SECONDS),
             interactive=boolean("It waits for your messages after its task until you terminate it."),
             merge_child_artifacts=boolean("Default true: its files are copied to files/{launch_id}/."),
-            budget_tokens=integer("Tokens that it may use, of your own budget.", 1),
+            budget_tokens=integer("Most tokens that it and its own workstreams may use.", 1),
         ),
     )
 

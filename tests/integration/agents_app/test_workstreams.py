@@ -318,7 +318,7 @@ def test_a_paused_child_calls_no_model_until_it_is_resumed(rig: EngineRig) -> No
     check()
 
 
-def test_a_childs_budget_is_carved_out_of_its_parents(rig: EngineRig) -> None:
+def test_a_child_without_tokens_left_fails(rig: EngineRig) -> None:
     team(
         rig,
         [Reply(tool_calls=(launch("a", budget_tokens=100),)), Reply(tool_calls=(wait(),)), Reply(("Done.",))],
@@ -326,7 +326,7 @@ def test_a_childs_budget_is_carved_out_of_its_parents(rig: EngineRig) -> None:
     )
     ended = rig.wait(rig.send("go").run_id)
     child = child_of(ended.run.id)
-    assert (child.status, child.error_code, child.budget_tokens) == ("failed", "budget_exhausted", 110)
+    assert (child.status, child.error_code, child.budget_tokens) == ("failed", "budget_exhausted", 100)
     check()
 
 

@@ -1,0 +1,93 @@
+"""Budgets of child runs: caps on the tokens of a run and of all runs below it, without reservations."""
+
+import json
+from collections.abc import Iterator
+from uuid import uuid4
+
+import pytest
+from django.db import connection
+from django.db.models import F
+from django.test.utils import CaptureQueriesContext
+
+from agents_app.models import Run
+from agents_app.providers.kinds.scripted import Reply, ScriptedProvider
+from agents_app.runs import children, tree_budget
+from agents_app.runs.children import NewChild
+from agents_app.tree_types import ChildSpec
+from agents_app.types import RunStatus, Usage
+from tests.support.engine import EngineRig
+from tests.support.team_script import TeamScript
+from tools_app.types import ToolCall
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def rig(valkey: object, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
+    gateway = EngineRig(monkeypatch)
+    gateway.agent(Reply(("Done.",)), tool_profile="teams")
+    yield gateway
+    gateway.stop()
+
+
+def child_of(parent: Run, name: str, budget_tokens: int | None = None) -> Run:
+    return children.start_child(
+        NewChild(uuid4(), parent.pk, name, ChildSpec(name, "Work."), budget_tokens=budget_tokens)
+    )
+
+
+def use(run: Run, tokens: int) -> None:
+    Run.objects.filter(pk=run.pk).update(input_tokens=F("input_tokens") + tokens)
+
+
+def root_of(rig: EngineRig) -> Run:
+    return Run.objects.get(pk=rig.send().run_id)
+
+
+def test_children_without_a_budget_draw_from_that_above_them(rig: EngineRig) -> None:
+    team = child_of(root_of(rig), "team", 100)
+    first, second = child_of(team, "first"), child_of(team, "second")
+    below = child_of(second, "below")
+    assert [tree_budget.refusal(run) for run in (team, first, second, below)] == ["", "", "", ""]
+    use(first, 60)
+    use(below, 39)
+    assert [tree_budget.refusal(run) for run in (team, first, second, below)] == ["", "", "", ""]
+    use(team, 1)
+    assert tree_budget.refusal(team) == "The run has used up its budget of 100 tokens."
+    above = "The workstream team, to which it belongs, has used up its budget of 100 tokens."
+    assert [tree_budget.refusal(run) for run in (first, second, below)] == [above] * 3
+
+
+def test_a_childs_own_budget_is_a_further_cap(rig: EngineRig) -> None:
+    root = root_of(rig)
+    team = child_of(root, "team", 100)
+    small, large, beside = child_of(team, "small", 10), child_of(team, "large", 1000), child_of(root, "beside")
+    use(small, 10)
+    use(beside, 5000)
+    assert tree_budget.refusal(small) == "The run has used up its budget of 10 tokens."
+    assert [tree_budget.refusal(run) for run in (team, large, beside)] == ["", "", ""]
+    use(large, 90)
+    assert "workstream team" in tree_budget.refusal(large)
+    assert tree_budget.refusal(beside) == ""
+
+
+def test_a_tree_without_budgets_costs_one_query_a_call(rig: EngineRig) -> None:
+    root = root_of(rig)
+    child = child_of(root, "a")
+    tree_budget.refusal(child)
+    with CaptureQueriesContext(connection) as queries:
+        assert tree_budget.refusal(child) == tree_budget.refusal(root) == ""
+    assert len(queries) <= 1
+
+
+def test_a_workstream_with_a_budget_continues_beside_its_own_workstreams(rig: EngineRig) -> None:
+    def calls(name: str, **arguments: object) -> Reply:
+        given = {"id": name, "instruction": f"task {name}", **arguments}
+        return Reply(tool_calls=(ToolCall(name, "launch_workstream", json.dumps(given)),), usage=Usage(20, 10))
+
+    done = [Reply(("Done.",), usage=Usage(20, 10))]
+    script = {"a": [calls("b"), calls("c"), *done], "b": done, "c": done}
+    ScriptedProvider.scripts["script"] = TeamScript([calls("a", budget_tokens=1000), *done], script)
+    ended = rig.start().wait(rig.send("go").run_id)
+    states = dict(Run.objects.filter(root_id=ended.run.id).values_list("workstream", "status"))
+    assert (ended.run.status, states) == (RunStatus.COMPLETED, dict.fromkeys("abc", "completed"))
