@@ -14,7 +14,7 @@ from sessions_app.surfaces.agent_messages import artifact_names, message_types, 
 from sessions_app.surfaces.agent_messages.agent_runs import AgentRun
 from sessions_app.surfaces.agent_messages.signed_urls import FileAccess
 from sessions_app.surfaces.agent_messages.views.base import AgentsView
-from sessions_app.surfaces.base.bodies import BodyTooLarge
+from sessions_app.surfaces.base.bodies import BodyTooLarge, clean
 from tools_app import conf
 from tools_app.storage import artifact_paths, artifacts
 from tools_app.storage.artifacts import ArtifactView
@@ -116,7 +116,7 @@ class FileUrl(_SigningView):
     """`download-url` and `upload-url`: signed URLs of files, by their storage path."""
 
     def post(self, request: Request, use: str) -> Response:
-        body = requests.clean(requests.as_object(request.data))
+        body = clean(requests.as_object(request.data))
         named = body.get("file" if use == "download-url" else "id") or body.get("name") or ""
         run_id, path = artifact_names.split_storage_path(named if isinstance(named, str) else "")
         if not path:

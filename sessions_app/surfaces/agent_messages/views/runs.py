@@ -18,6 +18,7 @@ from sessions_app.surfaces.agent_messages.agent_runs import AgentRun
 from sessions_app.surfaces.agent_messages.errors import NotOffered
 from sessions_app.surfaces.agent_messages.run_search import list_runs, search_runs
 from sessions_app.surfaces.agent_messages.views.base import AgentsView
+from sessions_app.surfaces.base.bodies import clean
 
 _PROCESS = ("process_id", "process_definition")
 _LABELS = ("status", "activity_state", "title", "topic", "content", "tool_approval_mode", "model", "effort")
@@ -57,7 +58,7 @@ class RunDetail(AgentsView):
 
     def delete(self, request: Request, run_id: str) -> Response:
         """End the run. Idempotent."""
-        reason = requests.clean(self.query_values().get("reason", ""))[:1000]
+        reason = clean(self.query_values().get("reason", ""))[:1000]
         result = signals.terminate(self.principal, self.agent_run(run_id), reason)
         return Response({"message": result.message, **({"reason": reason} if reason else {})})
 

@@ -9,6 +9,7 @@ from audit_app.kernel.errors import InvalidInput
 from sessions_app.surfaces.agent_messages import commands, requests, run_details, run_search, signals
 from sessions_app.surfaces.agent_messages.agent_runs import STATUSES, AgentRun
 from sessions_app.surfaces.agent_messages.views.base import AgentsView
+from sessions_app.surfaces.base.bodies import clean
 
 _STATUSES = {**{status: status for status in STATUSES}, "canceled": "cancelled", "terminated": "cancelled"}
 
@@ -17,7 +18,7 @@ class WorkflowRuns(AgentsView):
     """Pages of runs by filters, newest first."""
 
     def post(self, request: Request) -> Response:
-        body = requests.clean(requests.as_object(request.data))
+        body = clean(requests.as_object(request.data))
         runs, cursor = self._page(body)
         if body.get("interactive") in (True, False):
             runs = [run for run in runs if run.is_interactive == body["interactive"]]
