@@ -159,7 +159,8 @@ class ResponseEvents:
         if execution_id not in self._calls:
             return []
         index, step = self._calls[execution_id]
-        item = {**self._items[index], "output": output, "error": error, "status": "failed" if error else "completed"}
+        ended = {"output": output, "error": responses.call_error(error), "status": "failed" if error else "completed"}
+        item = {**self._items[index], **ended}
         self._items[index] = item
         kind = "failed" if error else "completed"
         place = step * _STEP + _END_PLACE + self._ended * _CALL

@@ -75,6 +75,10 @@ def read_response(body: Any) -> ParsedRequest:
     """Check the body of `POST /v1/responses`. Raises InvalidInput."""
     body = _object(body)
     _refuse_tools(body, "tools")
+    for name in ("conversation", "prompt"):
+        if body.get(name):
+            message = f"{name} is not supported: continue by previous_response_id or metadata.session_id."
+            raise invalid_param(message, name, "unsupported_parameter")
     given = body.get("input")
     items = [{"role": "user", "content": given}] if isinstance(given, str) else given
     history, messages = read_conversation(items, "input")

@@ -154,10 +154,17 @@ def call_item(
         "name": tool,
         "arguments": as_json(arguments),
         "output": output,
-        "error": error,
+        "error": call_error(error),
         "approval_request_id": None,
         "status": status,
     }
+
+
+def call_error(text: str | None) -> dict[str, Any] | None:
+    """Return the error of an `mcp_call`: the content of the failed result, as MCP has it."""
+    if text is None:
+        return None
+    return {"type": "mcp_tool_execution_error", "content": [{"type": "text", "text": text}]}
 
 
 def usage_of(usage: Usage) -> dict[str, Any]:

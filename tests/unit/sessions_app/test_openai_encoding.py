@@ -8,6 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from openai.types import CompletionUsage
 from openai.types.responses import ResponseOutputTextAnnotationAddedEvent, ResponseUsage
+from openai.types.responses.mcp_tool_call_error import McpToolExecutionError
+from openai.types.responses.response_output_item import McpCall
 from openai.types.responses.response_output_text import AnnotationURLCitation
 
 from agents_app.types import Message, RunOptions, Usage
@@ -19,7 +21,7 @@ from sessions_app.surfaces.openai.chat_messages import read_conversation
 from sessions_app.surfaces.openai.projection_completions import Completion
 from sessions_app.surfaces.openai.projection_responses import ResponseEvents
 from sessions_app.surfaces.openai.requests import read_completion, read_response
-from sessions_app.surfaces.openai.responses import ResponseContext, response, usage_of
+from sessions_app.surfaces.openai.responses import ResponseContext, call_item, response, usage_of
 from tools_app.types import ToolCall
 
 RUN, SESSION = UUID(int=1), UUID(int=2)
@@ -185,6 +187,26 @@ def test_the_usage_has_the_cached_and_the_reasoning_tokens() -> None:
     assert completion.completion_tokens_details and completion.completion_tokens_details.reasoning_tokens == 5
     shown = ResponseUsage.model_validate(usage_of(usage))
     assert (shown.input_tokens_details.cached_tokens, shown.output_tokens_details.reasoning_tokens) == (60, 5)
+
+
+def test_the_error_of_a_call_has_the_type_of_the_reference() -> None:
+    events = ResponseEvents(CONTEXT)
+    call = {"execution_id": str(CALL), "tool": "echo", "call_index": 0, "arguments": {}, "text_length": 0}
+    events.see(session_event("tool.requested", 0, **call))
+    failed = {"execution_id": str(CALL), "tool": "echo", "error": "No such file."}
+    [*_, done] = events.see(session_event("tool.failed", 0, **failed))
+    item = done["item"]
+    assert item == call_item(str(CALL), "echo", {}, error="No such file.")
+    error = McpCall.model_validate(item).error
+    assert isinstance(error, McpToolExecutionError)
+    assert error.content == [{"type": "text", "text": "No such file."}]
+
+
+@pytest.mark.parametrize("name", ["conversation", "prompt"])
+def test_stored_conversations_and_prompts_are_refused(name: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        read_response({"model": "default", "input": "hi", name: {"id": "x"}})
+    assert (refused.value.code, refused.value.extra["param"]) == ("unsupported_parameter", name)
 
 
 def test_options_of_a_completion_reach_the_run() -> None:
