@@ -17,7 +17,7 @@ KOMAND_FOLDER_ID = env.folder_id()
 
 DEBUG = env.flag("KOMAND_DEBUG")
 SECRET_KEY = env.secret_file("django.key", "KOMAND_SECRET_KEY")
-ALLOWED_HOSTS = env.listing("KOMAND_ALLOWED_HOSTS", "127.0.0.1,localhost,[::1]")
+ALLOWED_HOSTS = env.listing("KOMAND_ALLOWED_HOSTS", ",".join(env.own_hosts()))
 USE_TZ = True
 TIME_ZONE = "UTC"
 LANGUAGE_CODE = "en"

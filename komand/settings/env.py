@@ -92,6 +92,13 @@ def rate(name: str, default: str) -> tuple[int, int]:
     return int(count), int(seconds)
 
 
+def own_hosts() -> list[str]:
+    """Return the names under which a browser of this machine, or at the address of KOMAND_HOST, reaches `up`."""
+    host = text("KOMAND_HOST").strip("[]")
+    named = [f"[{host}]" if ":" in host else host] if host not in ("", "0.0.0.0", "::") else []  # noqa: S104 - compared
+    return list(dict.fromkeys(["127.0.0.1", "localhost", "[::1]", *named]))
+
+
 def data_dir() -> Path:
     return Path(text("KOMAND_DATA_DIR", "var")).expanduser().resolve()
 

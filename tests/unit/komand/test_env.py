@@ -1,11 +1,14 @@
 import errno
 import stat
+import subprocess
+import sys
 from pathlib import Path
 from unittest import mock
 
 import pytest
 
 from komand.settings import env
+from tests.support.live_server import ROOT, clean_environment
 
 
 @pytest.fixture(autouse=True)
@@ -26,6 +29,16 @@ def test_a_secret_of_another_process_wins_when_it_was_first(tmp_path: Path) -> N
     env.secret_file("x.key", "KOMAND_X_KEY")
     env._make_secret(tmp_path / "secrets" / "x.key", "late")
     assert env.secret_file("x.key", "KOMAND_X_KEY") != "late"
+
+
+@pytest.mark.parametrize(
+    ("host", "allowed"), [("192.0.2.7", ["192.0.2.7"]), ("fd00::7", ["[fd00::7]"]), ("0.0.0.0", []), ("[::]", [])]
+)
+def test_the_address_that_up_listens_on_is_an_allowed_host(host: str, allowed: list[str], tmp_path: Path) -> None:
+    program = "from komand.settings import base; print(*base.ALLOWED_HOSTS)"
+    environment = clean_environment(KOMAND_HOST=host, KOMAND_DATA_DIR=str(tmp_path))
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.stdout.split() == ["127.0.0.1", "localhost", "[::1]", *allowed]
 
 
 def test_an_empty_secret_stops_the_start(tmp_path: Path) -> None:
