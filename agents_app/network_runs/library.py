@@ -16,7 +16,7 @@ from agents_app.rights import VIEW_NETWORKS
 from agents_app.yaml_documents import UnusableFile
 from audit_app import services as audit
 from audit_app.kernel import context
-from audit_app.kernel.errors import Conflict, InvalidInput, NotFound
+from audit_app.kernel.errors import Conflict, InvalidInput, NotFound, found
 from audit_app.rights import Right, holds
 from tools_app import catalogue
 from tools_app.models import McpServer
@@ -69,13 +69,17 @@ def change(
 ) -> StoredNetwork:
     """Give a network another definition, as its next version, or share it. Owns its transaction. among: as for `read`.
 
-    Raises UnusableFile, InvalidInput (network_name_fixed).
+    Raises UnusableFile, InvalidInput (network_name_fixed), NotFound (unknown_network; it was deleted meanwhile).
     """
     network = read(text, among) if text is not None else None
     if network and network.name != stored.name:
         raise InvalidInput("A network's name cannot change. Make a new network.", code="network_name_fixed")
     with transaction.atomic():
-        row = StoredNetwork.objects.select_for_update(no_key=True).get(pk=stored.pk)
+        row = found(
+            StoredNetwork.objects.select_for_update(no_key=True).filter(pk=stored.pk).first(),
+            _UNKNOWN,
+            code="unknown_network",
+        )
         if is_shared is not None:
             row.is_shared_with_everyone = is_shared
         if network and text is not None and text != row.definition:

@@ -28,7 +28,10 @@ _KEY = shared_memory.MAX_KEY_CHARACTERS
 
 @dataclass(frozen=True)
 class Access:
-    """The shared memory of a run. writer: the run's name there; patterns: keys that it may use, None for all."""
+    """The shared memory of a run. writer: the run's name there.
+
+    patterns: keys that it may use, the same in every space; None for all.
+    """
 
     space: Space
     writer: str
@@ -50,14 +53,15 @@ def access_of(run_id: UUID, wanted: str = "") -> Access:
     if run is None:
         raise ToolError("The run was deleted.")
     writer = f"{run.agent.agent_id}/{run.workstream}" if run.workstream else run.agent.agent_id
+    task, network = network_of(run)
+    patterns = _patterns(task, network) if task is not None and network is not None else None
     if wanted == "session":
-        return Access(Space("session", run.conversation_id), writer, None)
-    task, network = network_of(run) if wanted != "run" else (None, None)
-    if network is not None and task is not None:
-        return Access(Space("network", network.pk), writer, _patterns(task, network))
+        return Access(Space("session", run.conversation_id), writer, patterns)
+    if network is not None and wanted != "run":
+        return Access(Space("network", network.pk), writer, patterns)
     if wanted == "network":
         raise ToolError("This run belongs to no network.")
-    return Access(Space("run", run.root_id or run.pk), writer, None)
+    return Access(Space("run", run.root_id or run.pk), writer, patterns)
 
 
 def _patterns(task: Run, network: Run) -> tuple[str, ...] | None:

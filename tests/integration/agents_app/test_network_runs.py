@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from agents_app import services as runs
-from agents_app.models import Agent, Run
+from agents_app.models import Agent, Run, StoredNetwork
 from agents_app.network_runs import library
 from agents_app.providers.kinds.scripted import Reply, ScriptedProvider
 from agents_app.types import RunOptions, RunStatus
 from audit_app.kernel import context
+from audit_app.kernel.errors import NotFound
 from sessions_app import integrity_checks
 from sessions_app.models import Turn
 from tests.support.engine import EngineRig, until
@@ -201,8 +202,8 @@ def test_a_lost_nudge_and_a_restart_change_nothing(rig: EngineRig) -> None:
     check()
 
 
-def remember(key: str, value: str) -> ToolCall:
-    return ToolCall("w", "shared_memory_write", json.dumps({"key": key, "value": value}))
+def remember(key: str, value: str, **more: Any) -> ToolCall:
+    return ToolCall("w", "shared_memory_write", json.dumps({"key": key, "value": value, **more}))
 
 
 def recall(key: str, **more: Any) -> ToolCall:
@@ -223,6 +224,32 @@ def test_tasks_share_memory_and_wait_for_each_other(rig: EngineRig) -> None:
     assert "Paris" in read and "default/writer" in read
     assert SharedValue.objects.get().owner_id == run_id
     check()
+
+
+@pytest.mark.parametrize("space", ["run", "session", "network"])
+def test_the_keys_of_a_task_are_the_same_in_every_space(rig: EngineRig, space: str) -> None:
+    run_id = start(
+        rig,
+        "memory: [facts.*]\ntasks:\n- {name: writer}\n- {name: reader, depends_on: [writer], memory: none}\n",
+        writer=[
+            Reply(tool_calls=(remember("plan", "x", space=space),)),
+            Reply(tool_calls=(remember("facts.a", "hidden", space=space),)),
+            Reply(("Ok.",)),
+        ],
+        reader=[Reply(tool_calls=(recall("*", space=space),)), Reply(("Ok.",))],
+    )
+    rig.wait(run_id)
+    assert [value.key for value in SharedValue.objects.all()] == ["facts.a"]
+    script: Any = ScriptedProvider.scripts["script"]
+    assert "hidden" not in script.requests_of("reader")[-1].messages[-1].content
+
+
+def test_a_network_that_was_deleted_meanwhile_is_not_found(rig: EngineRig) -> None:
+    rig.agent(Reply(("Ok.",)))
+    stored = library.create("name: own\ntasks:\n- name: a\n  agent: default\n", Agent.objects.all(), owner_id=None)
+    StoredNetwork.objects.get().delete()
+    with pytest.raises(NotFound, match="no such network"):
+        library.change(stored, Agent.objects.all(), is_shared=True)
 
 
 def test_a_task_has_only_the_keys_that_it_may_use(rig: EngineRig) -> None:
