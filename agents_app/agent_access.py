@@ -19,6 +19,8 @@ from audit_app import services as audit
 from audit_app.kernel.errors import Forbidden, InvalidInput, NotFound
 from audit_app.rights import Right, holds, require
 
+_RESERVED_IDS = ("import",)  # their addresses below /api/agents are taken
+
 
 @dataclass(frozen=True)
 class Sharing:
@@ -50,6 +52,12 @@ class AgentNotShared(Forbidden):
             f"The agent {agent.agent_id} of this session is not shared with you. Choose another agent for the session, "
             f"or ask the agent's owner, or a user with the right {CHANGE_AGENTS.permission}, to share it."
         )
+
+
+def check_new_id(agent_id: str) -> None:
+    """Raise InvalidInput (reserved_id) if no agent can be called so."""
+    if agent_id in _RESERVED_IDS:
+        raise InvalidInput(f"An agent cannot be called {agent_id!r}. Choose another id.", code="reserved_id")
 
 
 def may_use(user: User | AnonymousUser, agent: Agent) -> bool:

@@ -227,8 +227,9 @@ def create_agent(*, agent_id: str, name: str, provider: str = "", owner_id: int 
     fields: columns of Agent, and `sharing`. The skills in `enabled_skill_ids` use the owner's credentials.
 
     Raises InvalidInput (unknown_provider, repeated_model, unknown_template, invalid_template, unknown_skill,
-    unknown_user, unknown_group), Conflict (agent_exists; a retired agent keeps its id).
+    unknown_user, unknown_group, reserved_id), Conflict (agent_exists; a retired agent keeps its id).
     """
+    agent_access.check_new_id(agent_id)
     wanted, shared = fields.pop("enabled_skill_ids", []), fields.pop("sharing", None)
     source = _provider(provider) if provider else ModelProvider.objects.get(agents__agent_id=DEFAULT_AGENT)
     agent = Agent(agent_id=agent_id, name=name, provider=source, owner_id=owner_id, **fields)
@@ -304,19 +305,17 @@ def save_draft(agent: Agent, changes: Mapping[str, Any]) -> AgentVersion:
     return agent_versions.save_draft(agent, changes)
 
 
-def publish_draft(agent: Agent, *, skills_of: int | None = None) -> Agent:
-    """Make the draft the agent's configuration, as a new version. Raises NotFound without one (unknown_version)."""
-    draft = agent_versions.get_version(agent, agent_versions.DRAFT)
+def publish_draft(agent: Agent, draft: AgentVersion, *, skills_of: int | None = None) -> Agent:
+    """Make a draft, as its caller has checked it, the agent's configuration. One that was saved meanwhile stays."""
     with transaction.atomic():
         apply_configuration(agent, draft.configuration, skills_of=skills_of, note=draft.note or "Published the draft.")
         draft.delete()
     return agent
 
 
-def roll_back(agent: Agent, number: int, *, skills_of: int | None = None) -> Agent:
-    """Make an earlier version the agent's configuration again, as a new version. Raises NotFound (unknown_version)."""
-    version = agent_versions.get_version(agent, number)
-    note = f"Rolled back to version {number}."
+def roll_back(agent: Agent, version: AgentVersion, *, skills_of: int | None = None) -> Agent:
+    """Make an earlier version the agent's configuration again, as a new version."""
+    note = f"Rolled back to version {version.number}."
     return apply_configuration(agent, version.configuration, skills_of=skills_of, note=note)
 
 

@@ -17,6 +17,7 @@ from unfold.widgets import (
 )
 
 from agents_app import prompt_templates
+from agents_app.agent_access import check_new_id
 from agents_app.autonomy import needed_rights, stored_autonomy
 from agents_app.fallbacks import check_fallbacks, format_fallbacks, parse_fallbacks
 from agents_app.models import Agent
@@ -141,6 +142,14 @@ class AgentForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptable
         self.initial.setdefault("chosen_tools", chosen or [])
         for name, key in _BUDGETS.items():
             self.initial.setdefault(name, self.instance.budgets.get(key))
+
+    def clean_agent_id(self) -> str:
+        agent_id: str = self.cleaned_data["agent_id"]
+        try:
+            check_new_id(agent_id)
+        except InvalidInput as error:
+            raise forms.ValidationError(error.message) from None
+        return agent_id
 
     def clean_output_schema(self) -> Any:
         schema = self.cleaned_data["output_schema"]

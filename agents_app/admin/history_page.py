@@ -71,11 +71,12 @@ def _act(request: HttpRequest, agent: Agent) -> str:
         agent_versions.discard_draft(agent)
         return "The draft is discarded."
     chosen = DRAFT if action == "publish" else int(number) if number.isdecimal() else -1
-    _require_autonomy(request, agent, agent_versions.get_version(agent, chosen))
+    version = agent_versions.get_version(agent, chosen)
+    _require_autonomy(request, agent, version)
     if action == "publish":
-        services.publish_draft(agent, skills_of=request.user.pk)
+        services.publish_draft(agent, version, skills_of=request.user.pk)
         return f"The draft is published as version {agent.version}."
-    services.roll_back(agent, chosen, skills_of=request.user.pk)
+    services.roll_back(agent, version, skills_of=request.user.pk)
     return f"{agent.name} is as it was in version {number} again. This is version {agent.version}."
 
 

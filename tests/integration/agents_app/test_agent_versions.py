@@ -63,7 +63,7 @@ def test_versions_are_compared_and_rolled_back_to(agent: Agent) -> None:
     assert set(changes) == {"provider", "system_prompt", "max_tries"}
     assert (changes["max_tries"].before, changes["max_tries"].after, changes["max_tries"].diff) == (2, 5, "")
     assert "+Be brief." in changes["system_prompt"].diff
-    services.roll_back(agent, 1)
+    services.roll_back(agent, agent_versions.get_version(agent, 1))
     agent.refresh_from_db()
     assert configuration_of(agent) == old and agent.version == 3 and agent.provider != other
     assert agent_versions.get_version(agent, 3).note == "Rolled back to version 1."
@@ -75,10 +75,10 @@ def test_a_rollback_to_what_no_longer_exists_changes_nothing(agent: Agent) -> No
     services.update_agent(agent, provider="demo", name="Changed")
     other.delete()
     with pytest.raises(InvalidInput, match="no model provider 'other'"):
-        services.roll_back(agent, 2)
+        services.roll_back(agent, agent_versions.get_version(agent, 2))
     assert Agent.objects.get(pk=agent.pk).name == "Changed"
     with pytest.raises(NotFound, match="no version 9"):
-        services.roll_back(agent, 9)
+        agent_versions.get_version(agent, 9)
 
 
 def test_a_draft_begins_as_the_agent_is_and_changes_no_run(agent: Agent) -> None:
@@ -87,17 +87,32 @@ def test_a_draft_begins_as_the_agent_is_and_changes_no_run(agent: Agent) -> None
     draft = agent_versions.get_version(agent, DRAFT)
     assert (draft.configuration["name"], draft.configuration["max_tries"]) == ("New name", 7)
     assert Agent.objects.get(pk=agent.pk).name != "New name"
-    services.publish_draft(agent)
+    services.publish_draft(agent, draft)
     assert Agent.objects.get(pk=agent.pk).name == "New name" and agent_versions.find_draft(agent) is None
     services.save_draft(agent, {"name": "Another"})
     agent_versions.discard_draft(agent)
     assert not AgentVersion.objects.filter(number=DRAFT).exists()
     with pytest.raises(NotFound, match="no draft"):
-        services.publish_draft(agent)
+        agent_versions.get_version(agent, DRAFT)
     with pytest.raises(InvalidInput, match="is not part of a draft"):
         services.save_draft(agent, {"sharing": None})
     with pytest.raises(InvalidInput, match="no model provider"):
         services.save_draft(agent, {"provider": "none"})
+
+
+def test_what_is_published_is_the_draft_that_was_checked(agent: Agent) -> None:
+    services.save_draft(agent, {"name": "Checked"})
+    checked = agent_versions.get_version(agent, DRAFT)
+    services.save_draft(agent, {"autonomy": "full"})
+    services.publish_draft(agent, checked)
+    published = Agent.objects.get(pk=agent.pk)
+    assert (published.name, published.autonomy) == ("Checked", "supervised")
+    assert agent_versions.get_version(agent, DRAFT).configuration["autonomy"] == "full"
+
+
+def test_no_agent_has_the_id_of_another_address(agent: Agent) -> None:
+    with pytest.raises(InvalidInput, match="cannot be called 'import'"):
+        services.create_agent(agent_id="import", name="Import")
 
 
 def test_a_first_start_stores_the_first_version(agent: Agent) -> None:
@@ -123,7 +138,7 @@ def test_runs_use_the_published_version_unless_they_try_another(rig: EngineRig) 
         assert ended.run.agent_version == version
         assert any(request.messages[0].content.startswith(prompt) for request in script.requests)
     assert ended.run.error_code == "invalid_output" and ended.is_structured
-    services.publish_draft(agent)
+    services.publish_draft(agent, agent_versions.get_version(agent, DRAFT))
     assert (
         rig.wait(receive(NewMessage.into(session, "Hi"), owner=rig.owner, session=session).run_id).run.agent_version
         == 3

@@ -59,8 +59,9 @@ class VersionRollback(VersionView):
 
     def post(self, request: Request, agent_id: str, number: int) -> Response:
         agent = self.changeable(agent_id)
-        self.require_autonomy(agent_versions.get_version(agent, number).configuration, agent)
-        return ok(in_full(services.roll_back(agent, number, skills_of=self.principal.user.pk)))
+        version = agent_versions.get_version(agent, number)
+        self.require_autonomy(version.configuration, agent)
+        return ok(in_full(services.roll_back(agent, version, skills_of=self.principal.user.pk)))
 
 
 class AgentDraft(VersionView):
@@ -83,5 +84,6 @@ class AgentDraft(VersionView):
 class DraftPublish(VersionView):
     def post(self, request: Request, agent_id: str) -> Response:
         agent = self.changeable(agent_id)
-        self.require_autonomy(agent_versions.get_version(agent, DRAFT).configuration, agent)
-        return ok(in_full(services.publish_draft(agent, skills_of=self.principal.user.pk)))
+        draft = agent_versions.get_version(agent, DRAFT)
+        self.require_autonomy(draft.configuration, agent)
+        return ok(in_full(services.publish_draft(agent, draft, skills_of=self.principal.user.pk)))
