@@ -6,6 +6,7 @@ limited at each step, so that no value grows by itself.
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import partial, wraps
 from itertools import islice
@@ -22,6 +23,8 @@ LONGEST_RENDERED = 200_000  # characters
 _MOST_TEMPLATES = 50  # of one prompt
 _DEEPEST_LOOP = 2
 _LONGEST_LOOP = 1000  # items
+_MOST_STEPS = 2_000_000  # of one prompt: characters and items that filters read
+_STEPS_OF_ITEM = 100  # of a loop, whose expressions may compare long values
 _LARGEST_PARAMETERS = 20_000  # characters
 _MOST_DIGITS = 30  # of `round`
 _FILTERS = """
@@ -99,6 +102,7 @@ def render(template: Template, find: Find, given: Mapping[str, Any]) -> Rendered
     if len(str(dict(given))) > _LARGEST_PARAMETERS:
         raise UnusableTemplate(template.name, f"its parameters are longer than {_LARGEST_PARAMETERS:,} characters")
     settings, parts = ModelSettings(), []
+    _steps.set(0)
     for one in templates:
         settings = _merged(settings, one.settings)
         kind = "template" if one is templates[-1] else "skill"
@@ -179,13 +183,15 @@ def _sentence(error: BaseException) -> str:
 def _limited(apply: Callable[..., Any]) -> Callable[..., Any]:
     """Return a filter that refuses a text that is too long, before the next filter makes it longer.
 
-    It refuses lists and objects, too, whose text would be too long: their items may be the same value many times.
+    It refuses lists and objects, too, whose text would be too long: their items may be the same value many times. What
+    it reads counts as steps.
     """
 
     @wraps(apply)  # with the marks by which Jinja passes its environment
     def limited(*args: Any, **kwargs: Any) -> Any:
         for given in args:
             _limit_size(given)
+            _count_steps(len(given) if isinstance(given, str | list | tuple | dict) else 1)
         result = apply(*args, **kwargs)
         if isinstance(result, str) and len(result) > LONGEST_RENDERED:
             raise ValueError(f"a text is longer than {LONGEST_RENDERED:,} characters")
@@ -223,13 +229,22 @@ def _join(value: Iterable[Any], separator: str = "") -> str:
     return str(separator).join(texts)
 
 
+def _count_steps(count: int) -> None:
+    """Raise ValueError once a prompt takes too many steps: short texts and loops alone do not limit its time."""
+    _steps.set(_steps.get() + count)
+    if _steps.get() > _MOST_STEPS:
+        raise ValueError(f"it takes more than {_MOST_STEPS:,} steps; make its loops shorter")
+
+
 def _limit_loop(value: Iterable[Any]) -> list[Any]:
     items = list(islice(value, _LONGEST_LOOP + 1))
     if len(items) > _LONGEST_LOOP:
         raise ValueError(f"a loop has more than {_LONGEST_LOOP:,} items")
+    _count_steps(_STEPS_OF_ITEM * len(items))
     return items
 
 
+_steps: ContextVar[int] = ContextVar("steps", default=0)
 _LIMIT = " limit"  # the name of a filter that no template can write
 
 

@@ -105,6 +105,8 @@ def test_what_templates_may_not_do_is_refused(body: str) -> None:
         "{% for a in x|list %}{% endfor %}",
         "{% for a in y %}{% for b in y %}{{ a }}{{ x }}{% endfor %}{% endfor %}",
         "{{ 1|round(3000000, 'ceil') }}",
+        "{% for a in y %}{% for b in y %}{% if y|sort|join|length == 1 %}{% endif %}{% endfor %}{% endfor %}",
+        "{% for a in y %}{% for b in y %}{% if y == z %}{% endif %}{% endfor %}{% endfor %}",
         "{{ 1|round(-3000000) }}",
         f"{{{{ [{'y, ' * 900}]|sum(start=[])|length }}}}",
         f"{{{{ [{'y, ' * 900}] }}}}",
@@ -116,7 +118,7 @@ def test_what_templates_may_not_do_is_refused(body: str) -> None:
 def test_texts_and_loops_cannot_grow(body: str) -> None:
     began = time.process_time()
     with pytest.raises(UnusableTemplate, match="longer than|more than|a precision"):
-        text_of(body, x='"' * 5000, y=["abc"] * 900)
+        text_of(body, x='"' * 5000, y=["abc"] * 900, z=["abc"] * 900)
     assert time.process_time() - began < 5
 
 
