@@ -5,7 +5,7 @@ tick, and a tick is unique, so that of two processes one does nothing.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from uuid import UUID
@@ -19,6 +19,7 @@ from audit_app.kernel import context
 from audit_app.kernel.errors import AppError, InvalidInput
 from audit_app.liveness import Observer
 from sessions_app import hot_queries
+from sessions_app.channels import open_access
 from sessions_app.channels.inbound import pairing_codes
 from sessions_app.conversation.inbound_record import InboundRecord
 from sessions_app.conversation.network_start import options_for
@@ -119,6 +120,8 @@ def _receive(schedule: Schedule, tick: ScheduleTick, options: ReceiveOptions) ->
     note = {"schedule": {"taskId": schedule.task_id, "dueAt": tick.due_at.isoformat()}}
     if session is not None and session.deleted_at is None:
         arrival = _arrival(schedule, session, key)
+        if arrival and owner is None:
+            options = replace(options, act=_charging(schedule, session, arrival.row.account, options.act))
         message = NewMessage.into(session, schedule.prompt, note=note, arrival=arrival)
     elif owner is not None:
         session, thread = None, _OWN_SESSION.format(id=schedule.pk)
@@ -153,8 +156,7 @@ def _arrival(schedule: Schedule, session: Session, key: str) -> InboundRecord | 
     account = ChannelAccount.objects.filter(pk=place["account"], is_enabled=True).first()
     if account is None:
         raise InvalidInput("The channel account of this schedule is disabled or deleted.", code="account_disabled")
-    author = schedule.created_by
-    sender_id = author.split(":", 2)[2] if author.startswith("sender:") else session.sender_id
+    sender_id = _sender_id(schedule, session)
     if schedule.owner is None and not pairing_codes.may_write(account, sender_id, place["chatId"]):
         problem = "The sender of this schedule may no longer write to the channel account. Delete the schedule."
         raise InvalidInput(problem, code="sender_not_allowed")
@@ -171,6 +173,28 @@ def _arrival(schedule: Schedule, session: Session, key: str) -> InboundRecord | 
         received_at=now,
     )
     return InboundRecord(row, (key,))
+
+
+def _sender_id(schedule: Schedule, session: Session) -> str:
+    """Return the id of the sender who created the schedule, in the chat of the session."""
+    author = schedule.created_by
+    return author.split(":", 2)[2] if author.startswith("sender:") else session.sender_id
+
+
+def _charging(
+    schedule: Schedule, session: Session, account: ChannelAccount, act: Callable[[Accepted], None] | None
+) -> Callable[[Accepted], None]:
+    """Return `act` with the count of one more message of the sender: schedules must not evade a limit of the account.
+
+    It raises SenderBudgetUsedUp.
+    """
+
+    def charge_and_act(accepted: Accepted) -> None:
+        open_access.charge(account, _sender_id(schedule, session))
+        if act:
+            act(accepted)
+
+    return charge_and_act
 
 
 def _advance(schedule: Schedule, next_at: datetime | None, skipped: Sequence[datetime]) -> None:

@@ -7,7 +7,7 @@ from django.utils import timezone
 
 from agents_app.providers.kinds.scripted import Reply
 from audit_app.kernel.errors import InvalidInput
-from sessions_app.models import ChannelAccount, Pairing, Schedule, Session
+from sessions_app.models import ChannelAccount, Pairing, Schedule, SenderDay, Session
 from sessions_app.schedules import ticks
 from tests.fakes.telegram import FakeTelegram, private_update
 from tests.support.channels import add_telegram, settle, telegram
@@ -56,3 +56,13 @@ def test_a_sender_with_access_is_sent_the_message(rig: EngineRig, platform: Fake
     Schedule.objects.update(created_by="sender:Telegram:501")
     ticks.sweep(None)  # type: ignore[arg-type] # it needs no observer
     assert settle(rig, 2) == ["sent", "sent"]
+
+
+def test_a_scheduled_message_counts_as_one_of_its_sender(schedule: Schedule) -> None:
+    ChannelAccount.objects.update(messages_per_day=1)
+    SenderDay.objects.all().delete()
+    Schedule.objects.update(created_by="sender:Telegram:501")
+    ticks.run_now(Schedule.objects.get(), actor="user:1")
+    ticks.sweep(None)  # type: ignore[arg-type] # it needs no observer
+    assert "most that this assistant takes" in schedule.ticks.get(is_manual=False).error
+    assert SenderDay.objects.get().sender_id == "501"
