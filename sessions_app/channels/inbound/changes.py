@@ -10,7 +10,7 @@ from sessions_app.channels.inbound import pairing_codes, turn_texts
 from sessions_app.channels.messages import MessageDeleted, MessageEdited, Reaction
 from sessions_app.conversation.inbound_record import storable_key
 from sessions_app.models import ChannelAccount, Delivery, InboundMessage
-from sessions_app.services import cancel_session_runs
+from sessions_app.services import LONGEST_TEXT, cancel_session_runs
 
 logger = logging.getLogger(__name__)
 
@@ -48,6 +48,8 @@ def _edit(account: ChannelAccount, event: MessageEdited) -> str:
             return "no such message"
         if row.text == event.text:
             return "its text is the same"
+        if len(event.text) > LONGEST_TEXT:
+            return "its text is too long"
         if row.run_id is None or row.turn is None or not runs.lock_unclaimed_run(row.run_id):
             return "its run has begun, or it has none"
         InboundMessage.objects.filter(pk=row.pk).update(text=event.text)

@@ -7,6 +7,7 @@ from sessions_app.channels.outbound import outbox, transitions
 from sessions_app.channels.outbound.outbox import Destination
 from sessions_app.models import Delivery
 
+_SHOWN = ("sent", "unknown")  # or perhaps shown: then the outcome is a message of its own
 _TOO_LATE = "It was decided before the prompt was sent."
 
 
@@ -21,7 +22,7 @@ def replace(prompt: Delivery, markdown: str) -> None:
         )
         if not same.update(approval_id=None, question_id=None):
             return
-        if prompt.status == "sent" and markdown:
+        if prompt.status in _SHOWN and markdown:
             outbox.plan_outcome(prompt, Destination(prompt.account, Target.from_json(prompt.target)), markdown)
         elif prompt.status == "pending":
             transitions.give_up(prompt, None, "expired", _TOO_LATE)

@@ -15,7 +15,7 @@ from agents_app.providers.kinds.scripted import Reply
 from audit_app.kernel.ids import new_id
 from sessions_app.approvals import decisions, prompt_text
 from sessions_app.channels.inbound import pairing_codes
-from sessions_app.channels.outbound import retry_policy
+from sessions_app.channels.outbound import prompts, retry_policy
 from sessions_app.models import ChannelAccount, Delivery, InboundMessage, Pairing
 from tests.fakes.http_server import Fault
 from tests.fakes.telegram import BOT_ID, FakeTelegram, group_update, press_update, private_update
@@ -116,6 +116,21 @@ def test_a_decision_made_elsewhere_replaces_the_buttons(rig: EngineRig, platform
     until(lambda: not platform.buttons(501))
     assert "Denied by Ada" in platform.chat(501)[0] and "not on a Sunday" in platform.chat(501)[0]
     assert not Delivery.objects.filter(approval_id__isnull=False).exists()
+
+
+@pytest.mark.parametrize(("status", "shown"), [("sent", 0), ("unknown", 1)])
+def test_a_decision_while_the_prompt_is_sent_is_shown_afterwards(
+    rig: EngineRig, platform: FakeTelegram, status: str, shown: int
+) -> None:
+    approval = ask(platform)
+    prompt = Delivery.objects.filter(approval_id=approval.id)
+    prompt.update(status="sending", owner=new_id())
+    runs.decide_approval(approval.id, decision="deny", actor="user:1")
+    prompts.sweep()
+    assert prompt.get().status == "sending"
+    prompt.update(status=status, owner=None, **({"provider_message_id": ""} if status == "unknown" else {}))
+    until(lambda: any("Denied" in text for text in platform.chat(501)[shown:]))
+    assert not prompt.exists()
 
 
 def test_an_expired_request_is_shown_as_expired_and_refuses(rig: EngineRig, platform: FakeTelegram) -> None:

@@ -38,7 +38,7 @@ def test_an_edit_before_the_run_begins_replaces_the_text(idle: EngineRig, platfo
     assert changed.payload == {"turn_id": str(Turn.objects.get().pk)} and changed.run_id == Run.objects.get().pk
 
 
-def test_an_edit_of_another_sender_or_of_an_unknown_message_changes_nothing(
+def test_an_edit_of_another_sender_of_an_unknown_message_or_of_a_wrong_length_changes_nothing(
     idle: EngineRig, platform: FakeTelegram
 ) -> None:
     account = add_telegram(platform)
@@ -47,6 +47,7 @@ def test_an_edit_of_another_sender_or_of_an_unknown_message_changes_nothing(
         MessageEdited(KEY, "666", "evil"),
         MessageEdited("message:501:9", "501", "evil"),
         MessageEdited(KEY, "501", " "),
+        MessageEdited(KEY, "501", "x" * 10_001),
     ):
         changes.handle(account, event)
     assert Turn.objects.get().content == "hello"
