@@ -75,9 +75,14 @@ def reserve(
         return Reservation(input_tokens, output, nanos)
 
 
-def settle(ledger: Ledger, budget: Budget, reserved: Reservation, usage: Usage, price: Price | None) -> None:
-    """Replace a reservation by the use that the server reported; by the reserved input if it reported none."""
-    used = usage if usage.input_tokens or usage.output_tokens else Usage(reserved.input)
+def settle(
+    ledger: Ledger, budget: Budget, reserved: Reservation, usage: Usage, price: Price | None, *, text: str = ""
+) -> None:
+    """Replace a reservation by the use that the server reported.
+
+    text: received. If the server reports no tokens, the reserved input counts, and one token per four characters.
+    """
+    used = usage if usage.input_tokens or usage.output_tokens else Usage(reserved.input, len(text) // 4)
     is_reserved = budget.tokens is not None or budget.cost is not None
     with ledger.lock:
         ledger.calls += 1

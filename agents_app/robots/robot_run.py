@@ -148,9 +148,10 @@ class RobotRun:
             if isinstance(reserved, str):
                 return next_end(replace(snapshot, budget_refusal=reserved))
             request = self._request(snapshot, step, sign, reserved.output)
-            usage, began = Usage(), time.monotonic()
+            usage, text, began = Usage(), "", time.monotonic()
             try:
                 outcome = await self._call(request, snapshot)
+                text = outcome.text
                 usage = outcome.usage if isinstance(outcome, ModelResponse) else usage
                 break
             except ProviderError as error:
@@ -169,7 +170,7 @@ class RobotRun:
             finally:
                 self._active += time.monotonic() - began
                 price = self._setup.prices.find(self._setup.model)
-                robot_budget.settle(self._ledger, self._options.budget, reserved, usage, price)
+                robot_budget.settle(self._ledger, self._options.budget, reserved, usage, price, text=text)
             await asyncio.sleep(delay)
         if isinstance(outcome, Interrupted):
             return replace(_end_of(outcome, snapshot), answer=outcome.text)

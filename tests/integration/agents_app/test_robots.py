@@ -454,6 +454,15 @@ def test_a_robot_without_a_usable_tool_opens_no_provider(monkeypatch: pytest.Mon
     assert not opened
 
 
+def test_a_server_that_reports_no_tokens_uses_the_budget_up_too() -> None:
+    play(Reply(("x" * 4000,)), DONE)
+    clerk = robot(token_budget=1500)
+    clerk.run("Write much.")
+    assert clerk.ledger.tokens > 1000
+    with pytest.raises(BudgetExhausted):
+        clerk.run("Write more.")
+
+
 def test_a_run_that_fails_ends_its_other_calls() -> None:
     begun, ended = threading.Event(), list[str]()
 

@@ -31,8 +31,8 @@ def test_the_answer_gets_what_is_left_and_parallel_calls_share_it() -> None:
     refusal = reserve(ledger, budget, PRICE, input_tokens=100, wanted=None)
     assert isinstance(refusal, str) and "5,000 tokens" in refusal
     settle(ledger, budget, first, Usage(100, 20), PRICE)
-    settle(ledger, budget, second, Usage(), PRICE)  # a server that reports nothing: the input counts
-    assert ledger.tokens == 220 and isinstance(
+    settle(ledger, budget, second, Usage(), PRICE, text="x" * 40)  # a server that reports nothing
+    assert ledger.tokens == 230 and isinstance(
         reserve(ledger, budget, PRICE, input_tokens=100, wanted=None), Reservation
     )
 
