@@ -55,7 +55,11 @@ GET_REQUESTS = CompiledQuery(
 )
 # Every claim and step of a run with a parent or children.
 LIST_RUN_MESSAGES = CompiledQuery(
-    lambda run_id: RunMessage.objects.filter(run_id=run_id).order_by("position").values_list("position", "kind", "text")
+    lambda run_id: (
+        RunMessage.objects.filter(run_id=run_id)
+        .order_by("position")
+        .values_list("position", "kind", "text", "about_id", "about__workstream")
+    )
 )
 # Every launch and every step of a child run.
 FIND_ROOT = CompiledQuery(lambda run_id: Run.objects.filter(pk=run_id).values_list("root_id"))

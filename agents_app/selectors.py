@@ -120,7 +120,7 @@ def list_descendant_ids(run_id: UUID) -> list[UUID]:
 def list_descendants(root_ids: Collection[UUID]) -> tuple[ChildView, ...]:
     """Return the child runs of these root runs, at any depth, oldest first. Two queries, one if there are none."""
     rows = list(Run.objects.select_related("agent").filter(root_id__in=root_ids).order_by("created_at", "id"))
-    return _child_views(rows)
+    return child_views(rows)
 
 
 # The argument from which a call of each tool derives the id of the child run that it starts.
@@ -151,7 +151,8 @@ def get_child(run_id: UUID) -> ChildView:
     return child_view(found(row, "There is no such workstream."))
 
 
-def _child_views(rows: Sequence[Run]) -> tuple[ChildView, ...]:
+def child_views(rows: Sequence[Run]) -> tuple[ChildView, ...]:
+    """Return the views of rows that were loaded with their agents. At most one query."""
     executing = [row.id for row in rows if row.waiting_on == WaitingOn.TOOLS.value]
     names = tools.list_open_tools(executing) if executing else {}
     return tuple(child_view(row, current_tool=names.get(row.id, "")) for row in rows)

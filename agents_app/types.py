@@ -52,6 +52,7 @@ class Message:
     is_pinned: it is sent in full with every request. is_summary: it stands for the messages before it
     is_recalled: it is the memories in front of a run's user turns
     is_report: it reports about a child run and asks for nothing by itself. is_result: it reports a result or an end
+    about: of a report: the id and the workstream of the child run
     """
 
     role: str
@@ -67,6 +68,7 @@ class Message:
     is_recalled: bool = False
     is_report: bool = False
     is_result: bool = False
+    about: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

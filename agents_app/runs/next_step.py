@@ -149,16 +149,17 @@ def _after_answer(snapshot: Snapshot, last: StepView) -> NextStep:
 def _waits_for_children(snapshot: Snapshot, last: StepView, execution: ExecutionView) -> bool:
     """Return whether a completed call of the wait tool lasts: child runs that it names work, or all of them.
 
-    Any message that is no report ends it, as does the first result if it waits for any.
+    Any message that is no report ends it, as does the first result of those that it waits for, if it waits for any.
     """
     if execution.tool != WAIT_TOOL or execution.status is not ExecutionStatus.COMPLETED:
         return False
     unseen = snapshot.user_turns[last.turns_seen :]
     if any(not message.is_report for message in unseen):
         return False
-    if execution.arguments.get("until") == "any" and any(message.is_result for message in unseen):
-        return False
     named = set(execution.arguments.get("workstreams", ()))
+    results = [message for message in unseen if message.is_result and (not named or named & set(message.about))]
+    if execution.arguments.get("until") == "any" and results:
+        return False
     return any(not named or named & set(child) for child in snapshot.working)
 
 

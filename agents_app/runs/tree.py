@@ -39,8 +39,11 @@ def user_turns_of(run: Run) -> tuple[Message, ...]:
 def _messages_to(run_id: UUID) -> list[tuple[int, Message]]:
     rows = hot_queries.LIST_RUN_MESSAGES.rows(run_id=run_id)
     return [
-        (position, Message("user", text, is_report=kind in _REPORTS, is_result=kind in _RESULTS))
-        for position, kind, text in rows
+        (
+            position,
+            Message("user", text, is_report=kind in _REPORTS, is_result=kind in _RESULTS, about=(str(child_id), name)),
+        )
+        for position, kind, text, child_id, name in rows
     ]
 
 

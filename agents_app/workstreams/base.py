@@ -1,9 +1,9 @@
 """Base of the tools of workstreams: execution, lookup by name, and the form in which the model sees one."""
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import Any
 
-from agents_app import selectors
 from agents_app.models import Run
 from agents_app.tree_types import ChildView
 from audit_app.kernel.durable_writes import retry_until_stored
@@ -46,11 +46,15 @@ def declare(
 
 
 def find(context: ToolContext, named: str) -> Run:
-    """Return the workstream of the run with this launch id or name; of several with the name the newest.
+    """Return the workstream of the run with this launch id or name, with its agent. Raises what `pick` raises."""
+    return pick(list(Run.objects.select_related("agent").filter(parent_id=context.run_id).order_by("-id")), named)
 
-    Raises ToolError with the names that exist.
+
+def pick(rows: Sequence[Run], named: str) -> Run:
+    """Return the workstream with this launch id or name; of several with the name the newest.
+
+    rows: the workstreams of a run, newest first. Raises ToolError with the names that exist.
     """
-    rows = list(Run.objects.select_related("agent").filter(parent_id=context.run_id).order_by("-id"))
     for row in rows:
         if named in (str(row.pk), row.workstream):
             return row
@@ -58,9 +62,8 @@ def find(context: ToolContext, named: str) -> Run:
     raise ToolError(f"There is no workstream {named!r}. Yours: {known}.")
 
 
-def shown(row: Run) -> dict[str, Any]:
-    """Return a workstream as the model sees it. row: with its agent."""
-    view: ChildView = selectors.child_view(row)
+def shown(view: ChildView) -> dict[str, Any]:
+    """Return a workstream as the model sees it."""
     state: dict[str, Any] = {
         "launch_id": str(view.launch_id),
         "id": view.workstream,

@@ -3,10 +3,11 @@
 from typing import Any
 from uuid import UUID
 
+from agents_app import selectors
 from agents_app.models import Run
 from agents_app.runs import children
 from agents_app.tree_types import WAIT_TOOL
-from agents_app.workstreams.base import WORKSTREAM, WorkstreamTool, declare, find, shown
+from agents_app.workstreams.base import WORKSTREAM, WorkstreamTool, declare, find, pick, shown
 from audit_app.kernel.ids import derived_id
 from tools_app.parameters import parameters, text
 from tools_app.types import Effect, ToolContext
@@ -60,15 +61,15 @@ class TerminateWorkstream(WorkstreamTool):
     def act(self, arguments: dict[str, Any], context: ToolContext) -> Any:
         row = find(context, arguments["workstream"])
         children.terminate_child(context.run_id, row.pk, reason=arguments.get("reason", ""))
-        return shown(Run.objects.select_related("agent").get(pk=row.pk))
+        return shown(selectors.get_child(row.pk))
 
 
 class ListWorkstreams(WorkstreamTool):
     spec = declare("list_workstreams", "List your workstreams with their states.", parameters(), effect=Effect.READ)
 
     def act(self, arguments: dict[str, Any], context: ToolContext) -> Any:
-        rows = Run.objects.select_related("agent").filter(parent_id=context.run_id).order_by("id")
-        return {"workstreams": [shown(row) for row in rows]}
+        rows = list(Run.objects.select_related("agent").filter(parent_id=context.run_id).order_by("id"))
+        return {"workstreams": [shown(view) for view in selectors.child_views(rows)]}
 
 
 class WaitWorkstreams(WorkstreamTool):
@@ -87,6 +88,6 @@ class WaitWorkstreams(WorkstreamTool):
 
     def act(self, arguments: dict[str, Any], context: ToolContext) -> Any:
         """Return {"workstreams": names}. What they have done comes as messages."""
-        named = [find(context, name).workstream for name in arguments.get("workstreams", ())]
-        rows = Run.objects.filter(parent_id=context.run_id).order_by("id").values_list("workstream", flat=True)
-        return {"workstreams": named or [*rows]}
+        rows = list(Run.objects.filter(parent_id=context.run_id).order_by("-id").only("workstream"))
+        named = [pick(rows, name) for name in arguments.get("workstreams", ())]
+        return {"workstreams": [row.workstream for row in named or reversed(rows)]}

@@ -62,7 +62,7 @@ def ran(call: ToolCall, status: ExecutionStatus, *, step: int = 0, index: int = 
 DONE, RUNNING, FAILED = ExecutionStatus.COMPLETED, ExecutionStatus.RUNNING, ExecutionStatus.FAILED
 
 A = (("1", "a"),)
-REPORT = Message("user", "[Workstream b completed]", is_report=True, is_result=True)
+REPORT = Message("user", "[Workstream b completed]", is_report=True, is_result=True, about=("2", "b"))
 NOTICE = Message("user", "[Workstream a] 75 % of its time is over.", is_report=True)
 WAIT = ToolCall("call_1", "wait_workstreams", "{}")
 
@@ -108,6 +108,16 @@ TABLE = [
     ("it names another: think", waiting({"workstreams": ["b"]}, working=A), Think(1)),
     ("it names one that works: wait", waiting({"workstreams": ["a"]}, working=A), WaitForChildren()),
     ("it waits for any and one has a result: think", waiting({"until": "any"}, REPORT, working=A), Think(1)),
+    (
+        "it waits for any of some and another has a result: wait",
+        waiting({"until": "any", "workstreams": ["a"]}, REPORT, working=A),
+        WaitForChildren(),
+    ),
+    (
+        "it waits for any of some, by launch id, and that has a result: think",
+        waiting({"until": "any", "workstreams": ["1", "2"]}, REPORT, working=A),
+        Think(1),
+    ),
     ("it waits for any and a deadline is near: wait", waiting({"until": "any"}, NOTICE, working=A), WaitForChildren()),
     ("it waits for all and one has a result: wait", waiting({"until": "all"}, REPORT, working=A), WaitForChildren()),
     ("a message ends the wait", waiting({}, Message("user", "?"), working=A), Think(1)),
