@@ -279,8 +279,8 @@ class Run(models.Model):
     @property
     def output_schema(self) -> dict[str, Any] | None:
         """The JSON Schema of the answer: that of the message, or of the agent."""
-        schema: dict[str, Any] | None = self.options.get("output_schema") or self.agent.output_schema
-        return schema
+        own: dict[str, Any] | None = self.options.get("output_schema")
+        return self.agent.output_schema if own is None else own
 
 
 class Step(models.Model):

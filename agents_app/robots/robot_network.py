@@ -67,7 +67,7 @@ class NetworkTask:
         task, network, robot = self.task, self._definition, self.robot.copy()
         options = robot.options
         options.model = task.model or options.model or network.model
-        options.output_schema = task.answer_schema or options.output_schema
+        options.output_schema = options.output_schema if task.answer_schema is None else task.answer_schema
         levels = Levels(task.tools, task.mcp_servers, network.tools, network.mcp_servers)
         context = merged(network.context, call.context, task.context)
         async with asyncio.timeout(task.time_limit):
@@ -175,8 +175,8 @@ class _Execution:
         self.results.append(result)
         self.origins |= dict.fromkeys(origins)
         text = result.reply or ""
-        is_structured = task.task.answer_schema or task.robot.options.output_schema
-        output = structured_output.value_of(text) if is_structured else text
+        schemas = (task.task.answer_schema, task.robot.options.output_schema)
+        output = text if schemas == (None, None) else structured_output.value_of(text)
         with memory.written_by(result.robot_name):
             memory.set(f"{RESULTS}{key.task}", output)
         return Attempt(key, AttemptStatus.SUCCEEDED, text, output)

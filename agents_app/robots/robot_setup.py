@@ -212,7 +212,7 @@ def _run_options(options: RobotOptions, template: ModelSettings, agent: Agent | 
     names = ("top_p", "presence_penalty", "frequency_penalty", "stop")
     own = {name: value for name in names if (value := getattr(options, name)) is not None}
     return RunOptions(
-        output_schema=options.output_schema or (agent.output_schema if agent else None),
+        output_schema=agent.output_schema if options.output_schema is None and agent else options.output_schema,
         temperature=template.temperature if options.temperature is None else options.temperature,
         max_output_tokens=template.max_tokens if options.max_tokens is None else options.max_tokens,
         sampling={**template.sampling, **own} or None,

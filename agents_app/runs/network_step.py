@@ -118,7 +118,7 @@ def _attempt(child: Run) -> Attempt:
     status = _STATUSES.get(child.status, AttemptStatus.RUNNING)
     output: Any = None
     if status is AttemptStatus.SUCCEEDED:
-        output = structured_output.value_of(child.answer) if child.output_schema else child.answer
+        output = structured_output.value_of(child.answer) if child.output_schema is not None else child.answer
     return Attempt(AttemptKey.parse(child.workstream), status, child.answer, output, child.error_message)
 
 

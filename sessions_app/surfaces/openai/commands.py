@@ -61,7 +61,8 @@ def accept(principal: Principal, parsed: ParsedRequest, idempotency_key: str) ->
             idempotency_key=idempotency_key,
             options=services.ReceiveOptions(run=parsed.options, longest_text=LONGEST_TEXT),
         )
-    run, schema = agents.get_run(accepted.run_id), parsed.options.output_schema or session.agent.output_schema
+    run, own = agents.get_run(accepted.run_id), parsed.options.output_schema
+    schema = session.agent.output_schema if own is None else own
     return AcceptedRequest(accepted, "" if accepted.is_duplicate else cursor, int(run.created_at.timestamp()), schema)
 
 

@@ -70,6 +70,12 @@ def test_the_schema_of_a_message_wins_over_that_of_the_agent(rig: EngineRig) -> 
     assert ended.answer == "[1]" and script.requests[0].options.output_schema == {"type": "array"}
 
 
+def test_an_empty_schema_of_a_message_wins_over_that_of_the_agent(rig: EngineRig) -> None:
+    script = rig.agent(Reply(("[1]",)), output_schema=SCHEMA)
+    ended = rig.wait(rig.send(run=RunOptions(output_schema={})).run_id)
+    assert ended.answer == "[1]" and script.requests[0].options.output_schema == {}
+
+
 async def test_rest_returns_the_value(rig: EngineRig) -> None:
     await eventually(lambda: rig.agent(BAD, GOOD))
     caller = LiveCaller(URLRouter(rest.routes), bearer=await eventually(lambda: _key(rig)))
