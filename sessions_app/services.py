@@ -181,10 +181,20 @@ def cancel_session_runs(session: Session, *, reason: str, run_id: UUID | None = 
 def retry_run(session: Session, run_id: UUID, *, actor: str, owner: User | None = None) -> UUID:
     """Retry the message of a failed or cancelled run with a new run. Return its id, the same while that run is open.
 
-    actor: who retries it, for the audit log. owner: the session's owner as the request's key limits them, if one does.
-    Raises NotFound if the run is not in this session, Conflict (not_retryable) if it is open or completed, Forbidden
-    (agent_not_shared, audited) if the session's owner may no longer use the run's agent, UnusableFile for one of its
-    network. Raises Conflict (other_branch) for a run that the active branch leaves out.
+    actor: who retries it, for the audit log. owner: as for `check_retry`. Raises what that raises, and Conflict
+    (not_retryable) if the run is open or completed.
+    """
+    check_retry(session, run_id, owner=owner)
+    return runs.retry_run(run_id, actor=actor)
+
+
+def check_retry(session: Session, run_id: UUID, *, owner: User | None = None) -> None:
+    """Check that a run of the session may be tried again. Call it outside of a transaction, for its audit entries.
+
+    owner: the session's owner as the request's key limits them, if one does.
+    Raises NotFound if the run is not in this session, Conflict (other_branch) if the active branch leaves it out,
+    Forbidden (agent_not_shared, audited) if the session's owner may no longer use the run's agent, UnusableFile for one
+    of its network.
     """
     run = Run.objects.select_related("agent").filter(pk=run_id, conversation_id=session.id).first()
     if run is None:
@@ -194,7 +204,6 @@ def retry_run(session: Session, run_id: UUID, *, actor: str, owner: User | None 
     sessions.check_owner(session, run.agent)
     if user := owner or session.owner:
         check_agents(user, RunOptions.from_dict(run.options))
-    return runs.retry_run(run_id, actor=actor)
 
 
 def edit_message(

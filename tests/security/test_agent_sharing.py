@@ -25,6 +25,7 @@ from sessions_app.identity.principal import Principal
 from sessions_app.models import ChannelAccount, Session
 from sessions_app.rights import MANAGE_CHANNELS
 from sessions_app.services import NewMessage, open_session, receive, retry_run
+from sessions_app.surfaces.agent_messages import agent_runs
 from sessions_app.surfaces.agent_messages import commands as agent_messages
 from sessions_app.surfaces.chat import commands as chat
 from sessions_app.surfaces.mcp import tools as mcp
@@ -292,6 +293,16 @@ def test_a_session_whose_agent_is_no_longer_shared_is_not_summarised(agent: Agen
     refused = RestCaller(bob).post(f"sessions/{session.pk}/compact")
     assert (refused.status, refused.meta["code"]) == (403, "agent_not_shared")
     assert Run.objects.count() == 1
+    assert AuditEntry.objects.filter(action="AgentRefused", actor=f"user:{bob.pk}").count() == 1
+
+
+def test_a_restart_that_is_refused_is_audited(agent: Agent, bob: User) -> None:
+    services.update_agent(agent, sharing=Sharing(users=("bob",)))
+    session = open_session(owner=bob, agent_id=AGENT, metadata={agent_runs.NAME: {"interactive": False}})
+    make_run(session, RunStatus.FAILED)
+    services.update_agent(agent, sharing=Sharing())
+    with pytest.raises(AppError, match="shared"):
+        agent_messages.restart(Principal(bob, "jwt"), agent_runs.load(session))
     assert AuditEntry.objects.filter(action="AgentRefused", actor=f"user:{bob.pk}").count() == 1
 
 

@@ -78,6 +78,9 @@ def restart(principal: Principal, run: AgentRun) -> AgentRun:
     if not run.is_terminal:
         return run
     failed = None if run.is_interactive else _last_failed(session)
+    if failed is not None:
+        # Again in the transaction, which would roll back the audit entry of a refusal.
+        services.check_retry(session, failed, owner=principal.user)
     with transaction.atomic():
         status = "" if failed or run.is_interactive else "running"
         agent_runs.update_metadata(session, status=status, ended_at=None)

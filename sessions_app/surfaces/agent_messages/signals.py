@@ -207,6 +207,8 @@ def _change(principal: Principal, run: AgentRun, changes: dict[str, Any]) -> Sig
 def _compact(principal: Principal, run: AgentRun, body: Any) -> SignalResult:
     """Summarise the earlier messages, after the open turns."""
     requests.checked(body, {"reason": "string"})
+    if run.is_terminal:
+        raise RunEnded
     try:
         services.compact_session(run.session, actor=principal.actor)
     except Conflict as nothing:

@@ -351,6 +351,15 @@ def test_a_checkpoint_is_made_on_request_if_there_is_something_to_summarise(call
     assert Run.objects.order_by("-ordinal")[0].options == {"compacts_only": True}
 
 
+def test_a_checkpoint_of_an_ended_run_is_refused(caller: AgentCaller) -> None:
+    run = caller("POST", "agents", {"interaction": "default", "interactive": True}).data["id"]
+    caller("POST", f"agents/{run}/signal/UserInput", {"message": "go"})
+    caller("DELETE", f"agents/{run}")
+    refused = caller("POST", f"agents/{run}/signal/TriggerCheckpoint")
+    assert (refused.status, refused.data["code"]) == (409, "run_ended")
+    assert Run.objects.count() == 1
+
+
 def test_the_mode_of_approvals_that_the_agent_has_is_taken(caller: AgentCaller) -> None:
     body = {"interaction": "default", "interactive": True, "tool_approval_mode": "ask", "max_iterations": 1}
     run = caller("POST", "agents", body).data["id"]
