@@ -1,5 +1,7 @@
 """Schedules over REST: create, read, change, run and delete."""
 
+from typing import Any
+
 import pytest
 from django.contrib.auth.models import User
 
@@ -69,3 +71,10 @@ def test_what_cannot_work_is_refused(caller: RestCaller, change: dict[str, str],
     answer = caller.post("cron", {**REPORT, **change})
     assert (answer.status, answer.meta["code"]) == (status, code)
     assert not Schedule.objects.exists()
+
+
+def test_running_a_schedule_counts_as_a_message(caller: RestCaller, settings: Any) -> None:
+    settings.KOMAND_CHAT_LIMIT = 1
+    caller.post("cron", {"taskId": "often", "prompt": "Report.", "cron": "0 9 * * *"})
+    statuses = [caller.post("cron/default/often/run", {}).status for _ in range(2)]
+    assert statuses == [200, 429]

@@ -157,6 +157,13 @@ def test_a_failed_run_is_retried_and_a_completed_one_is_not(api, alice):
     assert api.post(f"runs/{good.pk}/retry").status == 409
 
 
+def test_a_retry_counts_as_a_message(api, alice, settings):
+    settings.KOMAND_CHAT_LIMIT = 1
+    session = make_session(alice)
+    runs = [make_run(session, RunStatus.FAILED) for _ in range(2)]
+    assert [api.post(f"runs/{run.pk}/retry").status for run in runs] == [202, 429]
+
+
 def test_a_tool_execution_has_exactly_its_fields(api, alice):
     session = make_session(alice)
     done = make_execution(

@@ -6,6 +6,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from sessions_app.access import access_agent, access_runnable_network, access_schedule, access_session, list_schedules
+from sessions_app.identity import rate_limits
 from sessions_app.models import Schedule
 from sessions_app.schedules import plans, ticks
 from sessions_app.surfaces.rest import schedule_fields as fields
@@ -66,6 +67,7 @@ class ScheduleRun(_ScheduleView):
     def post(self, request: Request, agent_id: str, task_id: str) -> Response:
         """Send the message now. The schedule's times stay as they are."""
         schedule = access_schedule(self.principal.user, agent_id, task_id)
+        rate_limits.take(rate_limits.chat_limit(), self.principal.actor)
         self.check_network(schedule.network)  # the caller's key may extend to fewer agents than its user
         return ok({"runId": str(ticks.run_now(schedule, actor=self.principal.actor))})
 

@@ -216,5 +216,6 @@ class RunRetry(RestView):
     def post(self, request: Request, run_id: str) -> Response:
         view = access_run(self.principal.user, run_id)
         session = access_session(self.principal.user, view.conversation_id)
+        rate_limits.take(rate_limits.chat_limit(), self.principal.actor)
         again = services.retry_run(session, view.id, actor=self.principal.actor, owner=self.principal.user)
         return ok(responses.AcceptedOut.of(None, session_id=session.key, run_id=again), status=202)
