@@ -15,11 +15,12 @@ from django.utils import timezone
 
 from agents_app.models import Agent
 from audit_app import services as audit
-from audit_app.kernel.errors import Conflict, InvalidInput, NotFound
+from audit_app.kernel.errors import Conflict, InvalidInput, found
 from sessions_app.conversation.new_message import LONGEST_TEXT
 from sessions_app.models import InboundMessage, Schedule, Session
 from sessions_app.schedules.times import Rhythm
 
+_UNKNOWN = "There is no such schedule."
 MOST_OF_ONE = 50  # schedules of one user, or of one session of a channel
 _COMPARED = ("prompt", "network", "network_context", "cron", "time_zone", "missed", "is_paused", "next_at")
 
@@ -90,11 +91,12 @@ def create(
 
 
 def change(schedule: Schedule, plan: Plan, *, actor: str) -> Schedule:
-    """Replace what a schedule does and when. Raises InvalidInput as `Plan.next_at`."""
+    """Replace what a schedule does and when. Raises InvalidInput as `Plan.next_at`, and NotFound (unknown_schedule)."""
     before = {name: getattr(schedule, name) for name in _COMPARED}
     _apply(schedule, plan, timezone.now())
     changed = [name for name in _COMPARED if getattr(schedule, name) != before[name]]
     with transaction.atomic():
+        _lock(schedule)
         schedule.save(update_fields=[*_COMPARED, "updated_at"])
         _record("ScheduleChanged", schedule, actor, changed=changed)
     return schedule
@@ -119,10 +121,14 @@ def delete(schedule: Schedule, *, actor: str) -> None:
 
 def find(schedules: QuerySet[Schedule], agent_id: str, task_id: str) -> Schedule:
     """Return the schedule of an agent by its public id. Raises NotFound (unknown_schedule)."""
-    found = schedules.select_related("agent", "session").filter(agent__agent_id=agent_id, task_id=task_id).first()
-    if found is None:
-        raise NotFound("There is no such schedule.", code="unknown_schedule")
-    return found
+    rows = schedules.select_related("agent", "session").filter(agent__agent_id=agent_id, task_id=task_id)
+    return found(rows.first(), _UNKNOWN, code="unknown_schedule")
+
+
+def _lock(schedule: Schedule) -> None:
+    """Lock the row, in the caller's transaction. Raises NotFound if it was deleted meanwhile."""
+    rows = Schedule.objects.select_for_update(no_key=True).filter(pk=schedule.pk)
+    found(rows.values_list("pk").first(), _UNKNOWN, code="unknown_schedule")
 
 
 def _apply(schedule: Schedule, plan: Plan, now: datetime) -> None:

@@ -45,11 +45,13 @@ def add_server(**settings: Any) -> McpServer:
 
 
 def change_server(server: McpServer, **settings: Any) -> McpServer:
-    """Change fields of the row. Owns its transaction. Raises InvalidInput."""
+    """Change fields of the row. Owns its transaction. Raises InvalidInput, and NotFound if it was deleted meanwhile."""
     for name, value in settings.items():
         setattr(server, name, value)
     check_server(server)
     with transaction.atomic():
+        rows = McpServer.objects.select_for_update(no_key=True).filter(pk=server.pk)
+        found(rows.values_list("pk").first(), f"There is no MCP server {server.name!r}.")
         # Not all columns: processes with a connection write the server's state concurrently.
         server.save(update_fields=[*settings, "settings_version", "updated_at"])
         audit.record("McpServerUpdated", details={"name": server.name, "fields": sorted(settings)})

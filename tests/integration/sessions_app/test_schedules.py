@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 
 from agents_app.models import Run
-from audit_app.kernel.errors import Conflict, InvalidInput
+from audit_app.kernel.errors import Conflict, InvalidInput, NotFound
 from audit_app.models import AuditEntry
 from sessions_app.models import Schedule, ScheduleTick, Session, Turn
 from sessions_app.schedules import plans, ticks
@@ -161,3 +161,10 @@ def test_a_second_schedule_under_the_same_id_is_refused(alice: User) -> None:
         make_schedule(alice)
     assert refusal.value.code == "schedule_exists"
     make_schedule(make_user("bob"))
+
+
+def test_a_schedule_that_was_deleted_meanwhile_is_not_found(alice: User) -> None:
+    schedule = make_schedule(alice)
+    Schedule.objects.all().delete()
+    with pytest.raises(NotFound, match="no such schedule"):
+        plans.pause(schedule, is_paused=True, actor="user:1")

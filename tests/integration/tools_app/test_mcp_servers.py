@@ -291,3 +291,10 @@ def test_a_process_calls_tools_from_several_event_loops():
     assert [asyncio.run(tool.run({}, context)), asyncio.run(call())] == ["acted", "acted"]
     assert lasting.run(call()) == "acted" and not mcp_tools.connections._pools
     lasting.close()
+
+
+def test_a_server_that_was_deleted_meanwhile_is_not_found(db: None) -> None:
+    server = servers.add_server(name="gone", command=sys.executable)
+    McpServer.objects.all().delete()
+    with pytest.raises(NotFound, match="no MCP server 'gone'"):
+        servers.change_server(server, is_enabled=False)
