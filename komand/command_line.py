@@ -1,4 +1,4 @@
-"""The command line: `up`, `status` and `restart` run without Django; all others are Django commands."""
+"""The command line: `up`, `status`, `restart` and `sockets` run without Django; all others are Django commands."""
 
 import os
 import sys
@@ -15,6 +15,9 @@ def main() -> int:
             return code
         except KeyboardInterrupt:  # before or after `up` listens to it: there is nothing to tell
             return 130
+    if sys.argv[1:2] == ["sockets"]:
+        ended: int = _imported("komand.sockets").main(sys.argv[2:])
+        return ended
     _imported("django.core.management").execute_from_command_line(sys.argv)
     return 0
 

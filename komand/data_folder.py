@@ -15,6 +15,7 @@ _KEPT = (
     "audit.head",
     "supervisor.*",
     "folder.id",
+    "sockets.sock",
     "secrets",
     "valkey",
     "alive",

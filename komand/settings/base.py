@@ -6,7 +6,7 @@ from typing import Any
 import environ
 from kombu import Exchange, Queue
 
-from komand import data_folder
+from komand import data_folder, logs
 from komand.settings import env
 
 BASE_DIR = Path(__file__).resolve().parents[2]
@@ -160,8 +160,6 @@ KOMAND_AUDIT_ANCHOR = env.text("KOMAND_AUDIT_ANCHOR")
 KOMAND_AUDIT_ANCHOR_SECRET = env.text("KOMAND_AUDIT_ANCHOR_SECRET")
 KOMAND_STEP_DAYS = env.days("KOMAND_STEP_DAYS", 180, least=30)
 KOMAND_USAGE_DAYS = env.days("KOMAND_USAGE_DAYS", 0, least=90)
-KOMAND_LOG_FORMAT = env.choice("KOMAND_LOG_FORMAT", "text", ("text", "json"))
-_log_level = env.choice("KOMAND_LOG_LEVEL", "INFO", ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"))
 
 KOMAND_PROVIDERS = {
     "openai": "agents_app.providers.kinds.openai.OpenAIProvider",
@@ -212,16 +210,4 @@ KOMAND_TOOLS = [
     *(["tools_app.builtin.python.Python"] if KOMAND_PYTHON_TOOL else []),
 ]
 
-LOGGING = {
-    "version": 1,
-    "disable_existing_loggers": False,
-    "filters": {"context": {"()": "komand.logs.ContextFilter"}},
-    "formatters": {"text": {"()": "komand.logs.TextFormatter"}, "json": {"()": "komand.logs.JsonFormatter"}},
-    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": KOMAND_LOG_FORMAT, "filters": ["context"]}},
-    "root": {"handlers": ["console"], "level": _log_level},
-    # At INFO, the servers (daphne, uvicorn) would log the query of each WebSocket, which may contain a token.
-    "loggers": {
-        name: {"level": "WARNING"}
-        for name in ("httpx2", "mcp", "openai", "celery", "axes", "daphne", "uvicorn.error", "asyncio")
-    },
-}
+LOGGING = logs.configuration()

@@ -103,6 +103,11 @@ def data_dir() -> Path:
     return Path(text("KOMAND_DATA_DIR", "var")).expanduser().resolve()
 
 
+def sockets_path() -> Path:
+    """Return the Unix socket at which the process `sockets` serves the runs workers of its host."""
+    return Path(text("KOMAND_SOCKETS") or data_dir() / "sockets.sock")
+
+
 def secret_file(name: str, variable: str, length: int = 48) -> str:
     """Return a secret: the variable if set, else `<data>/secrets/<name>`, generated on first use (mode 0600)."""
     return text(variable) or stored_secret(data_dir(), name, length)

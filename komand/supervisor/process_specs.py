@@ -21,6 +21,10 @@ _CELERY = (
     "--without-mingle",
     "--without-heartbeat",
 )
+_OF_SOCKETS = (
+    *("KOMAND_SOCKETS", "KOMAND_LOG_FORMAT", "KOMAND_LOG_LEVEL", "NOTIFY_SOCKET", "WATCHDOG_USEC"),
+    *("PYTHONPATH", "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE", "SSL_CERT_FILE", "SSL_CERT_DIR"),
+)
 _TASKS_PER_CHILD = 500  # then a tool child is replaced, so that what a tool leaks does not stay
 _PROBE_SECONDS = 5.0
 _PAUSE_SECONDS = 1.0
@@ -91,10 +95,13 @@ def workers(options: Options, environment: dict[str, str]) -> list[Spec]:
 
 
 def sockets(environment: dict[str, str]) -> Spec:
-    """The process that keeps connections to platforms open. It costs nothing until an account needs it."""
-    environment = {**environment, "DJANGO_SETTINGS_MODULE": "komand.settings.worker"}
-    command = (sys.executable, "-m", "django", "sockets", "--on-demand")
-    return Spec("sockets", command, environment, _is_reported_ready, on_demand=True)
+    """The process that holds connections to platforms. It costs nothing until an account needs it.
+
+    It talks to foreign servers all day: it gets no address of the database, and no keys.
+    """
+    kept = {name: environment[name] for name in _OF_SOCKETS if name in environment}
+    command = (sys.executable, "-m", "komand.sockets", "--on-demand")
+    return Spec("sockets", command, {**system_environment(), **kept}, _is_reported_ready, on_demand=True)
 
 
 async def run_prepare(environment: dict[str, str]) -> asyncio.subprocess.Process:

@@ -45,6 +45,7 @@ class Supervisor:
         self._environment = {
             **options.child_environment(),
             "KOMAND_PORT": str(self._port),
+            "KOMAND_SOCKETS": str(self._socket.with_name("sockets.sock")),
             "NOTIFY_SOCKET": str(self._notify),
             "WATCHDOG_USEC": str(int(SILENT_SECONDS * 1_000_000)),
         }
@@ -67,6 +68,7 @@ class Supervisor:
             await self._end()
             messages.close()
             self._notify.unlink(missing_ok=True)
+            self._socket.with_name("sockets.sock").unlink(missing_ok=True)
             embedded.forget_socket(self._options.data_dir, self._socket)
             state.remove(self._options.data_dir)
 

@@ -1,4 +1,7 @@
-"""One account's connection: opened again and again, watched for silence, and its events stored in order."""
+"""One account's connection: opened again and again, watched for silence, and its events stored in order.
+
+The process `sockets` talks to the platform; this is the side that stores.
+"""
 
 import asyncio
 import logging
@@ -17,6 +20,7 @@ from audit_app.kernel.outage import outages
 from sessions_app.channels import accounts
 from sessions_app.channels.base import ChannelAdapter
 from sessions_app.channels.connections import claims
+from sessions_app.channels.connections.sockets_process import SocketsProcess
 from sessions_app.channels.inbound import dispatch
 from sessions_app.channels.link import ConnectionLost, NeedsAttention, Received
 from sessions_app.models import ChannelAccount
@@ -27,7 +31,7 @@ _CHECK_SECONDS = 1.0
 _HEARTBEAT_STORED_SECONDS = 30.0
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 1.0, 60.0
 _LONGEST_WAIT_SECONDS = 600.0  # if a platform asks for more
-_CLOSE_SECONDS = 5.0
+_CLOSE_SECONDS = 8.0
 
 
 class TakenOver(Exception):
@@ -37,15 +41,21 @@ class TakenOver(Exception):
 class Holder:
     """Keeps one connection open. It was claimed by this process."""
 
-    def __init__(self, account: ChannelAccount, holder: UUID, cursor: str) -> None:
-        self._account, self._holder, self._cursor = account, holder, cursor
+    def __init__(self, account: ChannelAccount, holder: UUID, cursor: str, process: SocketsProcess) -> None:
+        self._account, self._holder, self._cursor, self._process = account, holder, cursor, process
         self._pause = _FIRST_PAUSE_SECONDS
 
     async def run(self) -> None:
-        """Receive until cancelled, taken over, or an operator has to act. Errors of the connection are retried."""
+        """Receive until cancelled or taken over, an operator has to act, or the process `sockets` has ended.
+
+        Errors of the connection are retried.
+        """
         try:
             while True:
-                await asyncio.sleep(await self._connect())
+                pause = await self._connect()
+                if not self._process.is_connected:
+                    return
+                await asyncio.sleep(pause)
         except NeedsAttention as problem:
             logger.error("%s needs attention: %s", self._account, problem.message)
             await retry_until_stored(claims.note_attention, self._account, self._holder, problem.message)
@@ -56,9 +66,9 @@ class Holder:
         """Open the connection once. Returns the seconds to wait before the next attempt. Raises NeedsAttention."""
         adapter = await self._make_adapter()
         link = ActiveLink(self._account, self._holder, self._cursor)
+        error = ConnectionLost("The platform ended the connection.")
         try:
             await self._listen(adapter, link)
-            error = ConnectionLost("The platform ended the connection.")
         except ConnectionLost as lost:
             error = lost
         except (NeedsAttention, TakenOver):
@@ -68,7 +78,6 @@ class Holder:
             error = ConnectionLost(f"Receiving failed ({type(problem).__name__}).")
         finally:
             self._cursor = link.cursor
-            await _close(adapter)
         logger.warning("%s is not connected: %s", self._account, error.message)
         await retry_until_stored(claims.note_lost, self._account, self._holder, error.message)
         if link.has_beaten:
@@ -90,8 +99,8 @@ class Holder:
             await asyncio.sleep(_CHECK_SECONDS)
 
     async def _listen(self, adapter: ChannelAdapter, link: "ActiveLink") -> None:
-        """Run the adapter, and look each second whether it still receives. Raises what ends the connection."""
-        listening = asyncio.create_task(adapter.listen(link))
+        """Receive, and look each second whether the platform still sends. Raises what ends the connection."""
+        listening = asyncio.create_task(self._process.listen(adapter, link))
         try:
             while not (await asyncio.wait({listening}, timeout=_CHECK_SECONDS))[0]:
                 await link.store_heartbeat()
@@ -104,6 +113,8 @@ class Holder:
             if not listening.done():
                 listening.cancel()
                 await asyncio.wait({listening}, timeout=_CLOSE_SECONDS)
+            elif not listening.cancelled():
+                listening.exception()  # it may have ended just when this was cancelled: asyncio would log it
 
 
 class ActiveLink:
@@ -169,11 +180,3 @@ class ActiveLink:
 
 def _handle(account: ChannelAccount, adapters: accounts.Adapters, one: Received) -> None:
     dispatch.handle_events(account, adapters.get(account), [one.event], one.raw)
-
-
-async def _close(adapter: ChannelAdapter) -> None:
-    try:
-        async with asyncio.timeout(_CLOSE_SECONDS):
-            await adapter.aclose()
-    except Exception as error:  # a broken connection may not even close; it is replaced all the same
-        logger.info("a connection could not be closed: %r", error)

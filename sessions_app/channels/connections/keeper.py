@@ -1,7 +1,8 @@
-"""All connections that this process holds: claims what is free, follows changes of accounts, releases at the end."""
+"""The connections that a runs worker holds: claims what is free, follows changes of accounts, releases at the end."""
 
 import asyncio
 import logging
+from collections.abc import Callable
 from uuid import UUID
 
 from audit_app import liveness
@@ -9,6 +10,7 @@ from audit_app.kernel.database import in_db
 from audit_app.kernel.outage import outages
 from sessions_app.channels.connections import claims
 from sessions_app.channels.connections.holder import Holder
+from sessions_app.channels.connections.sockets_process import SocketsProcess
 from sessions_app.models import ChannelAccount
 
 logger = logging.getLogger(__name__)
@@ -25,41 +27,45 @@ class _Held:
 
 
 class Keeper:
-    """The connections of one process, on one event loop."""
+    """The connections of one worker, on one event loop.
 
-    def __init__(self, holder: UUID) -> None:
-        self._holder, self._observer = holder, liveness.Observer()
+    request_process: called while a connection is needed and the process `sockets` does not run.
+    """
+
+    def __init__(self, holder: UUID, process: SocketsProcess, request_process: Callable[[], None]) -> None:
+        self._holder, self._process, self._request_process = holder, process, request_process
+        self._observer = liveness.Observer()
         self._held: dict[UUID, _Held] = {}
 
-    async def run(self, *, idle_seconds: float | None = None) -> None:
-        """Keep connections open until cancelled, or until no account has needed one for `idle_seconds`."""
-        loop = asyncio.get_running_loop()
-        needed_at = loop.time()
+    async def run(self) -> None:
+        """Keep connections open until cancelled."""
         try:
-            while idle_seconds is None or loop.time() - needed_at < idle_seconds:
+            while True:
                 try:
-                    if await self._look():
-                        needed_at = loop.time()
+                    await self._look()
                 except Exception as error:
                     outages.failed(logger, error, "cannot look for connections to open; retrying")
-                    needed_at = loop.time()
                 else:
                     outages.worked()
                 await asyncio.sleep(_PASS_SECONDS)
         finally:
             await self._release([*self._held.values()])
+            await self._process.aclose()
 
-    async def _look(self) -> bool:
-        """Do one pass. Returns whether any account needs a connection."""
+    async def _look(self) -> None:
+        """Do one pass."""
         listening = {account.pk: account for account in await in_db(claims.list_listening)}
         ended = [held for key, held in self._held.items() if not self._is_current(held, listening.get(key))]
         if ended:
             await self._release(ended)
         free = [account for key, account in listening.items() if key not in self._held]
         waiting = [account for account in free if not claims.waits_for_operator(account)]
-        if waiting:
+        if not waiting:
+            return
+        if await self._process.connect():
             await self._claim(waiting)
-        return bool(listening)
+        else:
+            self._request_process()
 
     def _is_current(self, held: _Held, account: ChannelAccount | None) -> bool:
         """Return whether the connection is open, still ours, and the account is as it was when it was opened."""
@@ -75,7 +81,7 @@ class Keeper:
         for account in free:
             row = await in_db(claims.claim, account, self._holder, dead)
             if row is not None:
-                task = asyncio.create_task(Holder(account, self._holder, row.cursor).run())
+                task = asyncio.create_task(Holder(account, self._holder, row.cursor, self._process).run())
                 self._held[account.pk] = _Held(account, task)
 
     async def _release(self, ended: list[_Held]) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from sessions_app.channels.connections import holder, keeper
+from sessions_app.channels.connections import receiver as connections_receiver
 from sessions_app.channels.outbound import rate_limiter
 from tests.fakes.telegram import FakeTelegram
 from tests.fakes.webhook_receiver import WebhookReceiver
@@ -44,3 +45,4 @@ def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(holder, "_CHECK_SECONDS", 0.02)
     monkeypatch.setattr(holder, "_FIRST_PAUSE_SECONDS", 0.02)
     monkeypatch.setattr(holder, "_LONGEST_PAUSE_SECONDS", 0.1)
+    monkeypatch.setattr(connections_receiver, "_HEARTBEAT_SECONDS", 0.02)

@@ -6,19 +6,18 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from django.core.management import call_command
 from django.utils import timezone
 
 from agents_app.providers.kinds.scripted import Reply
-from audit_app import liveness
 from audit_app.liveness import failure_detector
 from audit_app.models import AuditEntry
 from komand import doctor
 from sessions_app.channels import accounts
 from sessions_app.channels.adapters.telegram import long_poll
 from sessions_app.channels.adapters.telegram.adapter import Telegram
-from sessions_app.channels.connections import claims, condition
+from sessions_app.channels.connections import claims, condition, wire
 from sessions_app.channels.inbound import dispatch
+from sessions_app.channels.link import Received
 from sessions_app.models import ChannelAccount, ChannelConnection, InboundMessage
 from tests.fakes.http_server import Fault
 from tests.fakes.telegram import TOKEN, FakeTelegram, private_update
@@ -245,7 +244,39 @@ def test_the_condition_names_a_process_that_is_missing(platform: FakeTelegram) -
     assert "no process keeps it open, last heartbeat" in described().text
 
 
-def test_the_process_ends_when_no_account_needs_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("komand.management.commands.sockets._IDLE_SECONDS", 0.05)
-    call_command("sockets", on_demand=True)
-    assert "sockets" not in {process.name for process in liveness.list_processes() if process.alive}
+def test_a_process_that_ends_is_requested_and_its_connections_are_free_meanwhile(platform: FakeTelegram) -> None:
+    """Each update is stored once, and the account says why it was not connected."""
+    add_telegram(platform)
+    with SocketsThread(has_process=False) as sockets:
+        until(lambda: sockets.requests, 20)
+        assert not ChannelConnection.objects.exists(), "claimed without a process"
+        sockets.start_process()
+        platform.queue([private_update(1, "/help")])
+        until(lambda: texts() == ["/help"], 20)
+        sockets.kill_process()
+        until(lambda: state().holder is None and "process sockets" in state().error, 20)
+        platform.queue([private_update(2, "/help")])
+        sockets.start_process()
+        until(lambda: texts() == ["/help"] * 2 and is_connected(), 20)
+
+
+def test_events_of_an_unknown_shape_are_skipped(
+    platform: FakeTelegram, sockets: SocketsThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if the process that talks to the platform were taken over, or an adapter had a defect."""
+    dump = wire.dump_received
+
+    def dump_badly(received: Received) -> dict[str, Any]:
+        data = dump(received)
+        return {**data, "event": {**data["event"], "chat": 7}} if b"poison" in received.raw else data
+
+    monkeypatch.setattr(wire, "dump_received", dump_badly)
+    add_telegram(platform)
+    platform.queue([private_update(1, "poison"), private_update(2, "/help")])
+    until(lambda: texts() == ["/help"], 20)
+
+
+def test_text_that_no_encoding_has_arrives_with_a_replacement(platform: FakeTelegram, sockets: SocketsThread) -> None:
+    add_telegram(platform)
+    platform.queue([private_update(1, "half \ud83d")])
+    until(lambda: texts() == ["half ?"], 20)
