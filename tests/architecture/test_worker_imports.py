@@ -10,7 +10,7 @@ PROGRAM = """
 import sys
 import django
 django.setup()
-import komand.management.commands.sockets
+import komand.celery, komand.connections
 pages = ("django.contrib.admin", "django.contrib.sessions", "unfold", "rest_framework", "drf_spectacular")
 print(*(name for name in ("openai", *pages) if name in sys.modules))
 """
