@@ -31,6 +31,6 @@ def refusal(run: Run) -> str:
 
 def _upwards(run_id: UUID | None, tree: Mapping[UUID, Run]) -> Iterator[Run]:
     """Yield a child run and those above it, without the root."""
-    while run_id in tree:
-        yield tree[run_id]
-        run_id = tree[run_id].parent_id
+    while run_id and (run := tree.get(run_id)):
+        yield run
+        run_id = run.parent_id
