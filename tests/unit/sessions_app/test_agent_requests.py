@@ -7,6 +7,7 @@ import pytest
 from audit_app.kernel.errors import InvalidInput
 from sessions_app.surfaces.agent_messages import requests
 from sessions_app.surfaces.agent_messages.artifact_names import own_path, split_storage_path, storage_path
+from sessions_app.surfaces.base import bodies
 
 START = {"interaction": "default", "data": {"task": "go"}}
 
@@ -121,7 +122,7 @@ def test_a_since_may_lie_between_two_milliseconds() -> None:
 
 
 def test_nulls_are_taken_out_of_texts_at_any_depth() -> None:
-    assert requests.clean({"a\0": ["b\0", {"c": "\0"}]}) == {"a": ["b", {"c": ""}]}
+    assert bodies.clean({"a\0": ["b\0", {"c": "\0"}]}) == {"a": ["b", {"c": ""}]}
 
 
 def test_paths_are_known_with_and_without_their_folder() -> None:
