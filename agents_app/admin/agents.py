@@ -21,7 +21,7 @@ from agents_app.models import Agent
 from agents_app.rights import DELETE_AGENTS
 from audit_app import fresh_login
 from audit_app.admin_base import columns, links, names
-from audit_app.admin_base.base import AuditedAdmin, acting, get_or_404
+from audit_app.admin_base.base import AuditedAdmin, VersionedAdmin, acting, get_or_404
 from audit_app.admin_base.dialogs import back_to
 from audit_app.admin_base.filters import ActiveFilter
 from audit_app.admin_base.theme import Dialog, act, button, submit
@@ -65,7 +65,7 @@ def _tab(title: str, *fields: str | tuple[str, ...]) -> tuple[str, Any]:
 
 
 @admin.register(Agent)
-class AgentAdmin(AuditedAdmin):
+class AgentAdmin(VersionedAdmin, AuditedAdmin):
     noun = "Agent"
     form = AgentForm
     list_display = ("title", "agent_id", "model", "may", "state", "try_link")
@@ -75,7 +75,7 @@ class AgentAdmin(AuditedAdmin):
     search_fields = ("agent_id", "name", "description")
     prepopulated_fields = {"agent_id": ("name",)}
     actions_detail: Any = (
-        *("try_it", "history", "see_prompt", "dry_run", "show_runs", "export"),
+        *("try_it", "versions", "see_prompt", "dry_run", "show_runs", "export"),
         *("stop", "resume", "retire", "restore"),
     )
     actions_list: Any = ("import_agents",)
@@ -193,7 +193,7 @@ class AgentAdmin(AuditedAdmin):
         return prompt_page.page_of_agent(request, self, get_or_404(self, request, object_id))
 
     @button("History", path="versions", icon="history", permissions=["view"])
-    def history(self, request: HttpRequest, object_id: str) -> HttpResponse:
+    def versions(self, request: HttpRequest, object_id: str) -> HttpResponse:
         return history_page.page(request, self, get_or_404(self, request, object_id))
 
     @button("Export", path="export", icon="download", permissions=["view"])

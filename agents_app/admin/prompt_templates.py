@@ -7,14 +7,13 @@ from django.contrib import admin, messages
 from django.db.models import Model
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
-from unfold.admin import ModelAdmin
 from unfold.decorators import display
 from unfold.widgets import UnfoldAdminTextareaWidget
 
 from agents_app import agent_versions, prompt_templates
 from agents_app.models import PromptTemplate
 from audit_app.admin_base import columns
-from audit_app.admin_base.base import acting, get_or_404
+from audit_app.admin_base.base import VersionedAdmin, acting, get_or_404
 from audit_app.admin_base.dialogs import back_to
 from audit_app.admin_base.theme import button
 from audit_app.kernel.errors import AppError
@@ -63,12 +62,12 @@ class PreviewForm(forms.Form):
 
 
 @admin.register(PromptTemplate)
-class PromptTemplateAdmin(ModelAdmin):
+class PromptTemplateAdmin(VersionedAdmin):
     form = TemplateForm
     list_display = ("title", "description", "version", "updated_at")
     search_fields = ("name", "text")
     fields = ("name", "text", "note")
-    actions_detail: Any = ("preview", "history")
+    actions_detail: Any = ("preview", "versions")
     warn_unsaved_form = True
 
     def get_readonly_fields(self, request: HttpRequest, obj: PromptTemplate | None = None) -> tuple[str, ...]:
@@ -113,7 +112,7 @@ class PromptTemplateAdmin(ModelAdmin):
         return self._page(request, template, "preview", f"Preview of {template.name}", shown)
 
     @button("History", path="versions", icon="history", permissions=["change"])
-    def history(self, request: HttpRequest, object_id: str) -> HttpResponse:
+    def versions(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Show the versions; on POST, roll back to one."""
         template: PromptTemplate = get_or_404(self, request, object_id)
         if request.method == "POST":

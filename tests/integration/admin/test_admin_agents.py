@@ -108,6 +108,11 @@ def test_what_was_changed_is_audited(pages, operator, agent):
     assert "Name" in entry.details["fields"]
 
 
+def test_the_button_history_of_an_agent_leads_to_its_versions(pages, agent):
+    page = pages.get(f"{AGENTS}{agent.pk}/change/").content.decode()
+    assert f'href="{AGENTS}{agent.pk}/versions/"' in page and "/history/" not in page
+
+
 def test_the_public_id_of_an_agent_stays(pages, agent):
     pages.post(f"{AGENTS}{agent.pk}/change/", agent_form(agent, agent_id="other"))
     agent.refresh_from_db()

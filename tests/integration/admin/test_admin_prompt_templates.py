@@ -35,6 +35,7 @@ def test_the_history_compares_versions_and_rolls_back(pages):
     row = prompt_templates.save("greet", "One.\nSame.")
     prompt_templates.save("greet", "Two.\nSame.", "Better.")
     page = f"{TEMPLATES}{row.pk}/versions/"
+    assert f'href="{page}"' in text_of(pages.get(f"{TEMPLATES}{row.pk}/change/"))
     assert (
         "-One." in text_of(pages.get(page))
         and "+Two." in text_of(pages.get(page))
