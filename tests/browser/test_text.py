@@ -172,3 +172,9 @@ def test_question_and_answer_are_shown_once(chat: ChatPage) -> None:
     chat.wait_finished()
     shown = answer.locator(".call").inner_text()
     assert (shown.count("Which colour?"), shown.count("Dark blue"), shown.count("is_option")) == (1, 1, 0)
+
+
+def test_each_weight_of_the_text_has_the_font_of_the_page(chat: ChatPage) -> None:
+    found = "weight => document.fonts.load(`${weight} 16px Inter`, 'a \u0142').then(faces => faces.length)"
+    for weight in (400, 500, 600, 700):
+        assert chat.page.evaluate(found, weight) == 2, f"weight {weight}: the file of Latin letters and the other one"
