@@ -29,6 +29,27 @@ def shots() -> Path | None:
     return Path(os.environ["KOMAND_SHOTS"]) if "KOMAND_SHOTS" in os.environ else None
 
 
+_COVERED = """() => [...document.querySelectorAll("#header-inner .k-crumb")].filter(title => {
+    const box = title.getBoundingClientRect()
+    const top = document.elementFromPoint(box.left + 2, box.top + box.height / 2)
+    return !title.contains(top)
+}).length"""
+
+
+def test_buttons_of_an_agent_leave_room_for_its_title(new_tab: NewTab, careful: str) -> None:
+    chat = new_tab(viewport={"width": 1280, "height": 800}).open(f"/admin/agents_app/agent/{careful}/change/")
+    page = chat.page
+    expect(page.get_by_role("link", name="Retire")).to_be_visible()
+    assert page.evaluate("document.scrollingElement.scrollWidth - innerWidth") <= 0
+    assert page.evaluate(_COVERED) == 0
+
+
+def test_forms_fit_a_phone(new_tab: NewTab) -> None:
+    chat = new_tab(viewport={"width": 390, "height": 844}).open("/admin/sessions_app/apikey/add/")
+    expect(chat.page.get_by_label("Name")).to_be_visible()
+    assert chat.page.evaluate("document.scrollingElement.scrollWidth - innerWidth") <= 0
+
+
 def test_lists_fit_1280_pixels_and_show_names(new_tab: NewTab, careful: str, shots: Path | None) -> None:
     chat = new_tab(viewport={"width": 1280, "height": 800})
     chat.open(f"/admin/agents_app/agent/{careful}/try/")  # the button "Try it"
