@@ -12,11 +12,12 @@ from django.utils import timezone
 from unfold.dataclasses import SearchResult
 
 from agents_app.admin import approvals, costs, overview
+from agents_app.admin.runs import RunAdmin
 from agents_app.admin.timeline import RUN_TONES
 from agents_app.models import Run
 from agents_app.rights import VIEW_COSTS
 from audit_app import liveness
-from audit_app.admin_base import links
+from audit_app.admin_base import links, names
 from audit_app.models import AuditEntry
 from audit_app.rights import holds
 from sessions_app.models import Session
@@ -32,6 +33,8 @@ def dashboard(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
     if not request.user.has_perm("agents_app.view_run"):
         return context
     now = timezone.now()
+    failures, latest = overview.latest_failures(now, _LATEST), overview.latest_runs(_LATEST)
+    names.load_names((*failures, *latest), RunAdmin.named, request.user)
     return {
         **context,
         "title": "Dashboard",
@@ -41,8 +44,8 @@ def dashboard(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
         "open_executions": tools.count_open(),
         "pending_approvals": approvals.count_pending(),
         "processes": sorted(liveness.list_processes(), key=lambda process: (process.name, process.pid)),
-        "failures": _with_tones(overview.latest_failures(now, _LATEST)),
-        "latest": _with_tones(overview.latest_runs(_LATEST)),
+        "failures": _with_tones(failures),
+        "latest": _with_tones(latest),
         "now": now,
     }
 

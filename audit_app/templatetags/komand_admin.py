@@ -5,7 +5,7 @@ from typing import Any
 from django import template
 from django.utils.safestring import SafeString
 
-from audit_app.admin_base import links, names
+from audit_app.admin_base import columns, links, names
 from audit_app.kernel import safe_text, shorten
 
 register = template.Library()
@@ -15,6 +15,7 @@ register.filter("pretty_json", safe_text.pretty_json)
 register.filter("duration", safe_text.duration)
 register.filter("clipped", safe_text.clipped)
 register.filter("number", safe_text.number)
+register.filter("time_ago", columns.time_ago)
 register.filter("name_of", names.name_of)
 register.filter("shortened", shorten.shorten)
 

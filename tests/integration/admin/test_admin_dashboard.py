@@ -6,7 +6,9 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
+from agents_app.models import Run
 from audit_app.liveness import ProcessView
+from sessions_app.models import Session
 
 pytestmark = pytest.mark.one_database
 
@@ -33,6 +35,16 @@ def test_the_dashboard_counts_what_is_open_and_what_failed(pages, make_run):
     assert "4711" in html and ">gone<" in html
 
 
+def test_runs_are_shown_with_names_that_the_operator_may_see(pages, staff, make_run):
+    run = make_run("failed")
+    Run.objects.update(actor=f"user:{User.objects.create_user('ada').pk}")
+    Session.objects.filter(pk=run.conversation_id).update(title="Moons & <b>planets</b>")
+    html = pages.get("/admin/").content.decode()
+    assert html.count("Moons &amp; &lt;b&gt;planets&lt;/b&gt;") == 2  # among the failures and among the latest
+    assert html.count(">ada<") == 2 and html.count(f">{run.agent.name}<") == 2 and html.count("just now") == 2
+    assert "Moons" not in staff("agents_app.view_run").get("/admin/").content.decode()
+
+
 def test_an_empty_installation_has_a_dashboard_too(pages):
     html = pages.get("/admin/").content.decode()
     assert "No runs yet." in html and "nothing waits" in html
@@ -41,7 +53,7 @@ def test_an_empty_installation_has_a_dashboard_too(pages):
 def test_the_dashboard_costs_a_fixed_number_of_queries(pages, make_run, django_assert_max_num_queries):
     for _ in range(20):
         make_run("failed")
-    with django_assert_max_num_queries(16):
+    with django_assert_max_num_queries(18):
         pages.get("/admin/")
 
 
