@@ -27,6 +27,7 @@ from tools_app.secrets import credentials
 
 _SHARED = "shared"
 _OWN = "own"
+_SPELLINGS = {"readonly": "read-only"} | {word: word.upper() for word in ("api", "imap", "smtp", "tls", "url")}
 _FLAGS = [("", "Default"), ("true", "Yes"), ("false", "No")]
 
 
@@ -228,7 +229,8 @@ def _secret_field(name: str, help_text: str, is_stored: bool) -> forms.Field:
 
 
 def _label(name: str) -> str:
-    return name.replace("_", " ").capitalize().replace("url", "URL")
+    label = " ".join(_SPELLINGS.get(word, word) for word in name.split("_"))
+    return label[:1].upper() + label[1:]
 
 
 def stored_secrets(account: ChannelAccount) -> tuple[str, ...]:
