@@ -14,6 +14,12 @@ from komand import asgi, background
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey"), pytest.mark.one_database]
 
 
+@pytest.fixture(autouse=True)
+def no_heartbeat() -> None:
+    """End the heartbeat that a tool, executed by an earlier test of this process, has begun under its own name."""
+    liveness.stop()
+
+
 async def get(path: str) -> tuple[int, bytes]:
     headers = [(b"host", b"localhost")]
     caller = HttpCommunicator(asgi.application, "GET", path, headers=headers)
