@@ -1,6 +1,6 @@
 """The Celery app: two queues, `runs` (nudges the engine) and `tools` (executes tools under hard time limits).
 
-Start a worker with `celery -q -A komand.celery worker -Q runs -P solo` or `… -Q tools -P prefork`.
+`komand/worker.py` is the command of a worker.
 """
 
 import os

@@ -10,17 +10,7 @@ from komand.supervisor import embedded, probes
 from komand.supervisor.options import Options, provider_keys, system_environment
 from komand.supervisor.processes import Child, Spec
 
-_CELERY = (
-    "-m",
-    "celery",
-    "-q",
-    "-A",
-    "komand.celery",
-    "worker",
-    "--without-gossip",
-    "--without-mingle",
-    "--without-heartbeat",
-)
+_WORKER = ("-m", "komand.worker", "--without-gossip", "--without-mingle", "--without-heartbeat")
 _OF_SOCKETS = (
     *("KOMAND_SOCKETS", "KOMAND_LOG_FORMAT", "KOMAND_LOG_LEVEL", "NOTIFY_SOCKET", "WATCHDOG_USEC"),
     *("PYTHONPATH", "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE", "SSL_CERT_FILE", "SSL_CERT_DIR"),
@@ -86,10 +76,10 @@ def workers(options: Options, environment: dict[str, str]) -> list[Spec]:
     specs = []
     for number in range(1, options.run_workers + 1):
         name = f"runs-{number}"
-        command = (sys.executable, *_CELERY, "-n", f"{name}@%h", "-Q", "runs", "-P", "solo")
+        command = (sys.executable, *_WORKER, "-n", f"{name}@%h", "-Q", "runs", "-P", "solo")
         specs.append(Spec(name, command, environment, _is_reported_ready))
     scale = ("--autoscale", f"{options.tool_workers},1", "--max-tasks-per-child", str(_TASKS_PER_CHILD))
-    tools = (sys.executable, *_CELERY, "-n", "tools@%h", "-Q", "tools", "-P", "prefork", *scale)
+    tools = (sys.executable, *_WORKER, "-n", "tools@%h", "-Q", "tools", "-P", "prefork", *scale)
     specs.append(Spec("tools", tools, environment, _is_reported_ready))
     return specs
 

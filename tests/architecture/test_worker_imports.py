@@ -10,9 +10,10 @@ PROGRAM = """
 import sys
 import django
 django.setup()
-import komand.celery, komand.connections
+import komand.worker, komand.connections
 pages = ("django.contrib.admin", "django.contrib.sessions", "unfold", "rest_framework", "drf_spectacular")
-print(*(name for name in ("openai", *pages) if name in sys.modules))
+command_line = ("celery.bin.celery", "prompt_toolkit")
+print(*(name for name in ("openai", *command_line, *pages) if name in sys.modules))
 """
 
 

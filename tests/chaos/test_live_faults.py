@@ -258,7 +258,7 @@ def skewed_worker(host: Installation, offset: str, log: Path) -> Iterator[None]:
         "FAKETIME_DONT_FAKE_MONOTONIC": "1",
         "DJANGO_SETTINGS_MODULE": "komand.settings.worker",
     }
-    command = ["faketime", "-f", offset, sys.executable, "-m", "celery", "-q", "-A", "komand.celery", "worker"]
+    command = ["faketime", "-f", offset, sys.executable, "-m", "komand.worker"]
     with log.open("wb") as out:
         worker = subprocess.Popen(
             [*command, "-n", "skewed@%h", "-Q", "runs", "-P", "solo"],

@@ -31,7 +31,7 @@ def worker(valkey_server, django_db_setup, django_db_blocker):
         "DJANGO_SETTINGS_MODULE": "tests.integration.tools_app.worker_settings",
         "KOMAND_TEST_DATABASE_NAME": str(database),
     }
-    command = [sys.executable, "-m", "celery", "-q", "-A", "komand.celery", "worker", "-Q", "tools", "-P", "prefork"]
+    command = [sys.executable, "-m", "komand.worker", "-Q", "tools", "-P", "prefork"]
     process = subprocess.Popen([*command, "-c", "2"], cwd=ROOT, env=environment, start_new_session=True)
     yield process
     os.killpg(process.pid, signal.SIGKILL)
