@@ -2,14 +2,19 @@
 
 import itertools
 import os
+import sys
 from typing import Any, cast
 
 from channels.generic.websocket import AsyncWebsocketConsumer
 from channels.routing import ProtocolTypeRouter, URLRouter
+from django.conf import settings
 from django.core.asgi import get_asgi_application
 from django.urls import re_path
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "komand.settings.web")
+if settings.DATABASES["default"]["ENGINE"] == "audit_app.sqlite":
+    # The admin theme and Django REST Framework import these fields if they can, and with them psycopg, 9 MB.
+    sys.modules.setdefault("django.contrib.postgres.fields", cast(Any, None))
 django_application = get_asgi_application()
 
 # Only after Django is set up: these modules name models.
