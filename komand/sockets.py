@@ -34,8 +34,13 @@ def main(argv: Sequence[str]) -> int:
     data_folder.restrict_new_files()
     logging.config.dictConfig(logs.configuration())
     path = env.sockets_path()
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    asyncio.run(_receive(path, _IDLE_SECONDS if options.on_demand else None))
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        asyncio.run(_receive(path, _IDLE_SECONDS if options.on_demand else None))
+    except OSError as error:
+        parser.exit(
+            1, f"{parser.prog}: cannot serve at {path}: {error}. Set KOMAND_SOCKETS to a short, writable path.\n"
+        )
     return 0
 
 

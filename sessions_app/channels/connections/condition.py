@@ -10,6 +10,7 @@ from sessions_app.models import ChannelAccount
 
 # Heartbeats come every 90 seconds at least, and are stored every 30.
 _SILENT = timedelta(minutes=3)
+_START = "start a runs worker and the process sockets, as the same user; see docs/channels.md"
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ def describe(account: ChannelAccount) -> Condition | None:
         return None
     row, now = claims.connection_of(account), timezone.now()
     if row is None:
-        return Condition(False, "never opened", "start the process sockets; see docs/channels.md")
+        return Condition(False, "never opened", _START)
     if row.attention_at and claims.waits_for_operator(account):
         return Condition(False, f"needs attention since {_at(row.attention_at)}: {row.error}", "then test the account")
     if row.connected_at and row.heartbeat_at and now - row.heartbeat_at < _SILENT:
@@ -36,7 +37,7 @@ def describe(account: ChannelAccount) -> Condition | None:
         return Condition(True, text)
     if row.holder is None or row.connected_at:
         seen = f", last heartbeat {_at(row.heartbeat_at)}" if row.heartbeat_at else ""
-        return Condition(False, f"no process keeps it open{seen}", "start the process sockets; see docs/channels.md")
+        return Condition(False, f"no process keeps it open{seen}", _START)
     problem = f", since {_at(row.error_at)}: {row.error}" if row.error and row.error_at else ""
     return Condition(False, f"not connected, trying again{problem}", "if it lasts, test the account")
 

@@ -36,6 +36,21 @@ def test_it_ends_when_no_account_needs_it(tmp_path: Path, monkeypatch: pytest.Mo
     assert sockets.main(["--on-demand"]) == 0
 
 
+@pytest.mark.parametrize("path", ["/dev/null/s", f"/tmp/{'x' * 200}"])
+def test_a_path_that_cannot_be_served_is_an_error_of_one_line(path: str) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-m", "komand.sockets"],
+        cwd=ROOT,
+        env={**os.environ, "KOMAND_SOCKETS": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 1
+    [line] = ended.stderr.splitlines()
+    assert line.startswith(f"manage.py sockets: cannot serve at {path}: ") and "KOMAND_SOCKETS" in line
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_it_ends_by_a_signal(tmp_path: Path, number: signal.Signals) -> None:
     path = tmp_path / "s"
