@@ -66,7 +66,7 @@ class _Worker:
         """Follow the worker's requests until it ends."""
         try:
             async for frame in self._wire.frames():
-                self._follow(frame, int(frame["number"]))
+                self._follow(frame, frame["number"])
         finally:
             tasks = [connection.task for connection in self.connections.values()]
             for task in tasks:
@@ -87,31 +87,32 @@ class _Worker:
 
 
 class _Connection:
-    """An adapter that listens. Reports its end to the worker, whatever it is."""
+    """An adapter that listens. Reports its end to the worker, whatever it is, also if it is closed before it starts."""
 
     def __init__(self, to_worker: wire.Wire, number: int, frame: Mapping[str, Any]) -> None:
         self._wire, self._number = to_worker, number
+        self._ending: ConnectionLost | NeedsAttention = ConnectionLost("The process sockets has ended.")
         self.link = RemoteLink(to_worker, number, frame["cursor"])
         self.task = asyncio.create_task(self._run(frame))
+        self.task.add_done_callback(self._report_end)
+
+    def _report_end(self, _: asyncio.Task[None]) -> None:
+        self._wire.send("ended", self._number, **wire.dump_ending(self._ending))
 
     async def _run(self, frame: Mapping[str, Any]) -> None:
-        ending: ConnectionLost | NeedsAttention = ConnectionLost("The platform ended the connection.")
         adapter: ChannelAdapter | None = None
         try:
             adapter = wire.find_adapter(frame["adapter"])(wire.load_account(frame["account"]))
             await adapter.listen(self.link)
-        except asyncio.CancelledError:
-            ending = ConnectionLost("The process sockets has ended.")
-            raise
+            self._ending = ConnectionLost("The platform ended the connection.")
         except (ConnectionLost, NeedsAttention) as error:
-            ending = error
+            self._ending = error
         except Exception as error:
             logger.exception("%s: receiving failed", frame["account"]["account_id"])
-            ending = ConnectionLost(f"Receiving failed ({type(error).__name__}).")
+            self._ending = ConnectionLost(f"Receiving failed ({type(error).__name__}).")
         finally:
             if adapter is not None:
                 await _close(adapter)
-            self._wire.send("ended", self._number, **wire.dump_ending(ending))
 
 
 class RemoteLink:

@@ -113,8 +113,9 @@ def _load_received(data: Mapping[str, Any]) -> Received:
     raw = base64.b64decode(data["raw"])
     try:
         return Received(_check_of(data["type"])(data["event"]), raw)
-    except ValueError:  # which pydantic's error is
-        logger.exception("an event of a connection is malformed and is skipped")
+    except ValueError as error:  # pydantic's, whose text holds that of the message
+        fields = [".".join(map(str, problem["loc"])) for problem in getattr(error, "errors", list)()]
+        logger.error("an event of a connection (%s) is malformed and is skipped: %s", data["type"], ", ".join(fields))
         return Received(Ignored("malformed_event"), raw)
 
 

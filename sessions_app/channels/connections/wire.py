@@ -17,6 +17,7 @@ import asyncio
 import base64
 import dataclasses
 import json
+import logging
 from collections.abc import AsyncIterator, Mapping
 from datetime import datetime
 from importlib import import_module
@@ -26,6 +27,8 @@ from sessions_app.channels.account_settings import AccountSettings
 from sessions_app.channels.base import ChannelAdapter
 from sessions_app.channels.link import ConnectionLost, CredentialsRefused, NeedsAttention, Received
 from sessions_app.channels.messages import ChannelEvent, OfAccount
+
+logger = logging.getLogger(__name__)
 
 _LENGTH_BYTES = 4
 # A long e-mail with its files, encoded, fits in.
@@ -43,25 +46,42 @@ class Wire:
         self._reader, self._writer = reader, writer
 
     def send(self, kind: str, number: int, **fields: Any) -> None:
-        """Send a frame about a connection. Nothing happens if the other process has ended: `frames` reports it."""
+        """Send a frame about a connection. Nothing happens if the other process has ended: `frames` reports it.
+
+        Raises ValueError for one that is too long: the other process would close the socket of all connections.
+        """
         # Half a surrogate pair, which JSON of a platform may contain, can be neither encoded nor stored.
         frame = json.dumps({"kind": kind, "number": number, **fields}, ensure_ascii=False).encode("utf-8", "replace")
+        if len(frame) > _MOST_BYTES:
+            raise ValueError(f"a frame of {len(frame):,} bytes is longer than {_MOST_BYTES:,}")
         if not self._writer.is_closing():
             self._writer.write(len(frame).to_bytes(_LENGTH_BYTES, "big") + frame)
 
     async def frames(self) -> AsyncIterator[Mapping[str, Any]]:
-        """Yield the frames that arrive, until the other process closes the socket or ends."""
+        """Yield the frames that arrive, until the other process closes the socket, ends, or sends a malformed one."""
         try:
             while True:
                 length = int.from_bytes(await self._reader.readexactly(_LENGTH_BYTES), "big")
-                if length > _MOST_BYTES:
+                frame = _load(await self._reader.readexactly(length)) if length <= _MOST_BYTES else None
+                if frame is None:  # without its content, which may hold secrets
+                    logger.error("a frame of %d bytes is malformed: the socket is closed", length)
                     return
-                yield json.loads(await self._reader.readexactly(length))
+                yield frame
         except (asyncio.IncompleteReadError, OSError):
             return
 
     def close(self) -> None:
         self._writer.close()
+
+
+def _load(data: bytes) -> Mapping[str, Any] | None:
+    """Return a frame; None if it is not one about a connection."""
+    try:
+        frame = json.loads(data)
+    except ValueError:
+        return None
+    is_frame = isinstance(frame, dict) and isinstance(frame.get("kind"), str) and type(frame.get("number")) is int
+    return frame if is_frame else None
 
 
 def dump_account(account: AccountSettings) -> dict[str, Any]:

@@ -93,3 +93,11 @@ def test_an_ending_arrives_as_it_was(error: ConnectionLost | NeedsAttention, kin
     loaded = wire.load_ending(wire.dump_ending(error))
     assert type(loaded) is kind and loaded.message == error.message
     assert getattr(loaded, "retry_after_seconds", 0.0) == getattr(error, "retry_after_seconds", 0.0)
+
+
+def test_a_malformed_event_is_skipped_without_its_content_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    data = wire.dump_received(Received(DeliveryReport("m", "failed", "why"), b"{}"))
+    data["event"]["error"] = {"text": "the text of a user"}
+    assert sockets_process._load_received(data).event == Ignored("malformed_event")
+    assert "(DeliveryReport) is malformed and is skipped: error" in caplog.text
+    assert "the text of a user" not in caplog.text
