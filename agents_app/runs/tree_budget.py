@@ -17,20 +17,22 @@ def refusal(run: Run) -> str:
     if not budgets:
         return ""
     rows = Run.objects.filter(root_id=run.root_id).order_by()
-    tree = {row.pk: row for row in rows.only("parent_id", "workstream", "input_tokens", "output_tokens")}
-    used = dict.fromkeys(tree, 0)
-    for row in tree.values():
-        for above in _upwards(row.pk, tree):
-            used[above.pk] += row.input_tokens + row.output_tokens
-    for above in _upwards(run.pk, tree):
-        if above.pk in budgets and used[above.pk] >= budgets[above.pk]:
-            whose = "The run" if above.pk == run.pk else f"The workstream {above.workstream}, to which it belongs,"
-            return f"{whose} has used up its budget of {budgets[above.pk]:,} tokens."
+    tree = list(rows.values_list("pk", "parent_id", "input_tokens", "output_tokens"))
+    parents = {run_id: parent_id for run_id, parent_id, *_ in tree}
+    used = dict.fromkeys(parents, 0)
+    for run_id, _, *tokens in tree:
+        for above in _upwards(run_id, parents):
+            used[above] += sum(tokens)
+    for above in _upwards(run.pk, parents):
+        if above in budgets and used[above] >= budgets[above]:
+            name = rows.values_list("workstream", flat=True).get(pk=above)
+            whose = "The run" if above == run.pk else f"The workstream {name}, to which it belongs,"
+            return f"{whose} has used up its budget of {budgets[above]:,} tokens."
     return ""
 
 
-def _upwards(run_id: UUID | None, tree: Mapping[UUID, Run]) -> Iterator[Run]:
+def _upwards(run_id: UUID | None, parents: Mapping[UUID, UUID | None]) -> Iterator[UUID]:
     """Yield a child run and those above it, without the root."""
-    while run_id and (run := tree.get(run_id)):
-        yield run
-        run_id = run.parent_id
+    while run_id is not None and run_id in parents:
+        yield run_id
+        run_id = parents[run_id]
