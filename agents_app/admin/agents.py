@@ -65,7 +65,7 @@ def _tab(title: str, *fields: str | tuple[str, ...]) -> tuple[str, Any]:
 
 
 @admin.register(Agent)
-class AgentAdmin(VersionedAdmin, AuditedAdmin):
+class AgentAdmin(VersionedAdmin, AuditedAdmin):  # type: ignore[misc]  # the theme widens Django's types
     noun = "Agent"
     form = AgentForm
     list_display = ("title", "agent_id", "model", "may", "state", "try_link")
