@@ -44,9 +44,9 @@ def make_network(definition: str = "tasks:\n- name: only\n", name: str = "desk")
 
 
 class Sender:
-    """Somebody who writes, each message with a number of its own. chat: None for the direct chat."""
+    """Somebody who writes, each message with a number that no test names. chat: None for the direct chat."""
 
-    numbers = iter(range(1, 10_000))
+    numbers = iter(range(1_000, 10_000))
 
     def __init__(self, user: int = 501, chat: int | None = None) -> None:
         self._user, self._chat = user, chat
