@@ -24,9 +24,9 @@ from django.utils import timezone  # noqa: E402
 from agents_app.models import Run  # noqa: E402
 from agents_app.types import RunStatus  # noqa: E402
 from sessions_app.channels import accounts  # noqa: E402
-from sessions_app.channels.adapters.webhook import Webhook  # noqa: E402
 from sessions_app.identity.api_keys import create_api_key  # noqa: E402
 from sessions_app.models import Session, Turn  # noqa: E402
+from sessions_app.platforms.adapters.webhook import Webhook  # noqa: E402
 from sessions_app.services import open_session  # noqa: E402
 
 _ANSWER = """Here is what I found for question {number}.

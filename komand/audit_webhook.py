@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 from django.conf import settings
 
 from audit_app.chain.hashes import Anchor
-from sessions_app.channels import http
-from sessions_app.channels.base import SendError
-from sessions_app.channels.signatures import sign
+from sessions_app.platforms import http
+from sessions_app.platforms.base import SendError
+from sessions_app.platforms.signatures import sign
 
 
 async def post_anchor(url: str, anchor: Anchor) -> None:

@@ -12,7 +12,7 @@ from django.core.checks import Warning as Advice
 
 from audit_app.chain import anchors
 from komand.settings import env
-from sessions_app.channels.signatures import BadKeyError, check_key
+from sessions_app.platforms.signatures import BadKeyError, check_key
 
 _SHORTEST_SECRET = 32
 _SECRETS = {

@@ -19,11 +19,11 @@ from komand.celery import app
 from sessions_app.attachments import fetcher
 from sessions_app.attachments import sweeper as files
 from sessions_app.channels import accounts
-from sessions_app.channels.base import ChannelAdapter
 from sessions_app.channels.outbound import prompts, question_prompts, sweeper, worker
-from sessions_app.channels.registry import channels
 from sessions_app.conversation import message_index
 from sessions_app.identity import scopes
+from sessions_app.platforms.base import ChannelAdapter
+from sessions_app.platforms.registry import channels
 from sessions_app.schedules import ticks
 from tools_app import catalogue, run_tools, schema
 from tools_app.mcp_client import background as mcp

@@ -168,16 +168,16 @@ KOMAND_PROVIDERS = {
     "scripted": "agents_app.providers.kinds.scripted.ScriptedProvider",
 }
 KOMAND_CHANNELS = [
-    "sessions_app.channels.adapters.telegram.adapter.Telegram",
-    "sessions_app.channels.adapters.webhook.Webhook",
-    "sessions_app.channels.adapters.slack.adapter.Slack",
-    "sessions_app.channels.adapters.discord.adapter.Discord",
-    "sessions_app.channels.adapters.sms.adapter.Sms",
-    "sessions_app.channels.adapters.email.adapter.Email",
-    "sessions_app.channels.adapters.whatsapp.adapter.WhatsApp",
-    "sessions_app.channels.adapters.signal.adapter.Signal",
-    "sessions_app.channels.adapters.teams.adapter.Teams",
-    "sessions_app.channels.adapters.web.adapter.Web",
+    "sessions_app.platforms.adapters.telegram.adapter.Telegram",
+    "sessions_app.platforms.adapters.webhook.Webhook",
+    "sessions_app.platforms.adapters.slack.adapter.Slack",
+    "sessions_app.platforms.adapters.discord.adapter.Discord",
+    "sessions_app.platforms.adapters.sms.adapter.Sms",
+    "sessions_app.platforms.adapters.email.adapter.Email",
+    "sessions_app.platforms.adapters.whatsapp.adapter.WhatsApp",
+    "sessions_app.platforms.adapters.signal.adapter.Signal",
+    "sessions_app.platforms.adapters.teams.adapter.Teams",
+    "sessions_app.platforms.adapters.web.adapter.Web",
 ]
 KOMAND_TOOLS = [
     "tools_app.builtin.echo.Echo",

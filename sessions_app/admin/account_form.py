@@ -18,10 +18,10 @@ from agents_app.agent_access import usable_agents
 from agents_app.models import Agent
 from audit_app.kernel.errors import AppError
 from sessions_app.channels import accounts, open_access
-from sessions_app.channels.account_settings import SHARED_SETTINGS, Setting
-from sessions_app.channels.base import ChannelAdapter
-from sessions_app.channels.registry import channels
 from sessions_app.models import ChannelAccount
+from sessions_app.platforms.account_settings import SHARED_SETTINGS, Setting
+from sessions_app.platforms.base import ChannelAdapter
+from sessions_app.platforms.registry import channels
 from tools_app.admin.rule_fields import patterns_field
 from tools_app.secrets import credentials
 

@@ -14,8 +14,8 @@ from sessions_app.admin import account_form
 from sessions_app.channels import accounts, first_message, open_access
 from sessions_app.channels.connections import condition
 from sessions_app.channels.inbound import pairing_codes
-from sessions_app.channels.registry import channels
 from sessions_app.models import ChannelAccount
+from sessions_app.platforms.registry import channels
 from sessions_app.surfaces.base.markdown import render
 
 _LONGEST_WAIT = timedelta(hours=24)

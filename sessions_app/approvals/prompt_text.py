@@ -13,7 +13,7 @@ from uuid import UUID
 
 from audit_app.kernel.redact import masked, masked_arguments
 from audit_app.kernel.safe_text import clipped, pretty_json, summary, visible
-from sessions_app.channels.messages import Button
+from sessions_app.platforms.messages import Button
 from tools_app.executions.changes import diff
 from tools_app.types import ApprovalStatus, ApprovalView, Change, Decision
 

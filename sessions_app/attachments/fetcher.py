@@ -15,10 +15,10 @@ from audit_app.kernel.errors import AppError
 from sessions_app.attachments import records, storage
 from sessions_app.attachments.model_text import Content
 from sessions_app.channels.accounts import Adapters
-from sessions_app.channels.base import FetchError
 from sessions_app.channels.nudges import Poller
 from sessions_app.channels.nudges import files as file_nudge
 from sessions_app.models import Attachment
+from sessions_app.platforms.base import FetchError
 
 logger = logging.getLogger(__name__)
 

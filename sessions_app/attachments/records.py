@@ -18,10 +18,10 @@ from audit_app.kernel.ids import new_id
 from sessions_app import hot_queries
 from sessions_app.attachments import model_text
 from sessions_app.attachments.model_text import Content, Described
-from sessions_app.channels import messages
-from sessions_app.channels.base import MIB
 from sessions_app.channels.nudges import files as file_nudge
 from sessions_app.models import Attachment, ChannelAccount, Session, Turn
+from sessions_app.platforms import messages
+from sessions_app.platforms.base import MIB
 from tools_app.storage import artifact_paths, artifacts
 
 # The time that a run waits for its files, and for further parts of an album after each.

@@ -12,8 +12,8 @@ from django.conf import settings
 from audit_app.kernel.ids import new_id
 from sessions_app.attachments import model_text
 from sessions_app.attachments.model_text import Content
-from sessions_app.channels.base import MIB, FetchError
 from sessions_app.models import Attachment
+from sessions_app.platforms.base import MIB, FetchError
 
 # The database is usually on the same disk: files of strangers must not fill it.
 _LEAST_FREE_BYTES = 500 * MIB

@@ -22,8 +22,8 @@ from audit_app.kernel.after_commit import after_commit
 from audit_app.kernel.errors import InvalidInput, NotFound
 from audit_app.kernel.ids import new_id
 from sessions_app.attachments import model_text, records, storage
-from sessions_app.channels.messages import uploaded_source
 from sessions_app.models import Attachment, ChannelAccount, Session
+from sessions_app.platforms.messages import uploaded_source
 from tools_app import conf
 from tools_app.storage import artifact_paths, artifacts
 

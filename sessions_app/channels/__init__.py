@@ -1,1 +1,1 @@
-"""Channels: the contract of adapters, the adapters, and the inbound and outbound sides."""
+"""Channels: accounts and routes, and the inbound and outbound sides."""

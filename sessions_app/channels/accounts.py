@@ -19,11 +19,11 @@ from django.utils import timezone
 from agents_app import selectors as agents
 from audit_app import services as audit
 from audit_app.kernel.errors import AppError, Conflict, InvalidInput, NotFound
-from sessions_app.channels.account_settings import AccountSettings
-from sessions_app.channels.base import ChannelAdapter, Checked
-from sessions_app.channels.messages import Capabilities, Chat
-from sessions_app.channels.registry import channels
 from sessions_app.models import ChannelAccount, ChannelConnection
+from sessions_app.platforms.account_settings import AccountSettings
+from sessions_app.platforms.base import ChannelAdapter, Checked
+from sessions_app.platforms.messages import Capabilities, Chat
+from sessions_app.platforms.registry import channels
 from tools_app.secrets import credentials, vault
 from tools_app.secrets.vault import SealError
 

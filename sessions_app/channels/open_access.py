@@ -14,8 +14,8 @@ from agents_app.models import Agent
 from agents_app.network_runs import library
 from agents_app.networks import yaml_format
 from audit_app.kernel.errors import AppError
-from sessions_app.channels.registry import channels
 from sessions_app.models import ChannelAccount, ChannelRoute
+from sessions_app.platforms.registry import channels
 from tools_app.catalogue import find_tool
 from tools_app.types import Risk
 

@@ -17,8 +17,8 @@ from audit_app import services as audit
 from audit_app.kernel.errors import Conflict, Forbidden, InvalidInput
 from sessions_app import hot_queries
 from sessions_app.channels import open_access
-from sessions_app.channels.registry import channels
 from sessions_app.models import ChannelAccount, ChannelRoute
+from sessions_app.platforms.registry import channels
 
 _EXISTS = "There is a route for this chat and sender already. Change that one instead."
 

@@ -8,10 +8,10 @@ from uuid import UUID
 from django.db import transaction
 
 from audit_app.kernel.database import in_db
-from sessions_app.channels.base import ChannelAdapter, SendError
-from sessions_app.channels.messages import clean_name
 from sessions_app.conversation.session_key import SessionKey
 from sessions_app.models import ChannelAccount, InboundMessage, Pairing, SenderLink, Session
+from sessions_app.platforms.base import ChannelAdapter, SendError
+from sessions_app.platforms.messages import clean_name
 
 logger = logging.getLogger(__name__)
 

@@ -11,8 +11,8 @@ from django.utils import timezone
 
 from audit_app.kernel.ids import first_id_at, new_id
 from sessions_app import hot_queries
-from sessions_app.channels.messages import Attachment, ButtonPress, ChannelMessage, ChatEvent, clean_name
 from sessions_app.models import ChannelAccount, InboundKey, InboundMessage, Turn
+from sessions_app.platforms.messages import Attachment, ButtonPress, ChannelMessage, ChatEvent, clean_name
 
 _LONGEST = 200
 _MOST_FILES = 10

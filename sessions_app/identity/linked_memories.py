@@ -4,8 +4,8 @@ from uuid import UUID
 
 from agents_app.models import Run
 from sessions_app import hot_queries
-from sessions_app.channels.registry import channels
 from sessions_app.models import SenderLink, Session
+from sessions_app.platforms.registry import channels
 from tools_app.models import Memory
 from tools_app.storage import own_memories
 

@@ -10,11 +10,11 @@ from django.utils import timezone
 
 from audit_app.kernel.errors import AppError
 from sessions_app.channels import accounts, first_message
-from sessions_app.channels.account_settings import Setting
-from sessions_app.channels.base import ChannelAdapter
 from sessions_app.channels.first_message import RoundTrip
 from sessions_app.channels.inbound import pairing_codes
 from sessions_app.models import ChannelAccount
+from sessions_app.platforms.account_settings import Setting
+from sessions_app.platforms.base import ChannelAdapter
 
 _LONGEST_WAIT = timedelta(minutes=10)
 

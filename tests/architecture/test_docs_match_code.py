@@ -10,7 +10,7 @@ from django.conf import settings
 from django.utils.module_loading import import_string
 
 from agents_app.providers.base import RETRYABLE_BY_CODE
-from sessions_app.channels.registry import channels
+from sessions_app.platforms.registry import channels
 from tools_app import schema
 from tools_app.types import Tool, ToolContext, ToolError
 

@@ -17,20 +17,20 @@ from django.utils.module_loading import import_string
 
 from audit_app.kernel.errors import InvalidInput
 from sessions_app.approvals import prompt_text
-from sessions_app.channels.account_settings import SHARED_SETTINGS, AccountSettings
-from sessions_app.channels.adapters.discord.adapter import Discord
-from sessions_app.channels.adapters.email.adapter import Email
-from sessions_app.channels.adapters.fake import Fake
-from sessions_app.channels.adapters.signal.adapter import Signal
-from sessions_app.channels.adapters.slack.adapter import Slack
-from sessions_app.channels.adapters.sms.adapter import Sms
-from sessions_app.channels.adapters.teams.adapter import Teams
-from sessions_app.channels.adapters.telegram.adapter import Telegram
-from sessions_app.channels.adapters.web.adapter import Web, chat_of
-from sessions_app.channels.adapters.web.visitor_tokens import issue_token
-from sessions_app.channels.adapters.webhook import Webhook
-from sessions_app.channels.adapters.whatsapp.adapter import WhatsApp
-from sessions_app.channels.base import (
+from sessions_app.platforms.account_settings import SHARED_SETTINGS, AccountSettings
+from sessions_app.platforms.adapters.discord.adapter import Discord
+from sessions_app.platforms.adapters.email.adapter import Email
+from sessions_app.platforms.adapters.fake import Fake
+from sessions_app.platforms.adapters.signal.adapter import Signal
+from sessions_app.platforms.adapters.slack.adapter import Slack
+from sessions_app.platforms.adapters.sms.adapter import Sms
+from sessions_app.platforms.adapters.teams.adapter import Teams
+from sessions_app.platforms.adapters.telegram.adapter import Telegram
+from sessions_app.platforms.adapters.web.adapter import Web, chat_of
+from sessions_app.platforms.adapters.web.visitor_tokens import issue_token
+from sessions_app.platforms.adapters.webhook import Webhook
+from sessions_app.platforms.adapters.whatsapp.adapter import WhatsApp
+from sessions_app.platforms.base import (
     ChannelAdapter,
     FetchError,
     NotReadable,
@@ -42,8 +42,8 @@ from sessions_app.channels.base import (
     WrongMediaType,
     WrongShape,
 )
-from sessions_app.channels.link import ConnectionLost, CredentialsRefused, Received
-from sessions_app.channels.messages import Attachment, ChannelMessage, Chat, Outgoing, OutgoingFile, Rendered, Target
+from sessions_app.platforms.link import ConnectionLost, CredentialsRefused, Received
+from sessions_app.platforms.messages import Attachment, ChannelMessage, Chat, Outgoing, OutgoingFile, Rendered, Target
 from tests.fakes import discord as discord_fake
 from tests.fakes import mail_server, signal_daemon, twilio
 from tests.fakes import teams as fake_teams

@@ -13,11 +13,11 @@ from uuid import uuid4
 from audit_app import follow
 from komand import asgi
 from sessions_app.channels import accounts
-from sessions_app.channels.adapters.web import visitor_tokens
-from sessions_app.channels.adapters.web.visitor_tokens import Visitor
-from sessions_app.channels.base import WebhookRequest
 from sessions_app.channels.inbound import dispatch
 from sessions_app.models import ChannelAccount, Session
+from sessions_app.platforms.adapters.web import visitor_tokens
+from sessions_app.platforms.adapters.web.visitor_tokens import Visitor
+from sessions_app.platforms.base import WebhookRequest
 from sessions_app.surfaces.webchat.visitor_admission import get_site
 from tests.support.channels import open_to_everyone
 from tests.support.rest import LiveCaller, make_agent

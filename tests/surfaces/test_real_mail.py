@@ -11,11 +11,11 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from sessions_app.channels.adapters.email import mailbox
-from sessions_app.channels.adapters.email.imap import Imap, ImapRefused, Server
-from sessions_app.channels.adapters.email.received_mail import Policy
-from sessions_app.channels.link import CredentialsRefused, NeedsAttention, Received
-from sessions_app.channels.messages import ChannelMessage
+from sessions_app.platforms.adapters.email import mailbox
+from sessions_app.platforms.adapters.email.imap import Imap, ImapRefused, Server
+from sessions_app.platforms.adapters.email.received_mail import Policy
+from sessions_app.platforms.link import CredentialsRefused, NeedsAttention, Received
+from sessions_app.platforms.messages import ChannelMessage
 from tests.fakes.mail_server import ADDRESS, mail_from
 
 pytestmark = pytest.mark.real_mail

@@ -13,8 +13,8 @@ from agents_app.models import Run
 from agents_app.providers.kinds.scripted import Reply
 from audit_app.kernel.errors import AppError
 from sessions_app.channels import accounts
-from sessions_app.channels.adapters.telegram.adapter import Telegram
 from sessions_app.models import ChannelAccount, Delivery, InboundMessage, Pairing
+from sessions_app.platforms.adapters.telegram.adapter import Telegram
 from tests.fakes.telegram import TOKEN
 from tests.support.approvals import Launch, wants_to_launch
 from tests.support.channels import TELEGRAM_SECRET, open_to_everyone, settle

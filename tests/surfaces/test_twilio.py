@@ -11,11 +11,11 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from sessions_app.channels.account_settings import AccountSettings
-from sessions_app.channels.adapters.sms.adapter import Sms
-from sessions_app.channels.base import SendError, VerificationFailed, WebhookRequest
-from sessions_app.channels.link import Received
-from sessions_app.channels.messages import ChannelMessage, Chat, DeliveryReport, Outgoing, Rendered, Target
+from sessions_app.platforms.account_settings import AccountSettings
+from sessions_app.platforms.adapters.sms.adapter import Sms
+from sessions_app.platforms.base import SendError, VerificationFailed, WebhookRequest
+from sessions_app.platforms.link import Received
+from sessions_app.platforms.messages import ChannelMessage, Chat, DeliveryReport, Outgoing, Rendered, Target
 from tests.fakes.http_protocol import HttpRequest
 from tests.fakes.http_server import FakeServer
 from tests.fakes.twilio import ACCOUNT_SID, NUMBER, TOKEN

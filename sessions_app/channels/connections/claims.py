@@ -13,8 +13,8 @@ from audit_app import services as audit
 from audit_app.kernel.errors import AppError
 from sessions_app import hot_queries
 from sessions_app.channels import accounts
-from sessions_app.channels.registry import channels
 from sessions_app.models import ChannelAccount, ChannelConnection
+from sessions_app.platforms.registry import channels
 
 
 def list_listening() -> list[ChannelAccount]:

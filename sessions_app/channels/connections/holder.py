@@ -18,12 +18,12 @@ from audit_app.kernel.errors import AppError
 from audit_app.kernel.ids import new_id
 from audit_app.kernel.outage import outages
 from sessions_app.channels import accounts
-from sessions_app.channels.base import ChannelAdapter
 from sessions_app.channels.connections import claims
 from sessions_app.channels.connections.sockets_process import SocketsProcess
 from sessions_app.channels.inbound import dispatch
-from sessions_app.channels.link import ConnectionLost, NeedsAttention, Received
 from sessions_app.models import ChannelAccount
+from sessions_app.platforms.base import ChannelAdapter
+from sessions_app.platforms.link import ConnectionLost, NeedsAttention, Received
 
 logger = logging.getLogger(__name__)
 
@@ -118,7 +118,7 @@ class Holder:
 
 
 class ActiveLink:
-    """The gateway's end of a connection; see `sessions_app.channels.link.Link`."""
+    """The gateway's end of a connection; see `sessions_app.platforms.link.Link`."""
 
     def __init__(self, account: ChannelAccount, holder: UUID, cursor: str) -> None:
         self._account, self._holder, self._cursor = account, holder, cursor

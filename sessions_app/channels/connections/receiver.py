@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sessions_app.channels.base import ChannelAdapter
 from sessions_app.channels.connections import wire
-from sessions_app.channels.link import ConnectionLost, NeedsAttention, Received
+from sessions_app.platforms.base import ChannelAdapter
+from sessions_app.platforms.link import ConnectionLost, NeedsAttention, Received
 
 logger = logging.getLogger(__name__)
 
@@ -116,7 +116,7 @@ class _Connection:
 
 
 class RemoteLink:
-    """A connection's end for its adapter: what it reports goes to the worker; see `sessions_app.channels.link.Link`."""
+    """The adapter's end of a connection; sends its reports to the worker. See `sessions_app.platforms.link.Link`."""
 
     def __init__(self, to_worker: wire.Wire, number: int, cursor: str) -> None:
         self._wire, self._number, self._cursor = to_worker, number, cursor

@@ -10,10 +10,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from sessions_app.channels.base import ChannelAdapter
 from sessions_app.channels.connections import wire
-from sessions_app.channels.link import ConnectionLost, Link, Received
-from sessions_app.channels.messages import Ignored
+from sessions_app.platforms.base import ChannelAdapter
+from sessions_app.platforms.link import ConnectionLost, Link, Received
+from sessions_app.platforms.messages import Ignored
 
 logger = logging.getLogger(__name__)
 

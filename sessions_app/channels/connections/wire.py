@@ -23,10 +23,10 @@ from datetime import datetime
 from importlib import import_module
 from typing import Any, get_args
 
-from sessions_app.channels.account_settings import AccountSettings
-from sessions_app.channels.base import ChannelAdapter
-from sessions_app.channels.link import ConnectionLost, CredentialsRefused, NeedsAttention, Received
-from sessions_app.channels.messages import ChannelEvent, OfAccount
+from sessions_app.platforms.account_settings import AccountSettings
+from sessions_app.platforms.base import ChannelAdapter
+from sessions_app.platforms.link import ConnectionLost, CredentialsRefused, NeedsAttention, Received
+from sessions_app.platforms.messages import ChannelEvent, OfAccount
 
 logger = logging.getLogger(__name__)
 

@@ -11,9 +11,9 @@ from django.utils import timezone
 from audit_app.kernel.ids import first_id_at
 from sessions_app.attachments import records as attachments
 from sessions_app.channels.inbound import turn_texts
-from sessions_app.channels.messages import Attachment
 from sessions_app.conversation.inbound_record import InboundRecord
 from sessions_app.models import ChannelAccount, InboundMessage, Turn
+from sessions_app.platforms.messages import Attachment
 from sessions_app.services import Accepted
 
 NOT_ADDRESSED = "not_addressed"

@@ -8,12 +8,12 @@ from functools import partial
 from audit_app.kernel.errors import AppError, NotFound
 from sessions_app.approvals import decisions, permissions, prompt_text
 from sessions_app.channels.inbound.commands import record
-from sessions_app.channels.messages import ButtonPress, Target
 from sessions_app.channels.outbound import prompts
 from sessions_app.channels.outbound.outbox import Destination
 from sessions_app.conversation.inbound_record import InboundRecord, new_row
 from sessions_app.conversation.session_key import SessionKey
 from sessions_app.models import ChannelAccount, Session
+from sessions_app.platforms.messages import ButtonPress, Target
 from tools_app import selectors as tools
 from tools_app.types import ApprovalStatus, ApprovalView, Decision
 

@@ -7,9 +7,9 @@ from django.db import transaction
 from agents_app import services as runs
 from sessions_app import feedback
 from sessions_app.channels.inbound import pairing_codes, turn_texts
-from sessions_app.channels.messages import MessageDeleted, MessageEdited, Reaction
 from sessions_app.conversation.inbound_record import storable_key
 from sessions_app.models import ChannelAccount, Delivery, InboundMessage
+from sessions_app.platforms.messages import MessageDeleted, MessageEdited, Reaction
 from sessions_app.services import LONGEST_TEXT, cancel_session_runs
 
 logger = logging.getLogger(__name__)

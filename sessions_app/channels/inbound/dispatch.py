@@ -13,8 +13,7 @@ from django.utils import timezone
 from agents_app import selectors as agents
 from audit_app.kernel.errors import AppError, RateLimited, Unavailable
 from sessions_app.attachments import model_text
-from sessions_app.channels import open_access, question_buttons, routes
-from sessions_app.channels.base import ChannelAdapter
+from sessions_app.channels import open_access, routes
 from sessions_app.channels.inbound import (
     albums,
     approval_buttons,
@@ -26,7 +25,17 @@ from sessions_app.channels.inbound import (
     refusals,
     routed_session,
 )
-from sessions_app.channels.messages import (
+from sessions_app.channels.open_access import SenderBudgetUsedUp
+from sessions_app.channels.outbound import question_prompts, transitions
+from sessions_app.channels.outbound.chat_migration import move_chat
+from sessions_app.channels.outbound.outbox import Destination, draft_id_of, plan_notice
+from sessions_app.channels.sender_names import rename_sender
+from sessions_app.conversation.inbound_record import InboundRecord, count_refused, new_row
+from sessions_app.conversation.session_key import SessionKey
+from sessions_app.models import ChannelAccount, Session
+from sessions_app.platforms import question_buttons
+from sessions_app.platforms.base import ChannelAdapter
+from sessions_app.platforms.messages import (
     ButtonPress,
     ChannelEvent,
     ChannelMessage,
@@ -45,14 +54,6 @@ from sessions_app.channels.messages import (
     clean_name,
     is_command,
 )
-from sessions_app.channels.open_access import SenderBudgetUsedUp
-from sessions_app.channels.outbound import question_prompts, transitions
-from sessions_app.channels.outbound.chat_migration import move_chat
-from sessions_app.channels.outbound.outbox import Destination, draft_id_of, plan_notice
-from sessions_app.channels.sender_names import rename_sender
-from sessions_app.conversation.inbound_record import InboundRecord, count_refused, new_row
-from sessions_app.conversation.session_key import SessionKey
-from sessions_app.models import ChannelAccount, Session
 from sessions_app.services import Accepted, NewMessage, cancel_session_runs, receive
 
 logger = logging.getLogger(__name__)

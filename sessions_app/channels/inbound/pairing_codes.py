@@ -9,10 +9,10 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from audit_app import services as audit
-from sessions_app.channels.messages import clean_name
 from sessions_app.conversation.inbound_record import count_refused
 from sessions_app.identity import one_time_codes
 from sessions_app.models import ChannelAccount, Pairing
+from sessions_app.platforms.messages import clean_name
 
 MINUTES = 15
 MOST_TRIES, TRIES_WITHIN = 5, timedelta(hours=1)

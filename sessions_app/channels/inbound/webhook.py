@@ -22,7 +22,9 @@ from audit_app.kernel import context
 from audit_app.kernel.database import in_db
 from audit_app.kernel.errors import AppError, RateLimited, Unavailable
 from sessions_app.channels import accounts
-from sessions_app.channels.base import (
+from sessions_app.channels.inbound import dispatch
+from sessions_app.models import ChannelAccount
+from sessions_app.platforms.base import (
     Acknowledgement,
     ChannelAdapter,
     NotReadable,
@@ -31,9 +33,7 @@ from sessions_app.channels.base import (
     WrongMediaType,
     WrongShape,
 )
-from sessions_app.channels.inbound import dispatch
-from sessions_app.channels.messages import ChannelEvent, Chat, OfAccount
-from sessions_app.models import ChannelAccount
+from sessions_app.platforms.messages import ChannelEvent, Chat, OfAccount
 from sessions_app.surfaces.base.request_ids import HEADER as REQUEST_ID_HEADER
 from sessions_app.surfaces.base.request_ids import request_id_from
 

@@ -9,9 +9,9 @@ from django.template.defaultfilters import filesizeformat
 
 from audit_app.kernel.errors import NotFound
 from sessions_app.channels import file_links
-from sessions_app.channels.base import SendCertainty, SendError
-from sessions_app.channels.messages import Capabilities, OutgoingFile
 from sessions_app.models import Delivery
+from sessions_app.platforms.base import SendCertainty, SendError
+from sessions_app.platforms.messages import Capabilities, OutgoingFile
 from tools_app.storage import artifacts
 from tools_app.storage.artifacts import ArtifactView
 

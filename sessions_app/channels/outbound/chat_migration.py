@@ -6,12 +6,12 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from sessions_app.channels import routes
-from sessions_app.channels.messages import Target
 from sessions_app.channels.nudges import deliveries as delivery_nudge
 from sessions_app.channels.outbound.outbox import ordering_key_of
-from sessions_app.channels.registry import channels
 from sessions_app.conversation.session_key import SessionKey, parse_key
 from sessions_app.models import ChannelAccount, Delivery, InboundMessage, Pairing, Session
+from sessions_app.platforms.messages import Target
+from sessions_app.platforms.registry import channels
 
 logger = logging.getLogger(__name__)
 

@@ -16,11 +16,11 @@ from agents_app.models import IS_OPEN as RUN_IS_OPEN
 from agents_app.models import Run
 from audit_app.kernel.advisory_lock import serialize
 from sessions_app.channels import accounts
-from sessions_app.channels.messages import Button, Capabilities, Chat, Rendered, Target
 from sessions_app.channels.nudges import deliveries as delivery_nudge
 from sessions_app.channels.outbound import answer_files, transitions
 from sessions_app.conversation import citations
 from sessions_app.models import IS_OPEN, ChannelAccount, Delivery, InboundMessage, Session
+from sessions_app.platforms.messages import Button, Capabilities, Chat, Rendered, Target
 from tools_app.question_types import InputView
 from tools_app.storage.artifacts import ArtifactView
 from tools_app.types import ApprovalView

@@ -10,17 +10,17 @@ from uuid import UUID
 from agents_app.events import MESSAGE_RESET, RUN_ENDS, SNAPSHOT, TEXT_DELTA
 from audit_app.kernel.database import in_db
 from audit_app.kernel.durable_writes import retry_until_stored
-from sessions_app.channels.base import ChannelAdapter, SendCertainty, SendError, Unsupported
-from sessions_app.channels.messages import Outgoing, Rendered, ToolStatus
 from sessions_app.channels.outbound import outbox, transitions
 from sessions_app.channels.outbound.outbox import Destination
 from sessions_app.channels.outbound.rate_limiter import RateLimiter
 from sessions_app.channels.outbound.sender import outgoing_of
-from sessions_app.channels.rendering.renderer import close_open_marks, latest
 from sessions_app.conversation.citations import unnumbered
 from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.live_view.viewer import Viewer
 from sessions_app.models import Delivery, Session
+from sessions_app.platforms.base import ChannelAdapter, SendCertainty, SendError, Unsupported
+from sessions_app.platforms.messages import Outgoing, Rendered, ToolStatus
+from sessions_app.platforms.rendering.renderer import close_open_marks, latest
 from tools_app.events import (
     APPROVAL_DECIDED,
     APPROVAL_REQUESTED,

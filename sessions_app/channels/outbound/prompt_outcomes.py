@@ -2,10 +2,10 @@
 
 from django.db import transaction
 
-from sessions_app.channels.messages import Target
 from sessions_app.channels.outbound import outbox, transitions
 from sessions_app.channels.outbound.outbox import Destination
 from sessions_app.models import Delivery
+from sessions_app.platforms.messages import Target
 
 _SHOWN = ("sent", "unknown")  # or perhaps shown: then the outcome is a message of its own
 _TOO_LATE = "It was decided before the prompt was sent."

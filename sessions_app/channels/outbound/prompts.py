@@ -14,11 +14,11 @@ from sessions_app import hot_queries
 from sessions_app.approvals import prompt_text
 from sessions_app.approvals.permissions import allowed_decisions_in_chat
 from sessions_app.channels import accounts
-from sessions_app.channels.messages import Capabilities
 from sessions_app.channels.outbound import outbox, prompt_outcomes
 from sessions_app.channels.outbound.outbox import Destination
 from sessions_app.identity.actor_names import name_of_deciders
 from sessions_app.models import Delivery, Session
+from sessions_app.platforms.messages import Capabilities
 from tools_app import selectors as tools
 from tools_app.executions import preview
 from tools_app.types import ApprovalStatus, ApprovalView

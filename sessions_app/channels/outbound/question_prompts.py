@@ -15,11 +15,12 @@ from audit_app.kernel.redact import masked
 from audit_app.kernel.safe_text import visible
 from audit_app.kernel.shorten import shorten
 from sessions_app import hot_queries
-from sessions_app.channels import accounts, question_buttons
-from sessions_app.channels.messages import Button, Capabilities, Target
+from sessions_app.channels import accounts
 from sessions_app.channels.outbound import outbox, prompt_outcomes
 from sessions_app.channels.outbound.outbox import Destination, question_key
 from sessions_app.models import Delivery
+from sessions_app.platforms import question_buttons
+from sessions_app.platforms.messages import Button, Capabilities, Target
 from tools_app import selectors as tools
 from tools_app.question_types import InputStatus, InputView, text_of
 

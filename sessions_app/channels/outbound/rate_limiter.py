@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from time import monotonic
 from uuid import UUID
 
-from sessions_app.channels.messages import Capabilities
+from sessions_app.platforms.messages import Capabilities
 
 # More messages than this into a chat within a minute, without one by a person, count as a message loop.
 LOOP_MESSAGES, LOOP_SECONDS = 20, 60.0

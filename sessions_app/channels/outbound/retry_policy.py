@@ -4,8 +4,8 @@ import random
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sessions_app.channels.base import SendCertainty
-from sessions_app.channels.messages import Capabilities
+from sessions_app.platforms.base import SendCertainty
+from sessions_app.platforms.messages import Capabilities
 
 _LONGEST_PAUSE_SECONDS = 60.0
 

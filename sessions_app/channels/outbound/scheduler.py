@@ -7,10 +7,10 @@ from uuid import UUID
 
 from audit_app.kernel.database import in_db
 from sessions_app.channels.accounts import Adapters
-from sessions_app.channels.messages import Target
 from sessions_app.channels.outbound import transitions
 from sessions_app.channels.outbound.rate_limiter import ChatKey, RateLimiter
 from sessions_app.models import Delivery
+from sessions_app.platforms.messages import Target
 
 # Concurrent sends, and those of one account: a slow one must not hold up the others.
 _MOST_AT_ONCE, _MOST_OF_ACCOUNT = 100, 25

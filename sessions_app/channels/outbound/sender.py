@@ -21,8 +21,6 @@ from audit_app.kernel.durable_writes import retry_until_stored
 from audit_app.kernel.errors import AppError
 from sessions_app.channels import accounts
 from sessions_app.channels.accounts import Adapters
-from sessions_app.channels.base import ChannelAdapter, SendCertainty, SendError
-from sessions_app.channels.messages import Button, Capabilities, Outgoing, Rendered, Target
 from sessions_app.channels.nudges import Poller
 from sessions_app.channels.nudges import deliveries as delivery_nudge
 from sessions_app.channels.outbound import answer_files, chat_migration, doubts, transitions
@@ -30,6 +28,8 @@ from sessions_app.channels.outbound.rate_limiter import LOOP_SECONDS, RateLimite
 from sessions_app.channels.outbound.retry_policy import FailedTry, decide, may_repeat
 from sessions_app.channels.outbound.scheduler import Scheduler
 from sessions_app.models import Delivery
+from sessions_app.platforms.base import ChannelAdapter, SendCertainty, SendError
+from sessions_app.platforms.messages import Button, Capabilities, Outgoing, Rendered, Target
 
 logger = logging.getLogger(__name__)
 

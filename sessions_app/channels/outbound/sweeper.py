@@ -8,11 +8,11 @@ from django.utils import timezone
 from audit_app.liveness import Observer
 from sessions_app import hot_queries
 from sessions_app.channels import accounts
-from sessions_app.channels.messages import Target
 from sessions_app.channels.nudges import deliveries as delivery_nudge
 from sessions_app.channels.outbound import prompts, question_prompts, transitions
 from sessions_app.channels.outbound.retry_policy import may_repeat
 from sessions_app.models import Delivery
+from sessions_app.platforms.messages import Target
 
 # After an answer was stored, a live process may still be busy with its preview for this long.
 _PREVIEW_GRACE = timedelta(seconds=30)

@@ -13,9 +13,9 @@ from audit_app.kernel.errors import AppError
 from sessions_app.channels import accounts, open_access
 from sessions_app.channels.connections import condition
 from sessions_app.channels.inbound import pairing_codes
-from sessions_app.channels.registry import channels
 from sessions_app.management import channel_dialog
 from sessions_app.models import ChannelAccount
+from sessions_app.platforms.registry import channels
 
 
 class Command(BaseCommand):

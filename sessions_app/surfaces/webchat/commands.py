@@ -10,13 +10,13 @@ from django.utils import timezone
 
 from sessions_app.access import access_conversation
 from sessions_app.attachments import uploads
-from sessions_app.channels.adapters.web import visitor_tokens
-from sessions_app.channels.adapters.web.adapter import message_key
-from sessions_app.channels.adapters.web.visitor_tokens import ANONYMOUS, Visitor
-from sessions_app.channels.base import VerificationFailed, WebhookRequest, WrongShape
 from sessions_app.channels.inbound import dispatch
-from sessions_app.channels.messages import ButtonPress, ChannelMessage, clean_name
 from sessions_app.models import ChannelAccount
+from sessions_app.platforms.adapters.web import visitor_tokens
+from sessions_app.platforms.adapters.web.adapter import message_key
+from sessions_app.platforms.adapters.web.visitor_tokens import ANONYMOUS, Visitor
+from sessions_app.platforms.base import VerificationFailed, WebhookRequest, WrongShape
+from sessions_app.platforms.messages import ButtonPress, ChannelMessage, clean_name
 from sessions_app.surfaces.base.bodies import parse_json
 from sessions_app.surfaces.webchat import queries
 from sessions_app.surfaces.webchat.errors import TokenRefused, Unprocessable, UserHashRefused

@@ -12,10 +12,10 @@ from audit_app.kernel import context
 from audit_app.kernel.database import in_db
 from audit_app.kernel.errors import NotFound
 from sessions_app.access import access_conversation
-from sessions_app.channels.adapters.web.adapter import Web
-from sessions_app.channels.adapters.web.visitor_tokens import Visitor
-from sessions_app.channels.base import WebhookRequest
 from sessions_app.live_view.cursor import SessionEvent
+from sessions_app.platforms.adapters.web.adapter import Web
+from sessions_app.platforms.adapters.web.visitor_tokens import Visitor
+from sessions_app.platforms.base import WebhookRequest
 from sessions_app.surfaces.base.intake_limit import store_message
 from sessions_app.surfaces.base.sse import EventStreamConsumer, event_text
 from sessions_app.surfaces.webchat import commands, queries

@@ -9,7 +9,7 @@ from rest_framework import serializers
 from rest_framework.exceptions import UnsupportedMediaType
 
 from audit_app.kernel.errors import InvalidInput
-from sessions_app.channels.base import WebhookRequest
+from sessions_app.platforms.base import WebhookRequest
 from sessions_app.surfaces.base.serializers import CamelCaseSerializer
 
 _LONGEST_ENCODED = 180

@@ -8,15 +8,15 @@ from django.http import HttpRequest
 
 from audit_app.kernel.errors import AppError, NotFound, Unavailable
 from sessions_app.channels import accounts
-from sessions_app.channels.adapters.web import visitor_tokens
-from sessions_app.channels.adapters.web.adapter import Web
-from sessions_app.channels.adapters.web.visitor_tokens import Visitor
-from sessions_app.channels.base import VerificationFailed, WebhookRequest
-from sessions_app.channels.signatures import same_secret
 from sessions_app.conversation.session_key import SessionKey
 from sessions_app.identity import client_ip, rate_limits, stream_tickets
 from sessions_app.identity.rate_limits import Limit
 from sessions_app.models import ChannelAccount
+from sessions_app.platforms.adapters.web import visitor_tokens
+from sessions_app.platforms.adapters.web.adapter import Web
+from sessions_app.platforms.adapters.web.visitor_tokens import Visitor
+from sessions_app.platforms.base import VerificationFailed, WebhookRequest
+from sessions_app.platforms.signatures import same_secret
 from sessions_app.surfaces.webchat.errors import TokenRefused
 
 

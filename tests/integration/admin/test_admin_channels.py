@@ -12,9 +12,9 @@ from audit_app.kernel.redact import MASK
 from audit_app.models import AuditEntry
 from sessions_app.channels import accounts
 from sessions_app.channels.connections import claims
-from sessions_app.channels.registry import channels
-from sessions_app.channels.signatures import make_secret
 from sessions_app.models import ChannelAccount, ChannelConnection, Delivery, InboundMessage, Pairing
+from sessions_app.platforms.registry import channels
+from sessions_app.platforms.signatures import make_secret
 from tests.fakes.telegram import BOT_NAME, TOKEN, FakeTelegram
 
 pytestmark = [pytest.mark.django_db, pytest.mark.one_database]

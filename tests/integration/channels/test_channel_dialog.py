@@ -8,9 +8,9 @@ from django.core.management import call_command
 from django.utils import timezone
 
 from sessions_app.channels import accounts
-from sessions_app.channels.registry import channels
 from sessions_app.management import channel_dialog
 from sessions_app.models import ChannelAccount, InboundMessage, Pairing
+from sessions_app.platforms.registry import channels
 from tests.fakes.telegram import BOT_NAME, TOKEN, FakeTelegram
 
 pytestmark = [pytest.mark.django_db, pytest.mark.one_database]

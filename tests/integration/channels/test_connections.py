@@ -13,12 +13,12 @@ from audit_app.liveness import failure_detector
 from audit_app.models import AuditEntry
 from komand import doctor
 from sessions_app.channels import accounts
-from sessions_app.channels.adapters.telegram import long_poll
-from sessions_app.channels.adapters.telegram.adapter import Telegram
 from sessions_app.channels.connections import claims, condition, wire
 from sessions_app.channels.inbound import dispatch
-from sessions_app.channels.link import Received
 from sessions_app.models import ChannelAccount, ChannelConnection, InboundMessage
+from sessions_app.platforms.adapters.telegram import long_poll
+from sessions_app.platforms.adapters.telegram.adapter import Telegram
+from sessions_app.platforms.link import Received
 from tests.fakes.http_server import Fault
 from tests.fakes.telegram import TOKEN, FakeTelegram, private_update
 from tests.support.channels import add_telegram, settle

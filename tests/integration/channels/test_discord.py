@@ -11,9 +11,9 @@ from django.contrib.auth.models import User
 from agents_app.models import Run
 from agents_app.providers.kinds.scripted import Reply
 from sessions_app.channels import accounts
-from sessions_app.channels.adapters.discord.adapter import Discord
 from sessions_app.channels.connections import condition
 from sessions_app.models import ChannelAccount, ChannelConnection, Delivery, InboundMessage, Pairing, Session
+from sessions_app.platforms.adapters.discord.adapter import Discord
 from tests.fakes.discord import (
     APPLICATION_ID,
     CHANNEL,

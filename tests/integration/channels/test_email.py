@@ -12,9 +12,9 @@ from django.contrib.auth.models import User
 from agents_app.providers.kinds.scripted import Reply
 from audit_app.models import AuditEntry
 from sessions_app.channels import accounts
-from sessions_app.channels.adapters.email import mailbox
-from sessions_app.channels.adapters.email.adapter import Email
 from sessions_app.models import Attachment, ChannelAccount, ChannelConnection, InboundMessage, Pairing, Session
+from sessions_app.platforms.adapters.email import mailbox
+from sessions_app.platforms.adapters.email.adapter import Email
 from tests.fakes.mail_server import PASSWORD, SENDER, FakeMailServer, mail_from
 from tests.support.approvals import Launch, wants_to_launch
 from tests.support.channels import all_settled, open_to_everyone, post, settle

@@ -10,12 +10,12 @@ import pytest
 
 from agents_app.providers.kinds.scripted import Reply
 from sessions_app.channels import accounts
-from sessions_app.channels.account_settings import Setting
-from sessions_app.channels.adapters.fake import Fake, FakePlatform
-from sessions_app.channels.base import WebhookRequest
-from sessions_app.channels.messages import OfAccount
-from sessions_app.channels.registry import channels
 from sessions_app.models import InboundMessage
+from sessions_app.platforms.account_settings import Setting
+from sessions_app.platforms.adapters.fake import Fake, FakePlatform
+from sessions_app.platforms.base import WebhookRequest
+from sessions_app.platforms.messages import OfAccount
+from sessions_app.platforms.registry import channels
 from tests.support.channels import post, settle
 from tests.support.engine import EngineRig
 

@@ -9,8 +9,8 @@ from agents_app.models import Run
 from agents_app.providers.kinds.scripted import Reply
 from audit_app.models import Event
 from sessions_app.channels.inbound import changes
-from sessions_app.channels.messages import Chat, MessageDeleted, MessageEdited, Reaction
 from sessions_app.models import ChannelAccount, Delivery, Feedback, InboundMessage, Turn
+from sessions_app.platforms.messages import Chat, MessageDeleted, MessageEdited, Reaction
 from tests.fakes.telegram import FakeTelegram, private_update
 from tests.support.channels import add_telegram, settle, telegram
 from tests.support.engine import EngineRig, until

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from audit_app.models import AuditEntry
-from sessions_app.channels.adapters.telegram.adapter import Telegram
 from sessions_app.channels.outbound import outbox
 from sessions_app.models import Delivery, InboundMessage, Session
+from sessions_app.platforms.adapters.telegram.adapter import Telegram
 from tests.fakes.telegram import FakeTelegram, private_update
 from tests.support.channels import add_telegram, in_steps, settle, telegram
 from tests.support.engine import EngineRig, until

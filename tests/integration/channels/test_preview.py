@@ -10,9 +10,9 @@ from agents_app.models import Run
 from agents_app.providers.kinds.scripted import Reply
 from agents_app.services import cancel_run
 from audit_app.models import AuditEntry
-from sessions_app.channels.adapters.telegram.adapter import Telegram
 from sessions_app.channels.outbound import drafts, transitions
 from sessions_app.models import Delivery
+from sessions_app.platforms.adapters.telegram.adapter import Telegram
 from tests.fakes.http_server import Fault
 from tests.fakes.telegram import FakeTelegram, group_update, private_update
 from tests.fakes.webhook_receiver import WebhookReceiver

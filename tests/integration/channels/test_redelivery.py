@@ -12,13 +12,13 @@ import pytest
 from agents_app.models import Run
 from agents_app.providers.kinds.scripted import Reply
 from audit_app.kernel.database import in_db
-from sessions_app.channels.adapters.telegram.long_poll import poll
-from sessions_app.channels.adapters.telegram.updates import Bot
 from sessions_app.channels.connections import claims
 from sessions_app.channels.connections.holder import ActiveLink
 from sessions_app.channels.inbound.webhook import known_accounts
-from sessions_app.channels.link import ConnectionLost
 from sessions_app.models import ChannelAccount, ChannelConnection, Delivery, InboundMessage, Session
+from sessions_app.platforms.adapters.telegram.long_poll import poll
+from sessions_app.platforms.adapters.telegram.updates import Bot
+from sessions_app.platforms.link import ConnectionLost
 from tests.fakes.telegram import BOT_NAME, FakeTelegram, private_update
 from tests.support.channels import TELEGRAM_SECRET, add_telegram, request, settle
 from tests.support.engine import EngineRig

@@ -9,12 +9,12 @@ from audit_app.kernel import nudges
 from audit_app.kernel.database import in_db
 from sessions_app.channels import accounts
 from sessions_app.channels.accounts import Adapters
-from sessions_app.channels.messages import Chat, Target
 from sessions_app.channels.outbound import outbox, scheduler, transitions
 from sessions_app.channels.outbound.outbox import Destination
 from sessions_app.channels.outbound.rate_limiter import RateLimiter
 from sessions_app.channels.outbound.scheduler import Scheduler
 from sessions_app.models import ChannelAccount, Delivery
+from sessions_app.platforms.messages import Chat, Target
 from tests.fakes.telegram import TOKEN
 
 pytestmark = pytest.mark.django_db(transaction=True)

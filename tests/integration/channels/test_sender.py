@@ -17,12 +17,12 @@ from audit_app.liveness import Observer
 from audit_app.models import AuditEntry
 from sessions_app.channels import accounts, nudges
 from sessions_app.channels.accounts import Adapters
-from sessions_app.channels.adapters.webhook import Webhook
-from sessions_app.channels.messages import Chat, Outgoing, Target
 from sessions_app.channels.outbound import outbox, scheduler, sender, sweeper, transitions
 from sessions_app.channels.outbound.outbox import Destination
 from sessions_app.channels.outbound.rate_limiter import RateLimiter
 from sessions_app.models import ChannelAccount, Delivery, InboundMessage, Session
+from sessions_app.platforms.adapters.webhook import Webhook
+from sessions_app.platforms.messages import Chat, Outgoing, Target
 from tests.fakes.http_server import Fault
 from tests.fakes.telegram import BOT_ID, TOKEN, FakeTelegram, group_update, private_update
 from tests.fakes.webhook_receiver import WebhookReceiver
@@ -118,7 +118,7 @@ def test_a_message_in_doubt_is_marked_and_not_sent_again(rig: EngineRig, platfor
 def test_a_callback_in_doubt_goes_again_under_the_same_id(
     rig: EngineRig, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sessions_app.channels.adapters.webhook.RETRIES", (0.05, 0.05, 0.05))
+    monkeypatch.setattr("sessions_app.platforms.adapters.webhook.RETRIES", (0.05, 0.05, 0.05))
     rig.agent(Reply(("one",)))
     add_webhook(receiver)
     receiver.faults.extend([Fault("accept_and_drop"), Fault("status", 500), Fault("drop")])
@@ -132,7 +132,7 @@ def test_a_callback_in_doubt_goes_again_under_the_same_id(
 def test_a_callback_that_fails_each_time_is_given_up(
     rig: EngineRig, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sessions_app.channels.adapters.webhook.RETRIES", (0.02, 0.02))
+    monkeypatch.setattr("sessions_app.platforms.adapters.webhook.RETRIES", (0.02, 0.02))
     rig.agent(Reply(("one",)))
     add_webhook(receiver)
     receiver.faults.extend([Fault("status", 500)] * 3)

@@ -22,15 +22,15 @@ from audit_app.kernel.database import in_db
 from audit_app.liveness import Observer
 from audit_app.models import AuditEntry
 from sessions_app.channels.accounts import Adapters
-from sessions_app.channels.adapters.telegram.adapter import Telegram
-from sessions_app.channels.adapters.webhook import Webhook
-from sessions_app.channels.base import SendCertainty, SendError
-from sessions_app.channels.messages import Chat, Target
 from sessions_app.channels.outbound import outbox, preview, retry_policy, sender, sweeper, transitions
 from sessions_app.channels.outbound.outbox import Destination
 from sessions_app.channels.outbound.rate_limiter import RateLimiter
 from sessions_app.channels.outbound.sender import Sender
 from sessions_app.models import ChannelAccount, Delivery, InboundMessage, Session
+from sessions_app.platforms.adapters.telegram.adapter import Telegram
+from sessions_app.platforms.adapters.webhook import Webhook
+from sessions_app.platforms.base import SendCertainty, SendError
+from sessions_app.platforms.messages import Chat, Target
 from tests.fakes.http_server import Fault
 from tests.fakes.telegram import BOT_ID, FakeTelegram, group_update, press_update, private_update
 from tests.fakes.webhook_receiver import WebhookReceiver

@@ -8,9 +8,9 @@ from agents_app.models import Run
 from agents_app.providers.kinds.scripted import Reply
 from audit_app.models import AuditEntry
 from sessions_app.channels import account_state, open_access
-from sessions_app.channels.adapters.email.adapter import Email
 from sessions_app.channels.inbound import dispatch, refusals
 from sessions_app.models import ChannelAccount, Delivery, InboundMessage, Turn
+from sessions_app.platforms.adapters.email.adapter import Email
 from tests.fakes.telegram import FakeTelegram, group_update, private_update
 from tests.fakes.webhook_receiver import WebhookReceiver
 from tests.support.channels import add_telegram, add_webhook, settle, telegram, webhook

@@ -8,11 +8,11 @@ import pytest
 from agents_app.providers.kinds.scripted import Reply
 from audit_app.models import AuditEntry
 from sessions_app.channels import accounts
-from sessions_app.channels.account_settings import AccountSettings
-from sessions_app.channels.adapters.signal.adapter import Signal
-from sessions_app.channels.base import SendCertainty, SendError
-from sessions_app.channels.messages import Chat, Outgoing, OutgoingFile, Rendered, Target
 from sessions_app.models import Attachment, ChannelAccount, ChannelConnection, Delivery, InboundMessage, Session
+from sessions_app.platforms.account_settings import AccountSettings
+from sessions_app.platforms.adapters.signal.adapter import Signal
+from sessions_app.platforms.base import SendCertainty, SendError
+from sessions_app.platforms.messages import Chat, Outgoing, OutgoingFile, Rendered, Target
 from tests.fakes.http_server import Fault
 from tests.fakes.signal_daemon import NUMBER, SENDER, UUID, FakeSignal
 from tests.support.channels import open_to_everyone, settle

@@ -12,9 +12,9 @@ from django.contrib.auth.models import User
 from agents_app.models import Run
 from agents_app.providers.kinds.scripted import Reply
 from sessions_app.channels import accounts
-from sessions_app.channels.adapters.slack.adapter import Slack
 from sessions_app.channels.connections import condition
 from sessions_app.models import ChannelAccount, Delivery, InboundMessage, Pairing, Session
+from sessions_app.platforms.adapters.slack.adapter import Slack
 from tests.fakes.http_server import Fault
 from tests.fakes.slack import APP_TOKEN, FakeSlack, message_payload, press_payload, signed_headers
 from tests.support.approvals import Launch, wants_to_launch
@@ -156,7 +156,7 @@ def test_a_half_open_connection_is_replaced(
     rig.agent(Reply(("one",)))
     monkeypatch.setattr(Slack, "silent_seconds", 0.3)
     slack.is_silent = True
-    monkeypatch.setattr("sessions_app.channels.web_socket.PING_SECONDS", 3600.0)
+    monkeypatch.setattr("sessions_app.platforms.web_socket.PING_SECONDS", 3600.0)
     add(slack, receive="socket")
     until(lambda: slack.socket.connections)
     slack.is_silent = False

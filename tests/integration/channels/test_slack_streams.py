@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from agents_app.providers.kinds.scripted import Reply
-from sessions_app.channels.adapters.slack.streams import Streams
 from sessions_app.models import ChannelAccount, InboundMessage, Session
+from sessions_app.platforms.adapters.slack.streams import Streams
 from tests.fakes.slack import FakeSlack, message_payload
 from tests.support.channels import in_steps, settle
 from tests.support.engine import EngineRig, until

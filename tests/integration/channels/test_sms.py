@@ -9,10 +9,10 @@ from django.test import Client
 
 from agents_app.providers.kinds.scripted import Reply
 from sessions_app.channels import accounts
-from sessions_app.channels.account_settings import AccountSettings
-from sessions_app.channels.adapters.sms.adapter import Sms
-from sessions_app.channels.link import ConnectionLost, Received
 from sessions_app.models import Attachment, ChannelAccount, Delivery, InboundMessage
+from sessions_app.platforms.account_settings import AccountSettings
+from sessions_app.platforms.adapters.sms.adapter import Sms
+from sessions_app.platforms.link import ConnectionLost, Received
 from tests.fakes.twilio import ACCOUNT_SID, NUMBER, TOKEN, FakeTwilio, message_form, sid, signature_of
 from tests.support.channels import open_to_everyone, post, settle
 from tests.support.connections import SocketsThread
@@ -148,7 +148,7 @@ async def test_a_long_pause_between_polls_does_not_look_like_a_broken_connection
         pauses.append(seconds)
         raise ConnectionLost("enough")
 
-    monkeypatch.setattr("sessions_app.channels.adapters.sms.message_list.asyncio.sleep", sleep)
+    monkeypatch.setattr("sessions_app.platforms.adapters.sms.message_list.asyncio.sleep", sleep)
     config = {"account_sid": ACCOUNT_SID, "number": NUMBER, "api_url": twilio.url, "poll_seconds": 3600}
     adapter = Sms(AccountSettings("a", config, {"auth_token": TOKEN}))
     link = Silent()

@@ -11,11 +11,11 @@ from django.contrib.auth.models import User
 
 from agents_app.providers.kinds.scripted import Reply
 from sessions_app.channels import accounts
-from sessions_app.channels.account_settings import AccountSettings
-from sessions_app.channels.adapters.teams.activities import OF_BOT
-from sessions_app.channels.adapters.teams.adapter import Teams
-from sessions_app.channels.messages import Attachment as SentFile
 from sessions_app.models import Attachment, ChannelAccount, Delivery, InboundMessage, Pairing, Session
+from sessions_app.platforms.account_settings import AccountSettings
+from sessions_app.platforms.adapters.teams.activities import OF_BOT
+from sessions_app.platforms.adapters.teams.adapter import Teams
+from sessions_app.platforms.messages import Attachment as SentFile
 from tests.fakes.http_server import Fault
 from tests.fakes.teams import CHAT, PASSWORD, TENANT_ID, USER, FakeTeams, activity, headers_for
 from tests.support.approvals import Launch, wants_to_launch

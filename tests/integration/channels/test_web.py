@@ -14,8 +14,8 @@ from django.test import Client
 
 from agents_app.models import Run
 from agents_app.providers.kinds.scripted import Reply
-from sessions_app.channels.adapters.web import visitor_tokens
 from sessions_app.models import Attachment, InboundMessage, Pairing, Session, Turn
+from sessions_app.platforms.adapters.web import visitor_tokens
 from tests.support.approvals import Launch, wants_to_launch
 from tests.support.engine import EngineRig
 from tests.support.rest import make_agent

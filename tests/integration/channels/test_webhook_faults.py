@@ -11,11 +11,11 @@ from django.db import OperationalError
 from agents_app.models import Run
 from agents_app.providers.kinds.scripted import Reply
 from sessions_app.channels import accounts
-from sessions_app.channels.adapters.telegram.adapter import Telegram
-from sessions_app.channels.adapters.webhook import Webhook
-from sessions_app.channels.base import Checked
 from sessions_app.channels.inbound import commands, pairing_codes
 from sessions_app.models import ChannelAccount, Delivery, InboundMessage
+from sessions_app.platforms.adapters.telegram.adapter import Telegram
+from sessions_app.platforms.adapters.webhook import Webhook
+from sessions_app.platforms.base import Checked
 from tests.fakes.telegram import BOT_ID, FakeTelegram, group_update, private_update
 from tests.fakes.webhook_receiver import WebhookReceiver, signed_headers
 from tests.support.channels import add_telegram, add_webhook, post, telegram, webhook

@@ -9,11 +9,11 @@ from django.contrib.auth.models import User
 
 from agents_app.providers.kinds.scripted import Reply
 from sessions_app.channels import accounts
-from sessions_app.channels.account_settings import AccountSettings
-from sessions_app.channels.adapters.whatsapp.adapter import WhatsApp
-from sessions_app.channels.base import SendCertainty, SendError
-from sessions_app.channels.messages import Button, Chat, Outgoing, OutgoingFile, Rendered, Target
 from sessions_app.models import Attachment, ChannelAccount, Delivery, InboundMessage, Pairing, Session
+from sessions_app.platforms.account_settings import AccountSettings
+from sessions_app.platforms.adapters.whatsapp.adapter import WhatsApp
+from sessions_app.platforms.base import SendCertainty, SendError
+from sessions_app.platforms.messages import Button, Chat, Outgoing, OutgoingFile, Rendered, Target
 from tests.fakes.whatsapp import (
     APP_SECRET,
     NUMBER_ID,

@@ -6,10 +6,10 @@ from django.utils import timezone
 
 from agents_app.models import Agent, ModelProvider
 from agents_app.types import Message
-from sessions_app.channels.messages import ChannelMessage, Chat
 from sessions_app.conversation.inbound_record import InboundRecord
 from sessions_app.conversation.session_texts import StoredSessionTexts
 from sessions_app.models import ChannelAccount, Pairing, Session, Turn
+from sessions_app.platforms.messages import ChannelMessage, Chat
 from sessions_app.services import NewMessage, import_history, open_session, receive
 
 pytestmark = [pytest.mark.django_db, pytest.mark.one_database]

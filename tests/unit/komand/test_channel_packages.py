@@ -12,7 +12,7 @@ from komand import wiring
 pytestmark = pytest.mark.one_database
 
 ADAPTER = """
-from sessions_app.channels.adapters.fake import Fake
+from sessions_app.platforms.adapters.fake import Fake
 
 class Carrier(Fake):
     slug = "carrier"
@@ -43,7 +43,7 @@ def test_an_installed_package_adds_a_channel(tmp_path: Path, monkeypatch: pytest
     [
         ("carrier_channel:Missing", "Missing"),
         ("carrier_channel:not_an_adapter", "no ChannelAdapter"),
-        ("sessions_app.channels.adapters.webhook:Webhook", "exists already"),
+        ("sessions_app.platforms.adapters.webhook:Webhook", "exists already"),
     ],
 )
 def test_a_package_that_cannot_be_used_is_named(

@@ -2,7 +2,7 @@ import pytest
 from pytest_django.fixtures import Settings
 
 from komand import checks
-from sessions_app.channels.signatures import make_secret
+from sessions_app.platforms.signatures import make_secret
 
 
 def ids(found: list[object]) -> list[str]:

@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator
 import httpx2
 import pytest
 
-from sessions_app.channels.base import SendCertainty, SendError
-from sessions_app.channels.http import post
+from sessions_app.platforms.base import SendCertainty, SendError
+from sessions_app.platforms.http import post
 
 
 class Breaking(httpx2.AsyncByteStream):

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessions_app.channels.adapters.telegram.dialect import TelegramHtml
-from sessions_app.channels.rendering.renderer import FILENAME, MarkdownSource, PlainText, close_open_marks, render
-from sessions_app.channels.rendering.splitter import is_grapheme_border, utf16_length
+from sessions_app.platforms.adapters.telegram.dialect import TelegramHtml
+from sessions_app.platforms.rendering.renderer import FILENAME, MarkdownSource, PlainText, close_open_marks, render
+from sessions_app.platforms.rendering.splitter import is_grapheme_border, utf16_length
 
 TELEGRAM = TelegramHtml()
 

@@ -7,7 +7,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from sessions_app.channels.signatures import BadKeyError, check_key, is_signed, make_secret, same_secret, sign
+from sessions_app.platforms.signatures import BadKeyError, check_key, is_signed, make_secret, same_secret, sign
 from tests.fakes.webhook_receiver import SECRET, signature_of
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)

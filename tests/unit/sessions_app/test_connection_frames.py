@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from sessions_app.channels.account_settings import AccountSettings
-from sessions_app.channels.adapters.telegram.adapter import Telegram
 from sessions_app.channels.connections import wire
 from sessions_app.channels.connections.receiver import Receiver
+from sessions_app.platforms.account_settings import AccountSettings
+from sessions_app.platforms.adapters.telegram.adapter import Telegram
 
 MALFORMED = [b"{token", b"\xff", b"[]", b"{}", b'{"kind": "open", "number": "1"}', b'{"kind": 1, "number": 1}']
 

@@ -6,11 +6,11 @@ from typing import Any, get_args
 
 import pytest
 
-from sessions_app.channels.account_settings import AccountSettings
-from sessions_app.channels.adapters.telegram.adapter import Telegram
 from sessions_app.channels.connections import sockets_process, wire
-from sessions_app.channels.link import ConnectionLost, CredentialsRefused, NeedsAttention, Received
-from sessions_app.channels.messages import (
+from sessions_app.platforms.account_settings import AccountSettings
+from sessions_app.platforms.adapters.telegram.adapter import Telegram
+from sessions_app.platforms.link import ConnectionLost, CredentialsRefused, NeedsAttention, Received
+from sessions_app.platforms.messages import (
     Attachment,
     ButtonPress,
     ChannelEvent,

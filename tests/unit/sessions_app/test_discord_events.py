@@ -7,13 +7,13 @@ from unittest.mock import AsyncMock, Mock
 
 import pytest
 
-from sessions_app.channels.account_settings import AccountSettings
-from sessions_app.channels.adapters.discord.adapter import Discord
-from sessions_app.channels.adapters.discord.events import Bot, read_event, read_interaction
-from sessions_app.channels.adapters.discord.gateway import Gateway
-from sessions_app.channels.base import VerificationFailed, WebhookRequest
-from sessions_app.channels.link import ConnectionLost
-from sessions_app.channels.messages import (
+from sessions_app.platforms.account_settings import AccountSettings
+from sessions_app.platforms.adapters.discord.adapter import Discord
+from sessions_app.platforms.adapters.discord.events import Bot, read_event, read_interaction
+from sessions_app.platforms.adapters.discord.gateway import Gateway
+from sessions_app.platforms.base import VerificationFailed, WebhookRequest
+from sessions_app.platforms.link import ConnectionLost
+from sessions_app.platforms.messages import (
     ButtonPress,
     ChannelMessage,
     Chat,
@@ -22,7 +22,7 @@ from sessions_app.channels.messages import (
     MessageEdited,
     Reaction,
 )
-from sessions_app.channels.web_socket import open_socket
+from sessions_app.platforms.web_socket import open_socket
 from tests.fakes.discord import (
     APPLICATION_ID,
     BOT_USER,

@@ -5,9 +5,16 @@ from email.message import EmailMessage
 
 import pytest
 
-from sessions_app.channels.adapters.email.received_mail import Place, Policy, content_of, files_of, read_mail, too_large
-from sessions_app.channels.adapters.email.replies import new_text
-from sessions_app.channels.messages import ChannelMessage, ChatEvent, DeliveryReport, Ignored
+from sessions_app.platforms.adapters.email.received_mail import (
+    Place,
+    Policy,
+    content_of,
+    files_of,
+    read_mail,
+    too_large,
+)
+from sessions_app.platforms.adapters.email.replies import new_text
+from sessions_app.platforms.messages import ChannelMessage, ChatEvent, DeliveryReport, Ignored
 from tests.fakes.mail_server import ADDRESS, mail_from
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)

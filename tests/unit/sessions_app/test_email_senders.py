@@ -2,7 +2,7 @@
 
 import pytest
 
-from sessions_app.channels.adapters.email.authenticity import ASSERTED, UNVERIFIED, VERIFIED, proof_of
+from sessions_app.platforms.adapters.email.authenticity import ASSERTED, UNVERIFIED, VERIFIED, proof_of
 
 OURS = "mx.komand.example"
 

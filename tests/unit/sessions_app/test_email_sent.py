@@ -6,11 +6,11 @@ from urllib.parse import urlsplit
 import pytest
 
 from audit_app.kernel.errors import InvalidInput
-from sessions_app.channels.account_settings import AccountSettings
-from sessions_app.channels.adapters.email import decision_links, sent_mail
-from sessions_app.channels.adapters.email.adapter import Email
-from sessions_app.channels.base import SendCertainty, SendError, VerificationFailed, WebhookRequest
-from sessions_app.channels.messages import Button, ButtonPress, Chat, Ignored, Outgoing, Target
+from sessions_app.platforms.account_settings import AccountSettings
+from sessions_app.platforms.adapters.email import decision_links, sent_mail
+from sessions_app.platforms.adapters.email.adapter import Email
+from sessions_app.platforms.base import SendCertainty, SendError, VerificationFailed, WebhookRequest
+from sessions_app.platforms.messages import Button, ButtonPress, Chat, Ignored, Outgoing, Target
 from tests.fakes.mail_server import ADDRESS, PASSWORD, FakeMailServer
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from sessions_app.channels.adapters.telegram import long_poll
-from sessions_app.channels.adapters.telegram.updates import Bot
-from sessions_app.channels.link import ConnectionLost, Received
+from sessions_app.platforms.adapters.telegram import long_poll
+from sessions_app.platforms.adapters.telegram.updates import Bot
+from sessions_app.platforms.link import ConnectionLost, Received
 
 
 class Link:

@@ -4,8 +4,8 @@ from uuid import UUID
 
 import pytest
 
-from sessions_app.channels.messages import Capabilities
 from sessions_app.channels.outbound.rate_limiter import LOOP_MESSAGES, RateLimiter
+from sessions_app.platforms.messages import Capabilities
 
 CHAT = Capabilities()
 A, B = (UUID(int=1), "chat"), (UUID(int=1), "other")

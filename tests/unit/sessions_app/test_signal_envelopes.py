@@ -4,9 +4,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from sessions_app.channels.adapters.signal.dialect import SignalText, read_body
-from sessions_app.channels.adapters.signal.envelopes import Us, envelope_of, read_envelope
-from sessions_app.channels.messages import (
+from sessions_app.platforms.adapters.signal.dialect import SignalText, read_body
+from sessions_app.platforms.adapters.signal.envelopes import Us, envelope_of, read_envelope
+from sessions_app.platforms.messages import (
     ChannelMessage,
     Chat,
     DeliveryReport,
@@ -15,7 +15,7 @@ from sessions_app.channels.messages import (
     MessageEdited,
     Reaction,
 )
-from sessions_app.channels.rendering.renderer import render
+from sessions_app.platforms.rendering.renderer import render
 from tests.fakes.signal_daemon import NUMBER, SENDER, UUID, enveloped, event
 
 US = Us(NUMBER, UUID)

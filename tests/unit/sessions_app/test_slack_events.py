@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from sessions_app.channels.account_settings import AccountSettings
-from sessions_app.channels.adapters.slack.adapter import Slack
-from sessions_app.channels.adapters.slack.events import Bot, decode, read_payload
-from sessions_app.channels.base import NotReadable, VerificationFailed, WebhookRequest
-from sessions_app.channels.messages import (
+from sessions_app.platforms.account_settings import AccountSettings
+from sessions_app.platforms.adapters.slack.adapter import Slack
+from sessions_app.platforms.adapters.slack.events import Bot, decode, read_payload
+from sessions_app.platforms.base import NotReadable, VerificationFailed, WebhookRequest
+from sessions_app.platforms.messages import (
     ButtonPress,
     ChannelMessage,
     Chat,

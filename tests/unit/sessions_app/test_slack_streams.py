@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from sessions_app.channels.adapters.slack.streams import Streams
-from sessions_app.channels.base import SendCertainty, SendError
-from sessions_app.channels.messages import Chat, Outgoing, Rendered, Target, ToolStatus
+from sessions_app.platforms.adapters.slack.streams import Streams
+from sessions_app.platforms.base import SendCertainty, SendError
+from sessions_app.platforms.messages import Chat, Outgoing, Rendered, Target, ToolStatus
 
 TARGET = Target(Chat("C1", "group", "1.0"), reference={"userId": "U1", "teamId": "T1"})
 

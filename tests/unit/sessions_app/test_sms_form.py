@@ -5,11 +5,11 @@ from urllib.parse import urlencode
 
 import pytest
 
-from sessions_app.channels.adapters.sms.form import is_signed, read_fields
-from sessions_app.channels.adapters.sms.segments import SmsText, limit_of, units
-from sessions_app.channels.base import WebhookRequest
-from sessions_app.channels.messages import ChannelMessage, ChatEvent, DeliveryReport, Ignored
-from sessions_app.channels.rendering.renderer import render
+from sessions_app.platforms.adapters.sms.form import is_signed, read_fields
+from sessions_app.platforms.adapters.sms.segments import SmsText, limit_of, units
+from sessions_app.platforms.base import WebhookRequest
+from sessions_app.platforms.messages import ChannelMessage, ChatEvent, DeliveryReport, Ignored
+from sessions_app.platforms.rendering.renderer import render
 from tests.fakes.twilio import NUMBER, message_form, sid, signature_of
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)

@@ -8,11 +8,11 @@ import httpx2
 import jwt
 import pytest
 
-from sessions_app.channels.adapters.teams.activities import Rules, read_activity
-from sessions_app.channels.adapters.teams.adapter import TeamsMarkdown
-from sessions_app.channels.adapters.teams.streams import Stream
-from sessions_app.channels.adapters.teams.tokens import Expected, Keys, is_proven
-from sessions_app.channels.messages import (
+from sessions_app.platforms.adapters.teams.activities import Rules, read_activity
+from sessions_app.platforms.adapters.teams.adapter import TeamsMarkdown
+from sessions_app.platforms.adapters.teams.streams import Stream
+from sessions_app.platforms.adapters.teams.tokens import Expected, Keys, is_proven
+from sessions_app.platforms.messages import (
     ButtonPress,
     ChannelMessage,
     Chat,
@@ -21,7 +21,7 @@ from sessions_app.channels.messages import (
     MessageEdited,
     Reaction,
 )
-from sessions_app.channels.rendering.renderer import render
+from sessions_app.platforms.rendering.renderer import render
 from tests.fakes.teams import APP_ID, BOT, CHAT, ISSUER, KEY_ID, TENANT_ID, USER, FakeTeams, activity, headers_for
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)

@@ -4,8 +4,16 @@ from datetime import UTC, datetime
 
 import pytest
 
-from sessions_app.channels.adapters.telegram.updates import Bot, read_update
-from sessions_app.channels.messages import ButtonPress, ChannelMessage, Chat, ChatEvent, ChatMoved, Ignored, StopRequest
+from sessions_app.platforms.adapters.telegram.updates import Bot, read_update
+from sessions_app.platforms.messages import (
+    ButtonPress,
+    ChannelMessage,
+    Chat,
+    ChatEvent,
+    ChatMoved,
+    Ignored,
+    StopRequest,
+)
 from tests.fakes.telegram import BOT_ID, BOT_NAME, group_update, private_update
 
 BOT = Bot(str(BOT_ID), BOT_NAME)

@@ -4,12 +4,12 @@ import json
 
 import pytest
 
-from sessions_app.channels.account_settings import AccountSettings
-from sessions_app.channels.adapters.whatsapp.adapter import WhatsApp
-from sessions_app.channels.adapters.whatsapp.dialect import WhatsAppText
-from sessions_app.channels.adapters.whatsapp.payloads import read_payload
-from sessions_app.channels.base import VerificationFailed, WebhookRequest
-from sessions_app.channels.messages import (
+from sessions_app.platforms.account_settings import AccountSettings
+from sessions_app.platforms.adapters.whatsapp.adapter import WhatsApp
+from sessions_app.platforms.adapters.whatsapp.dialect import WhatsAppText
+from sessions_app.platforms.adapters.whatsapp.payloads import read_payload
+from sessions_app.platforms.base import VerificationFailed, WebhookRequest
+from sessions_app.platforms.messages import (
     ButtonPress,
     ChannelMessage,
     Chat,
@@ -19,7 +19,7 @@ from sessions_app.channels.messages import (
     OfAccount,
     Reaction,
 )
-from sessions_app.channels.rendering.renderer import render
+from sessions_app.platforms.rendering.renderer import render
 from tests.fakes.whatsapp import (
     APP_SECRET,
     NUMBER_ID,

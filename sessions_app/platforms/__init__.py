@@ -1,0 +1,1 @@
+"""Platforms: messages, the contract of adapters, and the adapters. Imports nothing of the rest of the app."""

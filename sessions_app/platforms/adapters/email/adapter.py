@@ -1,0 +1,187 @@
+"""E-mail: mails arrive from an IMAP mailbox over a connection of our own, and are sent by SMTP."""
+
+import asyncio
+import re
+import secrets
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from datetime import datetime
+from typing import Any, ClassVar
+
+from audit_app.kernel.errors import InvalidInput
+from sessions_app.platforms.account_settings import AccountSettings, Setting
+from sessions_app.platforms.adapters.email import decision_links, mailbox, sent_mail
+from sessions_app.platforms.adapters.email.authenticity import LADDER, VERIFIED
+from sessions_app.platforms.adapters.email.imap import Imap, ImapError, Server
+from sessions_app.platforms.adapters.email.received_mail import Policy
+from sessions_app.platforms.base import (
+    MIB,
+    Acknowledgement,
+    ChannelAdapter,
+    Checked,
+    SendCertainty,
+    SendError,
+    VerificationFailed,
+    WebhookRequest,
+    read_guide,
+)
+from sessions_app.platforms.link import Link
+from sessions_app.platforms.messages import Attachment, Capabilities, ChannelEvent, Chat, Ignored, Outgoing, Rendered
+
+_ADDRESS = re.compile(r"[!-~]{1,64}@[a-z0-9][a-z0-9.-]{0,250}", re.ASCII | re.IGNORECASE)
+_POLL_SECONDS = 30.0
+# Ends an exchange with an autoresponder that does not mark its mails as such, and is too slow for the other limits.
+_MESSAGES_PER_DAY = 100
+_PORTS = {"tls": 465, "starttls": 587, "none": 25}
+# Seconds before the second and later tries, as mail servers do it, and the lifetime of a mail.
+_RETRIES, _LIFETIME_SECONDS = (300.0, 1800.0, 7200.0, 14_400.0), 86_400.0
+
+
+class Email(ChannelAdapter):
+    slug = "email"
+    name = "Email"
+    summary = "IMAP in, SMTP out"
+    setup_guide = read_guide(__file__)
+    methods: ClassVar[Sequence[str]] = ("GET", "POST")  # of the links that decide approval requests
+    max_body_bytes: ClassVar[int] = 1024
+    can_listen = True
+    messages_per_day = _MESSAGES_PER_DAY
+    config_fields: ClassVar[Mapping[str, Setting]] = {
+        "address": Setting("our address", is_required=True),
+        "display_name": Setting("our name in the From header"),
+        "imap_host": Setting("the IMAP server", is_required=True),
+        "imap_port": Setting("its port; default 993", "number"),
+        "imap_security": Setting("tls, or none within this machine; default tls", "choice", choices=("tls", "none")),
+        "folder": Setting("the folder whose mails are answered; default INBOX"),
+        "poll_seconds": Setting(
+            "seconds between two looks, for servers without IDLE; default 30, at most 60", "number"
+        ),
+        "smtp_host": Setting("the SMTP server", is_required=True),
+        "smtp_port": Setting("its port; default 465 with tls, 587 with starttls", "number"),
+        "smtp_security": Setting(
+            "tls, starttls, or none within this machine; default tls", "choice", choices=("tls", "starttls", "none")
+        ),
+        "username": Setting("login of both servers; default: the address"),
+        "auth_server": Setting("name of our mail server in Authentication-Results, whose verdicts are trusted"),
+        "senders": Setting("weakest proof of a sender that gets an answer; default verified", "choice", choices=LADDER),
+    }
+    secret_fields: ClassVar[Mapping[str, str]] = {
+        "password": "the password of the mailbox, often an app password",
+        "smtp_password": "the password of the SMTP server, if it is another one",
+        "link_key": "signs the links that decide approval requests; generated if not given",
+    }
+    required_secrets: ClassVar[Sequence[str]] = ("password", "link_key")
+
+    def __init__(self, account: AccountSettings, **options: Any) -> None:
+        super().__init__(account, **options)
+        config, hidden = account.config, account.secrets
+        self._address = str(config["address"])
+        if not _ADDRESS.fullmatch(self._address):
+            raise InvalidInput("Email: address is not an e-mail address in ASCII.", code="bad_account")
+        least = str(config.get("senders") or VERIFIED)
+        if least == VERIFIED and not config.get("auth_server"):
+            problem = "Email: auth_server is missing. Without it no sender is verified: set it, or senders to asserted."
+            raise InvalidInput(problem, code="bad_account")
+        self._rules = Policy(self._address, str(config.get("auth_server", "")), least)
+        user, security = str(config.get("username") or self._address), str(config.get("smtp_security") or "tls")
+        is_tls = config.get("imap_security", "tls") == "tls"
+        port, folder = int(config.get("imap_port") or (993 if is_tls else 143)), str(config.get("folder") or "INBOX")
+        self._imap = Server(str(config["imap_host"]), port, is_tls, user, hidden["password"], folder)
+        smtp_port = int(config.get("smtp_port") or _PORTS[security])
+        password = hidden.get("smtp_password") or hidden["password"]
+        self._smtp = sent_mail.SmtpServer(str(config["smtp_host"]), smtp_port, security, user, password)
+
+    @classmethod
+    def make_secrets(cls) -> dict[str, str]:
+        return {"link_key": secrets.token_urlsafe(32)}
+
+    def verify(self, request: WebhookRequest, now: datetime) -> None:
+        """Verify the link of a decision: mails themselves never come this way."""
+        if decision_links.read_link(request.query, self.account.secrets["link_key"], now) is None:
+            raise VerificationFailed
+
+    def parse(self, request: WebhookRequest, now: datetime) -> Sequence[ChannelEvent]:
+        decision = decision_links.read_link(request.query, self.account.secrets["link_key"], now)
+        return [decision.press()] if decision and request.method == "POST" else [Ignored("page")]
+
+    def acknowledge(self, request: WebhookRequest, channel_events: Sequence[ChannelEvent]) -> Acknowledgement:
+        decision = decision_links.read_link(request.query, self.account.secrets["link_key"], self.clock())
+        if decision is None:
+            return Acknowledgement(404, "This link has expired.", "text/plain; charset=utf-8")
+        page = decision_links.thanks if request.method == "POST" else decision_links.page
+        return Acknowledgement(200, page(decision), "text/html; charset=utf-8")
+
+    @property
+    def listens(self) -> bool:
+        return True
+
+    async def listen(self, link: Link) -> None:
+        seconds = float(self.account.config.get("poll_seconds") or _POLL_SECONDS)
+        await mailbox.receive(self._imap, link, self._rules, self.clock, seconds)
+
+    def capabilities(self, chat: Chat) -> Capabilities:
+        return Capabilities(
+            buttons=self.account.public_url.startswith(("https://", "http://")),
+            button_bytes=256,
+            attachments_in=True,
+            attachments_out=True,
+            file_bytes=15 * MIB,
+            file_in_bytes=25 * MIB,
+            max_text=sent_mail.MAX_TEXT,
+            threads=True,
+            dialect="text and HTML",
+            lifetime_seconds=_LIFETIME_SECONDS,
+            retries=_RETRIES,
+            send_seconds=90.0,
+            chat_seconds=1.0,
+            account_rate=2.0,
+        )
+
+    def render(self, markdown: str, chat: Chat) -> tuple[Rendered, ...]:
+        return sent_mail.rendered(markdown)
+
+    async def send(self, message: Outgoing) -> str:
+        now, url, key = self.clock(), self.account.public_url, self.account.secrets["link_key"]
+        links = [
+            (button.label, decision_links.make_link(url, key, button, message.target, now))
+            for button in message.buttons
+        ]
+        recipient = message.target.chat.id
+        if not recipient.isascii():
+            raise SendError("Addresses outside of ASCII are not supported.", SendCertainty.REFUSED)
+        name = str(self.account.config.get("display_name", ""))
+        try:
+            mail = sent_mail.compose(message, self._address, name, links, now)
+        except ValueError as error:
+            raise SendError(f"The mail cannot be written: {error}"[:300], SendCertainty.REFUSED) from None
+        await asyncio.to_thread(sent_mail.hand_over, self._smtp, mail, self._address, recipient)
+        return sent_mail.message_id_of(message.key, self._address)
+
+    def fetch(self, file: Attachment, most_bytes: int) -> AsyncGenerator[bytes, None]:
+        return mailbox.read_file(self._imap, file.id, most_bytes)
+
+    async def check(self) -> Checked:
+        await asyncio.to_thread(sent_mail.test, self._smtp)
+        lines = [f"{self._smtp.host} accepts the login of {self._smtp.user}."]
+        try:
+            async with Imap(self._imap) as imap:
+                way = "reports new mails at once" if imap.can_idle else "is asked for new mails again and again"
+                lines.append(f"{self._imap.host} opens {self._imap.folder} and {way}.")
+                lines += await _seen_server(imap, self._rules)
+        except ImapError as error:
+            raise SendError(f"{self._imap.host}: {error}", SendCertainty.REFUSED) from None
+        if not self.account.public_url.startswith("https://"):
+            lines.append("Approval requests have no links: KOMAND_PUBLIC_URL must be an https:// address.")
+        return Checked(tuple(lines))
+
+
+async def _seen_server(imap: Imap, rules: Policy) -> list[str]:
+    """Return a line about the name in the Authentication-Results of the newest mail, for the operator to compare."""
+    newest = (await imap.search("ALL"))[-1:]
+    header = await imap.fetch(newest[0], "HEADER.FIELDS (AUTHENTICATION-RESULTS)") if newest else None
+    found = re.match(rb"Authentication-Results:\s*([^\s;]+)", header or b"", re.IGNORECASE)
+    if found is None:
+        return ["The newest mail has no Authentication-Results: send one from another provider and test again."]
+    name = found[1].decode("ascii", "replace")
+    is_same = name.lower() == rules.auth_server.lower()
+    state = "is the auth_server" if is_same else f"is not the auth_server ({rules.auth_server or 'none is set'})"
+    return [f"The topmost Authentication-Results of the newest mail is by {name}, which {state}."]

@@ -1,0 +1,213 @@
+"""Mails as channel events: who wrote, in which thread, the new text, the files. Pure."""
+
+import hashlib
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from email import message_from_bytes, policy
+from email.message import EmailMessage, MIMEPart
+from typing import Any
+
+from sessions_app.platforms.adapters.email.authenticity import LADDER, VERIFIED, proof_of
+from sessions_app.platforms.adapters.email.replies import new_text
+from sessions_app.platforms.messages import (
+    Attachment,
+    ChannelEvent,
+    ChannelMessage,
+    Chat,
+    ChatEvent,
+    DeliveryReport,
+    Ignored,
+    is_command,
+)
+from tools_app.network import page_text
+
+LOOP_HEADER = "X-Komand-Loop"
+_ID = re.compile(r"<([^<>\s]{1,900})>")
+_ADDRESS = re.compile(r"[^@\s<>\"(),:;]{1,64}@[a-z0-9][a-z0-9.-]{0,250}", re.ASCII)
+_ROBOTS = re.compile(r"(?:mailer-daemon|postmaster|no-?reply|do-?not-?reply|bounces?)(?:[+-].*)?@", re.IGNORECASE)
+_BULK = frozenset(["bulk", "list", "junk", "auto_reply"])
+_DECISIONS = frozenset(["/approve", "/deny"])
+_LONGEST_SUBJECT, _MOST_REFERENCES, _MOST_FILES = 200, 20, 10
+_CLOCKS_DIFFER = timedelta(days=1)
+_KINDS = ("image", "audio", "video")
+
+
+@dataclass(frozen=True)
+class Policy:
+    """Our address, the server whose verdicts count, and the weakest proof that may talk."""
+
+    address: str
+    auth_server: str
+    least: str
+
+
+@dataclass(frozen=True)
+class Place:
+    """The place of a mail in the mailbox. validity: of the UIDs."""
+
+    validity: int
+    uid: int
+    received_at: datetime
+
+
+def read_mail(raw: bytes, rules: Policy, place: Place) -> ChannelEvent:
+    """Return the event of a mail. One that cannot be parsed is ignored."""
+    try:
+        return _read(message_from_bytes(raw, policy=policy.default), raw, rules, place)
+    except Exception as error:  # the parser raises errors of many kinds for malformed headers
+        return Ignored(f"malformed ({type(error).__name__})")
+
+
+def too_large(raw_headers: bytes, rules: Policy, place: Place, most: str) -> ChannelEvent:
+    """Return the event of a mail of which only the headers were fetched. most: the limit, as text."""
+    found = read_mail(raw_headers, rules, place)
+    if not isinstance(found, ChannelMessage):
+        return found
+    values = {**vars(found), "text": "", "attachments": (), "unreadable": f"mail of more than {most}"}
+    return ChannelMessage(**values)
+
+
+def files_of(mail: EmailMessage) -> list[EmailMessage]:
+    """Return the attached parts, in order. Pictures within HTML are no files of their own."""
+    body = mail.get_body(("plain", "html"))
+    return [part for part in _leaves(mail) if part is not body and _is_file(part)]
+
+
+def content_of(part: MIMEPart) -> bytes:
+    """Return the content of an attached part."""
+    if part.get_content_maintype() == "message":
+        inner: Any = part.get_payload(0)
+        return bytes(inner.as_bytes())
+    payload: Any = part.get_payload(decode=True)
+    return bytes(payload or b"")
+
+
+def _read(mail: EmailMessage, raw: bytes, rules: Policy, place: Place) -> ChannelEvent:
+    people: Any = mail["From"].addresses if mail["From"] else ()
+    sender = str(people[0].addr_spec).lower() if len(people) == 1 else ""
+    if report := _bounce(mail):
+        return report
+    if not _ADDRESS.fullmatch(sender):
+        return Ignored("no_sender")
+    if why := _unwanted(mail, sender, rules):
+        return Ignored(why)
+    message_id = _first_id(mail, "Message-ID") or f"{hashlib.sha256(raw).hexdigest()}@without-id"
+    references = _ids(mail, "References") or _ids(mail, "In-Reply-To")
+    root = references[0] if references else message_id
+    chat = Chat(sender, "direct", hashlib.sha256(root.encode()).hexdigest()[:32])
+    keys, name = (f"mail:{message_id}",), people[0].display_name
+    proof = proof_of(map(str, mail.get_all("Authentication-Results", [])), rules.auth_server, sender.partition("@")[2])
+    sent_at = _sent_at(mail, place.received_at)
+    text = _text(mail, is_reply=bool(references))
+    is_decision = text.split(maxsplit=1)[:1] and text.split(maxsplit=1)[0] in _DECISIONS
+    # Whoever can write a From header could decide otherwise.
+    if LADDER.index(proof) > LADDER.index(VERIFIED if is_decision else rules.least):
+        return ChatEvent("sender_not_verified", chat, sender, name, keys, sent_at)
+    subject = _header(mail, "Subject")[:_LONGEST_SUBJECT]
+    return ChannelMessage(
+        message_id=message_id,
+        sender_id=sender,
+        sender_name=name,
+        text=text,
+        sent_at=sent_at,
+        chat=chat,
+        keys=keys,
+        reply_to_message_id=_first_id(mail, "In-Reply-To"),
+        event_id=f"{place.validity}.{place.uid}",
+        attachments=tuple(_attachment(part, place, index) for index, part in enumerate(files_of(mail)[:_MOST_FILES])),
+        metadata={"subject": subject, "to": _header(mail, "To")[:1000], "senderProof": proof},
+        reference={"id": message_id, "references": references[-_MOST_REFERENCES:], "subject": subject},
+    )
+
+
+def _unwanted(mail: EmailMessage, sender: str, rules: Policy) -> str:
+    """Return why the mail gets no answer: machines answer machines for ever. Empty if a person may have written it."""
+    if sender == rules.address.lower() or mail[LOOP_HEADER]:
+        return "own_mail"
+    automatic = _header(mail, "Auto-Submitted").partition(";")[0].strip().lower()
+    if automatic not in ("", "no") or _header(mail, "Precedence").strip().lower() in _BULK:
+        return "automatic"
+    if mail["List-Id"] or mail["List-Unsubscribe"]:
+        return "list"
+    suppressed = {word.strip().lower() for word in _header(mail, "X-Auto-Response-Suppress").split(",")}
+    if suppressed & {"all", "autoreply"}:
+        return "no_answer_wanted"
+    if _header(mail, "Return-Path").strip() == "<>" or mail.get_content_type() == "multipart/report":
+        return "bounce"
+    return "robot" if _ROBOTS.match(sender) else ""
+
+
+def _bounce(mail: EmailMessage) -> DeliveryReport | None:
+    """Return the report that a mail of ours could not be delivered (RFC 3464), None for other mails."""
+    if mail.get_content_type() != "multipart/report":
+        return None
+    parts = {part.get_content_type(): part for part in mail.walk()}
+    status, ours = parts.get("message/delivery-status"), parts.get("message/rfc822") or parts.get("text/rfc822-headers")
+    if status is None or ours is None or "action: failed" not in status.as_string().lower():
+        return None
+    found = re.search(r"^Message-ID:\s*<([^<>\s]+)>", ours.as_string(), re.IGNORECASE | re.MULTILINE)
+    diagnostic = re.search(r"^Diagnostic-Code:\s*(.+)$", status.as_string(), re.IGNORECASE | re.MULTILINE)
+    return DeliveryReport(found[1], "failed", (diagnostic[1] if diagnostic else "It bounced.")[:500]) if found else None
+
+
+def _text(mail: EmailMessage, *, is_reply: bool) -> str:
+    body = mail.get_body(("plain", "html"))
+    text = new_text(_decoded(body)) if body is not None else ""
+    subject = _header(mail, "Subject").strip()[:_LONGEST_SUBJECT]
+    if is_reply or is_command(text) or not subject:
+        return text
+    return f"{subject}\n\n{text}".strip()
+
+
+def _decoded(part: MIMEPart) -> str:
+    content, kind = content_of(part), part.get_content_type()
+    return page_text.read(content, media_type=kind, charset=part.get_content_charset(), url="").text.replace("\0", "")
+
+
+def _leaves(mail: EmailMessage) -> Iterator[EmailMessage]:
+    """Yield the parts that contain no others. A forwarded mail is one part."""
+    if mail.get_content_maintype() != "multipart":
+        yield mail
+        return
+    for part in mail.iter_parts():
+        yield from _leaves(part)  # type: ignore[arg-type]
+
+
+def _is_file(part: EmailMessage) -> bool:
+    if part.get_content_disposition() == "attachment" or part.get_content_maintype() == "message":
+        return True
+    return bool(part.get_filename()) and not part["Content-ID"]
+
+
+def _attachment(part: EmailMessage, place: Place, index: int) -> Attachment:
+    mime_type = part.get_content_type()
+    name = part.get_filename() or ("message.eml" if mime_type == "message/rfc822" else None)
+    family = mime_type.partition("/")[0]
+    kind = family if family in _KINDS else "file"
+    return Attachment(
+        f"{place.validity}.{place.uid}.{index}", kind, name, mime_type, len(content_of(part)), None, "bot"
+    )
+
+
+def _sent_at(mail: EmailMessage, received_at: datetime) -> datetime:
+    """Return the time of the Date header, if it can be true."""
+    sent_at: datetime | None = mail["Date"].datetime if mail["Date"] else None
+    if sent_at is None:
+        return received_at.astimezone(UTC)
+    sent_at = (sent_at if sent_at.tzinfo else sent_at.replace(tzinfo=UTC)).astimezone(UTC)
+    return sent_at if abs(sent_at - received_at) < _CLOCKS_DIFFER else received_at.astimezone(UTC)
+
+
+def _header(mail: EmailMessage, name: str) -> str:
+    """Return a header on one line."""
+    return " ".join(str(mail[name] or "").split())
+
+
+def _ids(mail: EmailMessage, name: str) -> list[str]:
+    return _ID.findall(str(mail[name] or ""))
+
+
+def _first_id(mail: EmailMessage, name: str) -> str:
+    return next(iter(_ids(mail, name)), "")

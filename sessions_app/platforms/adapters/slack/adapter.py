@@ -1,0 +1,344 @@
+"""Slack apps: payloads arrive by the Events API or Socket Mode, messages are sent by the Web API.
+
+See https://docs.slack.dev/reference/methods.
+"""
+
+import json
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+from datetime import datetime
+from typing import Any, ClassVar
+from urllib.parse import urlsplit
+
+import httpx2
+
+from audit_app.kernel.errors import InvalidInput
+from sessions_app.platforms.account_settings import AccountSettings, Setting
+from sessions_app.platforms.adapters.slack.events import Bot, name_of, read_payload
+from sessions_app.platforms.adapters.slack.socket_mode import listen
+from sessions_app.platforms.adapters.slack.streams import Streams
+from sessions_app.platforms.base import (
+    MIB,
+    Acknowledgement,
+    Checked,
+    FetchError,
+    NotReadable,
+    SendCertainty,
+    SendError,
+    Unsupported,
+    VerificationFailed,
+    WebhookRequest,
+    read_guide,
+)
+from sessions_app.platforms.http import HttpAdapter, certainty_of, download, post, retry_after_seconds
+from sessions_app.platforms.link import Link
+from sessions_app.platforms.messages import (
+    Attachment,
+    Capabilities,
+    ChannelEvent,
+    Chat,
+    Outgoing,
+    OutgoingFile,
+    Rendered,
+    Target,
+)
+from sessions_app.platforms.rendering.renderer import MarkdownSource, render
+from sessions_app.platforms.signatures import is_recent, same_digest
+from sessions_app.platforms.webhook_json import parse_json, read_form, read_json
+
+API = "https://slack.com/api"
+# `chat.update` refuses longer texts; blocks of Markdown may have more, their fallback text may not.
+MAX_TEXT = 3900
+_CHAT_SECONDS, _DRAFT_SECONDS = 1.1, 1.5
+_NO_TEXT = "…"  # of a draft with tool calls, where Slack does not stream
+_DIALECT = MarkdownSource()
+_ENDS_ACCOUNT = frozenset({"invalid_auth", "not_authed", "account_inactive", "token_revoked", "token_expired"})
+_TRY_AGAIN = frozenset({"ratelimited", "rate_limited", "service_unavailable", "team_added_to_org"})
+_IN_DOUBT = frozenset({"fatal_error", "internal_error", "request_timeout"})
+_NOT_RENDERED = frozenset({"invalid_blocks", "invalid_blocks_format", "msg_blocks_too_long"})
+
+
+class Slack(HttpAdapter):
+    slug = "slack"
+    name = "Slack"
+    summary = "Events API or Socket Mode"
+    setup_guide = read_guide(__file__)
+    can_listen = True
+    config_fields: ClassVar[Mapping[str, Setting]] = {
+        "receive": Setting(
+            "webhook, or socket, without a public address; default: socket if KOMAND_PUBLIC_URL is not https://",
+            "choice",
+            choices=("webhook", "socket"),
+        ),
+        "app_id": Setting("the app's id, A…; payloads of other apps are ignored"),
+        "team_id": Setting("the workspace's id, T…; set by `channel test`"),
+        "bot_user_id": Setting("the id of the app's bot user, U…; set by `channel test`"),
+        "known_bots": Setting("ids of other bots that may talk to this one", "ids"),
+        "previews": Setting(
+            "stream (default): streamed in threads, elsewhere as edit; edit: one message that grows; multi_message: "
+            "finished texts as messages of their own; none",
+            "choice",
+            choices=("stream", "edit", "multi_message", "none"),
+        ),
+        "api_url": Setting(f"another Web API than {API}", "url"),
+        "chat_seconds": Setting("shortest time between two messages in a chat, in seconds", "number"),
+    }
+    secret_fields: ClassVar[Mapping[str, str]] = {
+        "bot_token": "the bot user OAuth token, xoxb-…, from OAuth & Permissions",
+        "signing_secret": "the signing secret, from Basic Information; verifies payloads at the webhook",
+        "app_token": "an app-level token, xapp-…, with connections:write; for Socket Mode",
+    }
+    required_secrets: ClassVar[Sequence[str]] = ("bot_token",)
+
+    def __init__(self, account: AccountSettings, **options: Any) -> None:
+        super().__init__(account, **options)
+        needed = "app_token" if self.listens else "signing_secret"
+        if not account.secrets.get(needed):
+            raise InvalidInput(f"Slack: {needed} is missing.", code="bad_account")
+        config = account.config
+        known_bots = frozenset(map(str, config.get("known_bots", ())))
+        app_id, team_id, user_id = (str(config.get(name, "")) for name in ("app_id", "team_id", "bot_user_id"))
+        self._bot = Bot(app_id, team_id, user_id, known_bots)
+        self._base = str(config.get("api_url") or API).rstrip("/")
+        self._previews = str(config.get("previews", "stream"))
+        self._streams = Streams(self._call, self.clock)
+
+    # Inbound.
+
+    def verify(self, request: WebhookRequest, now: datetime) -> None:
+        timestamp = request.header("x-slack-request-timestamp")
+        secret = self.account.secrets.get("signing_secret", "")
+        content = b"v0:" + timestamp.encode("latin-1", "replace") + b":" + request.body
+        given = request.header("x-slack-signature")
+        if not is_recent(timestamp, now) or not same_digest(given, secret, content, prefix="v0="):
+            raise VerificationFailed
+
+    def parse(self, request: WebhookRequest, now: datetime) -> Sequence[ChannelEvent]:
+        return [read_payload(_payload_of(request), self._bot, now)]
+
+    def acknowledge(self, request: WebhookRequest, channel_events: Sequence[ChannelEvent]) -> Acknowledgement:
+        payload = read_json(request) if request.is_json else None
+        if isinstance(payload, dict) and payload.get("type") == "url_verification":
+            return Acknowledgement(200, {"challenge": str(payload.get("challenge", ""))})
+        return Acknowledgement()
+
+    @property
+    def listens(self) -> bool:
+        default = "webhook" if self.account.public_url.startswith("https://") else "socket"
+        return bool(self.account.config.get("receive", default) == "socket")
+
+    async def listen(self, link: Link) -> None:
+        await listen(self._open_connection, link, self._bot, self.clock)
+
+    async def _open_connection(self) -> Any:
+        return await self._call("apps.connections.open", {}, token=self.account.secrets["app_token"])
+
+    def fetch(self, file: Attachment, most_bytes: int) -> AsyncGenerator[bytes, None]:
+        return self._fetch(file, most_bytes)
+
+    async def _fetch(self, file: Attachment, most_bytes: int) -> AsyncGenerator[bytes, None]:
+        if not self._is_of_slack(file.url or ""):
+            raise FetchError("its address is not one of Slack", is_final=True)
+        headers = {"authorization": f"Bearer {self.account.secrets['bot_token']}"}
+        async with aclosing(download(self.client, file.url or "", most_bytes, headers=headers)) as pieces:
+            async for piece in pieces:
+                if piece.lstrip()[:15].lower() == b"<!doctype html>" and file.mime_type != "text/html":
+                    raise FetchError("the app lacks the scope files:read", is_final=True)
+                yield piece
+
+    # Outbound.
+
+    def capabilities(self, chat: Chat) -> Capabilities:
+        pause, streams = float(self.account.config.get("chat_seconds", _CHAT_SECONDS)), self._streams_in(chat)
+        return Capabilities(
+            drafts="edit" if self._previews == "stream" else self._previews,
+            draft_seconds=pause if streams else max(pause, min(_DRAFT_SECONDS, pause * 1.5)),
+            tool_statuses=streams,
+            typing=bool(chat.thread_id),
+            typing_seconds=60.0,
+            buttons=True,
+            button_bytes=255,
+            attachments_in=True,
+            attachments_out=True,
+            file_bytes=50 * MIB,
+            file_in_bytes=20 * MIB,
+            max_text=MAX_TEXT,
+            edit_sent=True,
+            threads=True,
+            groups=True,
+            dialect="Markdown",
+            chat_seconds=pause,
+            account_rate=10.0,
+        )
+
+    def render(self, markdown: str, chat: Chat) -> tuple[Rendered, ...]:
+        return render(_without_mentions(markdown), _DIALECT, MAX_TEXT, takes_files=True)
+
+    async def send(self, message: Outgoing) -> str:
+        if message.kind == "press":
+            await self._answer_press(message)
+            return ""
+        if message.file:
+            return await self._send_file(message, message.file)
+        if message.is_draft and self._streams_in(message.target.chat) and (ts := await self._streams.begin(message)):
+            return ts
+        fields = {**_place(message.target), "unfurl_links": False, "unfurl_media": False}
+        return str((await self._call_with_text("chat.postMessage", fields, message))["ts"])
+
+    async def edit(self, message: Outgoing, message_id: str) -> None:
+        may_stream = message.kind in ("answer", "failure") and self._streams_in(message.target.chat)
+        if may_stream and await self._streams.edit(message, message_id):
+            return
+        await self._call_with_text("chat.update", {"channel": message.target.chat.id, "ts": message_id}, message)
+
+    async def typing(self, target: Target) -> None:
+        if not target.chat.thread_id:
+            raise Unsupported("Slack shows a state in threads only.")
+        fields = {"channel_id": target.chat.id, "thread_ts": target.chat.thread_id, "status": "is thinking…"}
+        await self._call("assistant.threads.setStatus", fields)
+
+    async def find_name(self, sender_id: str) -> str:
+        user = (await self._call("users.info", {"user": sender_id}, is_form=True)).get("user")
+        return name_of(user) if isinstance(user, dict) else ""
+
+    async def check(self) -> Checked:
+        me = await self._call("auth.test", {})
+        lines = [f"The app is @{me.get('user')} in {me.get('team')} ({me.get('team_id')})."]
+        if self.listens:
+            await self._open_connection()
+            lines.append("Payloads are received over Socket Mode.")
+        else:
+            lines.append(f"Enter {self.account.public_url} as Request URL of events, interactivity and commands.")
+        return Checked(tuple(lines), {"team_id": str(me["team_id"]), "bot_user_id": str(me["user_id"])})
+
+    def _streams_in(self, chat: Chat) -> bool:
+        """Return whether answers are streamed there: Slack streams in threads only."""
+        return self._previews == "stream" and bool(chat.thread_id) and not self._streams.is_refused
+
+    async def _answer_press(self, message: Outgoing) -> None:
+        """Show the reply to a button press to the person who pressed it."""
+        url = str(message.target.reference.get("response_url", ""))
+        if not self._is_of_slack(url):
+            return
+        content = {"text": message.rendered.text, "response_type": "ephemeral", "replace_original": False}
+        response, _ = await post(self.client, url, json=content)
+        if not response.is_success:
+            problem = f"Slack: status {response.status_code} to the reply to a button press"
+            raise SendError(problem, certainty_of(response.status_code))
+
+    async def _send_file(self, message: Outgoing, file: OutgoingFile) -> str:
+        """Upload a file in three steps. Before the last one, nobody sees it."""
+        wanted = {"filename": file.name, "length": str(len(file.content))}
+        try:
+            upload = await self._call("files.getUploadURLExternal", wanted, is_form=True)
+            if not self._is_of_slack(str(upload["upload_url"])):
+                raise SendError("Slack: the address for the file is not one of Slack", SendCertainty.REFUSED)
+            response, _ = await post(self.client, str(upload["upload_url"]), content=file.content)
+            if not response.is_success:
+                raise SendError(f"Slack: status {response.status_code} to a file", certainty_of(response.status_code))
+        except SendError as error:
+            if error.certainty is SendCertainty.UNKNOWN:
+                error.certainty = SendCertainty.NOT_SENT
+            raise
+        place = _place(message.target)
+        done = {"files": [{"id": upload["file_id"], "title": file.name}], "channel_id": place.pop("channel"), **place}
+        if message.rendered.text:
+            done["initial_comment"] = message.rendered.text
+        await self._call("files.completeUploadExternal", done)
+        return str(upload["file_id"])
+
+    async def _call_with_text(self, method: str, fields: Mapping[str, Any], message: Outgoing) -> Any:
+        """Call a method with blocks; if Slack cannot render them, once more with plain text."""
+        text = _escaped(message.rendered.text)[:MAX_TEXT] or _NO_TEXT
+        markdown = {"type": "markdown", "text": message.rendered.body or _NO_TEXT}
+        actions = [_buttons(message)] if message.buttons else []
+        try:
+            return await self._call(method, {**fields, "text": text, "blocks": [markdown, *actions]})
+        except SendError as error:
+            if error.certainty is not SendCertainty.REFUSED or not _NOT_RENDERED & {*error.message.split()}:
+                raise
+        return await self._call(method, {**fields, "text": text, "blocks": actions})
+
+    async def _call(self, method: str, fields: Mapping[str, Any], *, token: str = "", is_form: bool = False) -> Any:
+        headers = {"authorization": f"Bearer {token or self.account.secrets['bot_token']}"}
+        if is_form:
+            content: dict[str, Any] = {"data": fields}
+        else:
+            headers["content-type"] = "application/json; charset=utf-8"
+            content = {"content": json.dumps(fields, ensure_ascii=False).encode()}
+        response, body = await post(self.client, f"{self._base}/{method}", headers=headers, **content)
+        return _result(response, body, self.clock())
+
+    def _is_of_slack(self, url: str) -> bool:
+        """Return whether the token may be sent to an address: one of Slack, or of the configured API."""
+        parts, base = urlsplit(url), urlsplit(self._base)
+        if base.hostname != "slack.com":
+            return (parts.scheme, parts.netloc) == (base.scheme, base.netloc)
+        host = parts.hostname or ""
+        return parts.scheme == "https" and (host == "slack.com" or host.endswith(".slack.com"))
+
+
+def _payload_of(request: WebhookRequest) -> Any:
+    """Return the payload: the JSON body, the JSON in a form's field, or the fields of a slash command."""
+    if request.is_json:
+        return read_json(request)
+    form = read_form(request)
+    if "payload" in form:
+        return parse_json(form["payload"])
+    if "command" not in form and "ssl_check" not in form:
+        raise NotReadable("The form is none of Slack's.")
+    return form
+
+
+def _result(response: httpx2.Response, body: bytes, now: datetime) -> Any:
+    """Return the response of a method. Raises SendError: an error has status 200, too, and `ok` false."""
+    status = response.status_code
+    try:
+        answer = json.loads(body)
+        if answer["ok"] is True:
+            return answer
+        code = str(answer.get("error") or "error")
+    except (ValueError, KeyError, TypeError, AttributeError):
+        if response.is_success:
+            raise SendError("Slack's response cannot be parsed.", SendCertainty.UNKNOWN) from None
+        answer, code = {}, f"status {status}"
+    certainty = SendCertainty.REFUSED if response.is_success else certainty_of(status)
+    if code in _TRY_AGAIN:
+        certainty = SendCertainty.NOT_SENT
+    elif code in _IN_DOUBT:
+        certainty = SendCertainty.UNKNOWN
+    needed = f" (needs the scope {answer['needed']})" if answer.get("needed") else ""
+    raise SendError(
+        f"Slack: {code}{needed}"[:300],
+        certainty,
+        retry_after_seconds=retry_after_seconds(response.headers, now),
+        ends_account=code in _ENDS_ACCOUNT,
+    )
+
+
+def _place(target: Target) -> dict[str, Any]:
+    return {"channel": target.chat.id, **({"thread_ts": target.chat.thread_id} if target.chat.thread_id else {})}
+
+
+def _buttons(message: Outgoing) -> dict[str, Any]:
+    styles = {"success": "primary", "danger": "danger"}
+    elements = [
+        {
+            "type": "button",
+            "action_id": f"button-{number}",
+            "text": {"type": "plain_text", "text": button.label[:75]},
+            "value": button.action_id,
+            **({"style": styles[button.style]} if button.style in styles else {}),
+        }
+        for number, button in enumerate(message.buttons)
+    ]
+    return {"type": "actions", "elements": elements}
+
+
+def _escaped(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _without_mentions(markdown: str) -> str:
+    """Return Markdown in which nothing notifies anybody: a zero-width space follows the sign of a reference."""
+    return markdown.replace("<!", "<\u200b!").replace("<@", "<\u200b@").replace("<#", "<\u200b#")

@@ -1,0 +1,314 @@
+"""The contract of a channel adapter: verify, parse, render, send. One object serves one account.
+
+An adapter speaks to its platform and uses nothing else of Komand: no models, no settings. It reads the time from the
+arguments `now`, or from `self.clock`.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import Enum
+from pathlib import Path
+from typing import Any, ClassVar
+
+from audit_app.kernel.errors import AppError, Forbidden, InvalidInput
+from sessions_app.platforms.account_settings import SHARED_SETTINGS, AccountSettings, Setting
+from sessions_app.platforms.link import Link
+from sessions_app.platforms.messages import Attachment, Capabilities, ChannelEvent, Chat, Outgoing, Rendered, Target
+
+MIB = 1024 * 1024
+
+
+def utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+def read_guide(module_file: str) -> str:
+    """Return the set-up guide that lies beside an adapter's module as `set_up.md`."""
+    return Path(module_file).with_name("set_up.md").read_text(encoding="utf-8")
+
+
+@dataclass(frozen=True)
+class WebhookRequest:
+    """A request to an account's webhook. headers: lower-case names, each with all its values. query: as in the URL."""
+
+    body: bytes
+    headers: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    method: str = "POST"
+    query: str = ""
+
+    def header(self, name: str) -> str:
+        """Return the value of a header that was sent exactly once, else an empty text: two values verify nothing."""
+        values = self.headers.get(name, ())
+        return values[0] if len(values) == 1 else ""
+
+    @property
+    def media_type(self) -> str:
+        return self.header("content-type").partition(";")[0].strip().lower()
+
+    @property
+    def is_json(self) -> bool:
+        return self.media_type == "application/json"
+
+
+@dataclass(frozen=True)
+class Acknowledgement:
+    """The response to the platform. body: JSON, or a text of that content type."""
+
+    status: int = 200
+    body: Mapping[str, Any] | str | None = None
+    content_type: str = "application/json"
+
+
+@dataclass(frozen=True)
+class Checked:
+    """The result of `ChannelAdapter.check`. lines: for the operator. learned: settings to store."""
+
+    lines: tuple[str, ...]
+    learned: Mapping[str, Any] = field(default_factory=dict)
+
+
+class VerificationFailed(Forbidden):
+    """The request could not be verified."""
+
+    code = "not_proven"
+
+
+class NotReadable(InvalidInput):
+    """The body cannot be decoded."""
+
+    code = "not_readable"
+
+
+class WrongMediaType(InvalidInput):
+    """The body must be JSON."""
+
+    code = "wrong_media_type"
+
+
+class WrongShape(InvalidInput):
+    """Fields of the body are missing or have wrong types."""
+
+    code = "wrong_shape"
+
+
+class Unsupported(InvalidInput):
+    """The channel does not support this; see its capabilities."""
+
+    code = "unsupported"
+
+
+class SendCertainty(Enum):
+    """The certainty about a message whose sending failed."""
+
+    NOT_SENT = "it was not sent, a retry may succeed"
+    UNKNOWN = "it may have been sent"
+    REFUSED = "it was not sent, a retry would fail, too"
+
+
+class SendError(AppError):
+    """A message was not sent, or may not have been.
+
+    certainty: decides whether it is retried.
+    retry_after_seconds: the wait that the platform asked for. It holds for the chat; with slows_account for the whole
+        account.
+    moved_to: the id that the chat has now.
+    ends_account: nothing more can be sent from this account: it is disabled.
+    """
+
+    code = "not_sent"
+
+    def __init__(
+        self,
+        message: str,
+        certainty: SendCertainty,
+        *,
+        retry_after_seconds: float | None = None,
+        slows_account: bool = False,
+        moved_to: str = "",
+        ends_account: bool = False,
+    ) -> None:
+        super().__init__(message)
+        self.certainty = certainty
+        self.retry_after_seconds = retry_after_seconds
+        self.slows_account = slows_account
+        self.moved_to = moved_to
+        self.ends_account = ends_account
+
+
+class FetchError(AppError):
+    """A file could not be fetched. is_final: a retry would fail, too."""
+
+    code = "not_fetched"
+
+    def __init__(self, message: str, *, is_final: bool) -> None:
+        super().__init__(message)
+        self.is_final = is_final
+
+
+class ChannelAdapter(ABC):
+    """One account of one channel. To add a channel, see docs/adding-a-channel.md.
+
+    `verify`, `parse`, `acknowledge`, `capabilities` and `render` do no I/O and are called from several threads. The
+    coroutines that send, and `fetch`, are called on one event loop, to which the adapter's connections belong.
+    """
+
+    slug: ClassVar[str]  # in URLs and commands: `telegram`
+    name: ClassVar[str]  # in session ids: `Telegram`
+    summary: ClassVar[str]  # one line for the documentation
+    # What to create at the platform, in Markdown, for somebody who has never done it; the set-up page shows it.
+    # `{webhook}` stands for the account's address, `{account}` for its name, `{origin}` for this installation's public
+    # address. See `read_guide`.
+    setup_guide: ClassVar[str] = ""
+    # The path of our own page that shows the channel at work, if it has one. `{account}` stands for the account.
+    test_page: ClassVar[str] = ""
+    # HTTP methods of the webhook. Add GET if the platform first checks the address with it.
+    methods: ClassVar[Sequence[str]] = ("POST",)
+    max_body_bytes: ClassVar[int] = MIB  # longer requests are refused with status 413
+    # The settings of an account, beside SHARED_SETTINGS, and its secrets, each with a phrase for operators. Others are
+    # refused.
+    config_fields: ClassVar[Mapping[str, Setting]] = {}
+    secret_fields: ClassVar[Mapping[str, str]] = {}
+    required_secrets: ClassVar[Sequence[str]] = ()
+    # The setting by which several accounts share one URL: `parse` returns `OfAccount` for the events of another one,
+    # whose settings must verify the request too.
+    routed_by: ClassVar[str] = ""
+    # Whether accounts can receive over a connection of their own; see `listens`. A connection without a heartbeat for
+    # `silent_seconds` is taken for broken and replaced: have the platform answer something more often than that.
+    can_listen: ClassVar[bool] = False
+    silent_seconds: ClassVar[float] = 90.0
+    # Messages of one sender that are answered in a day, unless the account has a number of its own. None: any number.
+    messages_per_day: ClassVar[int | None] = None
+
+    def __init__(self, account: AccountSettings, *, clock: Callable[[], datetime] = utc_now) -> None:
+        """Check the settings. Called in every process that uses the account, again after each change of it.
+
+        Do no I/O here. Raises InvalidInput if the configuration or a secret is missing or unusable.
+        """
+        self.account = account
+        self.clock = clock
+        if problems := [*self._problems()]:
+            raise InvalidInput(f"{self.name}: {', '.join(problems)}.", code="bad_account")
+
+    def _problems(self) -> Iterator[str]:
+        config, secrets = self.account.config, self.account.secrets
+        known = {**SHARED_SETTINGS, **self.config_fields}
+        required = [name for name, setting in known.items() if setting.is_required and not config.get(name)]
+        for name in (*required, *(name for name in self.required_secrets if not secrets.get(name))):
+            yield f"{name} is missing"
+        for name in (*sorted({*config} - {*known}), *sorted({*secrets} - {*self.secret_fields})):
+            yield f"{name} is not known"
+        for name in sorted({*config} & {*known} - {*required}):
+            if problem := known[name].problem(config[name]):
+                yield f"{name} {problem}"
+
+    @classmethod
+    def make_secrets(cls) -> dict[str, str]:
+        """Return generated secrets by name. Called when an account is added, for secrets that were not given."""
+        return {}
+
+    # Inbound.
+
+    @abstractmethod
+    def verify(self, request: WebhookRequest, now: datetime) -> None:
+        """Verify the origin of a request from its raw bytes. Called first for each request.
+
+        now: in UTC. Raises VerificationFailed, however malformed the proof is. Compare secrets in constant time.
+        """
+
+    async def refresh(self, request: WebhookRequest) -> bool:
+        """Fetch what `verify` may have lacked, such as the platform's newest public keys.
+
+        Called for each request that could not be verified, so anyone can cause the call: limit its rate and its
+        duration. Returns whether to call `verify` again. Raises nothing.
+        """
+        return False
+
+    @abstractmethod
+    def parse(self, request: WebhookRequest, now: datetime) -> Sequence[ChannelEvent]:
+        """Return the events of a verified request, in order. now: in UTC.
+
+        Return `Ignored` for malformed and unknown events, unless the sender reads the response: most platforms hold
+        back later events after a refusal. Raises WrongMediaType, NotReadable (no JSON or UTF-8), WrongShape.
+        """
+
+    def acknowledge(self, request: WebhookRequest, channel_events: Sequence[ChannelEvent]) -> Acknowledgement:
+        """Return the response to a request whose events have been stored. channel_events: empty if `parse` failed."""
+        return Acknowledgement()
+
+    @property
+    def listens(self) -> bool:
+        """True if this account receives by `listen`, in the process `sockets`, instead of by webhook."""
+        return False
+
+    async def listen(self, link: Link) -> None:
+        """Receive events over a connection of our own until cancelled, if `listens`.
+
+        Called on an adapter of its own, by one process at a time, again after each error. Raises ConnectionLost,
+        NeedsAttention, CredentialsRefused, Unsupported.
+        """
+        raise Unsupported(f"{self.name} delivers by webhook alone.")
+
+    # Outbound.
+
+    @abstractmethod
+    def capabilities(self, chat: Chat) -> Capabilities:
+        """Return the capabilities in that chat. What is not declared is not used. Called often: must be fast."""
+
+    @abstractmethod
+    def render(self, markdown: str, chat: Chat) -> tuple[Rendered, ...]:
+        """Return the text in the channel's dialect, in parts within its limits; at least one.
+
+        Called when an answer or a notice is stored, and for each preview.
+        """
+
+    @abstractmethod
+    async def send(self, message: Outgoing) -> str:
+        """Send a message once and return the platform's id of it, perhaps empty. Called by the sender, which retries.
+
+        Also called to acknowledge a button press: then `message.kind` is `press`. Raises SendError.
+        """
+
+    async def edit(self, message: Outgoing, message_id: str) -> None:
+        """Replace a sent message, if `edit_sent` or the draft kind `edit` is declared. Must be idempotent.
+
+        message_id: as returned by `send`. Raises SendError, Unsupported.
+        """
+        raise Unsupported(f"{self.name} cannot edit sent messages.")
+
+    async def draft(self, message: Outgoing, draft_id: int) -> None:
+        """Show a preview of an unfinished answer in place of the last one, if the draft kind `native` is declared.
+
+        draft_id: the same for all previews of a run, never 0. Raises SendError, Unsupported.
+        """
+        raise Unsupported(f"{self.name} has no previews.")
+
+    async def typing(self, target: Target) -> None:
+        """Show a typing indicator, if `typing` is declared. Raises SendError, Unsupported."""
+        raise Unsupported(f"{self.name} has no typing indicator.")
+
+    async def find_name(self, sender_id: str) -> str:
+        """Return the display name of a sender whose messages lack it, empty if unknown. Called by a worker.
+
+        Raises SendError.
+        """
+        return ""
+
+    def fetch(self, file: Attachment, most_bytes: int) -> AsyncGenerator[bytes, None]:
+        """Yield a received file in pieces, if `attachments_in` is declared. Called by a worker, which retries.
+
+        most_bytes: raise FetchError for a longer file. Raises FetchError, Unsupported.
+        """
+        raise Unsupported(f"{self.name} delivers no files.")
+
+    async def check(self) -> Checked:
+        """Test the account against the platform, and register our webhook where the platform allows it.
+
+        Called by `manage.py channel test` and the admin, on an adapter of its own. Raises SendError.
+        """
+        return Checked(("There is nothing to test on this channel.",))
+
+    async def aclose(self) -> None:
+        """Close connections. Called once, when the adapter is no longer used."""
+        return
