@@ -1,20 +1,23 @@
-"""Measures the form of the code: `python -m tests.architecture.figures [--rev REVISION]` prints one Markdown table.
+"""Measures the form of the code: `python -m tests.architecture.figures [--rev REVISION]` prints Markdown tables.
 
-Migrations do not count. `--rev` measures a commit instead of the working tree.
+Migrations do not count. `--rev` also measures commits. The paths of a message are traced in the working tree alone.
 """
 
 import argparse
 import ast
 import io
+import os
 import re
 import statistics
 import subprocess
 import sys
 import tarfile
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from tests.architecture import floors
 from tests.architecture.source import PACKAGES, ROOT, Function, functions
 
 WH_WORD = re.compile(r"(what|who|whoever|whom|whose|whether|how|where|when|which)\b", re.IGNORECASE)
@@ -60,6 +63,7 @@ class Figures:
         yield "exemptions from the formatter", str(sum(text.count("# fmt" + ":") for text in self.sources.values()))
         yield "private helpers used once", f"{len(once)}, of up to three lines {sum(length_of(f) <= 3 for f in once)}"
         yield "`type: ignore` a 1,000 lines", f"{1000 * self._count('# type: ignore') / max(1, sum(lines)):.1f}"
+        yield from floors.rows(self.trees)
 
     def _nodes(self, kind: type[ast.AST]) -> Iterator[ast.AST]:
         return (node for tree in self.trees.values() for node in ast.walk(tree) if isinstance(node, kind))
@@ -133,6 +137,15 @@ def revision(name: str) -> dict[str, str]:
         return {one.name: tar.extractfile(one).read().decode() for one in members}  # type: ignore[union-attr]
 
 
+def traces() -> str:
+    """Return the traces of the paths of a message, which their test measures, as rows of a table."""
+    with tempfile.TemporaryDirectory() as folder:
+        environment = {**os.environ, "KOMAND_TRACES": folder}
+        command = [sys.executable, "-m", "pytest", "-q", "tests/integration/komand/test_traces.py"]
+        subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, check=False)
+        return "".join(file.read_text() for file in sorted(Path(folder).iterdir()))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.architecture.figures", description=__doc__)
     parser.add_argument("--rev", nargs="*", default=[], help="commits to show beside the working tree")
@@ -145,6 +158,9 @@ def main() -> None:
     sys.stdout.write("| | " + " | ".join(name for name, _ in read) + " |\n| --- |" + " ---: |" * len(read) + "\n")
     for label in columns[-1]:
         sys.stdout.write(f"| {label} | " + " | ".join(column.get(label, "–") for column in columns) + " |\n")
+    sys.stdout.write(
+        "\n| path | files · functions (of ≤ 5 lines) · their lines · arrows |\n| --- | ---: |\n" + traces()
+    )
 
 
 if __name__ == "__main__":
