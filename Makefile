@@ -6,7 +6,7 @@ PY := $(VENV)/bin/python
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 15))' 2>/dev/null && { echo $$p; break; }; done)
 CODE := komand sessions_app agents_app tools_app audit_app
-CHECKED := $(CODE) tests benchmarks manage.py
+CHECKED := $(CODE) tests benchmarks manage.py setup.py
 # Workers of tests: many tests wait more than they compute. Whole installations and browsers are processes of their own.
 JOBS ?= 4
 WHOLE_JOBS ?= 3
@@ -47,7 +47,7 @@ lint: $(VENV)/.installed-dev ## all static checks, those of the code's own rules
 	$(VENV)/bin/ruff format --check $(CHECKED)
 	$(VENV)/bin/mypy $(CHECKED)
 	$(VENV)/bin/lint-imports
-	$(VENV)/bin/djlint --quiet --lint komand/templates
+	$(VENV)/bin/djlint --quiet --lint templates
 	KOMAND_DATA_DIR=$(VENV)/lint $(PY) manage.py makemigrations --check --dry-run
 	$(PY) -m pytest -q -n 2 tests/architecture
 

@@ -3,6 +3,7 @@
 import sys
 from datetime import timedelta
 from importlib.util import find_spec
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from csp.constants import NONE, SELF
@@ -18,6 +19,13 @@ from komand.settings.base import (
     KOMAND_REDIS_PREFIX,
     KOMAND_REDIS_URL,
 )
+
+
+def _files(folder: str) -> Path:
+    """Return `static` or `templates`: a folder of the package in a wheel, at the top of a checkout."""
+    packaged = BASE_DIR / "komand" / folder
+    return packaged if packaged.is_dir() else BASE_DIR / folder
+
 
 INSTALLED_APPS = [
     "unfold",
@@ -54,7 +62,7 @@ MIDDLEWARE = [
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
-        "DIRS": [BASE_DIR / "komand" / "templates"],  # before those of the apps
+        "DIRS": [_files("templates")],  # before those of the apps
         "APP_DIRS": True,
         "OPTIONS": {
             "context_processors": [
@@ -89,6 +97,7 @@ CHANNEL_LAYERS = {
 }
 
 STATIC_URL = "/static/"
+STATICFILES_DIRS = [_files("static")]
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "staticfiles": {"BACKEND": "komand.static_files.ReleaseStorage"},

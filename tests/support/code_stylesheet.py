@@ -1,4 +1,4 @@
-"""Generates the stylesheet of highlighted code: `python -m tests.support.code_stylesheet > komand/static/css/code.css`.
+"""Generates the stylesheet of highlighted code: `python -m tests.support.code_stylesheet > static/css/code.css`.
 
 Two styles of Pygments, for light and dark pages, each colour adjusted to the least contrast.
 """

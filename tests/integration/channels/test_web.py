@@ -374,7 +374,7 @@ def test_the_page_knows_how_large_a_file_may_be(site: None, settings: Any) -> No
 def test_the_script_and_the_test_page(site: None) -> None:
     script = Client().get("/webchat/site/embed.js")
     assert script.headers["content-type"].startswith("text/javascript")
-    assert script.content == Path("komand/static/js/webchat/embed.js").read_bytes()
+    assert script.content == Path("static/js/webchat/embed.js").read_bytes()
     client = Client()
     assert client.get("/webchat/site/test").headers["location"].startswith("/login")
     client.force_login(User.objects.create_user("ada"), "django.contrib.auth.backends.ModelBackend")

@@ -35,10 +35,12 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_wheel_holds_every_file_that_is_no_code(wheel: Path) -> None:
     packed = set(zipfile.ZipFile(wheel).namelist())
-    packages = ("komand", "sessions_app", "agents_app", "tools_app", "audit_app")
+    mapped = ("static/", "templates/")
+    packages = ("komand", "sessions_app", "agents_app", "tools_app", "audit_app", *mapped)
     listed = subprocess.run(["git", "ls-files", *packages], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert {name for name in listed.stdout.split() if (ROOT / name).is_file()} <= packed
-    assert not [name for name in packed if name.startswith(("tests", "benchmarks", "docs"))]
+    present = {name for name in listed.stdout.split() if (ROOT / name).is_file()}
+    assert {f"komand/{name}" if name.startswith(mapped) else name for name in present} <= packed
+    assert not [name for name in packed if name.startswith(("tests", "benchmarks", "docs", *mapped))]
 
 
 def test_an_installed_package_starts(wheel: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A model of the page in Python: applies frames by the rules of komand/static/js/chat, for texts and cards."""
+"""A model of the page in Python: applies frames by the rules of static/js/chat, for texts and cards."""
 
 from typing import Any
 
