@@ -17,9 +17,9 @@ from django.utils.http import urlencode
 from audit_app.fresh_login import FreshLoginRequired
 from audit_app.kernel import context
 from sessions_app.identity import logins
+from sessions_app.identity.request_ids import request_id_from
 from sessions_app.surfaces.base.cors import cors_headers
 from sessions_app.surfaces.base.pages import CONFIRM_URL, page_of_referer
-from sessions_app.surfaces.base.request_ids import request_id_from
 from sessions_app.surfaces.base.surface import surface_at
 
 logger = logging.getLogger("komand.access")

@@ -23,6 +23,8 @@ from audit_app.kernel.database import in_db
 from audit_app.kernel.errors import AppError, RateLimited, Unavailable
 from sessions_app.channels import accounts
 from sessions_app.channels.inbound import dispatch
+from sessions_app.identity.request_ids import HEADER as REQUEST_ID_HEADER
+from sessions_app.identity.request_ids import request_id_from
 from sessions_app.models import ChannelAccount
 from sessions_app.platforms.base import (
     Acknowledgement,
@@ -34,8 +36,6 @@ from sessions_app.platforms.base import (
     WrongShape,
 )
 from sessions_app.platforms.messages import ChannelEvent, Chat, OfAccount
-from sessions_app.surfaces.base.request_ids import HEADER as REQUEST_ID_HEADER
-from sessions_app.surfaces.base.request_ids import request_id_from
 
 logger = logging.getLogger(__name__)
 access_log = logging.getLogger("komand.access")

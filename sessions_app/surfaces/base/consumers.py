@@ -24,11 +24,11 @@ from sessions_app.identity import rate_limits
 from sessions_app.identity.authentication import request_from_scope
 from sessions_app.identity.principal import Principal
 from sessions_app.identity.request_admission import admit
+from sessions_app.identity.request_ids import HEADER as REQUEST_ID_HEADER
+from sessions_app.identity.request_ids import request_id_from
 from sessions_app.surfaces.base.bodies import BodyTooLarge
 from sessions_app.surfaces.base.cors import cors_headers
 from sessions_app.surfaces.base.http_errors import HttpError, http_error_of
-from sessions_app.surfaces.base.request_ids import HEADER as REQUEST_ID_HEADER
-from sessions_app.surfaces.base.request_ids import request_id_from
 from sessions_app.surfaces.base.surface import Surface, most_body_bytes, surface_at
 
 access_log = logging.getLogger("komand.access")

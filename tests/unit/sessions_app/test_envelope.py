@@ -11,10 +11,10 @@ from rest_framework.exceptions import MethodNotAllowed, ParseError, ValidationEr
 from agents_app.errors import IdempotencyMismatch, QueueFull, RunBusy
 from audit_app.kernel.errors import Conflict, Forbidden, InvalidInput, NotFound, RateLimited, Unavailable
 from sessions_app.identity.principal import Unauthenticated
+from sessions_app.identity.request_ids import request_id_from
 from sessions_app.surfaces.base.bodies import MOST_LEVELS, parse_json
 from sessions_app.surfaces.base.cors import cors_headers
 from sessions_app.surfaces.base.http_errors import http_error_of
-from sessions_app.surfaces.base.request_ids import request_id_from
 from sessions_app.surfaces.base.timestamps import iso, time_span
 from sessions_app.surfaces.rest import envelope, errors
 
