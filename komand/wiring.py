@@ -16,9 +16,9 @@ from audit_app.chain import anchors, verification
 from audit_app.chain import worker as audit_worker
 from komand import audit_webhook, connections
 from komand.celery import app
-from sessions_app.attachments import fetcher
 from sessions_app.attachments import sweeper as files
 from sessions_app.channels import accounts
+from sessions_app.channels.inbound import file_fetcher
 from sessions_app.channels.outbound import prompts, question_prompts, sweeper, worker
 from sessions_app.conversation import message_index
 from sessions_app.identity import scopes
@@ -66,7 +66,7 @@ def connect() -> None:
     catalogue.add_source(McpSource())
     catalogue.add_source(SkillSource())
     run_tools.register(tools_of_run.list_hidden)
-    hooks.chores += [worker.run, fetcher.run, mcp.run, audit_worker.run, connections.run]
+    hooks.chores += [worker.run, file_fetcher.run, mcp.run, audit_worker.run, connections.run]
     hooks.on_claim.append(worker.on_claim)
     hooks.sweeps += [sweeper.sweep, files.sweep, ticks.sweep]
     hooks.on_ask += [prompts.sweep, question_prompts.sweep]

@@ -15,10 +15,10 @@ from django.utils import timezone
 from agents_app import services as runs
 from audit_app.kernel.errors import InvalidInput
 from audit_app.kernel.ids import new_id
+from audit_app.kernel.nudges import WorkerNudge
 from sessions_app import hot_queries
 from sessions_app.attachments import model_text
 from sessions_app.attachments.model_text import Content, Described
-from sessions_app.channels.nudges import files as file_nudge
 from sessions_app.models import Attachment, ChannelAccount, Session, Turn
 from sessions_app.platforms import messages
 from sessions_app.platforms.base import MIB
@@ -29,6 +29,8 @@ FETCH_SECONDS = 60.0
 ALBUM_SECONDS = 1.5
 MOST_BYTES = 20 * MIB
 _UNKNOWN = "unknown_attachment"
+
+file_nudge = WorkerNudge("sessions.fetch_files", "runs")  # of the workers that fetch files, which also poll
 
 
 def add(turn: Turn, account: ChannelAccount, files: Sequence[messages.Attachment], *, is_album: bool = False) -> bool:

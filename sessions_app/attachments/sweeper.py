@@ -12,7 +12,6 @@ from audit_app.liveness import Observer
 from audit_app.retention import days_ago
 from sessions_app import hot_queries
 from sessions_app.attachments import records, storage
-from sessions_app.channels.nudges import files as file_nudge
 from sessions_app.models import Attachment
 
 UNSENT_DAYS = 1
@@ -30,7 +29,7 @@ def sweep(observer: Observer) -> None:
                 storage.drop(storage.path_of(row.id))
         elif row.owner in dead:
             records.unclaim(row)
-            file_nudge.send_now()
+            records.file_nudge.send_now()
 
 
 class OldFiles(retention.Rule):

@@ -1,4 +1,4 @@
-"""Nudges of the workers that send deliveries and fetch files. A lost one costs a second: the workers also poll."""
+"""The nudge of the workers that send deliveries, and polling. A lost nudge costs a second: the workers also poll."""
 
 import asyncio
 import logging
@@ -10,11 +10,9 @@ from audit_app.kernel.outage import outages
 
 logger = logging.getLogger(__name__)
 
-_QUEUE = "runs"
 _POLL_SECONDS = 1.0
 
-deliveries = WorkerNudge("sessions.send_deliveries", _QUEUE)
-files = WorkerNudge("sessions.fetch_files", _QUEUE)
+deliveries = WorkerNudge("sessions.send_deliveries", "runs")
 
 
 class Poller:

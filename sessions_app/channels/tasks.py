@@ -2,16 +2,17 @@
 
 from celery import shared_task
 
-from sessions_app.channels import nudges
+from sessions_app.attachments.records import file_nudge
+from sessions_app.channels.nudges import deliveries
 
 
-@shared_task(name=nudges.deliveries.task_name)
+@shared_task(name=deliveries.task_name)
 def send_deliveries() -> None:
     """Nudge this process's sender."""
-    nudges.deliveries.notify_local()
+    deliveries.notify_local()
 
 
-@shared_task(name=nudges.files.task_name)
+@shared_task(name=file_nudge.task_name)
 def fetch_files() -> None:
     """Nudge this process's file fetcher."""
-    nudges.files.notify_local()
+    file_nudge.notify_local()

@@ -36,7 +36,7 @@ PNG = b"\x89PNG\r\n\x1a\n" + bytes(500)
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sessions_app.attachments.fetcher._PAUSES", (0.05, 0.05))
+    monkeypatch.setattr("sessions_app.channels.inbound.file_fetcher._PAUSES", (0.05, 0.05))
 
 
 def document(number: int, file_id: str, **extra: object) -> dict[str, object]:

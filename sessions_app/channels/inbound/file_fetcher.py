@@ -16,7 +16,6 @@ from sessions_app.attachments import records, storage
 from sessions_app.attachments.model_text import Content
 from sessions_app.channels.accounts import Adapters
 from sessions_app.channels.nudges import Poller
-from sessions_app.channels.nudges import files as file_nudge
 from sessions_app.models import Attachment
 from sessions_app.platforms.base import FetchError
 
@@ -42,7 +41,7 @@ class Fetcher:
 
     async def run(self) -> None:
         try:
-            await self._poller.run(file_nudge, self._begin_due)
+            await self._poller.run(records.file_nudge, self._begin_due)
         finally:
             for task in self._tasks:
                 task.cancel()
