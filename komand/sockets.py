@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from komand import data_folder, logs, sd_notify
-from komand.settings import env
+from komand import data_folder, sd_notify
+from komand.settings import env, logging_config
 from sessions_app.channels.connections.receiver import Receiver
 
 # Once no account has needed it for this long, `--on-demand` ends it.
@@ -32,7 +32,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--on-demand", action="store_true", help="end when no account has needed it for a minute")
     options = parser.parse_args(argv)
     data_folder.restrict_new_files()
-    logging.config.dictConfig(logs.configuration())
+    logging.config.dictConfig(logging_config.configuration())
     path = env.sockets_path()
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

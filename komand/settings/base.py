@@ -6,8 +6,8 @@ from typing import Any
 import environ
 from kombu import Exchange, Queue
 
-from komand import data_folder, logs
-from komand.settings import env
+from komand import data_folder
+from komand.settings import env, logging_config
 
 BASE_DIR = Path(__file__).resolve().parents[2]
 DATA_DIR = env.data_dir()
@@ -210,4 +210,4 @@ KOMAND_TOOLS = [
     *(["tools_app.builtin.python.Python"] if KOMAND_PYTHON_TOOL else []),
 ]
 
-LOGGING = logs.configuration()
+LOGGING = logging_config.configuration()
