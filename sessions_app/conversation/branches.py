@@ -18,9 +18,9 @@ from audit_app import services as audit
 from audit_app.event_types import NewEvent
 from audit_app.kernel.errors import Conflict, NotFound, found
 from sessions_app import events
-from sessions_app.channels.outbound.outbox import STORED_CHANNELS
 from sessions_app.conversation import branch_paths
 from sessions_app.conversation.branch_paths import Branches, BranchView
+from sessions_app.conversation.session_key import STORED_CHANNELS
 from sessions_app.conversation.sessions import event_about, lock
 from sessions_app.models import Branch, Session, Turn
 

@@ -5,6 +5,9 @@ from urllib.parse import quote, unquote
 
 from audit_app.kernel.errors import InvalidInput
 
+# Channels whose messages clients read where they are stored: nothing is sent.
+STORED_CHANNELS = ("WebChat", "Api")
+
 
 @dataclass(frozen=True)
 class SessionKey:

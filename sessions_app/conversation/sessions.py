@@ -21,8 +21,7 @@ from audit_app.kernel.shorten import shorten
 from sessions_app import events, hot_queries
 from sessions_app.attachments import model_text, uploads
 from sessions_app.attachments import records as attachments
-from sessions_app.channels.outbound.outbox import STORED_CHANNELS
-from sessions_app.conversation.session_key import SessionKey
+from sessions_app.conversation.session_key import STORED_CHANNELS, SessionKey
 from sessions_app.identity.actor_names import is_any_user, is_named
 from sessions_app.models import Session, Turn
 

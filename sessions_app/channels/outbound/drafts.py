@@ -14,6 +14,7 @@ from sessions_app.channels.outbound.outbox import Destination
 from sessions_app.channels.outbound.preview import Preview
 from sessions_app.channels.outbound.rate_limiter import RateLimiter
 from sessions_app.channels.sender_names import Names
+from sessions_app.conversation.session_key import STORED_CHANNELS
 from sessions_app.models import Session
 
 logger = logging.getLogger(__name__)
@@ -36,7 +37,7 @@ class Drafts:
 
     def begin(self, run_id: UUID, session_id: UUID, session_key: str) -> None:
         """Show a run that was claimed in this process, if a channel waits for it and no task shows it yet."""
-        is_stored = session_key.partition(":")[0] in outbox.STORED_CHANNELS
+        is_stored = session_key.partition(":")[0] in STORED_CHANNELS
         if is_stored or run_id in self._shown or run_id in self._refused:
             return
         self._end_parked()

@@ -19,6 +19,7 @@ from sessions_app.channels import accounts
 from sessions_app.channels.nudges import deliveries as delivery_nudge
 from sessions_app.channels.outbound import answer_files, transitions
 from sessions_app.conversation import citations
+from sessions_app.conversation.session_key import STORED_CHANNELS
 from sessions_app.models import IS_OPEN, ChannelAccount, Delivery, InboundMessage, Session
 from sessions_app.platforms.messages import Button, Capabilities, Chat, Rendered, Target
 from tools_app.question_types import InputView
@@ -30,8 +31,6 @@ R = TypeVar("R", ApprovalView, InputView)
 logger = logging.getLogger(__name__)
 
 _LONGEST_ORDERING_KEY = 200
-# Channels whose messages clients read where they are stored: nothing is sent.
-STORED_CHANNELS = ("WebChat", "Api")
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from audit_app.kernel.ids import new_id
 from sessions_app import selectors
 from sessions_app.access import access_run, access_session, list_agents
 from sessions_app.approvals import permissions
-from sessions_app.channels.outbound.outbox import STORED_CHANNELS
+from sessions_app.conversation.session_key import STORED_CHANNELS
 from sessions_app.identity.actor_names import display_name
 from sessions_app.live_view.viewer import cursor_now
 from sessions_app.models import Session
