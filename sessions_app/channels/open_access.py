@@ -41,14 +41,6 @@ def parse_tools(text: str) -> list[str] | None:
     return ([] if names == ["none"] else names) if names else None
 
 
-def allowed_tools(account: ChannelAccount) -> list[str] | None:
-    """Return the names of the tools that runs for the account's senders may use, None for those of the agent.
-
-    An open account without a list has none: senders whom nobody knows get no tool that nobody chose for them.
-    """
-    return [] if account.tools is None and account.access == OPEN else account.tools
-
-
 def messages_per_day(account: ChannelAccount) -> int | None:
     """Return how many messages one sender may send in a day (UTC), None for any number.
 

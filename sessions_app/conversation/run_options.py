@@ -10,7 +10,6 @@ from agents_app.agent_access import check_version, may_change
 from agents_app.agent_versions import DRAFT, find_draft
 from agents_app.types import RunOptions
 from audit_app.kernel.errors import Forbidden
-from sessions_app.channels import open_access
 from sessions_app.models import ChannelAccount, Session
 
 TRIES_DRAFT = "draft_of"  # key of Session.metadata: primary key of the agent whose draft the session tries
@@ -50,6 +49,6 @@ def restrictions(session: Session, account: ChannelAccount | None, denied_tools:
         "deniedTools": [*own.get("deniedTools", ()), *(config.get("denied_tools") or ()), *denied_tools],
     }
     stored = {name: value for name, value in policy.items() if value}
-    if account and (tools := open_access.allowed_tools(account)) is not None:
+    if account and (tools := account.allowed_tools()) is not None:
         stored["tools"] = tools
     return stored

@@ -64,6 +64,13 @@ class ChannelAccount(models.Model):
     def __str__(self) -> str:
         return f"{self.channel}/{self.account_id}"
 
+    def allowed_tools(self) -> list[str] | None:
+        """Return the names of the tools that runs for the account's senders may use, None for those of the agent.
+
+        An open account without a list has none: senders whom nobody knows get no tool that nobody chose for them.
+        """
+        return [] if self.tools is None and self.access == "open" else self.tools
+
     def clean(self) -> None:
         """Require a list of tools of an account that is open to everyone, so that an operator has chosen them."""
         tools = self.tools

@@ -146,7 +146,7 @@ def test_accounts_without_a_budget_count_nothing(
     account = add_telegram(platform, access="paired", messages_per_day=None, tools=None)
     with django_assert_num_queries(0):
         open_access.charge(account, str(UNKNOWN))
-    assert open_access.allowed_tools(account) is None
+    assert account.allowed_tools() is None
 
 
 def test_a_budget_of_none_refuses_the_first_message(db: None, platform: FakeTelegram) -> None:

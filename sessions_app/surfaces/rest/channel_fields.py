@@ -59,7 +59,7 @@ class ChannelAccountOut(ObjectSerializer):
         return super().of(
             subject,
             agent_id=subject.agent.agent_id if subject.agent else "default",
-            tools=open_access.allowed_tools(subject),
+            tools=subject.allowed_tools(),
             messages_per_day=open_access.messages_per_day(subject),
             choosable_agents=sorted(open_access.choosable_ids(subject)),
             connection=condition.describe(subject),
