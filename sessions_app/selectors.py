@@ -50,13 +50,6 @@ def sessions_by_id(session_ids: Collection[UUID]) -> dict[UUID, Session]:
     return {session.pk: session for session in Session.objects.filter(pk__in=session_ids, deleted_at=None)}
 
 
-def own_among(owner: User, session_ids: Collection[UUID]) -> set[UUID]:
-    """Return those of the sessions that `sessions_of` has. By their ids alone: a planner reads all of the user's."""
-    rows = Session.objects.filter(pk__in=session_ids, deleted_at=None).values_list("pk", "owner_id", "agent__agent_id")
-    agents = scopes.agents_of(owner)
-    return {pk for pk, owner_id, agent in rows if owner_id == owner.pk and (agents is None or agent in agents)}
-
-
 def find_owner_id(session_id: UUID) -> int | None:
     """Return the owner's id; None if the session is deleted or no local user owns it."""
     return Session.objects.filter(pk=session_id, deleted_at=None).values_list("owner_id", flat=True).first()

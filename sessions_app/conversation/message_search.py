@@ -8,7 +8,7 @@ Of the branches of a session only the active one is searched: its turns are thos
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -21,8 +21,8 @@ from audit_app.full_text import bm25, excerpts, index, query
 from audit_app.full_text.excerpts import Piece
 from audit_app.full_text.query import Query
 from audit_app.kernel.errors import InvalidInput
-from sessions_app import selectors
 from sessions_app.conversation import message_index
+from sessions_app.identity import scopes
 from sessions_app.models import Session, Turn
 
 WINDOW = 200
@@ -111,7 +111,7 @@ def search_sessions(owner: User, text: str, *, limit: int) -> tuple[FoundSession
         if message.session_id not in best and len(best) >= limit:
             break
         best[message.session_id] = best.get(message.session_id) or message
-    rows = Session.objects.select_related("agent").in_bulk(selectors.own_among(owner, best))
+    rows = Session.objects.select_related("agent").in_bulk(_own_among(owner, best))
     return tuple(
         FoundSession(rows[key], message.snippet, message.run_id) if message else FoundSession(rows[key])
         for key, message in best.items()
@@ -130,10 +130,10 @@ def _all_messages(owner: User, text: str, limit: int) -> Iterator[FoundMessage]:
 
 def _rank(owner: User, turn_ids: Sequence[UUID], wanted: Query) -> list[UUID]:
     """Return the ids of those turns that the user may see and that are on the active branch, the best first."""
-    turns = Turn.objects.filter(selectors.ON_PATH, pk__in=turn_ids).order_by("-pk")
+    turns = Turn.objects.filter(pk__in=turn_ids, is_off_path=False).order_by("-pk")
     beginning = Substr("content", 1, _RANKED_CHARACTERS)
     found = list(turns.annotate(beginning=beginning).values_list("pk", "beginning", "created_at", "session_id"))
-    own = selectors.own_among(owner, {row[-1] for row in found})
+    own = _own_among(owner, {row[-1] for row in found})
     rows = [row for row in found if row[-1] in own]
     scores = bm25.scores([row[1] for row in rows], wanted)
     now = timezone.now()
@@ -143,6 +143,16 @@ def _rank(owner: User, turn_ids: Sequence[UUID], wanted: Query) -> list[UUID]:
         return scores[at] * (1 + math.pow(0.5, days / _HALF_DAYS))
 
     return [rows[at][0] for at in sorted(range(len(rows)), key=worth, reverse=True)]
+
+
+def _own_among(owner: User, session_ids: Collection[UUID]) -> set[UUID]:
+    """Return the ids of those sessions that the user owns, without those that the scopes of the user's key leave out.
+
+    The owner is compared here: as a condition of the query it makes a planner read all sessions of the user.
+    """
+    rows = Session.objects.filter(pk__in=session_ids, deleted_at=None).values_list("pk", "owner_id", "agent__agent_id")
+    agents = scopes.agents_of(owner)
+    return {pk for pk, owner_id, agent in rows if owner_id == owner.pk and (agents is None or agent in agents)}
 
 
 def _read(turn_ids: Sequence[UUID], wanted: Query) -> Iterator[FoundMessage]:
