@@ -77,31 +77,6 @@ def rate_answer(user: User, run_id: UUID, *, rating: str, comment: str | None = 
     return submit(user, {"reason": None, "extra_metadata": None, **fields, **more})[0]
 
 
-def rate_by_sender(session: Session, sender: str, run_id: UUID, rating: str) -> None:
-    """Store the rating of an answer by a sender on a channel; an empty one removes it. Idempotent.
-
-    sender: account and id. Owns its transaction.
-    """
-    target = {"sender": sender, "target_type": _MESSAGE, "target_id": run_id}
-    with transaction.atomic():
-        if not rating:
-            Feedback.objects.filter(**target).delete()
-            return
-        now = timezone.now()
-        values = {"rating": rating, "updated_at": now}
-        _, is_new = Feedback.objects.update_or_create(
-            **target, defaults=values, create_defaults={**values, "session": session, "created_at": now}
-        )
-        if is_new:
-            audit.record(
-                "FeedbackSubmitted",
-                details={"target_type": _MESSAGE, "target_id": str(run_id), "rating": rating, "sender": sender},
-                agent_id=session.agent.agent_id,
-                session_id=session.id,
-                session_key=session.key,
-            )
-
-
 def ratings_of(user: User, run_ids: Collection[UUID]) -> dict[UUID, Feedback]:
     """Return the user's ratings of these answers, by run."""
     rows = Feedback.objects.filter(user=user, target_type=_MESSAGE, target_id__in=run_ids) if run_ids else ()

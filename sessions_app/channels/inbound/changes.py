@@ -1,14 +1,16 @@
 """Edits and deletions of messages, as long as no run has begun with them, and reactions to answers."""
 
 import logging
+from uuid import UUID
 
 from django.db import transaction
+from django.utils import timezone
 
 from agents_app import services as runs
-from sessions_app import feedback
+from audit_app import services as audit
 from sessions_app.channels.inbound import pairing_codes, turn_texts
 from sessions_app.conversation.inbound_record import storable_key
-from sessions_app.models import ChannelAccount, Delivery, InboundMessage
+from sessions_app.models import ChannelAccount, Delivery, Feedback, InboundMessage, Session
 from sessions_app.platforms.messages import MessageDeleted, MessageEdited, Reaction
 from sessions_app.services import LONGEST_TEXT, cancel_session_runs
 
@@ -90,5 +92,30 @@ def _rate(account: ChannelAccount, reaction: Reaction) -> str:
     if delivery is None or delivery.session is None or delivery.run_id is None:
         return "it is not for an answer"
     sender = f"{account}:{reaction.sender_id}"
-    feedback.rate_by_sender(delivery.session, sender, delivery.run_id, "" if reaction.is_removed else rating)
+    _store_rating(delivery.session, sender, delivery.run_id, "" if reaction.is_removed else rating)
     return "it is stored as feedback"
+
+
+def _store_rating(session: Session, sender: str, run_id: UUID, rating: str) -> None:
+    """Store the rating of an answer by a sender on a channel; an empty one removes it. Idempotent.
+
+    sender: account and id. Owns its transaction.
+    """
+    target = {"sender": sender, "target_type": "MESSAGE", "target_id": run_id}
+    with transaction.atomic():
+        if not rating:
+            Feedback.objects.filter(**target).delete()
+            return
+        now = timezone.now()
+        values = {"rating": rating, "updated_at": now}
+        _, is_new = Feedback.objects.update_or_create(
+            **target, defaults=values, create_defaults={**values, "session": session, "created_at": now}
+        )
+        if is_new:
+            audit.record(
+                "FeedbackSubmitted",
+                details={"target_type": "MESSAGE", "target_id": str(run_id), "rating": rating, "sender": sender},
+                agent_id=session.agent.agent_id,
+                session_id=session.id,
+                session_key=session.key,
+            )
