@@ -16,11 +16,12 @@ from audit_app.chain import anchors, verification
 from audit_app.chain import worker as audit_worker
 from komand import audit_webhook, connections
 from komand.celery import app
+from sessions_app.approvals import decisions
 from sessions_app.attachments import sweeper as files
 from sessions_app.channels import accounts
 from sessions_app.channels.inbound import file_fetcher
-from sessions_app.channels.outbound import prompts, question_prompts, sweeper, worker
-from sessions_app.conversation import message_index
+from sessions_app.channels.outbound import outbox, prompts, question_prompts, sweeper, worker
+from sessions_app.conversation import delivery_port, message_index
 from sessions_app.identity import scopes
 from sessions_app.platforms.base import ChannelAdapter
 from sessions_app.platforms.registry import channels
@@ -63,6 +64,8 @@ def connect() -> None:
     for entry in entry_points(group=_CHANNELS_OF_PACKAGES):
         channels.register(channel_of_package(entry))
     credentials.on_change += [providers.credential_changed, accounts.credential_changed, servers.credential_changed]
+    delivery_port.register(outbox)
+    decisions.on_decided.append(prompts.close)
     catalogue.add_source(McpSource())
     catalogue.add_source(SkillSource())
     run_tools.register(tools_of_run.list_hidden)

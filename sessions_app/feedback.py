@@ -1,4 +1,7 @@
-"""Feedback on sessions and messages: at most one rating of a target per user, or per sender on a channel."""
+"""Feedback of users on sessions and messages, at most one rating of a target per user.
+
+`channels.inbound.changes` stores that of senders on channels.
+"""
 
 from collections.abc import Collection
 from typing import Any

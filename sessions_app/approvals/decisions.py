@@ -4,6 +4,7 @@ Callers check first whether the actor may make the decision: with `access` for u
 channels.
 """
 
+from collections.abc import Callable
 from uuid import UUID
 
 from agents_app import services as runs
@@ -11,13 +12,15 @@ from audit_app import fresh_login
 from audit_app.kernel.after_commit import after_commit
 from audit_app.kernel.errors import InvalidInput
 from sessions_app.approvals import prompt_text
-from sessions_app.channels.outbound import prompts
 from sessions_app.identity.actor_names import name_of_deciders
 from tools_app import selectors as tools
 from tools_app.services import AlreadyDecided
 from tools_app.types import ApprovalStatus, ApprovalView, Decision, Risk
 
 LONGEST_NOTE = 1000
+
+# Called with each decided request after commit, once; sweepers do the same for those that a dead process missed.
+on_decided: list[Callable[[ApprovalView], None]] = []
 
 
 def decide(approval_id: UUID, *, decision: str, actor: str, has_fresh_login: bool, note: str = "") -> ApprovalView:
@@ -36,8 +39,8 @@ def decide(approval_id: UUID, *, decision: str, actor: str, has_fresh_login: boo
         decided = runs.decide_approval(approval_id, decision=decision, actor=actor, note=note)
     except AlreadyDecided as error:
         raise AlreadyDecided(f"This was decided already. {outcome_of(approval_id)}.", **error.extra) from None
-    # Closes the prompts now; the sweeper would do it within a second.
-    after_commit(prompts.close, decided)
+    for function in on_decided:
+        after_commit(function, decided)
     return decided
 
 

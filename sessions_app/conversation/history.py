@@ -18,8 +18,7 @@ from audit_app.event_types import NewEvent
 from sessions_app import events, hot_queries
 from sessions_app.attachments import file_parts
 from sessions_app.attachments import records as attachments
-from sessions_app.channels.outbound.outbox import plan_answer
-from sessions_app.conversation import transcripts
+from sessions_app.conversation import delivery_port, transcripts
 from sessions_app.conversation.citation_lookup import cite
 from sessions_app.conversation.sessions import event_about
 from sessions_app.models import IS_LINKED, Checkpoint, Pairing, SenderLink, Session, Turn
@@ -120,7 +119,8 @@ class StoredConversations:
         citing = list(zip((turn.content for turn in texts), cited, strict=True))
         failure = answer.error_message if answer.state == "error" else ""
         by_agent = {"actor": f"agent:{run.agent_id}", "agent_id": run.agent_id}
-        if not plan_answer(session, run.id, citing, failure=failure):  # clients read it where it is stored
+        deliveries = delivery_port.get().plan_answer(session, run.id, citing, failure=failure)
+        if not deliveries:  # clients read it where it is stored
             audit.record(
                 "MessageSent",
                 details={"turn_id": str(answer.id), "state": answer.state, "run_id": str(run.id)},

@@ -8,8 +8,7 @@ from audit_app.event_types import NewEvent
 from sessions_app import events
 from sessions_app.attachments import file_parts, model_text
 from sessions_app.attachments import records as attachments
-from sessions_app.channels.outbound import outbox
-from sessions_app.conversation import message_index
+from sessions_app.conversation import delivery_port, message_index
 from sessions_app.conversation.sessions import event_about, title_of
 from sessions_app.models import Attachment, Session, Turn
 
@@ -84,10 +83,9 @@ def _has_more(content: str, files: Sequence[Attachment]) -> bool:
 
 def _send_notice(session: Session, run_id: UUID, row: Attachment) -> None:
     """Send the sender the failure, unless the run ends with it."""
-    destination = None if find(run_id).failure else outbox.find_destination(session, run_id)
-    if destination:
+    if not find(run_id).failure:
         text = f"I could not understand the voice note: {row.omitted_because}. Please write instead."
-        outbox.plan_notice(destination, f"voice:{row.pk}", text, session=session)
+        delivery_port.get().plan_run_notice(session, run_id, f"voice:{row.pk}", text)
 
 
 def _renamed(session: Session, before: str, after: str) -> Sequence[NewEvent]:

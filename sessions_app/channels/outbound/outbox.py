@@ -19,6 +19,7 @@ from sessions_app.channels import accounts
 from sessions_app.channels.nudges import deliveries as delivery_nudge
 from sessions_app.channels.outbound import answer_files, transitions
 from sessions_app.conversation import citations
+from sessions_app.conversation.delivery_port import CitingText
 from sessions_app.conversation.session_key import STORED_CHANNELS
 from sessions_app.models import IS_OPEN, ChannelAccount, Delivery, InboundMessage, Session
 from sessions_app.platforms.messages import Button, Capabilities, Chat, Rendered, Target
@@ -26,7 +27,6 @@ from tools_app.question_types import InputView
 from tools_app.storage.artifacts import ArtifactView
 from tools_app.types import ApprovalView
 
-CitingText = tuple[str, Sequence[citations.Citation]]
 R = TypeVar("R", ApprovalView, InputView)
 logger = logging.getLogger(__name__)
 
@@ -198,6 +198,12 @@ def plan_notice(destination: Destination, key: str, markdown: str, *, session: S
     kind = "press" if destination.target.press_id else "notice"
     rows, _ = _Message(destination, kind, session, key=key).deliveries(markdown)
     _store(rows)
+
+
+def plan_run_notice(session: Session, run_id: UUID, key: str, markdown: str) -> None:
+    """Store a notice where the answer of a run is sent, if it is sent anywhere. As `plan_notice`."""
+    if destination := find_destination(session, run_id):
+        plan_notice(destination, key, markdown, session=session)
 
 
 def plan_question(
