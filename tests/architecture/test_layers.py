@@ -11,6 +11,7 @@ from django.apps import apps
 from django.db import models
 from django.db.migrations.loader import MigrationLoader
 
+from tests.architecture.import_graph import circles, imports_of_modules, imports_of_rooms
 from tests.architecture.source import APPS, PACKAGES, ROOT, modules
 
 LEVEL = {name: level for level, name in enumerate(APPS)}
@@ -20,6 +21,14 @@ def test_imports_follow_the_contracts() -> None:
     linter = Path(sys.executable).with_name("lint-imports")
     found = subprocess.run([str(linter), "--no-cache"], cwd=ROOT, capture_output=True, text=True)
     assert found.returncode == 0, found.stdout + found.stderr
+
+
+def test_no_folders_of_a_package_import_each_other_in_a_circle() -> None:
+    """Check every package at every depth; its modules beside the folders count too."""
+    imports = imports_of_modules({str(module.path): module.tree for module in modules()})
+    packages = {str(module.path.parent).replace("/", ".") for module in modules()}
+    found = {package: circles(imports_of_rooms(imports, package)) for package in sorted(packages)}
+    assert len(found) > 50 and not {package: names for package, names in found.items() if names}
 
 
 def test_modules_that_call_themselves_pure_are_pure() -> None:
