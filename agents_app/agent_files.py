@@ -24,8 +24,9 @@ from agents_app.yaml_documents import Fault, Problem, UnusableFile, decode_uploa
 from audit_app.kernel.errors import AppError
 from audit_app.rights import Right, require
 from tools_app import catalogue
+from tools_app.host_rules import check_host
 from tools_app.models import McpServer
-from tools_app.policy.patterns import check_host, check_pattern
+from tools_app.policy.patterns import check_pattern
 from tools_app.skills import registry
 
 FORMAT, MEDIA_TYPE = 1, "application/yaml"

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from audit_app.kernel import redact
+
 INSTALLATION = "installation"  # the owner of credentials that belong to no user
 
 
@@ -26,3 +28,8 @@ class CredentialUse:
 
 
 NO_CREDENTIALS = CredentialUse()
+
+
+def find_references(text: str) -> tuple[str, ...]:
+    """Return the names that a text refers to as `{{credential:NAME}}`, each once, in order."""
+    return tuple(dict.fromkeys(redact.CREDENTIAL_REFERENCE.findall(text)))

@@ -4,7 +4,6 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin
-from django.core.validators import slug_re
 from django.db import transaction
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
@@ -13,25 +12,10 @@ from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminSelectWidget, U
 from audit_app.admin_base import columns
 from audit_app.admin_base.base import FreshLoginAdmin, acting
 from audit_app.fresh_login import SEE_CREDENTIALS
-from audit_app.kernel.errors import AppError
 from audit_app.kernel.safe_text import visible
-from tools_app.admin.rule_fields import RulesField, hosts_field
+from tools_app.admin.rule_fields import LinesField, hosts_field
 from tools_app.models import Credential
-from tools_app.policy.globs import PatternError
 from tools_app.secrets import credentials
-
-
-class AgentIdsField(RulesField):
-    """Ids of agents, one per line."""
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__(_check_agent_id, **options)
-
-
-def _check_agent_id(text: str) -> str:
-    if not slug_re.fullmatch(text):
-        raise PatternError(f"{text[:100]!r} is not the id of an agent.")
-    return text
 
 
 class CredentialForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptable when run
@@ -46,7 +30,7 @@ class CredentialForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscrip
         help_text="Stored encrypted, and never shown again. Empty keeps the stored value, with its hosts.",
     )
     hosts = hosts_field("Hosts", "Calls may send it to them. Needed unless it belongs to the installation.")
-    agents = AgentIdsField(
+    agents = LinesField(
         label="Shared with agents",
         help_text="Ids of the agents that may use it in runs of other users, one a line. Only its owner shares one.",
     )
@@ -57,21 +41,10 @@ class CredentialForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscrip
         widgets = {"name": UnfoldAdminTextInputWidget, "owner": UnfoldAdminSelectWidget}
         help_texts = {"name": "Referred to as {{credential:NAME}}: letters, digits, dots, dashes, underscores."}
 
-    def clean_name(self) -> str:
-        name: str = self.cleaned_data["name"]
-        try:
-            credentials.check_name(name)
-        except AppError as error:
-            raise forms.ValidationError(error.message) from None
-        return name
-
     def clean(self) -> dict[str, Any]:
         data = super().clean() or self.cleaned_data
         if not data.get("value") and (self.instance._state.adding or "hosts" in self.changed_data):
             self.add_error("value", "A new credential, and a change of hosts, take the value.")
-        owner = data.get("owner") if self.instance._state.adding else self.instance.owner
-        if owner and data.get("value") and not data.get("hosts"):
-            self.add_error("hosts", "The credential of a user names the hosts that it may be sent to.")
         return data
 
 

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from django import forms
 from django.contrib import admin, messages
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
@@ -30,30 +29,6 @@ TOOL_STATES = {"offered": "success", "off": "info", "gone": "info", "new": "warn
 links.register_page("mcp_server", PAGE)
 
 
-_FORM_FIELDS = """
-    name transport command arguments environment url headers is_enabled default_risk default_effect connect_seconds
-    call_seconds
-"""
-
-
-class ServerForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptable when run
-    """A server, validated as on the command line."""
-
-    class Meta:
-        model = McpServer
-        fields = _FORM_FIELDS.split()
-
-    def clean(self) -> dict[str, Any]:
-        cleaned = super().clean() or self.cleaned_data
-        if not self.errors:
-            try:
-                servers.check_server(McpServer(**{"name": self.instance.name, **cleaned}))
-            except AppError as problem:
-                field, _, message = problem.message.partition(": ")
-                self.add_error(field if message and field in self.fields else None, message or problem.message)
-        return cleaned
-
-
 class ToolInline(TabularInline):
     """The tools that the server lists, with everything that a model would read: operators rate and approve them."""
 
@@ -79,7 +54,6 @@ _CONNECTION_FIELDS = ("environment", "url", "headers", "is_enabled")
 @admin.register(McpServer)
 class McpServerAdmin(AuditedAdmin):
     noun = "McpServer"
-    form = ServerForm
     list_display = ("name", "transport", "health", "tool_count", "default_risk", "is_enabled")
     list_filter = (("state", ChoicesDropdownFilter), "is_enabled")
     list_filter_submit = True

@@ -3,16 +3,15 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
 from uuid import UUID
 
-from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.db.models import F
 from django.db.models.functions import Now
 
 from audit_app import services as audit
-from audit_app.kernel.errors import Conflict, InvalidInput, NotFound, found
+from audit_app.kernel.errors import Conflict, NotFound, found
+from audit_app.kernel.rules import check_row
 from tools_app import conf
 from tools_app.mcp_client.config import Greeting, ServerConfig
 from tools_app.mcp_client.listed_tool import ListedTool
@@ -35,7 +34,7 @@ class Listed:
 def add_server(**settings: Any) -> McpServer:
     """Add a server with these fields. Owns its transaction. Raises InvalidInput, Conflict (server_exists)."""
     server = McpServer(**settings)
-    check_server(server)
+    check_row(server, code="bad_server")
     if McpServer.objects.filter(name=server.name).exists():
         raise Conflict(f"The MCP server {server.name!r} already exists.", code="server_exists")
     with transaction.atomic():
@@ -48,7 +47,7 @@ def change_server(server: McpServer, **settings: Any) -> McpServer:
     """Change fields of the row. Owns its transaction. Raises InvalidInput, and NotFound if it was deleted meanwhile."""
     for name, value in settings.items():
         setattr(server, name, value)
-    check_server(server)
+    check_row(server, code="bad_server")
     with transaction.atomic():
         rows = McpServer.objects.select_for_update(no_key=True).filter(pk=server.pk)
         found(rows.values_list("pk").first(), f"There is no MCP server {server.name!r}.")
@@ -68,51 +67,6 @@ def remove_server(server: McpServer) -> None:
 def get_server(name: str) -> McpServer:
     """Return a server by name. Raises NotFound."""
     return found(McpServer.objects.filter(name=name).first(), f"There is no MCP server {name!r}.")
-
-
-def check_server(server: McpServer) -> None:
-    """Raise InvalidInput, naming the first invalid field."""
-    try:
-        server.full_clean(validate_unique=False)
-    except ValidationError as error:
-        field, messages = next(iter(error.message_dict.items()))
-        raise InvalidInput(f"{field}: {messages[0]}", code="bad_server") from None
-    if problem := _problem(server):
-        raise InvalidInput(problem, code="bad_server")
-
-
-def _problem(server: McpServer) -> str:
-    if server.transport == "stdio":
-        if not server.command.strip():
-            return "command: required for a stdio server."
-        if not isinstance(server.arguments, list) or not all(isinstance(item, str) for item in server.arguments):
-            return "arguments: must be a list of texts."
-        if any(credentials.find_references(item) for item in (server.command, *server.arguments)):
-            return "arguments: every user of the machine can read them; put credentials into the environment."
-        return _problem_of_texts("environment", server.environment)
-    if not _is_plain_url(server.url):
-        return "url: must have the form https://example.com/mcp, without a user name."
-    if credentials.find_references(server.url):
-        return "url: it is logged; put credentials into the headers."
-    return _problem_of_texts("headers", server.headers)
-
-
-def _is_plain_url(text: str) -> bool:
-    try:
-        parts = urlsplit(text)
-        host, _ = parts.hostname, parts.port  # raises for an invalid port
-    except ValueError:
-        return False
-    return parts.scheme in ("http", "https") and bool(host) and not (parts.username or parts.fragment)
-
-
-def _problem_of_texts(field: str, value: Any) -> str:
-    if not isinstance(value, dict):
-        return f"{field}: must be an object of texts."
-    for name, text in value.items():
-        if not name or not isinstance(text, str) or any(character in name + text for character in "\r\n\0"):
-            return f"{field}: every name and value must be a single line of text."
-    return ""
 
 
 def load_config(server_id: UUID) -> ServerConfig:

@@ -1,16 +1,34 @@
 """MCP servers added by operators, and the tools that each has listed."""
 
-from django.core.validators import RegexValidator
+from typing import Any, NoReturn
+from urllib.parse import urlsplit
+
+from django.core.exceptions import ValidationError
+from django.core.validators import MaxValueValidator, MinValueValidator, RegexValidator
 from django.db import models
 from django.db.models import F
 
 from audit_app.kernel.ids import new_id
+from audit_app.kernel.rules import CheckedJSONField, TextListField, check_object
+from tools_app.credential_use import find_references
 from tools_app.types import Effect, Risk
+
+_LONGEST_VALUE = 4000
 
 _NAME = RegexValidator(
     r"^[a-z][a-z0-9]*(?:[_-][a-z0-9]+)*\Z",
     "Lower-case letters and digits, parts joined by a single - or _, such as github or my-files.",
 )
+
+
+def _check_texts(value: Any) -> dict[str, str]:
+    """Return an object of texts that are single lines. Raises ValueError."""
+    for name, text in check_object(value).items():
+        if not name or not isinstance(text, str) or any(character in name + text for character in "\r\n\0"):
+            raise ValueError("every name and value must be a single line of text.")
+        if len(text) > _LONGEST_VALUE:
+            raise ValueError(f"{name[:40]} has more than {_LONGEST_VALUE:,} characters.")
+    return dict(value)
 
 
 class McpServer(models.Model):
@@ -36,21 +54,35 @@ class McpServer(models.Model):
     name = models.CharField(max_length=24, unique=True, validators=[_NAME], help_text="Part of its tools' names.")
     transport = models.CharField(max_length=16, choices=TRANSPORTS, default="stdio")
     command = models.CharField(max_length=500, blank=True, help_text="The program; for stdio.")
-    arguments = models.JSONField(default=list, blank=True, help_text='JSON list of texts: ["-y", "some-server"]')
-    environment = models.JSONField(
+    arguments = TextListField(
+        most=100, longest=1000, default=list, blank=True, help_text='JSON list of texts: ["-y", "some-server"]'
+    )
+    environment = CheckedJSONField(
+        rule=_check_texts,
         default=dict,
         blank=True,
         help_text='JSON object: {"API_KEY": "{{credential:NAME}}"}; nothing else is passed on.',
     )
     url = models.CharField(max_length=500, blank=True, help_text="For HTTP and SSE.")
-    headers = models.JSONField(
-        default=dict, blank=True, help_text='JSON object: {"Authorization": "Bearer {{credential:NAME}}"}'
+    headers = CheckedJSONField(
+        rule=_check_texts,
+        default=dict,
+        blank=True,
+        help_text='JSON object: {"Authorization": "Bearer {{credential:NAME}}"}',
     )
     is_enabled = models.BooleanField(default=True)
     default_risk = models.CharField(max_length=8, choices=RISKS, default=Risk.HIGH.value)
     default_effect = models.CharField(max_length=8, choices=EFFECTS, default=Effect.ONCE.value)
-    connect_seconds = models.PositiveIntegerField(default=20, help_text="Longest wait for a connection.")
-    call_seconds = models.PositiveIntegerField(default=60, help_text="Limit of a call that asks for no other.")
+    connect_seconds = models.PositiveIntegerField(
+        default=20,
+        validators=[MinValueValidator(1), MaxValueValidator(300)],
+        help_text="Longest wait for a connection.",
+    )
+    call_seconds = models.PositiveIntegerField(
+        default=60,
+        validators=[MinValueValidator(1), MaxValueValidator(1800)],
+        help_text="Limit of a call that asks for no other.",
+    )
     settings_version = models.IntegerField(default=0, editable=False)
     tools_version = models.IntegerField(default=0, editable=False)
     state = models.CharField(max_length=8, choices=STATES, default="unknown", editable=False)
@@ -74,6 +106,32 @@ class McpServer(models.Model):
             self.settings_version = F("settings_version") + 1
         super().save(*args, **kwargs)  # type: ignore[arg-type]
         self.refresh_from_db(fields=["settings_version"])
+
+    def clean(self) -> None:
+        """Check what the transport takes, and that credentials stand where nobody else reads them."""
+        if self.transport == "stdio":
+            if not self.command.strip():
+                _refuse("command", "required for a stdio server.")
+            if any(map(find_references, (self.command, *(self.arguments or ())))):
+                _refuse("arguments", "every user of the machine can read them; put credentials into the environment.")
+            return
+        if not _is_plain_url(self.url):
+            _refuse("url", "must have the form https://example.com/mcp, without a user name.")
+        if find_references(self.url):
+            _refuse("url", "it is logged; put credentials into the headers.")
+
+
+def _refuse(field: str, problem: str) -> NoReturn:
+    raise ValidationError({field: ValidationError(problem, code="bad_server")})
+
+
+def _is_plain_url(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        host, _ = parts.hostname, parts.port  # raises for an invalid port
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and bool(host) and not (parts.username or parts.fragment)
 
 
 class McpTool(models.Model):

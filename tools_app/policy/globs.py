@@ -5,13 +5,11 @@ import unicodedata
 from dataclasses import dataclass
 from functools import lru_cache
 
+from tools_app.host_rules import PatternError as PatternError
+
 # Represents `?` in a piece; no argument of a call contains it.
 _ONE = "\0"
 _SPACES = re.compile(r"\s+")
-
-
-class PatternError(ValueError):
-    """An invalid pattern. The message is for its author."""
 
 
 @dataclass(frozen=True)

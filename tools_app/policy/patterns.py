@@ -25,7 +25,6 @@ DIGEST = "#"
 _TOOL = re.compile(r"[\w.:*?-]{1,120}", re.ASCII)
 _NAMED = re.compile(r"\s*([A-Za-z_][\w.-]*)=")
 _DIGEST_TEXT = re.compile(r"#[0-9a-f]{32}")
-_HOST = re.compile(r"(?:[a-z0-9*?._-]{1,253}|\[[0-9a-f:.]+\])(?::(?:\d{1,5}|\*))?", re.IGNORECASE)
 # The credentials behind a pattern: names, with or without their owner as `CredentialUse.labels` has it.
 _LABEL = r"(?:(?:user:[0-9]{1,20}|installation)/)?[A-Za-z0-9][A-Za-z0-9_.-]{0,119}"
 _USING = re.compile(rf"(.*?)\s+using\s+({_LABEL}(?:\s*,\s*{_LABEL}){{0,9}})\s*", re.DOTALL)
@@ -203,15 +202,6 @@ def check_pattern(text: str) -> str:
     """Return the pattern if it is valid. Raises PatternError."""
     parse(text)
     return text
-
-
-def check_host(text: str) -> str:
-    """Return a rule about hosts, in lower case, if it is valid. Raises PatternError."""
-    if not _HOST.fullmatch(text):
-        raise PatternError(
-            f"{text[:100]!r} is not a host. Write `example.com`, `*.example.com` or `example.com:8443`, without a path."
-        )
-    return text.lower()
 
 
 def find_host(rules: Iterable[str], url: Url) -> str | None:

@@ -3,7 +3,6 @@
 Values are returned by `use_credential` alone, and are masked from then on in everything this process logs.
 """
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
@@ -15,7 +14,9 @@ from django.db.models.functions import Now
 from audit_app import services as audit
 from audit_app.kernel import redact
 from audit_app.kernel.errors import InvalidInput, NotFound
+from audit_app.kernel.rules import check_row
 from audit_app.rights import holds
+from tools_app.credential_use import find_references as find_references
 from tools_app.models import Credential
 from tools_app.rights import MANAGE_CREDENTIALS
 from tools_app.secrets import vault
@@ -24,7 +25,6 @@ from tools_app.secrets import vault
 LEAST_CHARACTERS = redact.LEAST_CHARACTERS
 MOST_CHARACTERS = 64 * 1024
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,119}")
 _REFERENCE = redact.CREDENTIAL_REFERENCE
 
 # Called with the name and the owner's id, in the transaction that stores or deletes a credential, so that open
@@ -44,12 +44,15 @@ def store_credential(
     """Store a value under a name, replacing the existing one. Owns its transaction.
 
     owner_id: None for the installation.
-    hosts: valid rules about hosts that calls may send it to; None keeps those of an existing one. Those of a user need
-        at least one. One of the installation without hosts serves providers, channels, servers and skills alone.
+    hosts: rules about hosts that calls may send it to; None keeps those of an existing one. Those of a user need at
+        least one. One of the installation without hosts serves providers, channels, servers and skills alone.
     Returns the row, and whether it is new. Raises InvalidInput (bad_name, bad_value, hosts_required).
     """
-    check_name(name)
-    _check_hosts(name, owner_id, hosts)
+    row = _rows(owner_id).filter(name=name).first() or Credential(owner_id=owner_id, name=name)
+    if hosts is not None:
+        row.hosts = list(hosts)
+    check_row(row)
+    hosts = None if hosts is None else row.hosts
     if not LEAST_CHARACTERS <= len(value) <= MOST_CHARACTERS:
         limits = f"A credential has {LEAST_CHARACTERS} to {MOST_CHARACTERS} characters"
         raise InvalidInput(f"{limits}: a shorter one could not be masked.", code="bad_value")
@@ -63,33 +66,19 @@ def store_credential(
             return _stored(name, sealed, owner_id, hosts)
 
 
-def _check_hosts(name: str, owner_id: int | None, hosts: Sequence[str] | None) -> None:
-    """Raise InvalidInput for a credential of a user that would be left without hosts."""
-    if owner_id is None or hosts:
-        return
-    if hosts is not None or not _rows(owner_id).filter(name=name).exclude(hosts=[]).exists():
-        problem = "A credential names the hosts that it may be sent to, such as api.example.com."
-        raise InvalidInput(problem, code="hosts_required")
-
-
 def share_credential(name: str, agents: Sequence[str], *, owner_id: int | None) -> Credential:
     """Let these agents, by public id, and no others use a credential in runs of users who do not own it.
 
-    Owns its transaction. Raises UnknownCredential.
+    Owns its transaction. Raises UnknownCredential, InvalidInput.
     """
+    row = Credential(name=name, agents=list(agents))
+    check_row(row, fields=["agents"])
     with transaction.atomic():
-        if not _rows(owner_id).filter(name=name).update(agents=list(agents), updated_at=Now()):
+        if not _rows(owner_id).filter(name=name).update(agents=row.agents, updated_at=Now()):
             raise UnknownCredential
-        details = {"name": name, "owner": _owner(owner_id), "agents": list(agents)}
+        details = {"name": name, "owner": _owner(owner_id), "agents": row.agents}
         audit.record("CredentialShared", details=details)
     return _rows(owner_id).get(name=name)
-
-
-def check_name(name: str) -> None:
-    """Raise InvalidInput (bad_name) for a name that cannot be used in a reference."""
-    if not _NAME.fullmatch(name):
-        problem = "A credential's name has 1 to 120 letters, digits, dots, dashes and underscores."
-        raise InvalidInput(problem, code="bad_name")
 
 
 def _stored(name: str, sealed: str, owner_id: int | None, hosts: Sequence[str] | None) -> tuple[Credential, bool]:
@@ -128,11 +117,6 @@ def use_credential(name: str, *, owner_id: int | None, purpose: str) -> str:
         Credential.objects.filter(pk=row.pk).update(last_used_at=Now())
         audit.record("CredentialAccessed", details={"name": name, "owner": _owner(owner_id), "purpose": purpose})
     return value
-
-
-def find_references(text: str) -> tuple[str, ...]:
-    """Return the names that a text refers to as `{{credential:NAME}}`, each once, in order."""
-    return tuple(dict.fromkeys(_REFERENCE.findall(text)))
 
 
 def refuse_references(user: User | AnonymousUser, *texts: str) -> str:

@@ -12,8 +12,8 @@ from agents_app.structured_output import check_schema
 from audit_app.kernel.errors import InvalidInput
 from sessions_app.surfaces.base.serializers import check_storable
 from tools_app import catalogue
-from tools_app.policy.globs import PatternError
-from tools_app.policy.patterns import LONGEST, check_host, check_pattern
+from tools_app.host_rules import PatternError, check_host
+from tools_app.policy.patterns import LONGEST, check_pattern
 from tools_app.policy.scope import Scope, ScopeMode
 from tools_app.registry import tools
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tools_app.policy.globs import PatternError
-from tools_app.policy.patterns import PolicyCall, check_host, parse
+from tools_app.host_rules import PatternError, check_host
+from tools_app.policy.patterns import PolicyCall, parse
 from tools_app.types import TargetKind, ToolSpec
 
 TEXTS = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}

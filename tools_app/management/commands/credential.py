@@ -12,8 +12,6 @@ from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from audit_app.kernel.errors import AppError
-from tools_app.policy.globs import PatternError
-from tools_app.policy.patterns import check_host
 from tools_app.secrets import credentials
 
 
@@ -48,8 +46,8 @@ class Command(BaseCommand):
             raise CommandError(error.message) from None
 
     def _set(self, options: dict[str, Any], owner_id: int | None) -> None:
-        value, hosts = _read_value(options["file"]), _checked_hosts(options["host"])
-        _, is_new = credentials.store_credential(options["name"], value, owner_id=owner_id, hosts=hosts)
+        value = _read_value(options["file"])
+        _, is_new = credentials.store_credential(options["name"], value, owner_id=owner_id, hosts=options["host"])
         self.stdout.write(f"The credential {options['name']} was {'stored' if is_new else 'replaced'}.")
 
     def _share(self, options: dict[str, Any], owner_id: int | None) -> None:
@@ -66,13 +64,6 @@ class Command(BaseCommand):
             used = f"last used {row.last_used_at:%Y-%m-%d %H:%M}" if row.last_used_at else "never used"
             bound = f"hosts {', '.join(row.hosts) or 'none'}  agents {', '.join(row.agents) or 'none'}"
             self.stdout.write(f"{row.name}  set {row.updated_at:%Y-%m-%d %H:%M}  {used}  {bound}")
-
-
-def _checked_hosts(hosts: list[str] | None) -> list[str] | None:
-    try:
-        return None if hosts is None else [check_host(host) for host in hosts]
-    except PatternError as error:
-        raise CommandError(str(error)) from None
 
 
 def _owner_id(name: str) -> int | None:
