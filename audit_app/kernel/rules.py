@@ -26,7 +26,7 @@ class CheckedJSONField(models.JSONField):
     rule: returns a value as it is stored; raises ValueError, ValidationError or AppError for one that cannot be.
     """
 
-    empty_values = ()  # type: ignore[assignment]  # an empty list in place of an object is checked as well
+    empty_values = ()  # an empty list in place of an object is checked as well
 
     def __init__(self, *args: Any, rule: Callable[[Any], Any] | None = None, **options: Any) -> None:
         self.rule = rule
