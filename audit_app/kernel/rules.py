@@ -24,6 +24,7 @@ class CheckedJSONField(models.JSONField):
     """A JSON column whose values a function checks.
 
     rule: returns a value as it is stored; raises ValueError, ValidationError or AppError for one that cannot be.
+    None stands for the default, unless the column takes null.
     """
 
     empty_values = ()  # an empty list in place of an object is checked as well
@@ -37,7 +38,8 @@ class CheckedJSONField(models.JSONField):
         return name, "django.db.models.JSONField", args, options
 
     def clean(self, value: Any, model_instance: models.Model | None) -> Any:
-        cleaned = super().clean(value, model_instance)
+        default = self.get_default() if value is None and not self.null else value
+        cleaned = super().clean(default, model_instance)
         return cleaned if cleaned is None else kept(self.checked, cleaned)
 
     def formfield(self, **options: Any) -> Any:
@@ -71,7 +73,7 @@ class TextListField(CheckedJSONField):
 def check_object(value: Any) -> Any:
     """Return a JSON object. Raises ValidationError for any other value."""
     if not isinstance(value, dict):
-        raise ValidationError('it must be an object, such as {"name": "Ada"}', code="invalid_value")
+        raise ValidationError('An object is needed, such as {"language": "en"}.', code="invalid_value")
     return value
 
 

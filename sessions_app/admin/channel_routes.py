@@ -52,8 +52,6 @@ class RouteForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptable
     def clean(self) -> dict[str, Any]:
         data: dict[str, Any] = super().clean() or self.cleaned_data
         agent, network = data.get("agent"), data.get("network")
-        if not self.errors and (agent is None) == (network is None):
-            raise forms.ValidationError("A route has an agent or a network, and not both.")
         if not self.errors:
             try:
                 if network and "network" in self.changed_data:

@@ -75,19 +75,12 @@ class ScheduleForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscripta
             names = library.visible_networks(self.operator).values_list("name", "name")
             self.fields["network"].choices = [("", "none"), *names]  # type: ignore[attr-defined]
 
-    def clean_network_context(self) -> dict[str, Any]:
-        given = self.cleaned_data["network_context"] or {}
-        if not isinstance(given, dict):
-            raise forms.ValidationError('An object is needed, such as {"language": "en"}.')
-        return given
-
     def clean(self) -> dict[str, Any]:
         cleaned: dict[str, Any] = super().clean() or self.cleaned_data
         if not self.errors:
             try:
-                cleaned["plan"] = plan = Plan(
-                    **{name: cleaned[name] for name in self.Meta.fields if name in Plan.__annotations__}
-                )
+                given = {name: cleaned[name] for name in self.Meta.fields if name in Plan.__annotations__}
+                cleaned["plan"] = plan = Plan(**{**given, "network_context": given["network_context"] or {}})
                 plan.next_at(timezone.now())
                 if plan.network:
                     access_runnable_network(self.operator, plan.network)

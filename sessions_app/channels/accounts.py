@@ -12,13 +12,13 @@ from uuid import UUID
 
 from asgiref.sync import async_to_sync
 from django.conf import settings
-from django.core.exceptions import ValidationError
 from django.db import DatabaseError, IntegrityError, InterfaceError, connection, transaction
 from django.utils import timezone
 
 from agents_app import selectors as agents
 from audit_app import services as audit
 from audit_app.kernel.errors import AppError, Conflict, InvalidInput, NotFound
+from audit_app.kernel.rules import check_row
 from sessions_app.models import ChannelAccount, ChannelConnection
 from sessions_app.platforms.account_settings import AccountSettings
 from sessions_app.platforms.base import ChannelAdapter, Checked
@@ -193,7 +193,7 @@ def add_account(
     agent = agents.get_agent(agent_id) if agent_id else None
     account = ChannelAccount(channel=channel, account_id=account_id, config=dict(config), agent=agent, **fields)
     account.secrets_sealed = sealed_secrets(account, {**secrets, **made})
-    _validate(account)
+    check_row(account, code="bad_account")
     try:
         with transaction.atomic():
             account.save(force_insert=True)
@@ -223,20 +223,12 @@ def change_account(
     for name, value in fields.items():
         setattr(account, name, value)
     if fields:  # an account of an older release may lack a list of tools, and must still take a new secret
-        _validate(account)
+        check_row(account, code="bad_account")
     with transaction.atomic():
         # Only these: the sender of deliveries may have disabled the account since it was read.
         account.save(update_fields=["config", "secrets_sealed", "agent", "updated_at", *fields])
         details = {"account": str(account), "secrets": sorted(secrets or {}), **fields}
         audit.record("ChannelAccountUpdated", details=details)
-
-
-def _validate(account: ChannelAccount) -> None:
-    try:
-        account.full_clean(validate_unique=False, validate_constraints=False)
-    except ValidationError as error:
-        problems = [f"{name.replace('_', ' ')}: {text}" for name, texts in error.message_dict.items() for text in texts]
-        raise InvalidInput(" ".join(problems), code="bad_account") from None
 
 
 def try_out(account: ChannelAccount) -> tuple[str, ...]:

@@ -14,7 +14,8 @@ from agents_app.models import Agent, StoredNetwork
 from agents_app.network_runs import library
 from agents_app.networks import yaml_format
 from audit_app import services as audit
-from audit_app.kernel.errors import Conflict, Forbidden, InvalidInput
+from audit_app.kernel.errors import Conflict, Forbidden
+from audit_app.kernel.rules import check_row
 from sessions_app import hot_queries
 from sessions_app.channels import open_access
 from sessions_app.models import ChannelAccount, ChannelRoute
@@ -123,8 +124,7 @@ def save(route: ChannelRoute) -> ChannelRoute:
     It replaces what a sender has chosen there.
     Raises InvalidInput (route_target), Conflict (route_exists), Forbidden (channel_not_allowed).
     """
-    if (route.agent is None) == (route.network is None):
-        raise InvalidInput("A route has an agent or a network, and not both.", code="route_target")
+    check_row(route)
     check_target(route.account, route.agent, route.network)
     is_new, route.is_chosen = route._state.adding, False
     try:

@@ -1,5 +1,6 @@
 """Routes of channel accounts."""
 
+from django.core.exceptions import ValidationError
 from django.db import models
 from django.db.models import Q
 
@@ -49,3 +50,8 @@ class ChannelRoute(models.Model):
 
     def __str__(self) -> str:
         return f"{self.sender_id or 'anyone'} in {self.chat_id or 'any chat'}"
+
+    def clean(self) -> None:
+        """Require one target."""
+        if (self.agent_id is None) == (self.network_id is None):
+            raise ValidationError("A route has an agent or a network, and not both.", code="route_target")

@@ -2,11 +2,13 @@
 
 from django.conf import settings
 from django.core.exceptions import ValidationError
+from django.core.validators import MaxValueValidator
 from django.db import models
 from django.db.models import Q
 
 from agents_app.models import Agent, Run
 from audit_app.kernel.ids import new_id
+from audit_app.kernel.rules import CheckedJSONField, TextListField, check_object
 from sessions_app.models.sessions import Session, Turn
 
 
@@ -20,7 +22,9 @@ class ChannelAccount(models.Model):
         max_length=40, help_text="Registered channel, such as telegram or webhook. Part of the URL."
     )
     account_id = models.SlugField(max_length=120, default="default", help_text="Name of the account. Part of the URL.")
-    config = models.JSONField(default=dict, blank=True, help_text="Fields that docs/channels.md lists for the channel.")
+    config = CheckedJSONField(
+        rule=check_object, default=dict, blank=True, help_text="Fields that docs/channels.md lists for the channel."
+    )
     secrets_sealed = models.TextField(blank=True, editable=False)
     agent = models.ForeignKey(
         Agent,
@@ -33,10 +37,16 @@ class ChannelAccount(models.Model):
     access = models.CharField(
         max_length=12, choices=ACCESS, default="paired", help_text="Senders who may use the account."
     )
-    allowed_senders = models.JSONField(
-        default=list, blank=True, help_text="Ids of senders or groups, for the mode allow_list."
+    allowed_senders = TextListField(
+        most=10_000,
+        longest=200,
+        default=list,
+        blank=True,
+        help_text="Ids of senders or groups, for the mode allow_list.",
     )
-    tools = models.JSONField(
+    tools = TextListField(
+        most=500,
+        longest=120,
         null=True,
         blank=True,
         help_text="Names of the tools that runs for its senders may use. Null: none if the account is open to "
@@ -45,6 +55,7 @@ class ChannelAccount(models.Model):
     messages_per_day = models.PositiveIntegerField(
         null=True,
         blank=True,
+        validators=[MaxValueValidator(1_000_000)],
         help_text="Most messages of one sender in a day. Empty: KOMAND_OPEN_MESSAGES_PER_DAY if the account is open to "
         "everyone, else that of the channel (e-mail: 100; others have none).",
     )
@@ -73,10 +84,7 @@ class ChannelAccount(models.Model):
 
     def clean(self) -> None:
         """Require a list of tools of an account that is open to everyone, so that an operator has chosen them."""
-        tools = self.tools
-        if tools is not None and not (isinstance(tools, list) and all(isinstance(name, str) for name in tools)):
-            raise ValidationError({"tools": "This must be a JSON list of names of tools."})
-        if self.access == "open" and tools is None:
+        if self.access == "open" and self.tools is None:
             problem = "An account that is open to everyone needs a list of its tools: their names, or none."
             raise ValidationError({"tools": problem})
 

@@ -1,12 +1,16 @@
 """Schedules and their ticks."""
 
 from django.conf import settings
+from django.core.validators import MaxLengthValidator
 from django.db import models
 from django.db.models import Q
 
 from agents_app.models import Agent
 from audit_app.kernel.ids import new_id
+from audit_app.kernel.rules import CheckedJSONField, check_object
 from sessions_app.models.sessions import Session
+
+LONGEST_PROMPT = 10_000
 
 
 class Schedule(models.Model):
@@ -43,7 +47,7 @@ class Schedule(models.Model):
         help_text="Chat of a channel, {account, chatId, metadata}: stored here, because messages are deleted "
         "after their retention.",
     )
-    prompt = models.TextField()
+    prompt = models.TextField(validators=[MaxLengthValidator(LONGEST_PROMPT)])
     network = models.CharField(
         max_length=60,
         blank=True,
@@ -51,7 +55,8 @@ class Schedule(models.Model):
         db_default="",
         help_text="Name of a network that the prompt starts. Empty: the agent answers it.",
     )
-    network_context = models.JSONField(
+    network_context = CheckedJSONField(
+        rule=check_object,
         default=dict,
         db_default=models.Value({}, models.JSONField()),
         blank=True,

@@ -16,8 +16,8 @@ from django.utils import timezone
 from agents_app.models import Agent
 from audit_app import services as audit
 from audit_app.kernel.errors import Conflict, InvalidInput, found
-from sessions_app.conversation.new_message import LONGEST_TEXT
-from sessions_app.models import InboundMessage, Schedule, Session
+from audit_app.kernel.rules import check_row
+from sessions_app.models import LONGEST_PROMPT, InboundMessage, Schedule, Session
 from sessions_app.schedules.times import Rhythm
 
 _UNKNOWN = "There is no such schedule."
@@ -45,8 +45,8 @@ class Plan:
 
     def next_at(self, now: datetime) -> datetime | None:
         """Return the first time after now. Raises InvalidInput (bad_cron, bad_time_zone, bad_time, prompt_length)."""
-        if not 1 <= len(self.prompt.strip()) <= LONGEST_TEXT:
-            raise InvalidInput(f"The prompt has 1 to {LONGEST_TEXT:,} characters.", code="prompt_length")
+        if not 1 <= len(self.prompt.strip()) <= LONGEST_PROMPT:
+            raise InvalidInput(f"The prompt has 1 to {LONGEST_PROMPT:,} characters.", code="prompt_length")
         rhythm = Rhythm(self.cron or "0 0 * * *", self.time_zone)  # checks the time zone in any case
         if bool(self.cron) == (self.at is not None):
             raise InvalidInput("Give either a cron expression or a single time.", code="bad_time")
@@ -135,7 +135,8 @@ def _apply(schedule: Schedule, plan: Plan, now: datetime) -> None:
     schedule.next_at = plan.next_at(now)
     schedule.prompt, schedule.cron, schedule.time_zone = plan.prompt.strip(), plan.cron, plan.time_zone
     schedule.missed, schedule.is_paused, schedule.updated_at = plan.missed, plan.is_paused, now
-    schedule.network, schedule.network_context = plan.network, dict(plan.network_context)
+    schedule.network, schedule.network_context = plan.network, plan.network_context
+    check_row(schedule)
 
 
 def _destination(session: Session | None) -> dict[str, Any]:
