@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import Protocol
 from uuid import UUID
 
-from agents_app.context_types import Compaction
-from agents_app.message_parts import OmittedPart, Transcript, VoiceNotes
 from agents_app.types import Message, RunTranscript, RunView
+from agents_app.types.context import Compaction
+from agents_app.types.message_parts import OmittedPart, Transcript, VoiceNotes
 from audit_app.event_types import NewEvent
 
 

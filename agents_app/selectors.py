@@ -8,11 +8,9 @@ from uuid import UUID
 from django.db.models.functions import Substr
 
 from agents_app import hot_queries
-from agents_app.agent_versions import use_version
-from agents_app.models import IS_OPEN, IS_ROOT, Agent, ModelProvider, Run, Step
-from agents_app.prices import NANOS, PriceList
-from agents_app.run_cost import Fallback, RunCost
-from agents_app.tree_types import LAUNCH_TOOL, NETWORK_TOOL, ChildView, Phase, RunKind, state_of
+from agents_app.configuration.agent_access import get_agent as get_agent
+from agents_app.configuration.agent_versions import use_version
+from agents_app.models import IS_OPEN, IS_ROOT, ModelProvider, Run, Step
 from agents_app.types import (
     REJECTED,
     RunOptions,
@@ -24,22 +22,15 @@ from agents_app.types import (
     Usage,
     WaitingOn,
 )
+from agents_app.types.child_runs import LAUNCH_TOOL, NETWORK_TOOL, ChildView, Phase, RunKind, state_of
+from agents_app.types.prices import NANOS, PriceList
+from agents_app.types.run_cost import Fallback, RunCost
 from audit_app.kernel.errors import found
 from audit_app.kernel.ids import derived_id
 from tools_app import selectors as tools
 from tools_app.types import ToolCall
 
 _ASKS = (WaitingOn.APPROVAL.value, WaitingOn.INPUT.value)
-
-
-def get_agent(agent_id: str) -> Agent:
-    """Return the agent with this public id, with its provider. Raises NotFound for an unknown or retired agent."""
-    return found(hot_queries.GET_AGENT.first(agent_id=agent_id), no_agent(agent_id), code="unknown_agent")
-
-
-def no_agent(agent_id: str) -> str:
-    """Return the error message for an unknown agent."""
-    return f"There is no agent {agent_id!r}."
 
 
 def get_run(run_id: UUID) -> RunView:

@@ -6,14 +6,23 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-from django.db import IntegrityError, transaction
+from django.db import transaction
 from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from agents_app import agent_access, agent_versions, conversation_port, events, hot_queries, prompt_templates, skills
-from agents_app.fallbacks import check_fallbacks
-from agents_app.models import IS_OPEN, IS_ROOT, OPEN, Agent, AgentVersion, ModelProvider, Run
+from agents_app import conversation_port, events, hot_queries
+from agents_app.configuration import agent_versions
+from agents_app.configuration.agents import DEFAULT_AGENT as DEFAULT_AGENT
+from agents_app.configuration.agents import apply_configuration as apply_configuration
+from agents_app.configuration.agents import create_agent as create_agent
+from agents_app.configuration.agents import publish_draft as publish_draft
+from agents_app.configuration.agents import restore_agent as restore_agent
+from agents_app.configuration.agents import retire_agent as retire_agent
+from agents_app.configuration.agents import roll_back as roll_back
+from agents_app.configuration.agents import save_draft as save_draft
+from agents_app.configuration.agents import update_agent as update_agent
+from agents_app.models import IS_OPEN, IS_ROOT, OPEN, Agent, Run
 from agents_app.runs import tree
 from agents_app.runs.children import NewChild as NewChild
 from agents_app.runs.children import start_child as start_child
@@ -28,7 +37,7 @@ from agents_app.types import RunOptions, RunStatus, WaitingOn
 from audit_app import services as audit
 from audit_app.event_types import NewEvent
 from audit_app.kernel import context
-from audit_app.kernel.errors import Conflict, InvalidInput, found
+from audit_app.kernel.errors import Conflict, found
 from audit_app.kernel.nudges import nudge
 from tools_app import selectors as tools
 from tools_app import services as tool_services
@@ -217,133 +226,5 @@ def retry_run(run_id: UUID, *, actor: str) -> UUID:
         return retry.id
 
 
-DEFAULT_AGENT = "default"
-
-
-def create_agent(*, agent_id: str, name: str, provider: str = "", owner_id: int | None = None, **fields: Any) -> Agent:
-    """Create an agent. Owns its transaction.
-
-    provider: public name of the provider; empty for the default agent's.
-    fields: columns of Agent, and `sharing`. The skills in `enabled_skill_ids` use the owner's credentials.
-
-    Raises InvalidInput (unknown_provider, repeated_model, unknown_template, invalid_template, unknown_skill,
-    unknown_user, unknown_group, reserved_id), Conflict (agent_exists; a retired agent keeps its id).
-    """
-    agent_access.check_new_id(agent_id)
-    wanted, shared = fields.pop("enabled_skill_ids", []), fields.pop("sharing", None)
-    source = _provider(provider) if provider else ModelProvider.objects.get(agents__agent_id=DEFAULT_AGENT)
-    agent = Agent(agent_id=agent_id, name=name, provider=source, owner_id=owner_id, **fields)
-    check_fallbacks(agent)
-    prompt_templates.check_agent(agent)
-    try:
-        with transaction.atomic():
-            agent.save(force_insert=True)
-            audit.record("AgentCreated", agent_id=agent_id, details={"name": name, "provider": source.name})
-            skills.set_skills(agent, wanted, owner_id=owner_id)
-            if shared is not None:
-                agent_access.share_agent(agent, shared)
-            agent_versions.record_version(agent)
-    except IntegrityError:
-        raise Conflict(f"There is an agent {agent_id!r} already.", code="agent_exists") from None
-    return agent
-
-
-def update_agent(
-    agent: Agent, *, provider: str = "", skills_of: int | None = None, note: str = "", **fields: Any
-) -> Agent:
-    """Change columns and `sharing` of an agent, and store its new version. Open runs use them from their next claim.
-
-    skills_of: the user whose credentials newly installed skills use; None for the installation's.
-    note: of the version. Owns its transaction.
-
-    Raises InvalidInput (unknown_provider, repeated_model, unknown_template, invalid_template, unknown_skill,
-    unknown_user, unknown_group).
-    """
-    wanted, shared = fields.pop("enabled_skill_ids", None), fields.pop("sharing", None)
-    if provider:
-        fields["provider"] = _provider(provider)
-    with transaction.atomic():
-        if not agent.version:
-            agent_versions.record_version(agent, agent_versions.BASELINE)
-        for name, value in fields.items():
-            setattr(agent, name, value)
-        if fields.keys() & {"provider", "model_id", "fallbacks"}:
-            check_fallbacks(agent)
-        if fields.keys() & {"template", "template_parameters"}:
-            prompt_templates.check_agent(agent)
-        agent.save(update_fields=[*fields, "updated_at"])
-        audit.record("AgentUpdated", agent_id=agent.agent_id, details={"fields": sorted(fields)})
-        if wanted is not None:
-            skills.set_skills(agent, wanted, owner_id=skills_of)
-        if shared is not None:
-            agent_access.share_agent(agent, shared)
-        agent_versions.record_version(agent, note)
-    return agent
-
-
-def apply_configuration(
-    agent: Agent, configuration: Mapping[str, Any], *, skills_of: int | None = None, note: str = ""
-) -> Agent:
-    """Give an agent a whole stored configuration, as a new version. Owns its transaction.
-
-    Raises what `update_agent` raises, and InvalidInput (unknown_name) for an object that no longer exists.
-    """
-    single, many = agent_versions.resolve(configuration)
-    with transaction.atomic():
-        for name, related in many.items():
-            getattr(agent, name).set(related)
-        return update_agent(agent, skills_of=skills_of, note=note, **single)
-
-
-def save_draft(agent: Agent, changes: Mapping[str, Any]) -> AgentVersion:
-    """Change fields of the draft with `agent_versions.save_draft`. Raises InvalidInput, also for an unknown provider.
-
-    changes: as for `update_agent`.
-    """
-    if provider := changes.get("provider"):
-        _provider(provider)
-    return agent_versions.save_draft(agent, changes)
-
-
-def publish_draft(agent: Agent, draft: AgentVersion, *, skills_of: int | None = None) -> Agent:
-    """Make a draft, as its caller has checked it, the agent's configuration. One that was saved meanwhile stays."""
-    with transaction.atomic():
-        apply_configuration(agent, draft.configuration, skills_of=skills_of, note=draft.note or "Published the draft.")
-        draft.delete()
-    return agent
-
-
-def roll_back(agent: Agent, version: AgentVersion, *, skills_of: int | None = None) -> Agent:
-    """Make an earlier version the agent's configuration again, as a new version."""
-    note = f"Rolled back to version {version.number}."
-    return apply_configuration(agent, version.configuration, skills_of=skills_of, note=note)
-
-
-def retire_agent(agent: Agent) -> None:
-    """Retire an agent; its runs and sessions stay readable. Raises Conflict for the default agent."""
-    if agent.agent_id == DEFAULT_AGENT:
-        raise Conflict("The default agent answers every new session; it cannot be deleted.", code="default_agent")
-    with transaction.atomic():
-        Agent.objects.filter(pk=agent.pk, retired_at=None).update(retired_at=Now())
-        audit.record("AgentRetired", agent_id=agent.agent_id)
-
-
-def restore_agent(agent: Agent) -> bool:
-    """Restore a retired agent. Return False if it was not retired."""
-    with transaction.atomic():
-        if not Agent.objects.filter(pk=agent.pk, retired_at__isnull=False).update(retired_at=None):
-            return False
-        audit.record("AgentRestored", agent_id=agent.agent_id)
-        return True
-
-
 def _locked_runs() -> QuerySet[Run]:
     return Run.objects.select_for_update(of=("self",), no_key=True).select_related("agent")
-
-
-def _provider(name: str) -> ModelProvider:
-    provider = ModelProvider.objects.filter(name=name, is_enabled=True).first()
-    if provider is None:
-        known = ", ".join(ModelProvider.objects.filter(is_enabled=True).values_list("name", flat=True))
-        raise InvalidInput(f"There is no model provider {name!r}. Known: {known}.", code="unknown_provider")
-    return provider

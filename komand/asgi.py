@@ -12,13 +12,13 @@ from django.core.asgi import get_asgi_application
 from django.urls import re_path
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "komand.settings.web")
-if settings.DATABASES["default"]["ENGINE"] == "audit_app.sqlite":
+if settings.DATABASES["default"]["ENGINE"] == "audit_app.kernel.sqlite":
     # The admin theme and Django REST Framework import these fields if they can, and with them psycopg, 9 MB.
     sys.modules.setdefault("django.contrib.postgres.fields", cast(Any, None))
 django_application = get_asgi_application()
 
 # Only after Django is set up: these modules name models.
-from audit_app import liveness  # noqa: E402
+from audit_app.kernel import liveness  # noqa: E402
 from audit_app.kernel.database import in_db  # noqa: E402
 from komand import background, schema_check, sd_notify, warm_up, websocket_origins  # noqa: E402
 from sessions_app.channels.inbound import webhook  # noqa: E402

@@ -8,7 +8,8 @@ import logging
 from contextlib import suppress
 
 from agents_app.runs import reaper
-from audit_app import follow, liveness
+from audit_app import follow
+from audit_app.kernel import liveness
 from audit_app.kernel.database import in_db
 from audit_app.kernel.outage import outages
 

@@ -12,8 +12,7 @@ from celery import Celery, signals
 from celery.exceptions import SecurityWarning
 from django.conf import settings
 
-from audit_app import liveness
-from audit_app.kernel import context, shutdown
+from audit_app.kernel import context, liveness, shutdown
 from komand import schema_check, sd_notify
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "komand.settings.worker")

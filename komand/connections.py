@@ -1,6 +1,6 @@
 """Keeps the connections of channel accounts open: the part of each runs worker; see `komand.sockets` for the other."""
 
-from audit_app import liveness
+from audit_app.kernel import liveness
 from komand import sd_notify
 from komand.settings import env
 from sessions_app.channels.connections.keeper import Keeper

@@ -16,8 +16,8 @@ from agents_app.admin.runs import RunAdmin
 from agents_app.admin.timeline import RUN_TONES
 from agents_app.models import Run
 from agents_app.rights import VIEW_COSTS
-from audit_app import liveness
 from audit_app.admin_base import links, names
+from audit_app.kernel import liveness
 from audit_app.models import AuditEntry
 from audit_app.rights import holds
 from sessions_app.models import Session

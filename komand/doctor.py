@@ -22,8 +22,8 @@ from kombu.exceptions import OperationalError
 from redis.exceptions import RedisError
 
 from agents_app.models import Agent, ModelProvider
-from audit_app import liveness
 from audit_app.chain import verification
+from audit_app.kernel import liveness
 from audit_app.kernel.errors import AppError
 from audit_app.models import AuditEntry
 from komand import __version__, data_folder, health, schema_check

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from agents_app import agent_versions
+from agents_app.configuration import agent_versions
 from agents_app.models import Agent, ModelProvider
 from agents_app.services import DEFAULT_AGENT
 from komand.settings import env

@@ -25,7 +25,7 @@ from twisted.internet import defer, reactor, tcp
 from twisted.logger import globalLogBeginner
 from twisted.web.http import HTTPChannel
 
-from audit_app import liveness
+from audit_app.kernel import liveness
 from komand import asgi, background, schema_check, sd_notify, server_log, warm_up
 from sessions_app.surfaces.base.bodies import BodyTooLarge
 from sessions_app.surfaces.base.http_errors import http_error_of

@@ -11,9 +11,9 @@ from uuid import UUID
 from django.contrib.auth.models import AnonymousUser, User
 from django.db.models import QuerySet
 
-from agents_app import agent_access
 from agents_app import selectors as agents
-from agents_app.agent_access import HiddenAgent
+from agents_app.configuration import agent_access
+from agents_app.configuration.agent_access import HiddenAgent
 from agents_app.models import Agent, StoredNetwork
 from agents_app.network_runs import library as networks
 from agents_app.rights import VIEW_COSTS

@@ -12,8 +12,8 @@ from typing import Any
 from django.conf import settings
 from django.db import connection
 
-from audit_app import liveness
 from audit_app.event_types import event_types
+from audit_app.kernel import liveness
 from audit_app.retention import days_ago
 from tools_app import conf
 

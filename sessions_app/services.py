@@ -11,10 +11,10 @@ from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from agents_app import agent_access
 from agents_app import selectors as agents
 from agents_app import services as runs
-from agents_app.agent_versions import DRAFT
+from agents_app.configuration import agent_access
+from agents_app.configuration.agent_versions import DRAFT
 from agents_app.models import Agent, Run
 from agents_app.types import RunOptions
 from audit_app import services as audit

@@ -18,7 +18,7 @@ from komand.settings.web import *  # noqa: E402, F403
 from komand.settings.web import DATABASES  # noqa: E402
 
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
-if DATABASES["default"]["ENGINE"] == "audit_app.sqlite":
+if DATABASES["default"]["ENGINE"] == "audit_app.kernel.sqlite":
     DATABASES["default"]["TEST"] = {"NAME": str(_folder / "test.sqlite3")}
     # Test data need not survive a power cut: nothing is synced to disk.
     DATABASES["default"]["OPTIONS"]["init_command"] += "PRAGMA synchronous=OFF;"

@@ -13,10 +13,11 @@ from unfold.contrib.filters.admin import ChoicesDropdownFilter, RelatedDropdownF
 from unfold.decorators import display
 from unfold.enums import ActionVariant
 
-from agents_app import agent_files, agent_versions, services, skills
+from agents_app import services
 from agents_app.admin import dry_run_page, history_page, import_page, prompt_page
 from agents_app.admin.control import ReasonForm, resume, stop
 from agents_app.admin.forms import AgentForm
+from agents_app.configuration import agent_files, agent_skills, agent_versions
 from agents_app.models import Agent
 from agents_app.rights import DELETE_AGENTS
 from audit_app import fresh_login
@@ -153,7 +154,7 @@ class AgentAdmin(VersionedAdmin, AuditedAdmin):  # type: ignore[misc]  # the the
             agent_versions.record_version(obj, agent_versions.BASELINE)
         super().save_model(request, obj, form, change)
         with acting(request):
-            skills.set_skills(obj, form.cleaned_data["enabled_skill_ids"], owner_id=request.user.pk)
+            agent_skills.set_skills(obj, form.cleaned_data["enabled_skill_ids"], owner_id=request.user.pk)
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
         if self._is_draft(request):

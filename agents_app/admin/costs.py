@@ -12,11 +12,11 @@ from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest
 from django.template.response import TemplateResponse
 
-from agents_app import usage_report
+from agents_app.costs import usage_report
+from agents_app.costs.usage_ledger import INSTALLATION, today
+from agents_app.costs.usage_report import CapUse, UsageFilter, UsageSum
 from agents_app.models import DailyUsage
-from agents_app.prices import money
-from agents_app.runs.usage_ledger import INSTALLATION, today
-from agents_app.usage_report import CapUse, UsageFilter, UsageSum
+from agents_app.types.prices import money
 from audit_app.admin_base import links, names
 from audit_app.admin_base.base import ReadOnlyAdmin
 from audit_app.kernel.safe_text import visible

@@ -16,10 +16,10 @@ from unfold.widgets import (
     UnfoldBooleanSwitchWidget,
 )
 
-from agents_app import prompt_templates
-from agents_app.agent_access import check_new_id
-from agents_app.autonomy import needed_rights, stored_autonomy
-from agents_app.fallbacks import check_fallbacks, format_fallbacks, parse_fallbacks
+from agents_app.configuration import prompt_templates
+from agents_app.configuration.agent_access import check_new_id
+from agents_app.configuration.autonomy import needed_rights, stored_autonomy
+from agents_app.configuration.fallbacks import check_fallbacks, format_fallbacks, parse_fallbacks
 from agents_app.models import Agent
 from agents_app.providers import registry as providers
 from agents_app.structured_output import check_schema

@@ -8,10 +8,11 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from unfold.admin import ModelAdmin
 
-from agents_app import agent_versions, services
+from agents_app import services
 from agents_app.admin.forms import AgentForm
-from agents_app.agent_versions import DRAFT
-from agents_app.autonomy import needed_rights, stored_autonomy
+from agents_app.configuration import agent_versions
+from agents_app.configuration.agent_versions import DRAFT
+from agents_app.configuration.autonomy import needed_rights, stored_autonomy
 from agents_app.models import Agent, AgentVersion
 from audit_app import fresh_login
 from audit_app.admin_base.base import acting

@@ -10,8 +10,8 @@ from django.urls import reverse
 from unfold.admin import ModelAdmin
 from unfold.widgets import UnfoldAdminFileFieldWidget, UnfoldAdminTextareaWidget
 
-from agents_app import agent_files
-from agents_app.agent_files import Planned
+from agents_app.configuration import agent_files
+from agents_app.configuration.agent_files import Planned
 from agents_app.yaml_documents import LARGEST_UPLOAD
 from audit_app import fresh_login
 from audit_app.admin_base.base import acting

@@ -12,7 +12,7 @@ from unfold.admin import ModelAdmin
 from unfold.decorators import display
 from unfold.widgets import UnfoldAdminTextareaWidget
 
-from agents_app import agent_access
+from agents_app.configuration import agent_access
 from agents_app.models import StoredNetwork
 from agents_app.network_runs import library
 from agents_app.networks import yaml_format

@@ -10,7 +10,7 @@ from django.template.response import TemplateResponse
 from unfold.decorators import display
 from unfold.widgets import UnfoldAdminTextareaWidget
 
-from agents_app import agent_versions, prompt_templates
+from agents_app.configuration import agent_versions, prompt_templates
 from agents_app.models import PromptTemplate
 from audit_app.admin_base import columns
 from audit_app.admin_base.base import VersionedAdmin, acting, get_or_404

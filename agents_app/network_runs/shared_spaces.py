@@ -5,7 +5,7 @@ from uuid import UUID
 
 from agents_app.models import Run
 from agents_app.runs import network_step
-from agents_app.tree_types import RunKind
+from agents_app.types.child_runs import RunKind
 from audit_app.kernel.errors import NotFound, found
 from tools_app.storage.shared_memory import Space
 

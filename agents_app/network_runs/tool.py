@@ -4,12 +4,12 @@ from typing import Any
 
 from django.contrib.auth.models import AnonymousUser, User
 
-from agents_app import agent_access
+from agents_app.configuration import agent_access
 from agents_app.network_runs import library
 from agents_app.runs import network_step
 from agents_app.runs.children import NewChild, start_child
-from agents_app.tree_types import MOST_DEADLINE_SECONDS, NETWORK_TOOL, ChildSpec
 from agents_app.types import RunOptions
+from agents_app.types.child_runs import MOST_DEADLINE_SECONDS, NETWORK_TOOL, ChildSpec
 from agents_app.workstreams.base import WorkstreamTool, declare
 from audit_app.kernel.errors import AppError
 from audit_app.kernel.ids import derived_id

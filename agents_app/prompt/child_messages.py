@@ -3,8 +3,8 @@
 import json
 from collections.abc import Iterable, Sequence
 
-from agents_app.tree_types import ChildSpec, ChildState, ChildView
 from agents_app.types import Message
+from agents_app.types.child_runs import ChildSpec, ChildState, ChildView
 
 INSTRUCTIONS = (
     "You work on a part of another agent's task, as the workstream {name!r}. Your last message is your result: it "

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from agents_app.context_types import ContextOverflow, ContextSize
 from agents_app.prompt import offered_tools, tokens
 from agents_app.prompt.run_messages import own_messages
 from agents_app.types import Limits, Message, Snapshot
+from agents_app.types.context import ContextOverflow, ContextSize
 from tools_app.types import ToolSpec
 
 MOST_COMPACTIONS = 3  # of one run

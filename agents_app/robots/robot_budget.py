@@ -3,9 +3,9 @@
 import threading
 from dataclasses import dataclass, field
 
-from agents_app.prices import NANOS, Price, PriceList, cost_of
 from agents_app.robots.failures import RobotError
 from agents_app.types import Limits, Usage
+from agents_app.types.prices import NANOS, Price, PriceList, cost_of
 
 
 @dataclass

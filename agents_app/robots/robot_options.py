@@ -4,12 +4,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from agents_app.prices import PriceList
 from agents_app.providers.base import Provider
 from agents_app.robots.robot_budget import Budget
 from agents_app.robots.robot_bus import Bus, RobotMessage
 from agents_app.robots.robot_hooks import Hook
 from agents_app.robots.robot_memory import Memory
+from agents_app.types.prices import PriceList
 from tools_app.executions.in_process import PlannedCall
 from tools_app.policy.rules import AgentPolicy
 from tools_app.policy.scope import Scope

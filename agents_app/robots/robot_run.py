@@ -11,7 +11,7 @@ from uuid import UUID
 from django.conf import settings
 
 from agents_app import structured_output
-from agents_app.context_types import ContextOverflow
+from agents_app.costs import cost_budget
 from agents_app.prompt import context_size, history, system_prompt, tool_output_markers
 from agents_app.prompt.run_messages import own_messages
 from agents_app.prompt.system_prompt import ToolNotes
@@ -25,12 +25,13 @@ from agents_app.robots.robot_budget import Ledger
 from agents_app.robots.robot_hooks import Hook, HookContext, hooked
 from agents_app.robots.robot_options import RobotOptions
 from agents_app.robots.robot_setup import Setup
-from agents_app.runs import cost_budget, part_loader
+from agents_app.runs import part_loader
 from agents_app.runs.live_text import NoLiveText
 from agents_app.runs.model_call import Interrupted, ModelCall
 from agents_app.runs.next_step import REPEATS, Act, End, Think, next_step, out_of_time, too_long
 from agents_app.runs.retry_policy import retry_delay
 from agents_app.types import REJECTED, Message, ModelRequest, ModelResponse, RunStatus, Snapshot, StepView, Usage
+from agents_app.types.context import ContextOverflow
 from audit_app.kernel.database import in_db
 from tools_app.executions.in_process import PlannedCall, Readings, Toolbox, in_thread
 from tools_app.policy import emergency_stop

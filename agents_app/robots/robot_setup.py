@@ -6,9 +6,9 @@ from typing import Any, TypeAlias
 
 from django.conf import settings
 
-from agents_app import prompt_templates, selectors
+from agents_app import selectors
+from agents_app.configuration import prompt_templates
 from agents_app.models import Agent, ModelProvider
-from agents_app.prices import PriceList
 from agents_app.prompt import template_sandbox
 from agents_app.prompt.system_prompt import PromptPart
 from agents_app.prompt.template_format import ModelSettings, Template
@@ -21,6 +21,7 @@ from agents_app.robots.local_tools import FunctionTool, as_tool
 from agents_app.robots.robot_options import RobotOptions
 from agents_app.runs import run_policy
 from agents_app.types import Limits, RunOptions
+from agents_app.types.prices import PriceList
 from audit_app.kernel.errors import NotFound
 from tools_app import catalogue
 from tools_app.executions.in_process import find_registered

@@ -8,7 +8,7 @@ from django.utils import timezone
 from agents_app import events
 from agents_app.models import Run
 from agents_app.runs.next_step import CANCELLED, DEADLINE, TERMINATED, End
-from agents_app.tree_types import state_of
+from agents_app.types.child_runs import state_of
 from audit_app.kernel.shorten import shorten
 
 _SUMMARY_CHARACTERS = 500

@@ -17,8 +17,16 @@ from agents_app.runs.next_step import TERMINATED
 from agents_app.runs.run_policy import restrictions_of_children
 from agents_app.runs.transitions import ADVANCE, QUEUE, end, event_of
 from agents_app.runs.tree import RunNote
-from agents_app.tree_types import GRACE_SECONDS, MOST_DEPTH, MOST_OPEN_CHILDREN, ChildSpec, MessageKind, Phase, RunKind
 from agents_app.types import RunOptions, RunStatus, WaitingOn
+from agents_app.types.child_runs import (
+    GRACE_SECONDS,
+    MOST_DEPTH,
+    MOST_OPEN_CHILDREN,
+    ChildSpec,
+    MessageKind,
+    Phase,
+    RunKind,
+)
 from audit_app import services as audit
 from audit_app.kernel import context
 from audit_app.kernel.errors import Conflict, InvalidInput, found

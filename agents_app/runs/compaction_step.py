@@ -9,7 +9,6 @@ from django.conf import settings
 from django.db import transaction
 
 from agents_app import conversation_port, events, selectors
-from agents_app.context_types import Compaction
 from agents_app.models import ModelProvider, Step
 from agents_app.prompt import compaction, context_size, tokens, tool_output_markers
 from agents_app.prompt.compaction import Plan
@@ -21,6 +20,7 @@ from agents_app.runs.preparation import Preparation
 from agents_app.runs.transitions import event_of
 from agents_app.runs.writes import Recorded, Spent
 from agents_app.types import ModelChunk, ModelRequest, ModelResponse, RunOptions, Snapshot
+from agents_app.types.context import Compaction
 from audit_app.event_types import NewEvent
 from audit_app.kernel.errors import AppError
 

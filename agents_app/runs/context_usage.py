@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from agents_app import selectors
+from agents_app.configuration.prompt_templates import use_template
 from agents_app.models import Agent, Run
 from agents_app.prompt import context_size, tokens
-from agents_app.prompt_templates import use_template
 from agents_app.runs import lease
 from agents_app.runs.run_policy import limits_of, model_of, provider_of
 from agents_app.runs.tools_of_run import tools_of_run

@@ -15,7 +15,7 @@ from agents_app.runs.deadlines import CHILD_AT, END_AT, PARTS, alarm_of, part_of
 from agents_app.runs.isolation import isolated
 from agents_app.runs.next_step import DEADLINE, TERMINATED
 from agents_app.runs.tree import RunNote
-from agents_app.tree_types import GRACE_SECONDS, MessageKind
+from agents_app.types.child_runs import GRACE_SECONDS, MessageKind
 
 
 def sweep() -> None:

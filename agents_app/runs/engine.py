@@ -16,14 +16,12 @@ from django.conf import settings
 from django.db import IntegrityError
 from django.utils import timezone
 
-from agents_app.context_types import ContextOverflow
+from agents_app.configuration.fallbacks import model_name
 from agents_app.errors import Fenced
-from agents_app.fallbacks import model_name
 from agents_app.models import Run
 from agents_app.prompt import context_size
 from agents_app.providers import registry
 from agents_app.providers.base import ProviderError
-from agents_app.run_cost import Fallback
 from agents_app.runs import hooks, interruptions, lease, network_step, part_loader, preparations, run_policy, writes
 from agents_app.runs.drive import Drive
 from agents_app.runs.lease import Claim, Held
@@ -32,6 +30,8 @@ from agents_app.runs.model_call import Interrupted, ModelCall, build_request
 from agents_app.runs.next_step import DEFECT, Compact, End, ModelStep, Think, Transcribe, next_step
 from agents_app.runs.writes import Spent
 from agents_app.types import ModelChunk, ModelResponse, RunStatus, Snapshot
+from agents_app.types.context import ContextOverflow
+from agents_app.types.run_cost import Fallback
 from audit_app import live_copies
 from audit_app.kernel import context, valkey
 from audit_app.kernel.database import in_db, is_away

@@ -4,7 +4,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 from uuid import UUID
 
-from audit_app.liveness import Observer
+from audit_app.kernel.liveness import Observer
 
 # Coroutines started beside the engine and cancelled when it has drained. Each has the rest of the drain's time to end.
 chores: list[Callable[[], Coroutine[Any, Any, None]]] = []

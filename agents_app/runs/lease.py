@@ -10,22 +10,23 @@ from django.db.models import Exists, F, OuterRef
 from django.db.models.functions import Now
 
 from agents_app import conversation_port, events, hot_queries, selectors
-from agents_app.agent_versions import use_version
-from agents_app.context_types import ContextSize
+from agents_app.configuration.agent_versions import use_version
+from agents_app.configuration.prompt_templates import use_template
+from agents_app.costs import cost_budget
 from agents_app.models import ModelProvider, Run
-from agents_app.prices import PriceList
 from agents_app.prompt import context_size, offered_tools, tokens
 from agents_app.prompt.offered_tools import OfferedTools
 from agents_app.prompt.recalled_memories import RecalledMemory
 from agents_app.prompt.system_prompt import system_message
-from agents_app.prompt_templates import use_template
-from agents_app.runs import cost_budget, recall, transitions, tree, voice_notes
+from agents_app.runs import recall, transitions, tree, voice_notes
 from agents_app.runs.next_step import DEFECT, End
 from agents_app.runs.run_policy import limits_of, model_of, provider_of
 from agents_app.runs.system_message import system_parts_of
 from agents_app.runs.tools_of_run import tools_of_run
 from agents_app.runs.transitions import ADVANCE, QUEUE, end, event_of
 from agents_app.types import Limits, Message, RunOptions, RunStatus, Snapshot, WaitingOn
+from agents_app.types.context import ContextSize
+from agents_app.types.prices import PriceList
 from audit_app import services as audit
 from audit_app.kernel.database import is_away
 from audit_app.kernel.errors import InvalidInput

@@ -25,8 +25,8 @@ from agents_app.runs import children, transitions, tree
 from agents_app.runs.children import NewChild
 from agents_app.runs.lease import Claim
 from agents_app.runs.next_step import CANCELLED, End
-from agents_app.tree_types import MOST_DEADLINE_SECONDS, ChildSpec, RunKind
 from agents_app.types import Message, RunOptions, RunStatus, WaitingOn
+from agents_app.types.child_runs import MOST_DEADLINE_SECONDS, ChildSpec, RunKind
 from audit_app.kernel.errors import AppError
 from audit_app.kernel.ids import derived_id
 from tools_app.policy.scope import Scope, ScopeMode

@@ -3,11 +3,11 @@
 from dataclasses import dataclass, replace
 
 from agents_app import structured_output
-from agents_app.context_types import ContextOverflow
-from agents_app.message_parts import VoiceNote
 from agents_app.prompt.context_size import MOST_COMPACTIONS, exceeds_threshold
-from agents_app.tree_types import WAIT_TOOL
 from agents_app.types import RunStatus, Snapshot, StepView
+from agents_app.types.child_runs import WAIT_TOOL
+from agents_app.types.context import ContextOverflow
+from agents_app.types.message_parts import VoiceNote
 from tools_app.types import ExecutionStatus, ExecutionView, ToolCall
 
 

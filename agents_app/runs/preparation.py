@@ -4,7 +4,8 @@ from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, replace
 
 from agents_app import hot_queries
-from agents_app.runs import cost_budget, tree
+from agents_app.costs import cost_budget
+from agents_app.runs import tree
 from agents_app.runs.lease import Claim
 from agents_app.runs.writes import Spent
 from agents_app.types import ModelChunk, ModelResponse, Snapshot

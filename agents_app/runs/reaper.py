@@ -22,8 +22,8 @@ from agents_app.types import RunStatus
 from audit_app import services as audit
 from audit_app.kernel import nudges
 from audit_app.kernel.database import in_db, is_away
+from audit_app.kernel.liveness import Observer
 from audit_app.kernel.outage import outages
-from audit_app.liveness import Observer
 from tools_app import services as tools
 
 logger = logging.getLogger(__name__)

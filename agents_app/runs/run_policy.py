@@ -5,10 +5,10 @@ from typing import Any
 from django.conf import settings
 
 from agents_app import hot_queries
-from agents_app.agent_versions import use_version
+from agents_app.configuration.agent_versions import use_version
 from agents_app.models import Agent, ModelProvider, Run
-from agents_app.run_cost import Fallback
 from agents_app.types import Limits, RunOptions
+from agents_app.types.run_cost import Fallback
 from tools_app import conf
 from tools_app import services as tools
 from tools_app.policy import scope

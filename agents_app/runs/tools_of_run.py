@@ -5,7 +5,7 @@ from uuid import UUID
 
 from django.conf import settings
 
-from agents_app.agent_versions import use_version
+from agents_app.configuration.agent_versions import use_version
 from agents_app.models import Run
 from agents_app.prompt import offered_tools
 from agents_app.prompt.offered_tools import OfferedTools

@@ -8,19 +8,20 @@ from django.conf import settings
 from django.db import transaction
 
 from agents_app import conversation_port, selectors
-from agents_app.audio_length import seconds_of
-from agents_app.message_parts import LoadedPart, MessagePart, Transcript, VoiceNote
+from agents_app.costs import usage_ledger
+from agents_app.costs.usage_ledger import CallCost
 from agents_app.models import ModelProvider, Step
 from agents_app.providers import registry
 from agents_app.providers.accepts import Accepts, UnusablePartError
 from agents_app.providers.base import Provider, ProviderError
-from agents_app.runs import part_loader, preparation, usage_ledger, voice_notes, writes
+from agents_app.runs import part_loader, preparation, voice_notes, writes
+from agents_app.runs.audio_length import seconds_of
 from agents_app.runs.lease import Claim
 from agents_app.runs.next_step import Transcribe
 from agents_app.runs.preparation import Preparation
-from agents_app.runs.usage_ledger import CallCost
 from agents_app.runs.writes import Recorded, Spent
 from agents_app.types import ModelChunk, ModelResponse, Snapshot
+from agents_app.types.message_parts import LoadedPart, MessagePart, Transcript, VoiceNote
 from audit_app.kernel.database import in_db
 from audit_app.kernel.errors import AppError
 

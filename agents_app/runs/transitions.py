@@ -10,10 +10,10 @@ from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Coalesce, Now
 
 from agents_app import conversation_port, events, hot_queries, selectors
+from agents_app.costs.usage_ledger import CallCost
 from agents_app.models import IS_OPEN, IS_UNCOLLECTED, OPEN, Run
 from agents_app.runs import child_ends
 from agents_app.runs.next_step import PARENT_ENDED, End
-from agents_app.runs.usage_ledger import CallCost
 from agents_app.types import RunStatus, RunTranscript, Snapshot, WaitingOn
 from audit_app import services as audit
 from audit_app.event_types import EventType, NewEvent, P

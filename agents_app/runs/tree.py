@@ -17,8 +17,8 @@ from agents_app.models import IS_OPEN, IS_UNCOLLECTED, Run, RunMessage
 from agents_app.prompt.child_messages import merge_turns, report_text
 from agents_app.runs import deadlines, transitions
 from agents_app.selectors import child_view
-from agents_app.tree_types import MessageKind
 from agents_app.types import Message, RunStatus, Snapshot, WaitingOn
+from agents_app.types.child_runs import MessageKind
 from audit_app.kernel.ids import new_id
 from audit_app.kernel.nudges import nudge
 

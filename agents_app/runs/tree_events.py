@@ -4,8 +4,8 @@ from agents_app import events
 from agents_app.models import Run
 from agents_app.runs.next_step import WaitForChildren, WaitForParent
 from agents_app.runs.transitions import event_of
-from agents_app.tree_types import Phase, state_of
 from agents_app.types import WaitingOn
+from agents_app.types.child_runs import Phase, state_of
 from audit_app.event_types import NewEvent
 from audit_app.kernel.shorten import shorten
 

@@ -5,13 +5,13 @@ from contextlib import suppress
 from dataclasses import replace
 
 from agents_app import conversation_port
-from agents_app.message_parts import VoiceNote, VoiceNotes
 from agents_app.models import ModelProvider, Run
 from agents_app.providers import registry
 from agents_app.providers.accepts import NOTHING
 from agents_app.providers.base import ProviderError
 from agents_app.runs.run_policy import model_of
 from agents_app.types import Message
+from agents_app.types.message_parts import VoiceNote, VoiceNotes
 
 DEFAULT_MODEL = "whisper-1"
 _LONGEST_NAME = 200  # of a model, as stored with a step

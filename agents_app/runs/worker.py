@@ -13,8 +13,7 @@ from agents_app.models import ModelProvider
 from agents_app.providers import registry
 from agents_app.runs import hooks, reaper
 from agents_app.runs.engine import Engine
-from audit_app import liveness
-from audit_app.kernel import compiled_queries, shutdown
+from audit_app.kernel import compiled_queries, liveness, shutdown
 from audit_app.kernel.database import in_db
 from audit_app.kernel.errors import AppError
 from audit_app.kernel.outage import outages

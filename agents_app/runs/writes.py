@@ -14,11 +14,12 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from agents_app import conversation_port, events, hot_queries, selectors, structured_output
+from agents_app.costs import cost_budget, cost_caps, usage_ledger
+from agents_app.costs.usage_ledger import CallCost, Payer
 from agents_app.errors import Fenced
 from agents_app.models import Run, Step
 from agents_app.providers.base import ProviderError
-from agents_app.run_cost import Fallback
-from agents_app.runs import cost_budget, cost_caps, hooks, transitions, tree, tree_events, usage_ledger
+from agents_app.runs import hooks, transitions, tree, tree_events
 from agents_app.runs.lease import Claim
 from agents_app.runs.next_step import (
     CANCELLED,
@@ -35,8 +36,8 @@ from agents_app.runs.next_step import (
 )
 from agents_app.runs.run_policy import policy_of, session_policy_of
 from agents_app.runs.transitions import ADVANCE, QUEUE, event_of
-from agents_app.runs.usage_ledger import CallCost, Payer
 from agents_app.types import ModelResponse, RunStatus, Snapshot, StepView, Usage, WaitingOn
+from agents_app.types.run_cost import Fallback
 from audit_app import services as audit
 from audit_app.event_types import NewEvent
 from audit_app.kernel.after_commit import after_commit

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from agents_app.models import Run
-from agents_app.tree_types import ChildView
+from agents_app.types.child_runs import ChildView
 from audit_app.kernel.durable_writes import retry_until_stored
 from audit_app.kernel.errors import AppError
 from tools_app.parameters import text

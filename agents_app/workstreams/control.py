@@ -6,7 +6,7 @@ from uuid import UUID
 from agents_app import selectors
 from agents_app.models import Run
 from agents_app.runs import children
-from agents_app.tree_types import WAIT_TOOL
+from agents_app.types.child_runs import WAIT_TOOL
 from agents_app.workstreams.base import WORKSTREAM, WorkstreamTool, declare, find, pick, shown
 from audit_app.kernel.ids import derived_id
 from tools_app.parameters import parameters, text

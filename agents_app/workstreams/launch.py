@@ -3,18 +3,18 @@
 from typing import Any
 
 from agents_app import hot_queries
-from agents_app.agent_versions import use_version
+from agents_app.configuration.agent_versions import use_version
 from agents_app.models import ModelPrice, Run
 from agents_app.runs.children import NewChild, start_child
 from agents_app.runs.run_policy import policy_of, provider_of, session_policy_of
-from agents_app.tree_types import (
+from agents_app.types import RunOptions
+from agents_app.types.child_runs import (
     DEFAULT_DEADLINE_SECONDS,
     LAUNCH_TOOL,
     LEAST_DEADLINE_SECONDS,
     MOST_DEADLINE_SECONDS,
     ChildSpec,
 )
-from agents_app.types import RunOptions
 from agents_app.workstreams.base import WorkstreamTool, declare
 from audit_app.kernel.ids import derived_id
 from tools_app import services as tools

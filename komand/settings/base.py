@@ -45,7 +45,7 @@ if _database_url := env.database_url():
 else:
     DATABASES = {
         "default": {
-            "ENGINE": "audit_app.sqlite",
+            "ENGINE": "audit_app.kernel.sqlite",
             "NAME": str(DATA_DIR / "komand.sqlite3"),
             "CONN_MAX_AGE": None,
             "OPTIONS": {

@@ -14,7 +14,7 @@ from unfold.widgets import (
     UnfoldAdminTextInputWidget,
 )
 
-from agents_app.agent_access import usable_agents
+from agents_app.configuration.agent_access import usable_agents
 from agents_app.models import Agent
 from audit_app.kernel.errors import AppError
 from sessions_app.channels import accounts, open_access

@@ -10,7 +10,7 @@ from unfold.admin import ModelAdmin
 from unfold.contrib.filters.admin import RelatedDropdownFilter
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
-from agents_app import agent_access
+from agents_app.configuration import agent_access
 from agents_app.models import Agent, StoredNetwork
 from agents_app.network_runs import library
 from audit_app.admin_base import columns, links

@@ -16,7 +16,7 @@ from unfold.widgets import (
     UnfoldAdminTextInputWidget,
 )
 
-from agents_app import agent_access
+from agents_app.configuration import agent_access
 from agents_app.models import Agent
 from agents_app.network_runs import library
 from audit_app.admin_base import columns, links

@@ -8,7 +8,7 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from audit_app import retention
-from audit_app.liveness import Observer
+from audit_app.kernel.liveness import Observer
 from audit_app.retention import days_ago
 from sessions_app import hot_queries
 from sessions_app.attachments import records, storage

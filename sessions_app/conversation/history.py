@@ -9,10 +9,10 @@ from uuid import UUID
 from django.utils import timezone
 
 from agents_app import selectors as agents
-from agents_app.context_types import Compaction
-from agents_app.message_parts import Transcript, VoiceNotes
 from agents_app.prompt.compaction import PROMPT_VERSION
 from agents_app.types import Message, MessagePart, OmittedPart, RunStatus, RunTranscript, RunView
+from agents_app.types.context import Compaction
+from agents_app.types.message_parts import Transcript, VoiceNotes
 from audit_app import services as audit
 from audit_app.event_types import NewEvent
 from sessions_app import events, hot_queries

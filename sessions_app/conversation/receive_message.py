@@ -8,10 +8,10 @@ from django.db import IntegrityError, transaction
 from django.db.models import Max
 from django.utils import timezone
 
-from agents_app import agent_access
 from agents_app import selectors as agents
 from agents_app import services as runs
-from agents_app.agent_access import AgentNotShared, HiddenAgent
+from agents_app.configuration import agent_access
+from agents_app.configuration.agent_access import AgentNotShared, HiddenAgent
 from agents_app.errors import IdempotencyMismatch, QueueFull, RunBusy
 from agents_app.models import Run
 from audit_app import services as audit

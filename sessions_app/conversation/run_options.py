@@ -6,8 +6,8 @@ from typing import Any
 
 from django.contrib.auth.models import User
 
-from agents_app.agent_access import check_version, may_change
-from agents_app.agent_versions import DRAFT, find_draft
+from agents_app.configuration.agent_access import check_version, may_change
+from agents_app.configuration.agent_versions import DRAFT, find_draft
 from agents_app.types import RunOptions
 from audit_app.kernel.errors import Forbidden
 from sessions_app.models import ChannelAccount, Session

@@ -9,9 +9,9 @@ from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from agents_app import agent_access
 from agents_app import selectors as agents
-from agents_app.agent_access import AgentNotShared
+from agents_app.configuration import agent_access
+from agents_app.configuration.agent_access import AgentNotShared
 from agents_app.models import Agent
 from agents_app.types import Message
 from audit_app import services as audit

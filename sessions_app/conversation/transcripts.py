@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from uuid import UUID
 
-from agents_app.message_parts import Transcript, VoiceNote, VoiceNotes
+from agents_app.types.message_parts import Transcript, VoiceNote, VoiceNotes
 from audit_app.event_types import NewEvent
 from sessions_app import events
 from sessions_app.attachments import file_parts, model_text

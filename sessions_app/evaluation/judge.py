@@ -10,11 +10,11 @@ from asgiref.sync import async_to_sync
 from django.db import transaction
 
 from agents_app import selectors as agents
+from agents_app.costs import usage_ledger
+from agents_app.costs.usage_ledger import Payer
 from agents_app.models import ModelProvider
 from agents_app.providers import registry
 from agents_app.providers.base import ProviderError
-from agents_app.runs import usage_ledger
-from agents_app.runs.usage_ledger import Payer
 from agents_app.structured_output import find_json
 from agents_app.types import Message, ModelRequest, ModelResponse, RunOptions, Usage
 from sessions_app.evaluation.cases import Case

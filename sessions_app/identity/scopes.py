@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping
 from django.contrib.auth.models import AnonymousUser, User
 from django.db.models import QuerySet
 
-from agents_app import agent_access
+from agents_app.configuration import agent_access
 from agents_app.models import Agent
 from audit_app import services as audit
 from audit_app.kernel.errors import Forbidden, InvalidInput

@@ -17,7 +17,7 @@ from django.utils import timezone
 from audit_app import services as audit
 from audit_app.kernel import context
 from audit_app.kernel.errors import AppError, InvalidInput
-from audit_app.liveness import Observer
+from audit_app.kernel.liveness import Observer
 from sessions_app import hot_queries
 from sessions_app.channels import open_access
 from sessions_app.channels.inbound import pairing_codes

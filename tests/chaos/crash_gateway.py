@@ -23,9 +23,9 @@ from redis.exceptions import ResponseError
 from agents_app import hot_queries
 from agents_app.runs import engine as engine_module
 from agents_app.runs import reaper as reaper_module
-from audit_app import liveness, stream
+from audit_app import stream
 from audit_app.event_types import EventType
-from audit_app.kernel import durable_writes, nudges, valkey
+from audit_app.kernel import durable_writes, liveness, nudges, valkey
 from audit_app.stream import LiveStream, StreamWriter
 from sessions_app.services import NewMessage
 from tools_app import conf

@@ -22,8 +22,8 @@ from agents_app.runs import writes as writes_module
 from agents_app.runs.next_step import CANCELLED
 from agents_app.runs.writes import Spent
 from agents_app.types import ModelResponse
-from audit_app import liveness, stream
-from audit_app.kernel import durable_writes
+from audit_app import stream
+from audit_app.kernel import durable_writes, liveness
 from audit_app.kernel import valkey as valkey_module
 from audit_app.models import Event
 from sessions_app.integrity_checks import find_violations

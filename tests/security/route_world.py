@@ -8,11 +8,11 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.utils import timezone
 
-from agents_app import agent_versions, prompt_templates, skills
-from agents_app.cost_settings import set_price
+from agents_app.configuration import agent_skills, agent_versions, prompt_templates
+from agents_app.costs.cost_settings import set_price
 from agents_app.models import Agent
 from agents_app.network_runs import library
-from agents_app.prices import Price
+from agents_app.types.prices import Price
 from sessions_app.attachments import uploads
 from sessions_app.identity.api_keys import create_api_key
 from sessions_app.models import ChannelAccount, ChannelRoute, Delivery, Feedback, Login, SenderLink, Turn
@@ -59,7 +59,7 @@ class World:
         credential, _ = store_credential("weather", "a-key-of-alice", owner_id=self.alice.pk, hosts=["example.org"])
         McpServer.objects.create(name="srv", transport="http", url="http://127.0.0.1:1/")
         registry.register(_MANIFEST)
-        skills.install_skill(alices, "greet", owner_id=self.alice.pk)
+        agent_skills.install_skill(alices, "greet", owner_id=self.alice.pk)
         agent_versions.save_draft(alices, {"name": "Drafted"})
         file = f"agents/{self.session.pk}/files/a.txt"
         about_alice = {"agent_id": "default", "actor": f"user:{self.alice.pk}", "key": "car", "text": "blue"}

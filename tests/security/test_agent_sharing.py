@@ -10,8 +10,9 @@ from django.contrib.auth.models import Group, User
 from django.test import Client, RequestFactory
 from django.urls import reverse
 
-from agents_app import agent_access, services
-from agents_app.agent_access import Sharing
+from agents_app import services
+from agents_app.configuration import agent_access
+from agents_app.configuration.agent_access import Sharing
 from agents_app.models import Agent, Run, StoredNetwork
 from agents_app.rights import CHANGE_AGENTS, DELETE_AGENTS, VIEW_AGENTS
 from agents_app.types import RunStatus

@@ -25,7 +25,8 @@ from django.db import transaction  # noqa: E402
 from django.utils import timezone  # noqa: E402
 
 from agents_app import selectors as runs  # noqa: E402
-from agents_app import services, skills  # noqa: E402
+from agents_app import services  # noqa: E402
+from agents_app.configuration import agent_skills  # noqa: E402
 from agents_app.models import Agent, ModelProvider  # noqa: E402
 from agents_app.types import RunTranscript  # noqa: E402
 from audit_app.kernel import context  # noqa: E402
@@ -78,7 +79,7 @@ def prepare(person: User) -> Session:
             given = {"agent_id": AGENT, "name": "Trust demo", "provider": provider.name}
             agent = _find() or services.create_agent(**given, is_shared_with_everyone=True)
         services.update_agent(agent, provider=provider.name, autonomy="supervised", model_id=_script())
-        skills.install_skill(agent, _SKILL["skillId"], owner_id=person.pk)  # type: ignore[arg-type]
+        agent_skills.install_skill(agent, _SKILL["skillId"], owner_id=person.pk)  # type: ignore[arg-type]
         return open_session(owner=person, agent_id=AGENT, title="Trust demo")
 
 

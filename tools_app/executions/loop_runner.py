@@ -129,7 +129,7 @@ class LoopExecutions:
 
 
 def open_here(owner: UUID) -> LoopExecutions:
-    """Let this process run calls on the running event loop, as `owner` (see audit_app.liveness)."""
+    """Let this process run calls on the running event loop, as `owner` (see audit_app.kernel.liveness)."""
     global _here
     _here = LoopExecutions(owner)
     return _here

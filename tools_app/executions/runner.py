@@ -12,9 +12,8 @@ from uuid import UUID
 from celery.exceptions import SoftTimeLimitExceeded
 from django.db import connection, transaction
 
-from audit_app import liveness
 from audit_app import services as audit
-from audit_app.kernel import context, redact
+from audit_app.kernel import context, liveness, redact
 from audit_app.kernel.database import is_away
 from tools_app import catalogue, conf, schema
 from tools_app.events import InjectionWarning

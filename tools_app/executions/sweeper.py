@@ -7,7 +7,7 @@ from uuid import UUID
 from django.db import transaction
 from django.db.models.functions import Now
 
-from audit_app.liveness import Observer
+from audit_app.kernel.liveness import Observer
 from tools_app import conf, hot_queries
 from tools_app.executions import nudges
 from tools_app.executions.approvals import expire_approvals

@@ -5,7 +5,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from agents_app import agent_files
+from agents_app.configuration import agent_files
 from agents_app.models import Agent
 from audit_app.kernel import context
 from audit_app.kernel.errors import AppError

@@ -7,7 +7,8 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from agents_app import selectors, skills
+from agents_app import selectors
+from agents_app.configuration import agent_skills
 from audit_app.kernel.errors import AppError, InvalidInput
 from tools_app.skills import registry
 from tools_app.skills.folder import read_folder
@@ -82,7 +83,7 @@ class Command(BaseCommand):
         )
 
     def _install(self, options: dict[str, Any]) -> None:
-        installed = skills.install_skill(
+        installed = agent_skills.install_skill(
             selectors.get_agent(options["agent"]),
             options["skill_id"],
             version=options["skill_version"],
@@ -93,7 +94,7 @@ class Command(BaseCommand):
         self.stdout.write(f"{installed.agent_id} has {installed.skill_id} {installed.version}; granted: {granted}.")
 
     def _uninstall(self, options: dict[str, Any]) -> None:
-        skills.uninstall_skill(selectors.get_agent(options["agent"]), options["skill_id"])
+        agent_skills.uninstall_skill(selectors.get_agent(options["agent"]), options["skill_id"])
         self.stdout.write(f"{options['agent']} no longer has {options['skill_id']}.")
 
     def _remove(self, options: dict[str, Any]) -> None:

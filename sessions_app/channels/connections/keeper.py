@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable
 from uuid import UUID
 
-from audit_app import liveness
+from audit_app.kernel import liveness
 from audit_app.kernel.database import in_db
 from audit_app.kernel.outage import outages
 from sessions_app.channels.connections import claims

@@ -5,7 +5,7 @@ from datetime import timedelta
 from django.db import transaction
 from django.utils import timezone
 
-from audit_app.liveness import Observer
+from audit_app.kernel.liveness import Observer
 from sessions_app import hot_queries
 from sessions_app.channels import accounts
 from sessions_app.channels.nudges import deliveries as delivery_nudge

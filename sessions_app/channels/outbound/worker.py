@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from uuid import UUID
 
-from audit_app import follow, liveness
+from audit_app import follow
+from audit_app.kernel import liveness
 from sessions_app.channels.accounts import Adapters
 from sessions_app.channels.outbound.drafts import Drafts
 from sessions_app.channels.outbound.rate_limiter import RateLimiter

@@ -10,9 +10,9 @@ from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from agents_app import selectors as agents
-from agents_app.agent_versions import get_version
+from agents_app.configuration.agent_versions import get_version
+from agents_app.costs.usage_ledger import Payer
 from agents_app.models import Agent, ModelProvider
-from agents_app.runs.usage_ledger import Payer
 from agents_app.types import Usage
 from audit_app import services as audit
 from audit_app.kernel.errors import AppError

@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from agents_app import selectors as agents
 from agents_app.models import Run
-from agents_app.tree_types import ChildState, ChildView
+from agents_app.types.child_runs import ChildState, ChildView
 from audit_app.kernel.errors import NotFound, found
 from audit_app.kernel.shorten import shorten
 from sessions_app.surfaces.agent_messages.agent_runs import AgentRun

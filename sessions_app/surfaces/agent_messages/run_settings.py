@@ -5,7 +5,7 @@ from typing import Any
 
 from django.contrib.auth.models import User
 
-from agents_app.agent_access import may_change
+from agents_app.configuration.agent_access import may_change
 from agents_app.models import Agent
 from audit_app.kernel.errors import Forbidden, InvalidInput
 

@@ -5,7 +5,7 @@ from uuid import UUID
 from django.conf import settings
 
 from agents_app import selectors as agents
-from agents_app.prices import money
+from agents_app.types.prices import money
 from sessions_app.surfaces.chat import labels
 
 

@@ -12,8 +12,8 @@ from uuid import UUID
 from django.utils.safestring import SafeString
 
 from agents_app.events import ModelFallback, RunWaiting
-from agents_app.run_cost import Fallback
 from agents_app.types import RunStatus, RunTranscript, RunView, StepView, WaitingOn
+from agents_app.types.run_cost import Fallback
 from sessions_app.conversation.branch_paths import Versions
 from sessions_app.conversation.citations import Citation, as_lines, numbered
 from sessions_app.models import Feedback, Turn

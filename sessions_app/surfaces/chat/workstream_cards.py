@@ -8,7 +8,7 @@ from uuid import UUID
 
 from django.utils.safestring import SafeString
 
-from agents_app.tree_types import ChildState, ChildView, Phase
+from agents_app.types.child_runs import ChildState, ChildView, Phase
 from audit_app.kernel.redact import masked
 from audit_app.kernel.shorten import one_line
 from sessions_app.surfaces.chat import labels

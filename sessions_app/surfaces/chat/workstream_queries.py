@@ -7,8 +7,8 @@ from uuid import UUID
 from django.utils.safestring import SafeString
 
 from agents_app import selectors as agents
-from agents_app.tree_types import ChildView
 from agents_app.types import StepView
+from agents_app.types.child_runs import ChildView
 from sessions_app.surfaces.base import markdown
 from sessions_app.surfaces.chat.tool_cards import NO_DETAILS, CallDetails
 from sessions_app.surfaces.chat.turn_views import recorded_parts

@@ -17,8 +17,8 @@ from rest_framework.serializers import (
     ValidationError,
 )
 
-from agents_app.agent_access import Sharing
-from agents_app.fallbacks import MOST_FALLBACKS
+from agents_app.configuration.agent_access import Sharing
+from agents_app.configuration.fallbacks import MOST_FALLBACKS
 from agents_app.models import Agent
 from sessions_app.conversation.session_key import SessionKey
 from sessions_app.identity.api_keys import NEVER

@@ -13,10 +13,10 @@ from rest_framework.serializers import (
     UUIDField,
 )
 
-from agents_app.run_cost import RunCost
 from agents_app.structured_output import output_of
-from agents_app.tree_types import ChildState, Phase, RunKind
 from agents_app.types import RunStatus, RunTranscript, WaitingOn
+from agents_app.types.child_runs import ChildState, Phase, RunKind
+from agents_app.types.run_cost import RunCost
 from sessions_app.models import Session
 from sessions_app.surfaces.base.serializers import Count, NullableChoice, NullableText, ObjectSerializer, Timestamp
 from sessions_app.surfaces.rest.usage_responses import UsageOut

@@ -5,8 +5,8 @@ from typing import Any
 
 from rest_framework.serializers import CharField, ChoiceField, DateField, FloatField, IntegerField, ValidationError
 
-from agents_app.runs.usage_ledger import today
-from agents_app.usage_report import GROUPS, LONGEST_DAYS
+from agents_app.costs.usage_ledger import today
+from agents_app.costs.usage_report import GROUPS, LONGEST_DAYS
 from sessions_app.surfaces.base.serializers import CamelCaseSerializer
 from sessions_app.surfaces.rest.policy_fields import check_finite
 from sessions_app.surfaces.rest.requests import PageQuery

@@ -5,8 +5,8 @@ import re
 import pytest
 from django.contrib.admin.utils import flatten_fieldsets
 
-from agents_app import agent_versions
 from agents_app.admin.agents import AgentAdmin
+from agents_app.configuration import agent_versions
 from agents_app.models import Agent, ModelProvider
 from audit_app.models import AuditEntry
 from tools_app.registry import tools

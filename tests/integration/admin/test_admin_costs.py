@@ -9,8 +9,8 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 
+from agents_app.costs.usage_ledger import today
 from agents_app.models import CostAlert, CostTotal, DailyUsage, UserCostCap
-from agents_app.runs.usage_ledger import today
 from audit_app.models import AuditEntry
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey"), pytest.mark.one_database]

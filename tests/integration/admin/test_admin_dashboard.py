@@ -7,7 +7,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from agents_app.models import Run
-from audit_app.liveness import ProcessView
+from audit_app.kernel.liveness import ProcessView
 from sessions_app.models import Session
 
 pytestmark = pytest.mark.one_database

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agents_app import prompt_templates
+from agents_app.configuration import prompt_templates
 from agents_app.models import PromptTemplate
 from audit_app.models import AuditEntry
 from tests.integration.admin.test_admin_agents import AGENTS, agent_form

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from django.core.management import CommandError, call_command
 
-from agents_app import agent_files, agent_versions, services
+from agents_app import services
+from agents_app.configuration import agent_files, agent_versions
 from agents_app.models import Agent, ModelProvider
 from agents_app.yaml_documents import UnusableFile
 from tests.support.rest import make_agent

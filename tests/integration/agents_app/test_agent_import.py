@@ -5,7 +5,8 @@ from django.contrib.auth.models import User
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 
-from agents_app import agent_files, services
+from agents_app import services
+from agents_app.configuration import agent_files
 from agents_app.models import Agent
 from agents_app.rights import CHANGE_AGENTS, CREATE_AGENTS
 from agents_app.yaml_documents import LARGEST_UPLOAD

@@ -5,8 +5,9 @@ from collections.abc import Iterator
 import pytest
 from django.contrib.auth.models import User
 
-from agents_app import agent_versions, services, skills
-from agents_app.agent_versions import DRAFT, configuration_of
+from agents_app import services
+from agents_app.configuration import agent_skills, agent_versions
+from agents_app.configuration.agent_versions import DRAFT, configuration_of
 from agents_app.models import Agent, AgentVersion, ModelProvider, Run
 from agents_app.providers.kinds.scripted import Reply
 from agents_app.types import RunOptions
@@ -38,7 +39,7 @@ def test_each_change_stores_the_whole_configuration(agent: Agent) -> None:
     services.update_agent(agent, name="Helper", note="A better name.")
     services.update_agent(agent, name="Helper")
     registry.register(GREET)
-    skills.install_skill(agent, "greet", owner_id=None)
+    agent_skills.install_skill(agent, "greet", owner_id=None)
     newest, second, first = agent_versions.list_versions(agent)
     assert [newest.number, second.number, first.number, Agent.objects.get(pk=agent.pk).version] == [3, 2, 1, 3]
     assert (first.note, second.note) == (agent_versions.BASELINE, "A better name.")

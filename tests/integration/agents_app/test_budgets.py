@@ -11,12 +11,12 @@ from django.db import connections, transaction
 from django.utils import timezone
 
 from agents_app import selectors
+from agents_app.costs import cost_budget
+from agents_app.costs.usage_ledger import price_call
 from agents_app.models import Agent, ModelProvider, Spending
-from agents_app.prices import PriceList
 from agents_app.providers.kinds.scripted import Reply
-from agents_app.runs import cost_budget
-from agents_app.runs.usage_ledger import price_call
 from agents_app.types import RunStatus, Usage
+from agents_app.types.prices import PriceList
 from audit_app import services as audit
 from audit_app.models import AuditEntry
 from tests.support.engine import EngineRig

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from agents_app.costs import usage_ledger
 from agents_app.models import CostTotal, UserCostCap
 from agents_app.providers.kinds.scripted import Reply
-from agents_app.runs import usage_ledger
 from agents_app.types import RunView, Usage
 from audit_app.kernel import context
 from audit_app.models import AuditEntry

@@ -9,7 +9,7 @@ import pytest
 from agents_app.models import Run
 from agents_app.runs import hooks
 from agents_app.runs.reaper import Reaper
-from audit_app.liveness import Observer
+from audit_app.kernel.liveness import Observer
 from sessions_app.services import open_session
 from tests.support.engine import EngineRig
 

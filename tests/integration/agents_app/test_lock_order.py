@@ -18,8 +18,8 @@ from agents_app.providers.kinds.scripted import Reply
 from agents_app.runs import lease, transitions, tree_events, writes
 from agents_app.runs.next_step import CANCELLED
 from agents_app.runs.writes import Spent
-from agents_app.tree_types import ChildSpec
 from agents_app.types import ModelResponse, Usage
+from agents_app.types.child_runs import ChildSpec
 from audit_app.kernel.ids import derived_id, new_id
 from sessions_app.integrity_checks import find_violations
 from tests.support.engine import EngineRig, until_a_lock_is_awaited

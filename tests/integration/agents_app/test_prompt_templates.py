@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from agents_app import agent_files, agent_versions, prompt_templates, services, yaml_documents
+from agents_app import services, yaml_documents
+from agents_app.configuration import agent_files, agent_versions, prompt_templates
 from agents_app.models import Agent, PromptTemplate
 from agents_app.prompt.template_format import UnusableTemplate
 from agents_app.providers.kinds.scripted import Reply

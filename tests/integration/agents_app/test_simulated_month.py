@@ -10,11 +10,11 @@ import pytest
 from django.db import transaction
 from django.db.models import Sum
 
+from agents_app.costs import usage_ledger
+from agents_app.costs.usage_ledger import Payer
 from agents_app.models import CostTotal, DailyUsage
-from agents_app.prices import Price, PriceList, cost_of
-from agents_app.runs import usage_ledger
-from agents_app.runs.usage_ledger import Payer
 from agents_app.types import Usage
+from agents_app.types.prices import Price, PriceList, cost_of
 
 pytestmark = [pytest.mark.django_db, pytest.mark.one_database]
 

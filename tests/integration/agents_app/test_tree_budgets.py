@@ -9,12 +9,13 @@ from django.db import connection
 from django.db.models import F
 from django.test.utils import CaptureQueriesContext
 
+from agents_app.costs import tree_budget
 from agents_app.models import Run
 from agents_app.providers.kinds.scripted import Reply, ScriptedProvider
-from agents_app.runs import children, tree_budget
+from agents_app.runs import children
 from agents_app.runs.children import NewChild
-from agents_app.tree_types import ChildSpec
 from agents_app.types import RunStatus, Usage
+from agents_app.types.child_runs import ChildSpec
 from tests.support.engine import EngineRig
 from tests.support.team_script import TeamScript
 from tools_app.types import ToolCall

@@ -8,17 +8,17 @@ from uuid import UUID, uuid4
 import pytest
 from django.db.models.functions import Now
 
-from agents_app import agent_versions
 from agents_app import services as runs
+from agents_app.configuration import agent_versions
 from agents_app.models import Agent, Run
 from agents_app.network_runs.progress import read_progress
 from agents_app.providers.kinds.scripted import Reply, ScriptedProvider
 from agents_app.runs import children, deadline_sweep, emergency_stop, lease, reaper, tools_of_run, transitions
 from agents_app.runs.children import NewChild
 from agents_app.runs.run_policy import session_policy_of
-from agents_app.tree_types import ChildSpec
 from agents_app.types import RunOptions, RunStatus
-from audit_app.liveness import Observer
+from agents_app.types.child_runs import ChildSpec
+from audit_app.kernel.liveness import Observer
 from sessions_app import integrity_checks
 from tests.support.engine import EngineRig, until
 from tests.support.team_script import TeamScript

@@ -12,8 +12,8 @@ from agents_app.models import Run
 from agents_app.providers.kinds.scripted import Reply
 from agents_app.runs import children, tree
 from agents_app.runs.children import NewChild
-from agents_app.tree_types import ChildSpec
 from agents_app.types import WaitingOn
+from agents_app.types.child_runs import ChildSpec
 from agents_app.workstreams.control import ListWorkstreams, WaitWorkstreams
 from tests.support.engine import EngineRig
 from tools_app.types import ToolContext

@@ -14,13 +14,13 @@ from uuid import UUID
 import pytest
 from django.db import connection
 
-from audit_app import liveness
+from audit_app.kernel import liveness
 from audit_app.kernel.ids import new_id
-from audit_app.liveness import heartbeat
-from audit_app.liveness.file_locks import FileMarks
-from audit_app.liveness.pg_locks import PostgresMarks
-from audit_app.liveness.process_marks import Look, Marks
-from audit_app.liveness.store import installed_marks
+from audit_app.kernel.liveness import heartbeat
+from audit_app.kernel.liveness.file_locks import FileMarks
+from audit_app.kernel.liveness.pg_locks import PostgresMarks
+from audit_app.kernel.liveness.process_marks import Look, Marks
+from audit_app.kernel.liveness.store import installed_marks
 from audit_app.models import ProcessLife
 from tests.support.live_server import wait_for
 
@@ -140,7 +140,7 @@ time.sleep(60)
 
 def test_a_forked_child_has_a_heartbeat_of_its_own(marks, tmp_path):
     """The lock of the killed parent is free although its forked child survives."""
-    database = {"ENGINE": "audit_app.sqlite", "NAME": ":memory:"}
+    database = {"ENGINE": "audit_app.kernel.sqlite", "NAME": ":memory:"}
     if isinstance(marks, PostgresMarks):
         names = ("ENGINE", "NAME", "USER", "PASSWORD", "HOST", "PORT")
         database = {name: connection.settings_dict[name] for name in names}

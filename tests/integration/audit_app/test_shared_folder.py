@@ -6,7 +6,7 @@ import pytest
 from django.db import connection
 
 from audit_app.kernel.ids import new_id
-from audit_app.liveness.pg_locks import PostgresMarks
+from audit_app.kernel.liveness.pg_locks import PostgresMarks
 from komand import doctor
 
 pytestmark = [

@@ -12,8 +12,8 @@ import pytest
 from django.db import OperationalError, connection, transaction
 from django.db.utils import ConnectionHandler
 
+from audit_app.kernel.sqlite.base import DatabaseWrapper
 from audit_app.models import TimelineHead
-from audit_app.sqlite.base import DatabaseWrapper
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.sqlite_only]
 
@@ -98,7 +98,7 @@ def test_threads_queue_too(other):
 FORKING = """
 import os, sys, time
 from django.conf import settings
-settings.configure(DATABASES={"default": {"ENGINE": "audit_app.sqlite", "NAME": sys.argv[1]}})
+settings.configure(DATABASES={"default": {"ENGINE": "audit_app.kernel.sqlite", "NAME": sys.argv[1]}})
 from django.db import transaction
 with transaction.atomic():
     if os.fork() == 0:

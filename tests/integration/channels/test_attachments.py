@@ -15,8 +15,8 @@ from django.utils import timezone
 
 from agents_app.models import Run
 from agents_app.providers.kinds.scripted import Reply
-from audit_app import liveness
-from audit_app.liveness import Observer
+from audit_app.kernel import liveness
+from audit_app.kernel.liveness import Observer
 from audit_app.models import AuditEntry
 from sessions_app.attachments import records, storage, sweeper
 from sessions_app.channels.inbound import albums

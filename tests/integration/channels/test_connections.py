@@ -9,7 +9,7 @@ import pytest
 from django.utils import timezone
 
 from agents_app.providers.kinds.scripted import Reply
-from audit_app.liveness import failure_detector
+from audit_app.kernel.liveness import failure_detector
 from audit_app.models import AuditEntry
 from komand import doctor
 from sessions_app.channels import accounts

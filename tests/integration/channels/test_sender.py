@@ -11,9 +11,9 @@ import pytest
 from django.utils import timezone
 
 from agents_app.providers.kinds.scripted import Reply
-from audit_app import liveness
+from audit_app.kernel import liveness
 from audit_app.kernel.database import in_db
-from audit_app.liveness import Observer
+from audit_app.kernel.liveness import Observer
 from audit_app.models import AuditEntry
 from sessions_app.channels import accounts, nudges
 from sessions_app.channels.accounts import Adapters

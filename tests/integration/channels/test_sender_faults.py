@@ -19,7 +19,7 @@ from agents_app.models import Run
 from agents_app.providers.kinds.scripted import Reply
 from agents_app.runs import worker
 from audit_app.kernel.database import in_db
-from audit_app.liveness import Observer
+from audit_app.kernel.liveness import Observer
 from audit_app.models import AuditEntry
 from sessions_app.channels.accounts import Adapters
 from sessions_app.channels.outbound import outbox, preview, retry_policy, sender, sweeper, transitions

@@ -7,7 +7,7 @@ import pytest
 from channels.testing import HttpCommunicator, WebsocketCommunicator
 from django.conf import settings
 
-from audit_app import liveness
+from audit_app.kernel import liveness
 from audit_app.kernel.database import in_db
 from komand import asgi, background
 

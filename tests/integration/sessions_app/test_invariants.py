@@ -16,7 +16,7 @@ from django.utils import timezone
 
 from agents_app.models import Run, Step
 from agents_app.types import Message
-from audit_app import liveness
+from audit_app.kernel import liveness
 from audit_app.models import AuditEntry, Event, TimelineHead
 from sessions_app.integrity_checks import INVARIANTS, find_violations
 from sessions_app.models import Branch, ChannelAccount, Checkpoint, Delivery, InboundMessage, Session, Turn

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django.contrib.auth.models import Permission
 
-from agents_app import prompt_templates
+from agents_app.configuration import prompt_templates
 from agents_app.models import Agent
 from audit_app import services as audit
 from audit_app.models import AuditEntry

@@ -8,9 +8,9 @@ from uuid import uuid4
 
 import pytest
 
+from agents_app.costs import usage_ledger
 from agents_app.models import CostTotal, DailyUsage, ModelPrice, UserCostCap
 from agents_app.rights import SET_COST_CAPS, SET_PRICES, VIEW_COSTS
-from agents_app.runs import usage_ledger
 from audit_app.models import AuditEntry
 from sessions_app.identity.api_keys import create_api_key
 from tests.support.query_plans import caught, whole_reads

@@ -10,8 +10,8 @@ from django.test.utils import CaptureQueriesContext
 
 from agents_app.models import Run
 from agents_app.services import NewChild, start_child
-from agents_app.tree_types import ChildSpec
 from agents_app.types import RunStatus
+from agents_app.types.child_runs import ChildSpec
 from audit_app.kernel.ids import new_id
 from sessions_app.models import Session
 from tests.support.rest import RestCaller, make_execution, make_run, make_session, make_user

@@ -12,7 +12,7 @@ from uuid import UUID, uuid4
 import pytest
 from django.conf import settings
 
-from audit_app.liveness import Observer
+from audit_app.kernel.liveness import Observer
 from audit_app.models import AuditEntry, Event
 from tests.support.engine import until
 from tools_app import conf, selectors, services

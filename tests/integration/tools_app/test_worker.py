@@ -12,7 +12,7 @@ import psutil
 import pytest
 from django.db import connection
 
-from audit_app import liveness
+from audit_app.kernel import liveness
 from tests.integration.tools_app.worker_tools import Misbehave, SleepAgain, SleepOnce
 from tests.support.live_server import ROOT, wait_for
 from tools_app import conf, selectors, services

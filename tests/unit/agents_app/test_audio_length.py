@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents_app.audio_length import seconds_of
+from agents_app.runs.audio_length import seconds_of
 
 
 def ogg(head: bytes, position: int) -> bytes:

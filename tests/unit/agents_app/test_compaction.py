@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents_app.context_types import ContextOverflow, ContextSize
 from agents_app.prompt import compaction, context_size, history, tokens
 from agents_app.prompt.tool_output_markers import mark
 from agents_app.runs.next_step import Compact, End, Think, next_step
 from agents_app.types import Limits, Message, ModelResponse, RunStatus, Snapshot
+from agents_app.types.context import ContextOverflow, ContextSize
 from tests.unit.agents_app.test_history import assert_valid
 from tools_app.types import ToolCall
 

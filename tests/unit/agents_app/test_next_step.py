@@ -7,7 +7,6 @@ from uuid import UUID
 
 import pytest
 
-from agents_app.message_parts import MessagePart, VoiceNote, VoiceNotes
 from agents_app.runs.next_step import (
     CANCELLED,
     TERMINATED,
@@ -21,6 +20,7 @@ from agents_app.runs.next_step import (
     next_step,
 )
 from agents_app.types import Limits, Message, RunStatus, Snapshot, StepView
+from agents_app.types.message_parts import MessagePart, VoiceNote, VoiceNotes
 from tools_app.types import ExecutionStatus, ExecutionView, ToolCall
 
 CALL = ToolCall("call_1", "echo", '{"text": "hi"}')

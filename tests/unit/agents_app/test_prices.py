@@ -2,8 +2,8 @@
 
 import pytest
 
-from agents_app.prices import NANOS, Price, PriceList, cost_of, money
 from agents_app.types import Usage
+from agents_app.types.prices import NANOS, Price, PriceList, cost_of, money
 
 GPT, MINI, REST = Price(0.01, 0.03), Price(0.001, 0.002), Price(0.5, 0.5)
 

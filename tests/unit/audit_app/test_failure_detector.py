@@ -5,8 +5,8 @@ from uuid import UUID
 
 import pytest
 
-from audit_app.liveness.failure_detector import Observer
-from audit_app.liveness.process_marks import Look, ProcessView
+from audit_app.kernel.liveness.failure_detector import Observer
+from audit_app.kernel.liveness.process_marks import Look, ProcessView
 
 OWNER = UUID(int=7)
 

@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from agents_app.runs import reaper
-from audit_app import liveness
+from audit_app.kernel import liveness
 from komand import background
 
 

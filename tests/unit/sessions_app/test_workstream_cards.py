@@ -9,7 +9,7 @@ import pytest
 from django.template.loader import render_to_string
 from django.utils.safestring import mark_safe
 
-from agents_app.tree_types import ChildState, ChildView, Phase, RunKind
+from agents_app.types.child_runs import ChildState, ChildView, Phase, RunKind
 from sessions_app.surfaces.chat.fragments import workstream_frame
 from sessions_app.surfaces.chat.tool_cards import ToolCard, requested_card
 from sessions_app.surfaces.chat.turn_views import TextPart

@@ -8,7 +8,7 @@ from rest_framework.exceptions import ErrorDetail, ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from agents_app import agent_files
+from agents_app.configuration import agent_files
 from agents_app.rights import CHANGE_AGENTS, CREATE_AGENTS
 from audit_app.fresh_login import GRANT_AUTONOMY
 from sessions_app.access import access_agent

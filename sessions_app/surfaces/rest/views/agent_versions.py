@@ -8,9 +8,10 @@ from typing import Any
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from agents_app import agent_versions, services
-from agents_app.agent_access import may_view
-from agents_app.agent_versions import DRAFT
+from agents_app import services
+from agents_app.configuration import agent_versions
+from agents_app.configuration.agent_access import may_view
+from agents_app.configuration.agent_versions import DRAFT
 from agents_app.models import Agent
 from agents_app.rights import CHANGE_AGENTS, VIEW_AGENTS
 from sessions_app.access import access_agent

@@ -9,8 +9,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from agents_app import services
-from agents_app.agent_access import get_sharing, may_view
-from agents_app.autonomy import needed_rights, stored_autonomy
+from agents_app.configuration.agent_access import get_sharing, may_view
+from agents_app.configuration.autonomy import needed_rights, stored_autonomy
 from agents_app.models import Agent
 from agents_app.rights import CHANGE_AGENTS, CREATE_AGENTS, DELETE_AGENTS
 from audit_app.fresh_login import GRANT_AUTONOMY

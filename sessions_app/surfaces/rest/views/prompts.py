@@ -3,7 +3,7 @@
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from agents_app.agent_access import may_view
+from agents_app.configuration.agent_access import may_view
 from agents_app.models import Agent
 from agents_app.rights import VIEW_AGENTS
 from agents_app.runs.request_view import RequestView, view_first_request, view_request

@@ -3,8 +3,8 @@
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from agents_app import skills
-from agents_app.agent_access import may_view
+from agents_app.configuration import agent_skills
+from agents_app.configuration.agent_access import may_view
 from agents_app.models import Agent
 from agents_app.rights import CHANGE_AGENTS, VIEW_AGENTS
 from audit_app.kernel.errors import InvalidInput
@@ -62,7 +62,9 @@ class AgentSkill(RestView):
     def post(self, request: Request, agent_id: str, skill_id: str) -> Response:
         """Install the skill. 403 `permission_missing` if the granted permissions do not cover the required ones."""
         agent = access_agent(self.principal.user, agent_id, needs=CHANGE_AGENTS)
-        installed = skills.install_skill(agent, skill_id, owner_id=self.principal.user.pk, **self.body(InstallBody))
+        installed = agent_skills.install_skill(
+            agent, skill_id, owner_id=self.principal.user.pk, **self.body(InstallBody)
+        )
         return ok(agent_responses.SkillInstallOut.of(installed))
 
     def put(self, request: Request, agent_id: str, skill_id: str) -> Response:
@@ -72,7 +74,7 @@ class AgentSkill(RestView):
         return ok(agent_responses.SkillInstallOut.of(registry.change_grants(agent.agent_id, skill_id, granted)))
 
     def delete(self, request: Request, agent_id: str, skill_id: str) -> Response:
-        skills.uninstall_skill(access_agent(self.principal.user, agent_id, needs=CHANGE_AGENTS), skill_id)
+        agent_skills.uninstall_skill(access_agent(self.principal.user, agent_id, needs=CHANGE_AGENTS), skill_id)
         return ok(None)
 
 

@@ -8,10 +8,10 @@ from django.http.response import HttpResponseBase
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from agents_app import cost_settings, usage_report
-from agents_app.prices import Price
+from agents_app.costs import cost_settings, usage_report
+from agents_app.costs.usage_report import UsageFilter
 from agents_app.rights import SET_COST_CAPS, SET_PRICES, VIEW_COSTS
-from agents_app.usage_report import UsageFilter
+from agents_app.types.prices import Price
 from audit_app.kernel.csv_text import csv_lines
 from audit_app.kernel.errors import InvalidInput
 from audit_app.rights import holds

@@ -2,10 +2,10 @@
 
 import pytest
 
-from agents_app.prices import Price, PriceList
 from agents_app.robots.failures import RobotError
 from agents_app.robots.robot_budget import Budget, Ledger, Reservation, check, reserve, settle
 from agents_app.types import Limits, Usage
+from agents_app.types.prices import Price, PriceList
 
 PRICE = Price(1.0, 2.0)  # per 1,000 tokens
 

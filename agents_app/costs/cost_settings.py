@@ -4,7 +4,7 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from agents_app.models import ModelPrice, ModelProvider, UserCostCap
-from agents_app.prices import Price
+from agents_app.types.prices import Price
 from audit_app import services as audit
 from audit_app.kernel.errors import NotFound
 

@@ -11,12 +11,13 @@ from django.contrib.auth.models import AnonymousUser, Group, User
 from django.db import transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
-from agents_app import agent_versions, selectors
-from agents_app.autonomy import needed_rights, stored_autonomy
+from agents_app import hot_queries
+from agents_app.configuration import agent_versions
+from agents_app.configuration.autonomy import needed_rights, stored_autonomy
 from agents_app.models import Agent
 from agents_app.rights import CHANGE_AGENTS, VIEW_AGENTS
 from audit_app import services as audit
-from audit_app.kernel.errors import Forbidden, InvalidInput, NotFound
+from audit_app.kernel.errors import Forbidden, InvalidInput, NotFound, found
 from audit_app.rights import Right, holds, require
 
 _RESERVED_IDS = ("import",)  # their addresses below /api/agents are taken
@@ -38,7 +39,7 @@ class HiddenAgent(NotFound):
 
     def __init__(self, agent: Agent) -> None:
         self.agent = agent
-        super().__init__(selectors.no_agent(agent.agent_id))
+        super().__init__(no_agent(agent.agent_id))
 
 
 class AgentNotShared(Forbidden):
@@ -52,6 +53,16 @@ class AgentNotShared(Forbidden):
             f"The agent {agent.agent_id} of this session is not shared with you. Choose another agent for the session, "
             f"or ask the agent's owner, or a user with the right {CHANGE_AGENTS.permission}, to share it."
         )
+
+
+def get_agent(agent_id: str) -> Agent:
+    """Return the agent with this public id, with its provider. Raises NotFound for an unknown or retired agent."""
+    return found(hot_queries.GET_AGENT.first(agent_id=agent_id), no_agent(agent_id), code="unknown_agent")
+
+
+def no_agent(agent_id: str) -> str:
+    """Return the error message for an unknown agent."""
+    return f"There is no agent {agent_id!r}."
 
 
 def check_new_id(agent_id: str) -> None:
@@ -101,7 +112,7 @@ def get_usable_agent(
     or_visible: or see. or_held: or over which the user has this right.
     Raises NotFound (unknown_agent), as HiddenAgent if there is one, which the caller records (`record_refusal`).
     """
-    agent = selectors.get_agent(agent_id)
+    agent = get_agent(agent_id)
     if may_use(user, agent) or (or_visible and may_view(user, agent)) or (or_held and holds(user, or_held)):
         return agent
     raise HiddenAgent(agent)

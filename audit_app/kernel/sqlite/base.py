@@ -2,8 +2,8 @@
 
 Writers that wait for SQLite poll, so one of them may starve for seconds. Every transaction here first takes an `flock`
 on a file beside the database, which the kernel grants in order, and only then begins. Use: ENGINE =
-"audit_app.sqlite", `transaction_mode` IMMEDIATE, every write inside `atomic`. (The overridden methods are private to
-Django and missing from its type stubs.)
+"audit_app.kernel.sqlite", `transaction_mode` IMMEDIATE, every write inside `atomic`. (The overridden methods are
+private to Django and missing from its type stubs.)
 """
 
 import fcntl

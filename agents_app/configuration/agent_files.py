@@ -13,10 +13,10 @@ from django.core.exceptions import ValidationError
 from django.core.validators import validate_slug
 from django.db import transaction
 
-from agents_app import agent_versions, prompt_templates, services
-from agents_app.agent_access import may_change
-from agents_app.agent_versions import FieldChange, configuration_of
-from agents_app.autonomy import needed_rights, stored_autonomy
+from agents_app.configuration import agent_versions, agents, prompt_templates
+from agents_app.configuration.agent_access import may_change
+from agents_app.configuration.agent_versions import FieldChange, configuration_of
+from agents_app.configuration.autonomy import needed_rights, stored_autonomy
 from agents_app.models import Agent
 from agents_app.rights import CHANGE_AGENTS, CREATE_AGENTS
 from agents_app.structured_output import check_schema
@@ -101,12 +101,12 @@ def apply(planned: Sequence[Planned], *, owner_id: int | None = None) -> None:
         for one in planned:
             if one.agent is None:
                 single, many = agent_versions.resolve(one.configuration)
-                agent = services.create_agent(agent_id=one.agent_id, owner_id=owner_id, **single)
+                agent = agents.create_agent(agent_id=one.agent_id, owner_id=owner_id, **single)
                 for name, related in many.items():
                     getattr(agent, name).set(related)
                 agent_versions.record_version(agent, "Imported from a file.")
             elif one.changes:
-                services.apply_configuration(
+                agents.apply_configuration(
                     one.agent, one.configuration, skills_of=owner_id, note="Imported from a file."
                 )
 

@@ -6,7 +6,7 @@ from django.conf import settings
 from django.core.validators import MinValueValidator
 from django.db import models
 
-from agents_app.prices import Price
+from agents_app.types.prices import Price
 
 
 def price_field(help_text: str, **options: Any) -> Any:

@@ -12,7 +12,7 @@ from django.conf import settings
 from django.db import connection as django_connection
 from django.db import connections, transaction
 
-from audit_app.liveness.process_marks import Look, ProcessView
+from audit_app.kernel.liveness.process_marks import Look, ProcessView
 
 logger = logging.getLogger(__name__)
 

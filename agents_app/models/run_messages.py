@@ -2,7 +2,7 @@
 
 from django.db import models
 
-from agents_app.tree_types import MessageKind
+from agents_app.types.child_runs import MessageKind
 from audit_app.kernel.ids import new_id
 
 

@@ -15,10 +15,10 @@ from django.db import transaction
 from django.utils import timezone
 
 from agents_app.models import Agent, PromptTemplate, Run
+from agents_app.models.templates import PromptTemplateVersion
 from agents_app.prompt import template_sandbox
 from agents_app.prompt.template_format import NAME, REQUIRED, Template, UnusableTemplate, parse
 from agents_app.prompt.template_sandbox import Rendered as Rendered
-from agents_app.template_models import PromptTemplateVersion
 from audit_app import services as audit
 from audit_app.kernel import context
 from audit_app.kernel.errors import Conflict, InvalidInput, NotFound

@@ -13,9 +13,9 @@ from django.db import connection
 from django.db.models import Q, Sum
 
 from agents_app import hot_queries
+from agents_app.costs import usage_ledger
 from agents_app.models import Agent, CostTotal
-from agents_app.prices import NANOS, money
-from agents_app.runs import usage_ledger
+from agents_app.types.prices import NANOS, money
 from audit_app import services as audit
 from audit_app.kernel.after_commit import after_commit
 

@@ -2,8 +2,8 @@
 
 from django.db import models
 
-from agents_app.cost_models import price_field
-from agents_app.prices import COUNTING, Price
+from agents_app.models.costs import price_field
+from agents_app.types.prices import COUNTING, Price
 
 
 class ModelProvider(models.Model):

@@ -6,7 +6,7 @@ from typing import Any
 from django.db import transaction
 from django.utils import timezone
 
-from agents_app.agent_versions import record_version
+from agents_app.configuration.agent_versions import record_version
 from agents_app.models import Agent
 from audit_app.kernel.errors import InvalidInput, NotFound
 from tools_app.skills import registry

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from audit_app.liveness.process_marks import Look, ProcessView
+from audit_app.kernel.liveness.process_marks import Look, ProcessView
 
 
 class FileMark:

@@ -9,10 +9,10 @@ from uuid import UUID
 from django.conf import settings
 from django.db.models import F, QuerySet, Sum
 
+from agents_app.costs import cost_caps, usage_ledger
+from agents_app.costs.cost_caps import Cap
 from agents_app.models import Agent, CostAlert, CostTotal, DailyUsage, UserCostCap
-from agents_app.prices import NANOS
-from agents_app.runs import cost_caps, usage_ledger
-from agents_app.runs.cost_caps import Cap
+from agents_app.types.prices import NANOS
 
 LONGEST_DAYS = 366  # of one report
 # Columns of the records by the name of a group.

@@ -8,8 +8,8 @@ import time
 from uuid import UUID
 
 from audit_app.kernel.ids import new_id
-from audit_app.liveness.process_marks import ProcessView
-from audit_app.liveness.store import installed_marks
+from audit_app.kernel.liveness.process_marks import ProcessView
+from audit_app.kernel.liveness.store import installed_marks
 
 logger = logging.getLogger(__name__)
 

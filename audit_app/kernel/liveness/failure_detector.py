@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from uuid import UUID
 
-from audit_app.liveness.process_marks import Look, Marks
-from audit_app.liveness.store import installed_marks
+from audit_app.kernel.liveness.process_marks import Look, Marks
+from audit_app.kernel.liveness.store import installed_marks
 
 # A process beats each second. Free lock and no beat for two seconds: it is dead. No beat for eight: it hangs.
 _GONE_SECONDS = 2.0

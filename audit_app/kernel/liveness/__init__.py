@@ -4,8 +4,8 @@ counter each second.
 No timestamps are compared, so that clocks need not agree.
 """
 
-from audit_app.liveness.failure_detector import Observer
-from audit_app.liveness.heartbeat import current, is_stuck, keep_pulse, list_processes, start, stop
-from audit_app.liveness.process_marks import ProcessView
+from audit_app.kernel.liveness.failure_detector import Observer
+from audit_app.kernel.liveness.heartbeat import current, is_stuck, keep_pulse, list_processes, start, stop
+from audit_app.kernel.liveness.process_marks import ProcessView
 
 __all__ = ["Observer", "ProcessView", "current", "is_stuck", "keep_pulse", "list_processes", "start", "stop"]

@@ -4,10 +4,10 @@ from datetime import UTC, datetime, timedelta
 
 from django.db.models import F, Min, Sum
 
+from agents_app.costs import cost_caps, tree_budget
+from agents_app.costs.usage_ledger import CallCost
 from agents_app.models import Agent, Run, Spending
-from agents_app.prices import NANOS
-from agents_app.runs import cost_caps, tree_budget
-from agents_app.runs.usage_ledger import CallCost
+from agents_app.types.prices import NANOS
 
 _WINDOW = timedelta(hours=1)
 

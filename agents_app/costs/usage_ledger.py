@@ -10,8 +10,8 @@ from django.db import connection
 from django.db.models import F, UUIDField
 
 from agents_app.models import Run
-from agents_app.prices import COUNTING, PriceList, cost_of
 from agents_app.types import Usage
+from agents_app.types.prices import COUNTING, PriceList, cost_of
 
 INSTALLATION = "installation"
 _SHARDS = 8

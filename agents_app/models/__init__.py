@@ -1,0 +1,38 @@
+"""Tables of agents_app, one module per subject."""
+
+from agents_app.models.agents import Agent
+from agents_app.models.costs import CostAlert, CostTotal, DailyUsage, ModelPrice, Spending, UserCostCap
+from agents_app.models.networks import NetworkVersion, StoredNetwork
+from agents_app.models.providers import ModelProvider
+from agents_app.models.recall import RunRecall
+from agents_app.models.run_messages import RunMessage
+from agents_app.models.runs import ACTIVE, ENDED_BADLY, IS_ACTIVE, IS_OPEN, IS_ROOT, IS_UNCOLLECTED, OPEN, Run, Step
+from agents_app.models.templates import PromptTemplate, PromptTemplateVersion
+from agents_app.models.versions import AgentVersion
+
+__all__ = [
+    "ACTIVE",
+    "Agent",
+    "AgentVersion",
+    "CostAlert",
+    "CostTotal",
+    "DailyUsage",
+    "ENDED_BADLY",
+    "IS_ACTIVE",
+    "IS_OPEN",
+    "IS_ROOT",
+    "IS_UNCOLLECTED",
+    "ModelPrice",
+    "ModelProvider",
+    "NetworkVersion",
+    "OPEN",
+    "PromptTemplate",
+    "PromptTemplateVersion",
+    "Run",
+    "RunMessage",
+    "RunRecall",
+    "Spending",
+    "Step",
+    "StoredNetwork",
+    "UserCostCap",
+]

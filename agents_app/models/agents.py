@@ -1,0 +1,134 @@
+"""Agents."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth.models import Group
+from django.db import models
+
+from agents_app.models.providers import ModelProvider
+from agents_app.models.templates import template_field, template_parameters_field
+from audit_app.kernel.ids import new_id
+from tools_app import profiles
+
+
+class Agent(models.Model):
+    """An agent: a prompt, a model and its permissions. It is retired, never deleted, because runs refer to it."""
+
+    AUTONOMY = [("readonly", "read only"), ("supervised", "supervised"), ("full", "full")]
+    SCOPES = [("none", "none"), ("inherit", "inherit"), ("list", "list")]
+    BUSY = [("queue", "queue"), ("reject", "reject"), ("interrupt", "interrupt"), ("steer", "steer")]
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    agent_id = models.SlugField(max_length=120, unique=True, help_text="Public id, used in the API.")
+    name = models.CharField(max_length=200)
+    description = models.TextField(blank=True, null=True)  # noqa: DJ001 - null and empty differ in the API
+    system_prompt = models.TextField(default="You are a helpful enterprise AI assistant.")
+    template = template_field()
+    template_parameters = template_parameters_field()
+    template_parts: Sequence[Any] = ()  # the rendered template, set for one claim by `prompt_templates.use_template`
+    provider = models.ForeignKey(ModelProvider, on_delete=models.PROTECT, related_name="agents")
+    model_id = models.CharField(max_length=200, blank=True, help_text="Empty: default model of the provider.")
+    max_context_tokens = models.PositiveIntegerField(default=100_000)
+    memory_budget_tokens = models.PositiveIntegerField(
+        default=400,
+        db_default=400,
+        help_text="Most tokens of remembered facts about the person in each request. 0: none.",
+    )
+    parallel_tool_calls = models.BooleanField(
+        null=True,
+        blank=True,
+        help_text="Whether the model may ask for several tool calls at once. Unknown: default of its server.",
+    )
+    enabled_skill_ids = models.JSONField(default=list, blank=True)
+    allowed_channels = models.JSONField(default=list, blank=True, help_text="Empty: all channels.")
+    enabled_tools = models.JSONField(null=True, blank=True, help_text="Names of tools. Empty: all registered tools.")
+    tool_profile = models.CharField(
+        max_length=20,
+        choices=profiles.CHOICES,
+        default=profiles.ALL,
+        db_default=profiles.ALL,
+        help_text="Built-in tools in every model call. The agent finds its other tools by a search.",
+    )
+    mcp_servers_mode = models.CharField(
+        max_length=8,
+        choices=SCOPES,
+        default="inherit",
+        help_text="MCP servers this agent may use: none, the installation's default, or a list.",
+    )
+    mcp_servers = models.JSONField(default=list, blank=True, help_text="Names of MCP servers, for the mode list.")
+    autonomy = models.CharField(max_length=12, choices=AUTONOMY, default="supervised")
+    allowed_tools = models.JSONField(default=list, blank=True, help_text="Patterns of allowed tool calls. Empty: all.")
+    denied_tools = models.JSONField(
+        default=list, blank=True, help_text="Patterns of tool calls that are always denied."
+    )
+    always_ask = models.JSONField(
+        default=list, blank=True, help_text="Patterns of tool calls that always need approval."
+    )
+    auto_approve = models.JSONField(default=list, blank=True, help_text="Patterns of tool calls that need no approval.")
+    needs_two_approvers = models.BooleanField(
+        default=False,
+        db_default=False,
+        help_text="Two people, neither of them the requester, must allow each call of high risk.",
+    )
+    allowed_hosts = models.JSONField(default=list, blank=True, help_text="Hosts that tools may connect to. Empty: all.")
+    denied_hosts = models.JSONField(default=list, blank=True, help_text="Hosts that tools must not connect to.")
+    fallbacks = models.JSONField(
+        default=list,
+        db_default=models.Value([], models.JSONField()),
+        blank=True,
+        help_text='Models that answer while its own cannot, in this order: [{"provider": name, "model": name}].',
+    )
+    budgets = models.JSONField(default=dict, blank=True, help_text='{"actionsPerHour": n, "costPerHour": n}')
+    busy_policy = models.CharField(
+        max_length=12, choices=BUSY, default="queue", help_text="Handling of a message to a session that is still busy."
+    )
+    queue_limit = models.PositiveIntegerField(default=20, help_text="Most messages that may wait in a busy session.")
+    max_tool_rounds = models.PositiveIntegerField(default=10)
+    max_active_seconds = models.PositiveIntegerField(default=120)
+    max_call_seconds = models.PositiveIntegerField(default=300)
+    max_idle_seconds = models.PositiveIntegerField(default=60, help_text="Longest pause of a model's stream.")
+    max_tries = models.PositiveIntegerField(default=2)
+    output_schema = models.JSONField(
+        null=True, blank=True, help_text="JSON Schema of each answer. Empty: text. A message may bring its own."
+    )
+    output_retries = models.PositiveIntegerField(
+        default=2, db_default=2, help_text="How often the model may correct an answer that does not match the schema."
+    )
+    retry_first_seconds = models.FloatField(default=2.0)
+    retry_max_seconds = models.FloatField(default=30.0)
+    owner_id = models.BigIntegerField(
+        null=True, blank=True, help_text="User who created it. Empty: it belongs to the installation."
+    )
+    is_shared_with_everyone = models.BooleanField(
+        "shared with everyone", default=False, db_default=False, help_text="Every user may send it messages."
+    )
+    shared_users = models.ManyToManyField(
+        settings.AUTH_USER_MODEL,
+        blank=True,
+        related_name="+",
+        db_table="komand_agent_user",
+        help_text="Users who may send it messages, besides its owner.",
+    )
+    shared_groups = models.ManyToManyField(
+        Group,
+        blank=True,
+        related_name="+",
+        db_table="komand_agent_group",
+        help_text="Groups whose users may send it messages.",
+    )
+    version = models.PositiveIntegerField(
+        default=0, db_default=0, editable=False, help_text="Number of its present version. 0: none is stored yet."
+    )
+    created_at = models.DateTimeField(auto_now_add=True)
+    updated_at = models.DateTimeField(auto_now=True)
+    retired_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        db_table = "komand_agent"
+        ordering = ["agent_id"]
+        permissions = [("grant_autonomy", "Can let an agent act without approval")]
+
+    def __str__(self) -> str:
+        return self.name
