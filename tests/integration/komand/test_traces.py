@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from agents_app.runs import hooks, reaper, worker
-from audit_app import liveness
+from audit_app.kernel import liveness
 from audit_app.kernel.database import close_pool
-from audit_app.liveness import heartbeat
+from audit_app.kernel.liveness import heartbeat
 from sessions_app.channels.outbound import worker as outbox
 from tests.architecture.traces import PATHS, Recorder, Scenarios
 from tests.support.engine import EngineRig
