@@ -16,12 +16,12 @@ class AuditEntry(models.Model):
     actor = models.CharField(max_length=200)
     agent_id = models.CharField(max_length=120, blank=True)
     session_id = models.UUIDField(null=True, blank=True)
-    session_key = models.CharField(max_length=512, blank=True, help_text="The session's public id when it happened.")
+    session_key = models.CharField(max_length=512, blank=True, help_text="Public id of the session at that time.")
     request_id = models.CharField(max_length=128, blank=True)
     at = models.DateTimeField()
     details = models.JSONField(default=dict)
     number = models.BigIntegerField(
-        null=True, editable=False, help_text="Its place in the chain, from 1; set by a seal."
+        null=True, editable=False, help_text="Position in the chain, from 1. Set by a seal."
     )
     hash = models.CharField(max_length=64, default="", db_default="", editable=False)
 
@@ -51,8 +51,8 @@ class AuditSeal(models.Model):
     number = models.BigIntegerField(primary_key=True)
     first = models.BigIntegerField()
     last = models.BigIntegerField()
-    hash = models.CharField(max_length=64, help_text="The hash of the last entry.")
-    newest_at = models.DateTimeField(help_text="The time of the newest entry.")
+    hash = models.CharField(max_length=64, help_text="Hash of the last entry.")
+    newest_at = models.DateTimeField(help_text="Time of the newest entry.")
     sealed_at = models.DateTimeField()
     signature = models.CharField(max_length=64)
 
@@ -66,9 +66,9 @@ class AuditSeal(models.Model):
 class AuditCut(models.Model):
     """A signed statement that retention removed the entries 1 to `last`. There is at most one row, with the key 1."""
 
-    seal = models.BigIntegerField(help_text="The number of the last removed seal.")
+    seal = models.BigIntegerField(help_text="Number of the last removed seal.")
     last = models.BigIntegerField()
-    hash = models.CharField(max_length=64, help_text="The hash of the last removed entry.")
+    hash = models.CharField(max_length=64, help_text="Hash of the last removed entry.")
     cut_at = models.DateTimeField()
     signature = models.CharField(max_length=64)
 
@@ -124,9 +124,9 @@ class LiveCopy(models.Model):
 
     id = models.BigAutoField(primary_key=True)
     run_id = models.UUIDField()
-    fence = models.IntegerField(help_text="Number of the claim, which alone writes the row.")
+    fence = models.IntegerField(help_text="Number of the claim. Only that claim writes the row.")
     n = models.IntegerField()
-    entry = models.TextField(help_text="The entry as JSON, as in Valkey.")
+    entry = models.TextField(help_text="The entry of the stream as JSON.")
     stored_at = models.DateTimeField()
 
     class Meta:
@@ -145,10 +145,10 @@ class SearchEntry(models.Model):
     On PostgreSQL it has another column, `vector`; on SQLite its words are in the table `komand_search_words`.
     """
 
-    id = models.BigIntegerField(primary_key=True, help_text="Its place: higher for later ones.")
+    id = models.BigIntegerField(primary_key=True, help_text="Position in the index: higher for newer objects.")
     object_id = models.UUIDField(unique=True)
     scope = models.CharField(max_length=40, help_text="Digest of the set of objects that are searched together.")
-    packed = models.BinaryField(null=True, help_text="SQLite: its words, compressed.")
+    packed = models.BinaryField(null=True, help_text="Compressed words of the object, on SQLite only.")
 
     class Meta:
         db_table = "komand_search_entry"
@@ -164,7 +164,7 @@ class SearchProgress(models.Model):
     kind = models.CharField(max_length=40, primary_key=True)
     newest = models.UUIDField(help_text="All objects up to this one are indexed, except those below `oldest`.")
     oldest = models.UUIDField(help_text="All objects from this one on are indexed.")
-    is_complete = models.BooleanField(default=False, help_text="Whether no older object is left.")
+    is_complete = models.BooleanField(default=False, help_text="All older objects are indexed.")
 
     class Meta:
         db_table = "komand_search_progress"
@@ -184,7 +184,9 @@ class ProcessLife(models.Model):
     lock_key = models.BigIntegerField()
     beat = models.BigIntegerField(default=0)
     started_at = models.DateTimeField(auto_now_add=True)
-    folder = models.CharField(max_length=64, default="", db_default="", help_text="The id of its data folder.")
+    folder = models.CharField(
+        max_length=64, default="", db_default="", help_text="Id of the data folder of the process."
+    )
 
     class Meta:
         db_table = "komand_process_life"

@@ -43,14 +43,14 @@ class Attachment(models.Model):
         on_delete=models.SET_NULL,
         related_name="+",
         db_index=False,
-        help_text="User who has uploaded it.",
+        help_text="User who uploaded it.",
     )
     artifact_id = models.UUIDField(null=True, help_text="File of the session that has the content, if uploaded.")
     position = models.PositiveSmallIntegerField(
-        default=0, db_default=0, help_text="Place among the uploaded files of its message."
+        default=0, db_default=0, help_text="Position among the uploaded files of its message."
     )
     sha256 = models.CharField(max_length=64, blank=True, default="", db_default="")
-    kind = models.CharField(max_length=12, help_text="image | audio | voice | video | file | sticker")
+    kind = models.CharField(max_length=12, help_text="image, audio, voice, video, file or sticker.")
     filename = models.CharField(max_length=200, blank=True)
     mime_type = models.CharField(max_length=100, blank=True, help_text="Declared by the sender; detected once stored.")
     size_bytes = models.BigIntegerField(null=True, help_text="Declared by the sender; measured once stored.")
@@ -68,7 +68,12 @@ class Attachment(models.Model):
     characters = models.IntegerField(null=True, help_text="Length of the whole text file.")
     error = models.CharField(max_length=300, blank=True)
     transcription = models.CharField(
-        max_length=10, choices=TRANSCRIPTIONS, blank=True, default="", db_default="", help_text="Of an audio file."
+        max_length=10,
+        choices=TRANSCRIPTIONS,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="State of the transcription of an audio file.",
     )
     omitted_because = models.CharField(
         max_length=300, blank=True, default="", db_default="", help_text="Reason why the model did not get the content."

@@ -14,12 +14,8 @@ class ChannelRoute(models.Model):
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     account = models.ForeignKey(ChannelAccount, on_delete=models.CASCADE, related_name="routes", db_index=False)
-    chat_id = models.CharField(
-        max_length=200, blank=True, help_text="Chat of the messages, by the platform's id. Empty: any."
-    )
-    sender_id = models.CharField(
-        max_length=200, blank=True, help_text="Sender of the messages, by the platform's id. Empty: anyone."
-    )
+    chat_id = models.CharField(max_length=200, blank=True, help_text="Platform id of the chat. Empty: any chat.")
+    sender_id = models.CharField(max_length=200, blank=True, help_text="Platform id of the sender. Empty: any sender.")
     agent = models.ForeignKey(Agent, null=True, blank=True, on_delete=models.PROTECT, related_name="+")
     network = models.ForeignKey(
         StoredNetwork,
@@ -32,7 +28,7 @@ class ChannelRoute(models.Model):
     is_chosen = models.BooleanField(
         "chosen by a sender",
         default=False,
-        help_text="A sender has chosen the agent by /agent. It counts while the account lets senders choose it.",
+        help_text="Chosen by a sender with /agent. Used while the account lets senders choose the agent.",
     )
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)

@@ -56,8 +56,8 @@ class ChannelAccount(models.Model):
         null=True,
         blank=True,
         validators=[MaxValueValidator(1_000_000)],
-        help_text="Most messages of one sender in a day. Empty: KOMAND_OPEN_MESSAGES_PER_DAY if the account is open to "
-        "everyone, else that of the channel (e-mail: 100; others have none).",
+        help_text="Limit of messages per sender and day. Empty: KOMAND_OPEN_MESSAGES_PER_DAY if the account is open to "
+        "everyone, else the limit of the channel (e-mail: 100; others: none).",
     )
     is_enabled = models.BooleanField(default=True)
     last_inbound_at = models.DateTimeField(null=True, blank=True)
@@ -179,7 +179,7 @@ class Delivery(models.Model):
     KINDS = [(kind, kind) for kind in ("answer", "step", "failure", "notice", "approval", "press")]
 
     id = models.BigAutoField(primary_key=True)
-    dedupe_key = models.CharField(max_length=200, unique=True, help_text="run:part:target")
+    dedupe_key = models.CharField(max_length=200, unique=True, help_text="Deduplication key: run:part:target.")
     account = models.ForeignKey(ChannelAccount, on_delete=models.CASCADE, related_name="+", db_index=False)
     session = models.ForeignKey(Session, null=True, on_delete=models.CASCADE, related_name="+", db_index=False)
     run = models.ForeignKey(Run, null=True, on_delete=models.SET_NULL, related_name="+")
@@ -204,12 +204,12 @@ class Delivery(models.Model):
     artifact_id = models.UUIDField(null=True, help_text="File of the session that is sent, if any.")
     buttons = models.JSONField(default=list, help_text="[[label, action id, style]], for channels with buttons.")
     approval_id = models.UUIDField(null=True, help_text="Approval whose outcome it does not show yet.")
-    question_id = models.UUIDField(null=True, help_text="Question whose buttons it shows and whose answer it does not.")
+    question_id = models.UUIDField(
+        null=True, help_text="Question whose buttons it shows and whose answer it does not show yet."
+    )
     status = models.CharField(max_length=10, choices=STATUSES, default="pending")
     is_doubt_open = models.BooleanField(
-        default=False,
-        db_default=False,
-        help_text="It may not have arrived, and no later message of the chat has mentioned that yet.",
+        default=False, db_default=False, help_text="It may not have arrived, and the chat has no note about that yet."
     )
     owner = models.UUIDField(null=True)
     tries = models.IntegerField(default=0)

@@ -15,7 +15,7 @@ class ChannelConnection(models.Model):
         ChannelAccount, primary_key=True, on_delete=models.CASCADE, related_name="connection"
     )
     holder = models.UUIDField(null=True, help_text="Process that keeps it open.")
-    cursor = models.TextField(blank=True, help_text="Position from which the platform continues.")
+    cursor = models.TextField(blank=True, help_text="Position in the platform's stream from which to resume.")
     connected_at = models.DateTimeField(null=True, help_text="Empty while there is no connection.")
     heartbeat_at = models.DateTimeField(null=True, help_text="Time of the last bytes or answer from the platform.")
     event_at = models.DateTimeField(null=True, help_text="Time of the last event.")

@@ -13,12 +13,10 @@ class ApiKey(models.Model):
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
     name = models.CharField(max_length=120)
     prefix = models.CharField(
-        max_length=16, unique=True, help_text="First characters after sk-user-, by which the key is found."
+        max_length=16, unique=True, help_text="First characters after sk-user-, used to find the key."
     )
     digest = models.CharField(max_length=64, editable=False)
-    suffix = models.CharField(
-        max_length=4, blank=True, help_text="Last characters of the key, by which users recognise it."
-    )
+    suffix = models.CharField(max_length=4, blank=True, help_text="Last characters of the key, shown to users.")
     scopes = models.JSONField(default=list, blank=True, help_text="Surfaces, agents and rights. Empty: none.")
     created_at = models.DateTimeField(auto_now_add=True)
     expires_at = models.DateTimeField(null=True, blank=True)
@@ -61,7 +59,7 @@ class RefreshToken(models.Model):
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
     digest = models.CharField(max_length=64, unique=True)
     created_at = models.DateTimeField(auto_now_add=True)
-    authenticated_at = models.DateTimeField(null=True, help_text="When the user last proved who they are.")
+    authenticated_at = models.DateTimeField(null=True, help_text="Time of the last authentication by the user.")
     expires_at = models.DateTimeField()
     used_at = models.DateTimeField(null=True)
     revoked_at = models.DateTimeField(null=True)
@@ -87,7 +85,9 @@ class SecondFactor(models.Model):
     user = models.OneToOneField(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
     secret_sealed = models.TextField(editable=False)
     created_at = models.DateTimeField(auto_now_add=True)
-    confirmed_at = models.DateTimeField(null=True, help_text="Empty until a first code was entered.")
+    confirmed_at = models.DateTimeField(
+        null=True, help_text="Time at which the first code was entered. Empty: not confirmed."
+    )
     last_step = models.BigIntegerField(default=0)
     failures = models.PositiveIntegerField(default=0)
     failed_at = models.DateTimeField(null=True)

@@ -39,7 +39,7 @@ class Schedule(models.Model):
         blank=True,
         on_delete=models.SET_NULL,
         related_name="+",
-        help_text="Session that the prompt is sent to. Empty: a session of its own, opened at the first time.",
+        help_text="Session that the prompt is sent to. Empty: a new session, created at the first run.",
     )
     destination = models.JSONField(
         default=dict,
@@ -62,10 +62,12 @@ class Schedule(models.Model):
         blank=True,
         help_text="Values for the prompts of the network, a JSON object.",
     )
-    cron = models.CharField(max_length=120, blank=True, help_text="Five fields, such as 0 9 * * 1-5. Empty: once.")
-    time_zone = models.CharField(max_length=64, default="UTC", help_text="Such as Europe/Berlin.")
+    cron = models.CharField(
+        max_length=120, blank=True, help_text="Cron expression of five fields, such as 0 9 * * 1-5. Empty: run once."
+    )
+    time_zone = models.CharField(max_length=64, default="UTC", help_text="IANA name, such as Europe/Berlin.")
     missed = models.CharField(
-        max_length=8, choices=MISSED, default="latest", help_text="What happens to times at which Komand did not run."
+        max_length=8, choices=MISSED, default="latest", help_text="Handling of times at which Komand was not running."
     )
     is_paused = models.BooleanField(default=False)
     next_at = models.DateTimeField(null=True, blank=True)
@@ -98,7 +100,7 @@ class ScheduleTick(models.Model):
     due_at = models.DateTimeField()
     handled_at = models.DateTimeField()
     status = models.CharField(max_length=8, choices=STATUSES)
-    is_manual = models.BooleanField(default=False, help_text="Started by a person, beside the schedule.")
+    is_manual = models.BooleanField(default=False, help_text="Started by hand, outside of the schedule.")
     run_id = models.UUIDField(null=True)
     error = models.TextField(blank=True)
 

@@ -21,8 +21,10 @@ class SenderLink(models.Model):
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
     code_digest = models.CharField(max_length=64, blank=True, editable=False)
     number_digest = models.CharField(max_length=64, blank=True, editable=False)
-    wrong_numbers = models.PositiveSmallIntegerField(default=0, help_text="How often a wrong number was entered.")
-    expires_at = models.DateTimeField(null=True, help_text="End of the code and the number. Empty once it is linked.")
+    wrong_numbers = models.PositiveSmallIntegerField(default=0, help_text="Number of failed attempts.")
+    expires_at = models.DateTimeField(
+        null=True, help_text="Expiry of the code and the number. Empty once it is linked."
+    )
     account = models.ForeignKey(ChannelAccount, null=True, on_delete=models.CASCADE, related_name="+", db_index=False)
     sender_id = models.CharField(max_length=200, blank=True)
     sender_name = models.CharField(max_length=200, blank=True)

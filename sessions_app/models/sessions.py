@@ -25,7 +25,9 @@ class Session(models.Model):
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="+")
     title = models.CharField(max_length=255, blank=True)
     metadata = models.JSONField(default=dict, blank=True, help_text="Data of surfaces, by the name of the surface.")
-    policy = models.JSONField(default=dict, blank=True, help_text="Restrictions by its owner: {readonly, deniedTools}.")
+    policy = models.JSONField(
+        default=dict, blank=True, help_text="Restrictions set by the owner: {readonly, deniedTools}."
+    )
     message_count = models.IntegerField(default=0)
     next_ordinal = models.IntegerField(default=0)
     active_branch = models.IntegerField(
@@ -62,10 +64,10 @@ class Turn(models.Model):
     part = models.IntegerField()
     branch = models.IntegerField(default=0, db_default=0, help_text="Number of its branch; 0 is the first path.")
     is_off_path = models.BooleanField(
-        default=False, db_default=False, help_text="Whether the active branch leaves it out: no later run reads it."
+        default=False, db_default=False, help_text="Not on the active branch, so later runs do not read it."
     )
     is_pinned = models.BooleanField(
-        default=False, db_default=False, help_text="Whether every later run reads it in full, however old it is."
+        default=False, db_default=False, help_text="Later runs read it in full, however old it is."
     )
     role = models.CharField(max_length=12, choices=ROLES)
     content = models.TextField(blank=True)
@@ -74,13 +76,17 @@ class Turn(models.Model):
     state = models.CharField(max_length=10, choices=STATES, default="complete")
     error_code = models.CharField(max_length=60, blank=True)
     error_message = models.TextField(blank=True, help_text="Reason of the state partial or error, for users.")
-    is_answer = models.BooleanField(
-        default=False, help_text="Whether it is the answer of its run. At most one per run."
+    is_answer = models.BooleanField(default=False, help_text="The answer of its run. At most one per run.")
+    tool_calls = models.JSONField(
+        default=list, help_text="Of an assistant turn: [{id, name, arguments}] as sent by the model."
     )
-    tool_calls = models.JSONField(default=list, help_text="Assistant: [{id, name, arguments}] as sent by the model.")
     tool_call_ids = models.JSONField(null=True, help_text="Ids of the executions that this turn requested or reports.")
-    tool_call_id = models.CharField(max_length=200, blank=True, help_text="Tool: id of the call, given by the model.")
-    citations = models.JSONField(default=list, help_text="Assistant: citations of the text, as `citations.Citation`.")
+    tool_call_id = models.CharField(
+        max_length=200, blank=True, help_text="Of a tool turn: id of the call, given by the model."
+    )
+    citations = models.JSONField(
+        default=list, help_text="Of an assistant turn: citations of the text, as `citations.Citation`."
+    )
     idempotency_key = models.CharField(max_length=64, null=True, unique=True)  # noqa: DJ001 - null: no key
     body_digest = models.CharField(
         max_length=64, blank=True, help_text="Digest of the message, to detect another message with the same key."
@@ -116,7 +122,7 @@ class Branch(models.Model):
     session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="branches", db_index=False)
     number = models.IntegerField(help_text="From 1, in the order of creation.")
     parent = models.IntegerField(help_text="Number of the branch from which it departs.")
-    replaces = models.IntegerField(help_text="Ordinal, in the parent, of the run in whose place it begins.")
+    replaces = models.IntegerField(help_text="Ordinal of the parent's run that it replaces.")
     ordinal = models.IntegerField(help_text="Ordinal of its first run.")
     created_at = models.DateTimeField()
 
@@ -137,17 +143,17 @@ class Checkpoint(models.Model):
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="checkpoints", db_index=False)
-    ordinal = models.IntegerField(help_text="Of the last run whose turns it stands for.")
-    run = models.ForeignKey(Run, null=True, on_delete=models.SET_NULL, related_name="+", help_text="That made it.")
-    index = models.IntegerField(help_text="Place among the calls that prepare its run, from 0.")
+    ordinal = models.IntegerField(help_text="Ordinal of the last run that the summary covers.")
+    run = models.ForeignKey(
+        Run, null=True, on_delete=models.SET_NULL, related_name="+", help_text="Run that created the summary."
+    )
+    index = models.IntegerField(help_text="Index among the preparing calls of its run, from 0.")
     reason = models.CharField(max_length=12, help_text="threshold, overflow or asked.")
     summary = models.TextField()
-    origins = models.TextField(
-        blank=True, help_text="Where the summarised content comes from, if not from users here; one a line."
-    )
-    covered_turns = models.IntegerField(help_text="Number of turns that it summarises, with those of earlier ones.")
-    tokens_before = models.IntegerField(help_text="Estimate of the request without it.")
-    tokens_after = models.IntegerField(help_text="Estimate of the request with it.")
+    origins = models.TextField(blank=True, help_text="Origins of the summarised content, one a line.")
+    covered_turns = models.IntegerField(help_text="Number of summarised turns, including those of earlier checkpoints.")
+    tokens_before = models.IntegerField(help_text="Estimated tokens of the request without the summary.")
+    tokens_after = models.IntegerField(help_text="Estimated tokens of the request with the summary.")
     model = models.CharField(max_length=200, blank=True)
     prompt_version = models.CharField(max_length=32)
     created_at = models.DateTimeField()

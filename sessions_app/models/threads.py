@@ -55,8 +55,8 @@ class MessageExtras(models.Model):
     """Content beside the text of a message that a client wrote, as sent by the client."""
 
     turn = models.OneToOneField(Turn, primary_key=True, on_delete=models.CASCADE, related_name="+")
-    content = models.JSONField(default=dict, help_text="citations, references")
-    details = models.JSONField(null=True, help_text="parts, steps, usage, …")
+    content = models.JSONField(default=dict, help_text="Object with citations and references.")
+    details = models.JSONField(null=True, help_text="Object with parts, steps, usage and other fields of the client.")
 
     class Meta:
         db_table = "komand_message_extras"

@@ -16,25 +16,33 @@ class Approval(models.Model):
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     execution = models.OneToOneField(ToolExecution, on_delete=models.CASCADE, related_name="approval")
     run_id = models.UUIDField()
-    digest = models.CharField(max_length=64, help_text="Of tool and arguments as they were shown.")
-    reason = models.CharField(max_length=200, help_text="Why the policy asks.")
+    digest = models.CharField(max_length=64, help_text="Digest of the tool and the arguments that were shown.")
+    reason = models.CharField(max_length=200, help_text="Reason for the request, from the policy.")
     status = models.CharField(max_length=10, choices=STATUSES, default=ApprovalStatus.PENDING.value)
-    is_standing = models.BooleanField(default=True, help_text="Whether it may be allowed for ever.")
-    run_pattern = models.TextField(blank=True, help_text="What would be allowed for the rest of the run.")
-    pattern = models.TextField(blank=True, help_text="What would be allowed for ever.")
+    is_standing = models.BooleanField(default=True, help_text="A permanent grant is possible.")
+    run_pattern = models.TextField(blank=True, help_text="Pattern that a grant for the rest of the run would allow.")
+    pattern = models.TextField(blank=True, help_text="Pattern that a permanent grant would allow.")
     origins = models.TextField(
-        blank=True, default="", db_default="", help_text="What the run had read from outside, one origin a line."
+        blank=True, default="", db_default="", help_text="Origins of what the run had read, one a line."
     )
     credentials = models.JSONField(
-        default=list, db_default=models.Value([], models.JSONField()), help_text="Names of the credentials it uses."
+        default=list,
+        db_default=models.Value([], models.JSONField()),
+        help_text="Names of the credentials that the call uses.",
     )
     credential_owner = models.CharField(
-        max_length=40, blank=True, default="", db_default="", help_text="Their owner: user:<id> or installation."
+        max_length=40,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="Owner of the credentials: user:<id> or installation.",
     )
-    decision = models.CharField(max_length=12, blank=True, help_text="What the person said.")
+    decision = models.CharField(max_length=12, blank=True, help_text="Decision of the user.")
     decided_by = models.CharField(max_length=200, blank=True)
     note = models.TextField(blank=True)
-    needs_two = models.BooleanField(default=False, db_default=False, help_text="Whether two people must allow it.")
+    needs_two = models.BooleanField(
+        default=False, db_default=False, help_text="Two people must allow it, neither of them the requester."
+    )
     first_allowed_by = models.CharField(max_length=200, blank=True, default="", db_default="")
     created_at = models.DateTimeField()
     expires_at = models.DateTimeField()

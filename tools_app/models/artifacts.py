@@ -11,19 +11,19 @@ class Artifact(models.Model):
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     session_id = models.UUIDField()
-    run_id = models.UUIDField(null=True, help_text="The run that wrote it last; none when a person put it there.")
+    run_id = models.UUIDField(null=True, help_text="Last run that wrote the file. Empty: uploaded by a user.")
     agent_id = models.CharField(max_length=120)
     path = models.CharField(max_length=200)
-    folded_path = models.CharField(max_length=600, help_text="The path without regard to case: what is unique.")
+    folded_path = models.CharField(max_length=600, help_text="Case-folded path, unique within the session.")
     media_type = models.CharField(max_length=120)
     size_bytes = models.BigIntegerField()
     sha256 = models.CharField(max_length=64)
-    blob = models.UUIDField(help_text="The name of its bytes in the session's folder; another one after each change.")
+    blob = models.UUIDField(help_text="File name in the session's folder. Each change of the content gets a new one.")
     origins = models.TextField(
         blank=True,
         default="",
         db_default=UNKNOWN_ORIGINS,
-        help_text="Origins of its content, one a line: `file` for a user's, else what the run had read from outside.",
+        help_text="Origins of the content, one a line: `file` for an upload, else those of what the run had read.",
     )
     created_at = models.DateTimeField()
     updated_at = models.DateTimeField()

@@ -36,7 +36,7 @@ class Credential(models.Model):
         null=True,
         blank=True,
         related_name="+",
-        help_text="Empty: the installation's, for model providers, channels and servers.",
+        help_text="Empty: it belongs to the installation, for model providers, channels and MCP servers.",
     )
     name = models.CharField(max_length=120, validators=[_NAME])
     value_sealed = models.TextField(editable=False)

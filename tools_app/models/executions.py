@@ -25,7 +25,7 @@ class ToolExecution(models.Model):
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     run_id = models.UUIDField()
-    parent_run_id = models.UUIDField(null=True, help_text="Of a child run.")
+    parent_run_id = models.UUIDField(null=True, help_text="Only of a child run.")
     workstream = models.CharField(max_length=120, blank=True, default="", db_default="")
     session_id = models.UUIDField()
     session_key = models.CharField(max_length=512, blank=True, help_text="Public session id, for the audit log.")
@@ -33,41 +33,41 @@ class ToolExecution(models.Model):
     actor = models.CharField(max_length=200)
     step = models.IntegerField()
     call_index = models.IntegerField()
-    batch_id = models.UUIDField(null=True, help_text="The execution of the batch that this call is an item of.")
-    call_id = models.CharField(max_length=200, help_text="The model's own id of the call.")
+    batch_id = models.UUIDField(null=True, help_text="Execution of the batch that contains this call.")
+    call_id = models.CharField(max_length=200, help_text="Id of the call, given by the model.")
     tool = models.CharField(max_length=120)
     arguments = models.JSONField(default=dict)
     effect = models.CharField(max_length=8)
     risk = models.CharField(max_length=8)
-    decision = models.CharField(max_length=200, help_text="What the policy said, and why.")
+    decision = models.CharField(max_length=200, help_text="Decision of the policy with its reason.")
     status = models.CharField(max_length=12, choices=STATUSES, default=ExecutionStatus.PENDING.value)
     output = models.TextField(null=True)  # noqa: DJ001 - null: no result
     error = models.TextField(null=True)  # noqa: DJ001 - null: no error
-    owner = models.UUIDField(null=True, help_text="The process that runs it (kernel/liveness); null when none does.")
-    attempts = models.IntegerField(
-        default=0, help_text="How often it was begun; the fence of what is written about it."
-    )
+    owner = models.UUIDField(null=True, help_text="Process that executes it. Null: none.")
+    attempts = models.IntegerField(default=0, help_text="Number of times it was started. Writes are fenced by it.")
     renudge_at = models.DateTimeField(
-        db_column="ring_at", null=True, help_text="While pending: when the sweeper nudges a worker again."
+        db_column="ring_at", null=True, help_text="Time of the sweeper's next nudge, while pending."
     )
     timeout_seconds = models.IntegerField()
     runs_in_loop = models.BooleanField(
-        default=False, help_text="On the event loop of a runs worker; else in a process of a tools worker."
+        default=False,
+        help_text="Executed on the event loop of a runs worker, instead of in a process of a tools worker.",
     )
     request_id = models.CharField(max_length=128, blank=True)
-    on_done = models.CharField(max_length=120, help_text="Task to ring when the last call of the step ended.")
+    on_done = models.CharField(
+        max_length=120, help_text="Celery task to nudge when the last call of the step has ended."
+    )
     on_done_queue = models.CharField(max_length=60)
     suspicion = models.IntegerField(
-        default=0, help_text="What the guard against injections made of the result; 0: nothing."
+        default=0, help_text="Score of the result by the injection guard. 0: not suspicious."
     )
-    withheld = models.TextField(blank=True, help_text="The result that the guard kept from the model.")
-    receipt = models.CharField(max_length=120, blank=True, help_text="Proves the call; empty while it is open.")
-    charged_at = models.DateTimeField(null=True, help_text="When it was counted against its agent's hourly budget.")
+    withheld = models.TextField(blank=True, help_text="Result that the injection guard withheld from the model.")
+    receipt = models.CharField(
+        max_length=120, blank=True, help_text="MAC over the call and the result. Empty while it is open."
+    )
+    charged_at = models.DateTimeField(null=True, help_text="Time at which it was charged to the agent's hourly budget.")
     origins = models.TextField(
-        blank=True,
-        default="",
-        db_default=UNKNOWN_ORIGINS,
-        help_text="Origins of what the result brings into the run, one a line.",
+        blank=True, default="", db_default=UNKNOWN_ORIGINS, help_text="Origins of the result, one a line."
     )
     created_at = models.DateTimeField()
     started_at = models.DateTimeField(null=True)

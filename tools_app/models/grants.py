@@ -11,9 +11,11 @@ class Grant(models.Model):
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     agent_id = models.CharField(max_length=120)
-    run_id = models.UUIDField(null=True, blank=True, help_text="Only for this run; empty: for every run of the agent.")
+    run_id = models.UUIDField(
+        null=True, blank=True, help_text="Run that it is limited to. Empty: every run of the agent."
+    )
     pattern = models.TextField()
-    approval_id = models.UUIDField(null=True, help_text="The request in answer to which it was given.")
+    approval_id = models.UUIDField(null=True, help_text="Approval request that it was given for.")
     granted_by = models.CharField(max_length=200)
     created_at = models.DateTimeField()
     revoked_at = models.DateTimeField(null=True, blank=True)

@@ -18,11 +18,11 @@ class InputRequest(models.Model):
     run_id = models.UUIDField()
     session_id = models.UUIDField()
     question = models.TextField()
-    options = models.JSONField(default=list, help_text="Answers to choose from: texts.")
+    options = models.JSONField(default=list, help_text="Labels of the answers to choose from.")
     questions = models.JSONField(
         default=list,
         db_default=models.Value([], models.JSONField()),
-        help_text="All of them, with their options; empty: as the fields before say.",
+        help_text="Questions with their options. Empty: the single one of the fields above.",
     )
     allows_text = models.BooleanField(default=True)
     status = models.CharField(max_length=10, choices=STATUSES, default=InputStatus.PENDING.value)

@@ -51,24 +51,28 @@ class McpServer(models.Model):
     STATES = [("unknown", "not reached yet"), ("ok", "works"), ("failing", "fails")]
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
-    name = models.CharField(max_length=24, unique=True, validators=[_NAME], help_text="Part of its tools' names.")
+    name = models.CharField(max_length=24, unique=True, validators=[_NAME], help_text="Part of the names of its tools.")
     transport = models.CharField(max_length=16, choices=TRANSPORTS, default="stdio")
-    command = models.CharField(max_length=500, blank=True, help_text="The program; for stdio.")
+    command = models.CharField(max_length=500, blank=True, help_text="Program to start, for the transport stdio.")
     arguments = TextListField(
-        most=100, longest=1000, default=list, blank=True, help_text='JSON list of texts: ["-y", "some-server"]'
+        most=100,
+        longest=1000,
+        default=list,
+        blank=True,
+        help_text='Arguments of the program, as a JSON list: ["-y", "some-server"]',
     )
     environment = CheckedJSONField(
         rule=_check_texts,
         default=dict,
         blank=True,
-        help_text='JSON object: {"API_KEY": "{{credential:NAME}}"}; nothing else is passed on.',
+        help_text='Environment variables of the program, as a JSON object: {"API_KEY": "{{credential:NAME}}"}',
     )
-    url = models.CharField(max_length=500, blank=True, help_text="For HTTP and SSE.")
+    url = models.CharField(max_length=500, blank=True, help_text="Address of the server, for HTTP and SSE.")
     headers = CheckedJSONField(
         rule=_check_texts,
         default=dict,
         blank=True,
-        help_text='JSON object: {"Authorization": "Bearer {{credential:NAME}}"}',
+        help_text='Headers of each request, as a JSON object: {"Authorization": "Bearer {{credential:NAME}}"}',
     )
     is_enabled = models.BooleanField(default=True)
     default_risk = models.CharField(max_length=8, choices=RISKS, default=Risk.HIGH.value)
@@ -76,18 +80,18 @@ class McpServer(models.Model):
     connect_seconds = models.PositiveIntegerField(
         default=20,
         validators=[MinValueValidator(1), MaxValueValidator(300)],
-        help_text="Longest wait for a connection.",
+        help_text="Timeout of a connection attempt.",
     )
     call_seconds = models.PositiveIntegerField(
-        default=60,
-        validators=[MinValueValidator(1), MaxValueValidator(1800)],
-        help_text="Limit of a call that asks for no other.",
+        default=60, validators=[MinValueValidator(1), MaxValueValidator(1800)], help_text="Default timeout of a call."
     )
     settings_version = models.IntegerField(default=0, editable=False)
     tools_version = models.IntegerField(default=0, editable=False)
     state = models.CharField(max_length=8, choices=STATES, default="unknown", editable=False)
     last_error = models.TextField(blank=True, editable=False)
-    greeting = models.JSONField(default=dict, editable=False, help_text="Name, version and protocol it gave.")
+    greeting = models.JSONField(
+        default=dict, editable=False, help_text="Name, version and protocol version reported by the server."
+    )
     reached_at = models.DateTimeField(null=True, editable=False)
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
@@ -142,13 +146,19 @@ class McpTool(models.Model):
     title = models.CharField(max_length=200, blank=True, editable=False)
     description = models.TextField(blank=True, editable=False)
     parameters = models.JSONField(default=dict, editable=False)
-    hints = models.JSONField(default=dict, editable=False, help_text="What the server claims of its effects.")
-    digest = models.CharField(max_length=64, editable=False, help_text="Of what the server lists now.")
-    approved_digest = models.CharField(max_length=64, blank=True, editable=False, help_text="Of what was approved.")
+    hints = models.JSONField(default=dict, editable=False, help_text="Annotations of the server, such as readOnlyHint.")
+    digest = models.CharField(max_length=64, editable=False, help_text="Digest of the tool as the server lists it now.")
+    approved_digest = models.CharField(
+        max_length=64, blank=True, editable=False, help_text="Digest of the tool as it was approved."
+    )
     is_listed = models.BooleanField(default=True, editable=False)
     is_enabled = models.BooleanField(default=True)
-    risk = models.CharField(max_length=8, choices=McpServer.RISKS, blank=True, help_text="Empty: the server's.")
-    effect = models.CharField(max_length=8, choices=McpServer.EFFECTS, blank=True, help_text="Empty: the server's.")
+    risk = models.CharField(
+        max_length=8, choices=McpServer.RISKS, blank=True, help_text="Empty: default of the server."
+    )
+    effect = models.CharField(
+        max_length=8, choices=McpServer.EFFECTS, blank=True, help_text="Empty: default of the server."
+    )
 
     class Meta:
         db_table = "komand_mcp_tool"

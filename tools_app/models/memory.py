@@ -17,28 +17,30 @@ class Memory(models.Model):
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     agent_id = models.CharField(max_length=120)
-    actor = models.CharField(max_length=200, help_text="Whom it was stored for, such as user:7.")
+    actor = models.CharField(max_length=200, help_text="Actor that it belongs to, such as user:7.")
     key = models.CharField(max_length=120)
     text = models.TextField()
-    run_id = models.UUIDField(help_text="The run that wrote it last.")
+    run_id = models.UUIDField(help_text="Last run that wrote it.")
     source = models.CharField(
         max_length=8,
         choices=SOURCES,
         blank=True,
         default="",
         db_default="",
-        help_text="Where it comes from, as far as this is known. Empty: of a release that did not store it.",
+        help_text="Kind of source. Empty: stored by an older release, so unknown.",
     )
     is_pinned = models.BooleanField(
-        default=False, db_default=False, help_text="Whether each answer gets it, not only those it fits."
+        default=False, db_default=False, help_text="Include in every prompt, not only when it is relevant."
     )
-    approved_at = models.DateTimeField(null=True, help_text="A later change takes the approval away.")
+    approved_at = models.DateTimeField(
+        null=True, help_text="Time of the approval. A later change of the text revokes it."
+    )
     approved_by = models.CharField(max_length=200, blank=True, default="", db_default="")
     origins = models.TextField(
         blank=True,
         default="",
         db_default=UNKNOWN_ORIGINS,
-        help_text="What the run that wrote it had read from outside, one origin a line.",
+        help_text="Origins of what the run that wrote it had read, one a line.",
     )
     created_at = models.DateTimeField()
     updated_at = models.DateTimeField()

@@ -13,7 +13,7 @@ class SharedValue(models.Model):
 
     id = models.BigAutoField(primary_key=True)
     kind = models.CharField(max_length=8, choices=KINDS)
-    owner_id = models.UUIDField(help_text="The run or session.")
+    owner_id = models.UUIDField(help_text="Id of the run or session that the space belongs to.")
     key = models.CharField(max_length=120)
     value = models.JSONField(null=True)
     version = models.PositiveIntegerField(default=1)

@@ -9,7 +9,9 @@ class Skill(models.Model):
     """An entry of the registry. Name, description and category are those of the newest version."""
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
-    skill_id = models.CharField(max_length=57, unique=True, help_text="Public id: lower case, digits, hyphens.")
+    skill_id = models.CharField(
+        max_length=57, unique=True, help_text="Public id: lower-case letters, digits and hyphens."
+    )
     publisher_id = models.CharField(max_length=120)
     name = models.CharField(max_length=200)
     description = models.TextField(blank=True)
@@ -34,8 +36,8 @@ class SkillVersion(models.Model):
     version = models.CharField(max_length=60)
     kind = models.CharField(max_length=12)
     manifest = models.JSONField()
-    digest = models.CharField(max_length=80, help_text="Of the manifest as it is: sha256 and 64 hex digits.")
-    is_signed = models.BooleanField(help_text="Its signature hash was that digest when it was registered.")
+    digest = models.CharField(max_length=80, help_text="Digest of the manifest: sha256 and 64 hex digits.")
+    is_signed = models.BooleanField(help_text="Its signature hash matched the digest when it was registered.")
     registered_by = models.CharField(max_length=200)
     created_at = models.DateTimeField(auto_now_add=True)
 
@@ -52,13 +54,15 @@ class SkillInstall(models.Model):
     """A version of a skill installed for an agent, with the granted permissions."""
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
-    agent_id = models.CharField(max_length=120, help_text="The agent's public id.")
+    agent_id = models.CharField(max_length=120, help_text="Public id of the agent.")
     skill = models.ForeignKey(Skill, on_delete=models.CASCADE, related_name="installs")
     version = models.ForeignKey(SkillVersion, on_delete=models.PROTECT, related_name="installs")
-    granted = models.JSONField(default=list, help_text="Permissions, as resource:access or resource:access:scope.")
+    granted = models.JSONField(
+        default=list, help_text="Granted permissions, as resource:access or resource:access:scope."
+    )
     # Not a foreign key: if the user is deleted, it must not fall back to the installation's credentials.
     owner_id = models.BigIntegerField(
-        null=True, blank=True, help_text="User whose credentials it uses. Empty: the installation's."
+        null=True, blank=True, help_text="User whose credentials it uses. Empty: those of the installation."
     )
     installed_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
