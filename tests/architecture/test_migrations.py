@@ -80,6 +80,8 @@ def problems(plan: list[tuple[str, migrations.Migration, ProjectState]]) -> dict
 
 def test_the_release_before_works_on_the_migrated_schema() -> None:
     loader = MigrationLoader(None)
+    assert all(loader.get_migration_by_prefix(app, number) for app, number in RELEASED.items())
+    assert set(loader.disk_migrations) >= REMOVALS
     order = [key for leaf in loader.graph.leaf_nodes() for key in loader.graph.forwards_plan(leaf)]
     plan = [
         (app, loader.get_migration(app, name), loader.project_state((app, name), at_end=False))

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from django.conf import settings
 
+from komand.settings import env
 from tests.architecture.source import ROOT, Module, modules
 
 READERS = {"text", "integer", "flag", "listing", "choice", "rate", "secret_file", "days", "pairs"}
@@ -30,6 +31,7 @@ def test_the_proxy_lets_through_what_may_be_uploaded() -> None:
 
 
 def test_settings_and_their_list_agree() -> None:
+    assert all(callable(getattr(env, reader)) for reader in READERS)
     read = {name for module in modules("komand") for name in names_read(module)}
     told = set(re.findall(r"^#?([A-Z_]+)=", (ROOT / "deploy" / "komand.env.example").read_text(), re.MULTILINE))
     assert read == told
