@@ -52,6 +52,8 @@ lint: $(VENV)/.installed-dev ## all static checks, those of the code's own rules
 	$(PY) -m pytest -q -n 2 tests/architecture
 
 format: $(VENV)/.installed-dev ## format the code and apply automatic fixes
+	@# Format first: the check refuses lines that it wraps. And last: a fix may leave code that it lays out otherwise.
+	$(VENV)/bin/ruff format -q $(CHECKED)
 	$(VENV)/bin/ruff check --fix $(CHECKED)
 	$(VENV)/bin/ruff format $(CHECKED)
 
