@@ -208,7 +208,7 @@ def retry_run(run_id: UUID, *, actor: str) -> UUID:
         if open_retry := same.values_list("pk", flat=True).first():
             return open_retry
         if run.parent_id:
-            raise Conflict("A workstream is launched again by its agent.", code="not_retryable")
+            raise Conflict("Only the agent that launched a workstream can launch it again.", code="not_retryable")
         if run.status not in (RunStatus.FAILED, RunStatus.TIMED_OUT, RunStatus.CANCELLED):
             raise Conflict("Only a run that failed or was stopped can be tried again.", code="not_retryable")
         new = NewRun(

@@ -105,7 +105,7 @@ def _data_folder() -> Iterator[Finding]:
     )
     found = [str(path) for path in data_folder.find_open(folder)]
     if found:
-        detail = f"others have access to {len(found)} of its entries, such as {found[0]}"
+        detail = f"other users have access to {len(found)} of its entries, such as {found[0]}"
         yield Finding("data modes", False, detail, f"chmod -R go= {shlex.quote(str(folder))}")
     else:
         yield Finding("data modes", True, "only their owner has access")

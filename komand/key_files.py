@@ -30,10 +30,10 @@ def drop_old(which: str) -> int:
 def _path(which: str) -> Path:
     name, variable = ROTATED[which]
     if env.text(variable):
-        raise Conflict(f"{variable} holds these keys. Add a new one to it, first, with a comma behind it.")
+        raise Conflict(f"{variable} contains the keys. Add the new key there: in front, followed by a comma.")
     path = env.data_dir() / "secrets" / name
     if not path.exists():
-        raise Conflict(f"{path} is not there yet. The first start makes it.")
+        raise Conflict(f"{path} does not exist yet. Komand creates it at its first start.")
     return path
 
 

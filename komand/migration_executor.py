@@ -57,10 +57,8 @@ class PatientExecutor(MigrationExecutor):
                 if getattr(error.__cause__, "sqlstate", "") not in _BUSY:
                     raise
                 if time.monotonic() > deadline:
-                    problem = f"{migration} waited {PATIENCE_SECONDS:.0f} s for tables that others lock"
-                    raise OperationalError(
-                        f"{problem}; run it again, the migrations before it stay: {error}"
-                    ) from error
+                    problem = f"{migration} waited {PATIENCE_SECONDS:.0f} s for tables that other processes have locked"
+                    raise OperationalError(f"{problem}. Run it again; earlier migrations are kept: {error}") from error
                 logger.warning("%s waits for tables that others use", migration)
                 time.sleep(random.uniform(_SHORTEST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS))  # noqa: S311 - a pause
 

@@ -67,7 +67,7 @@ def _make_providers(is_first_start: bool) -> ModelProvider:
     if not is_first_start or not (key or url):
         return demo
     if url and urlsplit(url).scheme not in ("http", "https"):
-        raise env.BadSetting("OPENAI_BASE_URL", f"must read like http://127.0.0.1:11434/v1, not {url!r}")
+        raise env.BadSetting("OPENAI_BASE_URL", f"must look like http://127.0.0.1:11434/v1, not {url!r}")
     return ModelProvider.objects.create(
         name="openai",
         kind="openai",

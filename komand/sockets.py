@@ -29,7 +29,7 @@ def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="manage.py sockets", description="Hold the connections of channel accounts that receive without a webhook."
     )
-    parser.add_argument("--on-demand", action="store_true", help="end when no account has needed it for a minute")
+    parser.add_argument("--on-demand", action="store_true", help="exit when no account has needed it for a minute")
     options = parser.parse_args(argv)
     data_folder.restrict_new_files()
     logging.config.dictConfig(logging_config.configuration())

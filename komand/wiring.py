@@ -91,11 +91,11 @@ def channel_of_package(entry: EntryPoint) -> type[ChannelAdapter]:
     try:
         adapter = entry.load()
         if not issubclass(adapter, ChannelAdapter):
-            raise TypeError("it is no ChannelAdapter")
+            raise TypeError("it is not a ChannelAdapter")
         if adapter.slug in channels.names():
             raise ValueError(f"the channel {adapter.slug} exists already")
     except Exception as error:
-        problem = f"the channel {entry.value} of {package} cannot be used: {error!r}; mend or uninstall the package"
+        problem = f"the channel {entry.value} of {package} cannot be used: {error!r}; repair or uninstall the package"
         raise ImproperlyConfigured(problem) from error
     found: type[ChannelAdapter] = adapter
     return found

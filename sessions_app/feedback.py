@@ -67,7 +67,7 @@ def rate_answer(user: User, run_id: UUID, *, rating: str, comment: str | None = 
     if rating not in ("", *(name for name, _ in Feedback.RATINGS)):
         raise InvalidInput("`rating` must be UP, DOWN or empty. Reload the page.", code="invalid_rating")
     if len(comment or "") > LONGEST_COMMENT:
-        raise InvalidInput(f"A comment has at most {LONGEST_COMMENT:,} characters.", code="comment_too_long")
+        raise InvalidInput(f"A comment may have at most {LONGEST_COMMENT:,} characters.", code="comment_too_long")
     own = Feedback.objects.filter(user=user, target_type=_MESSAGE, target_id=run_id)
     if not rating:
         _session_of(user, _MESSAGE, run_id)

@@ -145,7 +145,7 @@ def rename_session(session: Session, title: str) -> None:
     """Set the title of the session. Raises InvalidInput (title_length) if it is empty or too long."""
     title = title.strip()
     if not 1 <= len(title) <= LONGEST_TITLE:
-        raise InvalidInput(f"A title has 1 to {LONGEST_TITLE} characters.", code="title_length")
+        raise InvalidInput(f"A title must have 1 to {LONGEST_TITLE} characters.", code="title_length")
     with transaction.atomic():
         Session.objects.filter(pk=session.id).update(title=title)
         message_index.put_title(session, title)

@@ -192,7 +192,7 @@ class AgentForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptable
     def _check_prompt(self, cleaned: dict[str, Any]) -> None:
         template, parameters = cleaned.get("template", ""), cleaned.get("template_parameters")
         if not template and not cleaned.get("system_prompt"):
-            self.add_error("system_prompt", "A system prompt or a template is needed.")
+            self.add_error("system_prompt", "Enter a system prompt, or choose a template.")
         try:
             prompt_templates.check_agent(Agent(template=template, template_parameters=parameters or {}))
         except AppError as problem:
@@ -233,7 +233,7 @@ class ProviderForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscripta
     def clean_base_url(self) -> str:
         url: str = self.cleaned_data["base_url"].strip()
         if url and not url.startswith(("http://", "https://")):
-            raise forms.ValidationError("The address begins with http:// or https://.")
+            raise forms.ValidationError("The address must begin with http:// or https://.")
         return url
 
     def clean(self) -> dict[str, Any]:

@@ -78,7 +78,7 @@ def _act(request: HttpRequest, agent: Agent) -> str:
         services.publish_draft(agent, version, skills_of=request.user.pk)
         return f"The draft is published as version {agent.version}."
     services.roll_back(agent, version, skills_of=request.user.pk)
-    return f"{agent.name} is as it was in version {number} again. This is version {agent.version}."
+    return f"{agent.name} was restored from version {number} as version {agent.version}."
 
 
 def _require_autonomy(request: HttpRequest, agent: Agent, version: AgentVersion) -> None:

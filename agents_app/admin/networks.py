@@ -53,9 +53,9 @@ class NetworkForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptab
             raise forms.ValidationError(error.message) from None
         taken = StoredNetwork.objects.filter(name=network.name).exclude(pk=self.instance.pk).exists()
         if self.instance.name and network.name != self.instance.name:
-            raise forms.ValidationError("A network's name cannot change. Make a new network.")
+            raise forms.ValidationError("The name of a network cannot be changed. Create a new network.")
         if taken:
-            raise forms.ValidationError(f"There is a network {network.name!r} already.")
+            raise forms.ValidationError(f"The network {network.name!r} already exists.")
         return text
 
 

@@ -32,7 +32,7 @@ class TemplateForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscripta
         widget=UnfoldAdminTextareaWidget(attrs=_TEXT_BOX),
         help_text="Markdown with YAML front matter: description, parameters (null: required), skills, model settings.",
     )
-    note = forms.CharField(required=False, max_length=300, help_text="Of the new version.")
+    note = forms.CharField(required=False, max_length=300, help_text="Note on the new version.")
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or self.cleaned_data
@@ -50,14 +50,17 @@ class PreviewForm(forms.Form):
     """A text and parameters to render."""
 
     parameters = forms.JSONField(
-        required=False, initial=dict, widget=UnfoldAdminTextareaWidget(attrs={"rows": 4}), help_text="JSON: by name."
+        required=False,
+        initial=dict,
+        widget=UnfoldAdminTextareaWidget(attrs={"rows": 4}),
+        help_text="JSON object of values by name.",
     )
     text = forms.CharField(strip=False, widget=UnfoldAdminTextareaWidget(attrs=_TEXT_BOX))
 
     def clean_parameters(self) -> dict[str, Any]:
         given = self.cleaned_data["parameters"] or {}
         if not isinstance(given, dict):
-            raise forms.ValidationError('An object is needed, such as {"name": "Ada"}.')
+            raise forms.ValidationError('Enter a JSON object, such as {"name": "Ada"}.')
         return given
 
 
@@ -120,9 +123,7 @@ class PromptTemplateAdmin(VersionedAdmin):
             try:
                 with acting(request):
                     row = prompt_templates.roll_back(template.name, int(number) if number.isdecimal() else -1)
-                messages.success(
-                    request, f"{row} is as it was in version {number} again. This is version {row.version}."
-                )
+                messages.success(request, f"{row} was restored from version {number} as version {row.version}.")
             except AppError as error:
                 messages.error(request, error.message)
             return HttpResponseRedirect(request.path)

@@ -68,7 +68,7 @@ def no_agent(agent_id: str) -> str:
 def check_new_id(agent_id: str) -> None:
     """Raise InvalidInput (reserved_id) if no agent can be called so."""
     if agent_id in _RESERVED_IDS:
-        raise InvalidInput(f"An agent cannot be called {agent_id!r}. Choose another id.", code="reserved_id")
+        raise InvalidInput(f"The agent id {agent_id!r} is reserved. Choose another one.", code="reserved_id")
 
 
 def may_use(user: User | AnonymousUser, agent: Agent) -> bool:

@@ -39,7 +39,7 @@ def create_agent(*, agent_id: str, name: str, provider: str = "", owner_id: int 
                 agent_access.share_agent(agent, shared)
             agent_versions.record_version(agent)
     except IntegrityError:
-        raise Conflict(f"There is an agent {agent_id!r} already.", code="agent_exists") from None
+        raise Conflict(f"The agent {agent_id!r} already exists.", code="agent_exists") from None
     return agent
 
 

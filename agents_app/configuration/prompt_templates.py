@@ -106,7 +106,7 @@ def check_text(name: str, text: str) -> Template:
 def check_agent(agent: Agent) -> None:
     """Raise InvalidInput unless the agent's template exists and can be rendered with its parameters."""
     if not isinstance(agent.template_parameters, dict):
-        raise InvalidInput("template parameters: an object is needed, of values by name.", code="invalid_template")
+        raise InvalidInput("template parameters must be an object of values by name.", code="invalid_template")
     if agent.template:
         render(agent.template, agent.template_parameters)
     elif agent.template_parameters:
@@ -148,7 +148,7 @@ def save(name: str, text: str, note: str = "") -> PromptTemplate:
 def create(name: str, text: str, note: str = "") -> PromptTemplate:
     """Store a new template. Owns its transaction. Raises InvalidInput and Conflict (template_exists)."""
     if PromptTemplate.objects.filter(name=name).exists():
-        raise Conflict(f"There is a template {name!r} already. Change it instead.", code="template_exists")
+        raise Conflict(f"The template {name!r} already exists. Change it instead.", code="template_exists")
     return save(name, text, note)
 
 

@@ -32,7 +32,7 @@ def read(text: str, among: QuerySet[Agent]) -> Network:
     among: the agents that its author may use; others do not exist for the author.
     """
     if len(text) > MOST_CHARACTERS:
-        raise InvalidInput(f"A network has at most {MOST_CHARACTERS:,} characters.", code="too_long")
+        raise InvalidInput(f"A network may have at most {MOST_CHARACTERS:,} characters.", code="too_long")
     network, document = yaml_format.load_with_lines(text)
     faults = [*_unknown_names(network, among)]
     if network.name in _RESERVED:
@@ -60,7 +60,7 @@ def create(text: str, among: QuerySet[Agent], *, owner_id: int | None, is_shared
             stored.save(force_insert=True)
             _record(stored, "NetworkCreated")
     except IntegrityError:
-        raise Conflict(f"There is a network {network.name!r} already.", code="network_exists") from None
+        raise Conflict(f"The network {network.name!r} already exists.", code="network_exists") from None
     return stored
 
 
@@ -73,7 +73,7 @@ def change(
     """
     network = read(text, among) if text is not None else None
     if network and network.name != stored.name:
-        raise InvalidInput("A network's name cannot change. Make a new network.", code="network_name_fixed")
+        raise InvalidInput("The name of a network cannot be changed. Create a new network.", code="network_name_fixed")
     with transaction.atomic():
         row = found(
             StoredNetwork.objects.select_for_update(no_key=True).filter(pk=stored.pk).first(),

@@ -60,7 +60,7 @@ def access_of(run_id: UUID, wanted: str = "") -> Access:
     if network is not None and wanted != "run":
         return Access(Space("network", network.pk), writer, patterns)
     if wanted == "network":
-        raise ToolError("This run belongs to no network.")
+        raise ToolError("This run is not part of a network.")
     return Access(Space("run", run.root_id or run.pk), writer, patterns)
 
 

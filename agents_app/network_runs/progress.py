@@ -29,7 +29,7 @@ def read_progress(run_id: UUID) -> NetworkProgress:
     """Return the progress of a network's run. Raises NotFound (not_a_network) if the run executes none."""
     run = Run.objects.select_related("agent").filter(pk=run_id).first()
     if run is None or not network_step.executes(run):
-        raise NotFound("This run executes no network.", code="not_a_network")
+        raise NotFound("This run does not execute a network.", code="not_a_network")
     rows = network_step.tasks_of(run)
     message = network_step.message_of(run, tree.user_turns_of(run))
     decision = network_step.decide_on(run, message, rows)

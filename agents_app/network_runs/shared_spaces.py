@@ -22,7 +22,7 @@ def space_of(run_id: UUID, wanted: Literal["", "network", "run"] = "") -> Space:
     if network is not None:
         return Space("network", network.pk)
     if wanted == "network":
-        raise NotFound("This run belongs to no network.", code="not_a_network")
+        raise NotFound("This run is not part of a network.", code="not_a_network")
     return Space("run", run.root_id or run.pk)
 
 

@@ -60,7 +60,7 @@ def _of_network(network: Network) -> Iterator[Fault]:
         yield Fault("name", _wrong_name(network.name))
     count = sum(1 for _ in network.placed())
     if not 1 <= count <= MOST_TASKS:
-        yield Fault("tasks", f"a network has 1 to {MOST_TASKS} tasks, not {count}")
+        yield Fault("tasks", f"a network must have 1 to {MOST_TASKS} tasks, not {count}")
     if not 1 <= network.concurrency <= MOST_TASKS:
         yield Fault("concurrency", f"it must be from 1 to {MOST_TASKS}")
     yield from _seconds("time_limit", network.time_limit)
@@ -214,7 +214,7 @@ def _seconds(place: str, value: float | None) -> Iterator[Fault]:
 
 def _wrong_name(name: str) -> str:
     reserved = ", ".join(sorted(_RESERVED))
-    return f"{name!r} is no name: a letter, then up to 59 letters, digits, `-` and `_`, and none of {reserved}"
+    return f"{name!r} is not a valid name: a letter, then up to 59 letters, digits, `-` and `_`, except {reserved}"
 
 
 def _of_condition(place: str, condition: Condition | None) -> Iterator[Fault]:

@@ -51,7 +51,7 @@ class AttemptKey:
         """Return the key with this text. Raises ValueError."""
         found = _KEY.fullmatch(text)
         if found is None:
-            raise ValueError(f"{text!r} is no attempt")
+            raise ValueError(f"{text!r} is not an attempt")
         task, iteration, item, number = found.groups()
         return cls(task, int(iteration or 1), int(item) if item else -1, int(number or 1))
 

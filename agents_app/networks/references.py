@@ -49,7 +49,7 @@ def fault_of(path: str) -> str:
     """Return the fault in the form of a reference, as the end of a sentence; empty if there is none."""
     root, *rest = path.split(".")
     if not _PATH.fullmatch(path) or root not in ROOTS:
-        return f"{path!r} is no reference; it begins with one of {', '.join(ROOTS)}"
+        return f"{path!r} is not a reference: a reference begins with one of {', '.join(ROOTS)}"
     if root in ("tasks", "previous") and (len(rest) < 2 or rest[1] not in FIELDS):
         return f"{path!r} needs a task and a field, such as {root}.NAME.output; fields: {', '.join(FIELDS)}"
     return ""

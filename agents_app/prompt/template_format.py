@@ -66,7 +66,7 @@ class Template:
 def parse(name: str, text: str) -> Template:
     """Return the template of a text. Raises UnusableTemplate for front matter that is not as documented."""
     if not NAME.fullmatch(name):
-        raise UnusableTemplate(repr(name[:120]), "a name has lower-case letters, digits, `-` and `_` only")
+        raise UnusableTemplate(repr(name[:120]), "a name may only have lower-case letters, digits, `-` and `_`")
     if len(text) > LARGEST_TEMPLATE:
         raise UnusableTemplate(name, f"it is longer than {LARGEST_TEMPLATE:,} characters")
     fence = _FENCE.match(text)

@@ -151,7 +151,7 @@ def _compiled(template: Template) -> nodes.Template:
         place = f"line {line} of its text: " if line else ""
         raise UnusableTemplate(template.name, place + _sentence(error)) from None
     if undeclared := sorted(used - template.parameters.keys()):
-        raise UnusableTemplate(template.name, f"it uses {undeclared[0]!r}, which is none of its parameters")
+        raise UnusableTemplate(template.name, f"it uses {undeclared[0]!r}, which is not one of its parameters")
     return tree
 
 

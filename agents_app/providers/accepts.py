@@ -46,9 +46,9 @@ class Accepts:
         """Return the reason why a part cannot be sent; empty if it can, or can after scaling."""
         types = self.types.get(part.kind)
         if types is None:
-            return f"the model takes no {_PLURAL[part.kind]}"
+            return f"the model does not accept {_PLURAL[part.kind]}"
         if part.mime_type not in types:
-            return f"the model takes no {part.mime_type}"
+            return f"the model does not accept {part.mime_type}"
         if part.kind != "image" and part.size_bytes > self.most_bytes:
             return f"it has more than {self.most_bytes / 1_000_000:.0f} MB"
         return ""

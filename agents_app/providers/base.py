@@ -99,7 +99,9 @@ class Provider(ABC):
 
     async def transcribe(self, audio: LoadedPart, *, model: str, seconds: float) -> ModelResponse:
         """Return the words of an audio file as the text of a response. Raises ProviderError."""
-        raise ModelUnavailable("The model provider transcribes no audio. Choose another one.", code="model_bad_request")
+        raise ModelUnavailable(
+            "This model provider cannot transcribe audio. Choose another one.", code="model_bad_request"
+        )
 
     async def list_models(self, *, seconds: float) -> tuple[str, ...]:
         """Return the ids of the models that the server offers; none if it has no list. Raises ProviderError."""

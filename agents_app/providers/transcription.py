@@ -31,5 +31,5 @@ def read(text: str) -> ModelResponse:
     """
     found = json.loads(text)
     if not isinstance(found["text"], str):
-        raise TypeError("the text is no text")
+        raise TypeError("the text is not a string")
     return ModelResponse(text=repair(found["text"]), usage=read_usage(found.get("usage")))

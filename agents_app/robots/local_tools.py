@@ -66,7 +66,7 @@ def as_tool(given: Any) -> BaseTool:
         return given()
     if callable(given):
         return FunctionTool(given)
-    raise RobotError(f"{given!r} is no tool: give a name, a function or a tool.", code="unknown_tool")
+    raise RobotError(f"{given!r} is not a tool: give a name, a function or a tool.", code="unknown_tool")
 
 
 def parameters_of(function: Callable[..., Any]) -> dict[str, Any]:

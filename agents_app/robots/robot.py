@@ -179,13 +179,13 @@ class Robot:
     def send_message(self, to: str, content: Any) -> RobotMessage:
         """Send a message to a robot on the bus. Raises InvalidInput without a bus, or for an unknown robot."""
         if self.options.bus is None:
-            raise InvalidInput(f"{self.name} is on no bus: give it `bus`.", code="no_bus")
+            raise InvalidInput(f"{self.name} has no bus: pass `bus`.", code="no_bus")
         return self.options.bus.send(self.name, to, content)
 
     def send_reply(self, to: str, content: Any, in_reply_to: str) -> RobotMessage:
         """Send a reply to the message with this key."""
         if self.options.bus is None:
-            raise InvalidInput(f"{self.name} is on no bus: give it `bus`.", code="no_bus")
+            raise InvalidInput(f"{self.name} has no bus: pass `bus`.", code="no_bus")
         return self.options.bus.send(self.name, to, content, in_reply_to=in_reply_to)
 
     def _receive(self, message: RobotMessage) -> None:

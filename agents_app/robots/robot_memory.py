@@ -124,7 +124,7 @@ class Memory:
             if is_deleted and not is_known:
                 return
             if not is_known and len(self._values) >= MOST_KEYS:
-                raise ValueError(f"A memory has at most {MOST_KEYS:,} keys.")
+                raise ValueError(f"A memory may have at most {MOST_KEYS:,} keys.")
             change = MemoryChange(
                 key, value, self._values.get(key), _writer.get(), is_created=not is_known, is_deleted=is_deleted
             )

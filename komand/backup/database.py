@@ -37,12 +37,15 @@ def check_fit(manifest: Manifest) -> None:
     """Raise BadBackupError if the backup is of another kind of database, or of a newer release."""
     if manifest.database != connection.vendor:
         raise BadBackupError(
-            f"The backup is of {manifest.database}, and this installation uses {connection.vendor}: set DATABASE_URL."
+            f"The backup was made with {manifest.database}, but this installation uses {connection.vendor}."
+            " Change DATABASE_URL."
         )
     known = MigrationExecutor(connection).loader.graph.nodes
     newer = [f"{app}.{name}" for app, name in manifest.migrations if (app, name) not in known]
     if newer:
-        raise BadBackupError(f"The backup is of a newer release ({manifest.version}), with the migration {newer[0]}.")
+        raise BadBackupError(
+            f"The backup was made by a newer release ({manifest.version}), with the migration {newer[0]}."
+        )
 
 
 def load(folder: Path, manifest: Manifest) -> None:

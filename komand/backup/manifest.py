@@ -45,7 +45,7 @@ class Manifest:
         try:
             content = json.loads((folder / NAME).read_text())
         except FileNotFoundError:
-            raise BadBackupError(f"{folder} is no complete backup: it has no {NAME}.") from None
+            raise BadBackupError(f"{folder} is not a complete backup: {NAME} is missing.") from None
         except (OSError, ValueError) as error:
             raise BadBackupError(f"{folder / NAME} cannot be read: {error}") from error
         if content.get("format") != FORMAT:

@@ -48,7 +48,7 @@ def days(name: str, default: int, *, least: int) -> int:
     """Return a retention period in days: 0 for ever, else at least the minimum."""
     value = integer(name, default)
     if 0 < value < least:
-        raise BadSetting(name, f"must be 0 (kept for ever) or at least {least} days, not {value}")
+        raise BadSetting(name, f"must be 0 (kept without a limit) or at least {least} days, not {value}")
     return value
 
 
@@ -79,7 +79,7 @@ def pairs(name: str) -> list[tuple[str, str]]:
     """Return pairs written as `left=right,left=right`. Spaces around each side do not count."""
     found = [item.partition("=") for item in listing(name)]
     if any(not (left.strip() and right.strip()) for left, _, right in found):
-        raise BadSetting(name, "must read like operators=Operator,admins=Administrator")
+        raise BadSetting(name, "must look like operators=Operator,admins=Administrator")
     return [(left.strip(), right.strip()) for left, _, right in found]
 
 
@@ -88,7 +88,7 @@ def rate(name: str, default: str) -> tuple[int, int]:
     raw = os.environ.get(name) or default
     count, slash, seconds = raw.partition("/")
     if not (slash and count.isdigit() and seconds.isdigit() and int(count) and int(seconds)):
-        raise BadSetting(name, f"must read like 100/60 (requests/seconds), not {raw!r}")
+        raise BadSetting(name, f"must look like 100/60 (requests/seconds), not {raw!r}")
     return int(count), int(seconds)
 
 
@@ -171,7 +171,7 @@ def _url(name: str, schemes: tuple[str, ...], example: str) -> str:
     url = text(name)
     scheme, separator, _ = url.partition("://")
     if url and not (separator and scheme in schemes):
-        raise BadSetting(name, f"must read like {example}")
+        raise BadSetting(name, f"must look like {example}")
     return url
 
 

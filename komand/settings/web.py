@@ -110,7 +110,7 @@ KOMAND_PUBLIC_URL = env.text("KOMAND_PUBLIC_URL").rstrip("/")
 _public = urlsplit(KOMAND_PUBLIC_URL)
 _is_https = _public.scheme == "https"
 if KOMAND_PUBLIC_URL and not (_public.scheme in ("http", "https") and _public.hostname):
-    raise env.BadSetting("KOMAND_PUBLIC_URL", f"must read like https://komand.example.com, not {KOMAND_PUBLIC_URL!r}")
+    raise env.BadSetting("KOMAND_PUBLIC_URL", f"must look like https://komand.example.com, not {KOMAND_PUBLIC_URL!r}")
 if _public.hostname:
     ALLOWED_HOSTS = [*ALLOWED_HOSTS, _public.hostname]
     CSRF_TRUSTED_ORIGINS = [f"{_public.scheme}://{_public.netloc}"]

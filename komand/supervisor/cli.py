@@ -39,7 +39,7 @@ def up(options: Options) -> int:
         supervisor = Supervisor(options, listener, screen)
     except OSError as error:  # another user's file in it, say
         place = error.filename or options.data_dir
-        sys.stderr.write(f"komand: {place} cannot be used ({error.strerror}); mend it, or choose a --data-dir\n")
+        sys.stderr.write(f"komand: {place} cannot be used ({error.strerror}); repair it, or choose a --data-dir\n")
         return 1
     screen.print(f"\n  {screen.paint('Komand', 'bold')} starts on {options.data_dir}\n")
     try:

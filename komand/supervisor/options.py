@@ -67,11 +67,14 @@ def up_parser() -> argparse.ArgumentParser:
         "--port",
         type=int,
         default=env.integer("KOMAND_PORT", 8000),
-        help="0 takes a free port (KOMAND_PORT, %(default)s)",
+        help="port to listen on; 0: any free one (KOMAND_PORT, %(default)s)",
     )
     option("--data-dir", type=Path, default=env.data_dir(), help="folder of all data (KOMAND_DATA_DIR, ./var)")
     option(
-        "--server", choices=SERVERS, default=env.text("KOMAND_SERVER", "daphne"), help="(KOMAND_SERVER, %(default)s)"
+        "--server",
+        choices=SERVERS,
+        default=env.text("KOMAND_SERVER", "daphne"),
+        help="web server (KOMAND_SERVER, %(default)s)",
     )
     option(
         "--run-workers",

@@ -21,10 +21,12 @@ def main(argv: Sequence[str]) -> int:
     """Return exit code 0 if every process was replaced, 1 if one was not, 3 if no supervisor runs."""
     parser = argparse.ArgumentParser(
         prog="manage.py restart",
-        description="Replace every process by a new one, for new code, without an interruption. What the supervisor"
-        " itself was started with (its flags, its environment) stays.",
+        description="Replace every process by a new one, for new code, without an interruption. The flags and the"
+        " environment of the supervisor stay the same.",
     )
-    parser.add_argument("--data-dir", type=Path, default=env.data_dir(), help="(KOMAND_DATA_DIR, ./var)")
+    parser.add_argument(
+        "--data-dir", type=Path, default=env.data_dir(), help="folder of all data (KOMAND_DATA_DIR, ./var)"
+    )
     data_dir = parser.parse_args(argv).data_dir.expanduser().resolve()
     before = state.read(data_dir) if preflight.is_locked(data_dir) else None
     if before is None:

@@ -106,9 +106,11 @@ def _table(parts: Sequence[Part]) -> str:
 
 def main(argv: Sequence[str]) -> int:
     """Return exit code 0 if all parts are healthy, 1 if one is not, 3 if no supervisor runs on the data folder."""
-    parser = argparse.ArgumentParser(prog="manage.py status", description="The running parts of a data folder.")
-    parser.add_argument("--json", action="store_true", help="for programs")
-    parser.add_argument("--data-dir", type=Path, default=env.data_dir(), help="(KOMAND_DATA_DIR, ./var)")
+    parser = argparse.ArgumentParser(prog="manage.py status", description="Show the processes of an installation.")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument(
+        "--data-dir", type=Path, default=env.data_dir(), help="folder of all data (KOMAND_DATA_DIR, ./var)"
+    )
     options = parser.parse_args(argv)
     data_dir = options.data_dir.expanduser().resolve()
     note, parts = asyncio.run(collect(data_dir))

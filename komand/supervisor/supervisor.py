@@ -128,15 +128,11 @@ class Supervisor:
             async with asyncio.timeout(_START_SECONDS):
                 reached = await child.settled()
         except TimeoutError:
-            raise StartFailed(
-                f"{spec.name} was not ready within {_START_SECONDS:.0f} s; its lines above may say why"
-            ) from None
+            raise StartFailed(f"{spec.name} was not ready within {_START_SECONDS:.0f} s; see its lines above") from None
         if reached is State.IDLE:
             return
         if reached is not State.READY:
-            raise StartFailed(
-                f"{spec.name} ended again and again; its lines above say why ({shlex.join(spec.command)})"
-            )
+            raise StartFailed(f"{spec.name} keeps ending; see its lines above ({shlex.join(spec.command)})")
         self._screen.tick(spec.name, time.monotonic() - begun)
 
     async def _roll(self) -> None:
@@ -185,7 +181,7 @@ class Supervisor:
         for line in errors.decode(errors="replace").splitlines():
             self._screen.line("prepare", line)
         if process.returncode:
-            raise StartFailed("the database could not be prepared; the lines above say why")
+            raise StartFailed("the database could not be prepared; see the lines above")
         prepared: dict[str, Any] = json.loads(output.splitlines()[-1])
         applied = prepared["migrations_applied"]
         self._screen.tick("migrate", time.monotonic() - begun, f"{applied} applied" if applied else "")

@@ -60,7 +60,7 @@ class ApiKeyForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptabl
     expires_at = forms.SplitDateTimeField(
         required=False,
         widget=UnfoldAdminSplitDateTimeWidget,
-        help_text="In UTC. Empty: after the days of KOMAND_API_KEY_DAYS.",
+        help_text="In UTC. Empty: KOMAND_API_KEY_DAYS days from now.",
     )
     never_expires = forms.BooleanField(required=False, widget=UnfoldBooleanSwitchWidget)
 

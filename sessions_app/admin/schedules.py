@@ -51,7 +51,7 @@ class ScheduleForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscripta
     network = forms.ChoiceField(
         required=False,
         widget=UnfoldAdminSelectWidget,
-        help_text="Started by the prompt. Without one the agent answers it.",
+        help_text="Network that the prompt starts. Empty: the agent answers it.",
     )
 
     class Meta:
@@ -167,7 +167,7 @@ class ScheduleAdmin(ModelAdmin):
         path="resume",
         icon="resume",
         permissions=["control"],
-        dialog=Dialog("Resume this schedule?", "It goes on with its next time.", "Resume it"),
+        dialog=Dialog("Resume this schedule?", "It continues at its next time.", "Resume it"),
     )
     def resume(self, request: HttpRequest, form: Any, object_id: str) -> HttpResponse:
         return self._set_paused(request, object_id, is_paused=False)

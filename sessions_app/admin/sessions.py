@@ -47,7 +47,7 @@ names.register_names("session", _titles)
 class BindForm(BaseDialogForm):
     """The agent that answers the later messages of a session."""
 
-    agent = forms.SlugField(max_length=120, widget=UnfoldAdminTextInputWidget, help_text="The id of the agent.")
+    agent = forms.SlugField(max_length=120, widget=UnfoldAdminTextInputWidget, help_text="Id of the agent.")
 
 
 @admin.register(Session)

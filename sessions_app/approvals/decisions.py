@@ -33,7 +33,7 @@ def decide(approval_id: UUID, *, decision: str, actor: str, has_fresh_login: boo
     """
     note = note.replace("\0", "").strip()
     if len(note) > LONGEST_NOTE:
-        raise InvalidInput(f"A note has at most {LONGEST_NOTE:,} characters.", code="note_too_long")
+        raise InvalidInput(f"A note may have at most {LONGEST_NOTE:,} characters.", code="note_too_long")
     check_login(tools.get_approval(approval_id), decision=decision, actor=actor, has_fresh_login=has_fresh_login)
     try:
         decided = runs.decide_approval(approval_id, decision=decision, actor=actor, note=note)

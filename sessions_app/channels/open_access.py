@@ -69,7 +69,7 @@ def charge(account: ChannelAccount, sender_id: str) -> None:
         is_within = limit > 0 and cursor.fetchone() is not None
     if not is_within:
         raise SenderBudgetUsedUp(
-            f"You have sent {limit} messages today, which is the most that this assistant takes from one sender. "
+            f"You have sent {limit} messages today, the limit for one sender. "
             "Write again tomorrow (UTC), or ask its operator for more."
         )
 

@@ -180,4 +180,4 @@ def _message_of(session: Session, run_id: UUID | None) -> tuple[Run, Sequence[Tu
         return run, stored
     if retried := run.options.get("retry_of"):
         return _message_of(session, UUID(retried))
-    raise Conflict("This run answers no message that could be sent again.", code="no_message")
+    raise Conflict("This run has no message that can be sent again.", code="no_message")

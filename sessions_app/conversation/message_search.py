@@ -173,5 +173,7 @@ def _read_cursor(cursor: str) -> tuple[int | None, int]:
     except ValueError:
         place, offset = _OLDEST - 1, 0
     if not (_OLDEST <= place <= _NEWEST and 0 <= offset <= WINDOW):
-        raise InvalidInput("The cursor is not one of this search: begin again without it.", code="invalid_cursor")
+        raise InvalidInput(
+            "The cursor does not belong to this search. Start again without a cursor.", code="invalid_cursor"
+        )
     return place, offset

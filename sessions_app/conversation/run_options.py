@@ -33,7 +33,7 @@ def _version(options: RunOptions, owner: User | None, session: Session) -> int |
         number = DRAFT if tries_draft else None
     if number is not None:
         if owner is None:
-            raise Forbidden("A sender of a channel cannot choose a version.", code="version_not_allowed")
+            raise Forbidden("A channel sender cannot choose a version of the agent.", code="version_not_allowed")
         check_version(owner, session.agent, number)
     return number
 

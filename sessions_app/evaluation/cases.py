@@ -119,7 +119,7 @@ def _expected(place: str, expect: Mapping[str, Any], fault: Fault) -> dict[str, 
     try:
         re.compile(found.get("matches") or "")
     except re.error as error:
-        fault(f"{place}.matches", f"it is no regular expression: {error}")
+        fault(f"{place}.matches", f"it is not a regular expression: {error}")
     return found
 
 

@@ -164,7 +164,7 @@ def _count_attempt(row: SecondFactor) -> None:
         raise TooManyCodes(retry_after_seconds=int(seconds) + 1)
     unchanged = SecondFactor.objects.filter(pk=row.pk, failures=row.failures)
     if not unchanged.update(failures=F("failures") + 1, failed_at=now):
-        raise TooManyCodes("Another login with a code is under way. Try again.", retry_after_seconds=1)
+        raise TooManyCodes("Another login with a code is in progress. Try again.", retry_after_seconds=1)
 
 
 def _pause_until(row: SecondFactor) -> float:

@@ -50,4 +50,4 @@ class ChannelRoute(models.Model):
     def clean(self) -> None:
         """Require one target."""
         if (self.agent_id is None) == (self.network_id is None):
-            raise ValidationError("A route has an agent or a network, and not both.", code="route_target")
+            raise ValidationError("A route needs either an agent or a network, not both.", code="route_target")

@@ -103,7 +103,7 @@ def _decoded(text: str) -> bytes | None:
 def _key_bytes(text: str) -> bytes:
     raw = _decoded(text + "=" * (-len(text) % 4))
     if raw is None:
-        raise BadKeyError("A key is not Base64.")
+        raise BadKeyError("A key is not valid Base64.")
     return raw
 
 
@@ -118,4 +118,4 @@ def _public_key(key: str) -> Ed25519PublicKey:
     try:
         return Ed25519PublicKey.from_public_bytes(_key_bytes(key.strip().removeprefix(_PUBLIC).rstrip("=")))
     except ValueError as error:
-        raise BadKeyError("The public key is not one of Ed25519.") from error
+        raise BadKeyError("The public key is not an Ed25519 key.") from error

@@ -46,12 +46,12 @@ class Plan:
     def next_at(self, now: datetime) -> datetime | None:
         """Return the first time after now. Raises InvalidInput (bad_cron, bad_time_zone, bad_time, prompt_length)."""
         if not 1 <= len(self.prompt.strip()) <= LONGEST_PROMPT:
-            raise InvalidInput(f"The prompt has 1 to {LONGEST_PROMPT:,} characters.", code="prompt_length")
+            raise InvalidInput(f"The prompt must have 1 to {LONGEST_PROMPT:,} characters.", code="prompt_length")
         rhythm = Rhythm(self.cron or "0 0 * * *", self.time_zone)  # checks the time zone in any case
         if bool(self.cron) == (self.at is not None):
             raise InvalidInput("Give either a cron expression or a single time.", code="bad_time")
         if self.at is not None and self.at <= now:
-            raise InvalidInput("The time is over. Give one in the future.", code="bad_time")
+            raise InvalidInput("The time is in the past. Choose a later one.", code="bad_time")
         return rhythm.next_after(now) if self.cron else self.at
 
 
@@ -65,7 +65,10 @@ def create(
     Raises InvalidInput (see `Plan.next_at`, network_needs_user), Conflict (schedule_exists, too_many_schedules).
     """
     if plan.network and owner is None:
-        raise InvalidInput("A network runs for a user, not for a sender of a channel.", code="network_needs_user")
+        raise InvalidInput(
+            "Networks cannot be scheduled for channel senders. Create the schedule as a user.",
+            code="network_needs_user",
+        )
     now = timezone.now()
     schedule = Schedule(
         task_id=task_id,

@@ -29,18 +29,18 @@ class Rhythm:
     def __post_init__(self) -> None:
         if self.time_zone not in available_timezones():
             raise InvalidInput(
-                f"{self.time_zone!r} is no time zone. Use a name such as Europe/Berlin or UTC.", code="bad_time_zone"
+                f"{self.time_zone!r} is not a time zone. Use a name such as Europe/Berlin or UTC.", code="bad_time_zone"
             )
         if len(self.cron.split()) != _FIELDS:
             raise InvalidInput(
-                "A schedule has five fields: minute, hour, day of the month, month, day of the week. "
+                "A cron expression must have five fields: minute, hour, day of the month, month, day of the week. "
                 "For example, 0 9 * * 1-5 is 9:00 on weekdays.",
                 code="bad_cron",
             )
         try:
             next(self._after(datetime.now(UTC)))
         except CronSimError as error:
-            raise InvalidInput(f"{self.cron!r} is no valid schedule: {error}.", code="bad_cron") from None
+            raise InvalidInput(f"{self.cron!r} is not a valid cron expression: {error}.", code="bad_cron") from None
         except StopIteration:
             raise InvalidInput(f"No date matches {self.cron!r}.", code="bad_cron") from None
 

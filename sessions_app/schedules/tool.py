@@ -87,7 +87,7 @@ def _moment(value: str | None, zone: ZoneInfo) -> datetime | None:
             return (moment if moment.tzinfo else moment.replace(tzinfo=zone)).astimezone(UTC)
     except (ValueError, OverflowError):
         pass
-    raise ToolError(f"{value!r} is no time. Write it as 2026-11-30T09:00.")
+    raise ToolError(f"{value!r} is not a valid time. Write it as 2026-11-30T09:00.")
 
 
 def _shown(schedule: Schedule) -> dict[str, Any]:

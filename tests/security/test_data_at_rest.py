@@ -43,7 +43,7 @@ def test_prepare_takes_the_access_of_others_away(settings: Any, tmp_path: Path) 
     found = modes(settings.DATA_DIR)
     assert len(found) == 11
     assert not [path for path, mode in found.items() if mode & 0o077]
-    assert "others had access to 11 entries" in errors.getvalue()
+    assert "other users had access to 11 entries" in errors.getvalue()
     assert not list(data_folder.find_open(settings.DATA_DIR))
 
 

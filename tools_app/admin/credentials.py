@@ -27,12 +27,12 @@ class CredentialForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscrip
         min_length=credentials.LEAST_CHARACTERS,
         strip=False,
         widget=UnfoldAdminPasswordWidget(attrs={"autocomplete": "new-password"}),
-        help_text="Stored encrypted, and never shown again. Empty keeps the stored value, with its hosts.",
+        help_text="Stored encrypted and not shown again. Leave empty to keep the stored value and its hosts.",
     )
     hosts = hosts_field("Hosts", "Calls may send it to them. Needed unless it belongs to the installation.")
     agents = LinesField(
         label="Shared with agents",
-        help_text="Ids of the agents that may use it in runs of other users, one a line. Only its owner shares one.",
+        help_text="Ids of the agents that may use it in runs of other users, one a line. Only the owner can share it.",
     )
 
     class Meta:
@@ -44,7 +44,7 @@ class CredentialForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscrip
     def clean(self) -> dict[str, Any]:
         data = super().clean() or self.cleaned_data
         if not data.get("value") and (self.instance._state.adding or "hosts" in self.changed_data):
-            self.add_error("value", "A new credential, and a change of hosts, take the value.")
+            self.add_error("value", "Enter the value: a new credential and a change of the hosts need it.")
         return data
 
 

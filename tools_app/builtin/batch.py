@@ -35,7 +35,7 @@ class BatchCalls(BatchTool):
 
     def check(self, arguments: dict[str, Any]) -> None:
         if (count := len(arguments["items"])) > conf.batch_items():
-            raise ToolError(f"A batch has at most {conf.batch_items()} items, not {count}. Make several calls.")
+            raise ToolError(f"A batch may have at most {conf.batch_items()} items, not {count}. Make several calls.")
 
     def calls_of(self, arguments: dict[str, Any]) -> tuple[ToolCall, ...]:
         name, items = arguments["tool"], arguments["items"]

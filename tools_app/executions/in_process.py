@@ -153,7 +153,7 @@ class Toolbox:
         """Return the call of questions with the person's answers, one a line."""
         row, tool = self._rows[call.view.id], self._find(call.view.tool)
         if not isinstance(tool, HumanTool):
-            raise TypeError(f"{row.tool} asks no question")
+            raise TypeError(f"{row.tool} does not ask a question")
         return self._ended(call, runner.completed(tool.answer_of(call.questions, text)), None)
 
     def replaced(self, call: PlannedCall, value: Any) -> ExecutionView:

@@ -88,7 +88,7 @@ def _refuse(name: str, row: Credential | None, use: CredentialUse, agent_id: str
     if url is not None and patterns.find_host(row.hosts, url):
         return ""
     place = url.host if url else "a URL that cannot be parsed"
-    return f"The credential {name!r} must not be sent to {place}: that is none of its hosts."
+    return f"The credential {name!r} must not be sent to {place}, which is not one of its hosts."
 
 
 def _owner_id(use: CredentialUse) -> int | None:

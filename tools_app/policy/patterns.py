@@ -177,7 +177,7 @@ def parse(text: str) -> Pattern:
         labels = tuple(label.strip() for label in using[2].split(","))
         return replace(parse(using[1]), credentials=labels)
     if len(text) > LONGEST:
-        raise PatternError(f"A pattern has at most {LONGEST} characters.")
+        raise PatternError(f"A pattern may have at most {LONGEST} characters.")
     name, bracket, inner = text.strip().partition("(")
     if not _TOOL.fullmatch(name):
         raise PatternError(

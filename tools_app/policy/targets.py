@@ -186,7 +186,7 @@ def _host(text: str) -> str:
     """
     hosts = _hosts(text)
     if len(hosts) != 1 or not _PLAIN_HOST.fullmatch(host := hosts.pop()):
-        raise ValueError("no plain host")
+        raise ValueError("not a plain host")
     return host
 
 

@@ -118,7 +118,9 @@ def check_size(text: str) -> None:
     """Raise ToolError if the text is too long for a memory."""
     size = len(text.encode())
     if size > MAX_TEXT_BYTES:
-        raise ToolError(f"A memory has at most {MAX_TEXT_BYTES:,} bytes; this one has {size:,}. Store a shorter text.")
+        raise ToolError(
+            f"A memory may have at most {MAX_TEXT_BYTES:,} bytes; this one has {size:,}. Store a shorter text."
+        )
 
 
 def recall(holder: Holder, query: str, *, limit: int) -> tuple[Remembered, ...]:

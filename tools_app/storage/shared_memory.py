@@ -189,10 +189,12 @@ def _announce(space: Space, key: str) -> None:
 
 def _check(key: str, value: Any) -> None:
     if not key.strip() or len(key) > MAX_KEY_CHARACTERS:
-        raise _beyond(f"A key has 1 to {MAX_KEY_CHARACTERS} characters.")
+        raise _beyond(f"A key must have 1 to {MAX_KEY_CHARACTERS} characters.")
     size = len(json.dumps(value, ensure_ascii=False).encode())
     if size > MAX_VALUE_BYTES:
-        raise _beyond(f"A value has at most {MAX_VALUE_BYTES:,} bytes as JSON; this one has {size:,}. Store a file.")
+        raise _beyond(
+            f"A value may have at most {MAX_VALUE_BYTES:,} bytes as JSON; this one has {size:,}. Store a file."
+        )
 
 
 def _beyond(limit: str) -> InvalidInput:

@@ -24,8 +24,8 @@ class Command(BaseCommand):
         source = add.add_mutually_exclusive_group(required=True)
         source.add_argument("folder", nargs="?", metavar="PATH", help="folder with a SKILL.md: an instruction skill")
         source.add_argument("--manifest", metavar="FILE", help="JSON manifest")
-        add.add_argument("--publisher", default="local", help="publisher of a folder that names none (default: local)")
-        add.add_argument("--sign", action="store_true", help="set its signature hash to the digest")
+        add.add_argument("--publisher", default="local", help="publisher, if the folder names none (default: local)")
+        add.add_argument("--sign", action="store_true", help="set the signature hash to the digest")
         actions.add_parser("list", help="list the newest versions")
         info = actions.add_parser("info", help="show a skill")
         install = actions.add_parser("install", help="install a skill for an agent")
@@ -35,10 +35,18 @@ class Command(BaseCommand):
             one.add_argument("skill_id")
         for one in (install, uninstall):
             one.add_argument("--agent", default="default", metavar="ID")
-        install.add_argument("--version", default="", dest="skill_version", help="default: the newest")
-        install.add_argument("--grant", action="append", metavar="PERMISSION", help="default: all that it requires")
+        install.add_argument("--version", default="", dest="skill_version", help="version (default: the newest)")
         install.add_argument(
-            "--user", default="", metavar="NAME", help="user whose credentials it uses (default: the installation's)"
+            "--grant",
+            action="append",
+            metavar="PERMISSION",
+            help="permission to grant; repeat for several (default: all required ones)",
+        )
+        install.add_argument(
+            "--user",
+            default="",
+            metavar="NAME",
+            help="user whose credentials it uses (default: those of the installation)",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:

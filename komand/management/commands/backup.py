@@ -40,7 +40,7 @@ class Command(BaseCommand):
         try:
             if database.is_empty():
                 raise BadBackupError(
-                    f"{settings.DATA_DIR} holds no installation yet: check KOMAND_DATA_DIR and DATABASE_URL."
+                    f"{settings.DATA_DIR} contains no installation yet: check KOMAND_DATA_DIR and DATABASE_URL."
                 )
             folder.mkdir(parents=True, exist_ok=True)
             if any(folder.iterdir()):

@@ -25,7 +25,7 @@ class Command(BaseCommand):
     requires_system_checks = []
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--of-restore", action="store_true", help="the restore itself runs it (used internally)")
+        parser.add_argument("--of-restore", action="store_true", help="run by the command restore (used internally)")
 
     def handle(self, *args: Any, **options: Any) -> None:
         if unfinished_restore.read(Path(settings.DATA_DIR)) and not options["of_restore"]:
@@ -59,9 +59,13 @@ class Command(BaseCommand):
         folder = Path(settings.DATA_DIR)
         changed, errors = data_folder.mend(folder)
         if changed:
-            self.stderr.write(f"warning: others had access to {changed} entries of {folder}; their modes were changed")
+            self.stderr.write(
+                f"warning: other users had access to {changed} entries of {folder}; their modes were changed"
+            )
         if errors:
-            self.stderr.write(f"warning: others still have access to {len(errors)} entries of {folder}: {errors[0]}")
+            self.stderr.write(
+                f"warning: other users still have access to {len(errors)} entries of {folder}: {errors[0]}"
+            )
 
     def _connect(self) -> None:
         """Exit with one line if the server does not answer, or the file is damaged."""

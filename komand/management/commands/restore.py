@@ -28,9 +28,13 @@ class Command(BaseCommand):
         parser.add_argument(
             "--resume",
             action="store_true",
-            help="go on with what was pending: only if the old installation was stopped before the backup",
+            help="continue pending runs and deliveries: only if the old installation was stopped before the backup",
         )
-        parser.add_argument("--end-pending", action="store_true", help="only end what was pending (used internally)")
+        parser.add_argument(
+            "--end-pending",
+            action="store_true",
+            help="end pending runs and deliveries, and do nothing else (used internally)",
+        )
 
     def handle(self, *args: Any, folder: Path, **options: Any) -> None:
         data_folder.restrict_new_files()
@@ -54,7 +58,9 @@ class Command(BaseCommand):
             raise CommandError(f"The backup cannot be restored: {error}") from error
         self.stdout.write(f"Restored and verified: {sum(manifest.rows.values()):,} rows of {manifest.created_at}.")
         if manifest.secrets_elsewhere:
-            self.stdout.write(f"Set as before, if they are not: {', '.join(manifest.secrets_elsewhere)}.")
+            self.stdout.write(
+                f"Set these variables to the values of the old installation: {', '.join(manifest.secrets_elsewhere)}."
+            )
         self.stdout.flush()
         # A new process, which reads the restored secrets, migrates to this release and then ends what is pending.
         self._run("prepare", "--of-restore")

@@ -21,8 +21,8 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("which", choices=sorted(key_files.ROTATED))
         step = parser.add_mutually_exclusive_group()
-        step.add_argument("--reseal", action="store_true", help="vault: encrypt all secrets with the newest key")
-        step.add_argument("--drop-old", action="store_true", help="drop all keys but the newest")
+        step.add_argument("--reseal", action="store_true", help="encrypt all secrets with the newest key (vault only)")
+        step.add_argument("--drop-old", action="store_true", help="delete all keys except the newest")
 
     def handle(self, *args: Any, **options: Any) -> None:
         which = options["which"]
@@ -34,24 +34,26 @@ class Command(BaseCommand):
             else:
                 count = key_files.rotate(which)
                 audit.record("KeyRotated", details={"keys": which, "count": count})
-                self.stdout.write(f"There are {count} keys now. {_NEXT[which]}")
+                self.stdout.write(f"A new key was added: {count} keys. {_NEXT[which]}")
         except AppError as error:
             raise CommandError(error.message) from None
 
     def _reseal(self, which: str) -> None:
         if which != "vault":
-            raise CommandError("--reseal is for the vault alone; a receipt keeps the key that signed it.")
+            raise CommandError("--reseal works with the vault only: a receipt keeps the key that signed it.")
         done = key_rotation.reseal_all()
         audit.record("SecretsResealed", details={"count": done.resealed, "unreadable": list(done.unreadable)})
         for place in done.unreadable:
-            self.stdout.write(f"cannot be opened, enter it again: {place}")
-        self.stdout.write(f"{done.resealed} secrets are sealed with the newest key.")
+            self.stdout.write(f"cannot be decrypted, enter it again: {place}")
+        self.stdout.write(f"{done.resealed} secrets are encrypted with the newest key.")
         if done.unreadable:
-            raise CommandError("Keep the old keys.")
+            raise CommandError("Some secrets could not be decrypted. Keep the old keys.")
 
     def _drop_old(self, which: str) -> None:
         if which == "vault" and (old := key_rotation.count_by_old_keys()):
-            raise CommandError(f"{old} secrets are sealed with an old key. First: manage.py rotate_key vault --reseal.")
+            raise CommandError(
+                f"{old} secrets are encrypted with an old key. First run: manage.py rotate_key vault --reseal."
+            )
         dropped = key_files.drop_old(which)
         audit.record("KeysDropped", details={"keys": which, "count": dropped})
-        self.stdout.write(f"{dropped} keys were dropped. Restart Komand.")
+        self.stdout.write(f"{dropped} keys were deleted. Restart Komand.")

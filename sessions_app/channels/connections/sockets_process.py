@@ -58,7 +58,7 @@ class SocketsProcess:
         Raises ConnectionLost, NeedsAttention, CredentialsRefused, and what `link.deliver` raises.
         """
         if self._wire is None:
-            raise ConnectionLost("The process sockets does not run.")
+            raise ConnectionLost("The process sockets is not running.")
         number, frames = next(self._numbers), _Frames()
         self._frames[number], to_process = frames, self._wire
         account, name = wire.dump_account(adapter.account), wire.name_adapter(type(adapter))

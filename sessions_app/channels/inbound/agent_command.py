@@ -22,7 +22,7 @@ def carry_out(place: Place, wanted: str) -> tuple[str, Callable[[], object] | No
     found = [agent for agent in choosable if wanted.lower() in (agent.agent_id.lower(), agent.name.lower())]
     if len(found) != 1:
         return f"There is no such agent to choose.\n\n{_list(place, choosable)}", None
-    reply = f"{found[0].name} answers here from now on. The conversation goes on; `/new` starts a new one."
+    reply = f"{found[0].name} answers here from now on. The conversation continues; `/new` starts a new one."
     return reply, lambda: routes.choose(place, found[0])
 
 

@@ -86,7 +86,7 @@ def _find(account: ChannelAccount, key: str) -> InboundMessage | None:
 def _rate(account: ChannelAccount, reaction: Reaction) -> str:
     rating = rating_of(reaction.emoji)
     if not rating or not pairing_codes.may_write(account, reaction.sender_id, reaction.chat.id):
-        return "it is no rating, or not of a sender with access"
+        return "not a rating, or not by a sender with access"
     rows = Delivery.objects.select_related("session__agent").filter(account=account, kind="answer")
     delivery = rows.filter(provider_message_id=reaction.message_id, target__chat=reaction.chat.id).first()
     if delivery is None or delivery.session is None or delivery.run_id is None:

@@ -212,7 +212,7 @@ class Preview:
         except (TimeoutError, Unsupported) as error:
             problem = type(error).__name__
         account = self._destination.account
-        logger.info("%s shows no further previews of run %s: %s", account, self._run_id, problem)
+        logger.info("%s sends no further previews of run %s: %s", account, self._run_id, problem)
         self._drafts, self._types, self.is_refused = "none", False, True
         return None
 

@@ -24,21 +24,31 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
         add = actions.add_parser(
-            "add", help="add an account, or change an existing one; without files, asks for what is needed"
+            "add", help="add an account, or change an existing one; without files, ask for the settings"
         )
         _name(add)
         add.add_argument("--config", metavar="FILE", help="JSON object of its configuration")
         add.add_argument("--secrets", metavar="FILE", help="JSON object of its secrets; replaces only the named ones")
         add.add_argument("--agent", default="", metavar="ID", help="agent of new sessions (default: the default agent)")
-        add.add_argument("--access", choices=[name for name, _ in ChannelAccount.ACCESS], help="default: paired")
-        add.add_argument("--allow", action="append", default=[], metavar="SENDER", help="for --access allow_list")
+        add.add_argument(
+            "--access",
+            choices=[name for name, _ in ChannelAccount.ACCESS],
+            help="senders who may use it (default: paired)",
+        )
+        add.add_argument(
+            "--allow",
+            action="append",
+            default=[],
+            metavar="SENDER",
+            help="sender for --access allow_list; repeat for several",
+        )
         add.add_argument(
             "--tools",
             default="",
             metavar="NAMES",
-            help="tools that its senders' runs may use, separated by commas, or none; required for --access open",
+            help="tools that runs for its senders may use, separated by commas, or none; required for --access open",
         )
-        add.add_argument("--messages-per-day", type=int, metavar="N", help="most messages of one sender in a day")
+        add.add_argument("--messages-per-day", type=int, metavar="N", help="limit of messages per sender and day")
         actions.add_parser("list", help="list the accounts")
         for action, what in _ON_ONE.items():
             on_one = actions.add_parser(action, help=what)

@@ -17,7 +17,7 @@ class Command(BaseCommand):
             type=float,
             default=10.0,
             metavar="SECONDS",
-            help="check twice, this time apart, and print what both find (default: %(default)g; 0: no second check)",
+            help="time between two checks; a violation counts if both find it (default: %(default)g; 0: check once)",
         )
         parser.add_argument("--list", action="store_true", help="show the rules instead of checking them")
 

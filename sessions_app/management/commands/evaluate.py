@@ -33,19 +33,25 @@ class Command(BaseCommand):
     help = "Send cases to an agent, check the answers, and compare two of its versions. The installation has to run."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("agent", metavar="AGENT", help="Public id.")
-        parser.add_argument("cases", metavar="CASES", nargs="?", type=Path, help="YAML file.")
-        parser.add_argument("--from-runs", type=int, metavar="N", help="Write cases of the N newest runs, send none.")
+        parser.add_argument("agent", metavar="AGENT", help="Public id of the agent.")
+        parser.add_argument("cases", metavar="CASES", nargs="?", type=Path, help="YAML file of cases.")
+        parser.add_argument("--from-runs", type=int, metavar="N", help="Write the file from the N newest runs instead.")
         parser.add_argument(
-            "--with", dest="version_number", type=int, metavar="N", help="Default: the published version."
+            "--with",
+            dest="version_number",
+            type=int,
+            metavar="N",
+            help="Version to evaluate. Default: the published one.",
         )
-        parser.add_argument("--against", type=int, metavar="N", help="Compare with this version.")
+        parser.add_argument("--against", type=int, metavar="N", help="Version to compare with.")
         parser.add_argument("--user", help="Owner of the sessions, who may use the agent.")
-        parser.add_argument("--judge", metavar="PROVIDER[/MODEL]", help="Default: the agent's.")
-        parser.add_argument("--allow-changes", action="store_true", help="Let tools change something.")
-        parser.add_argument("--keep", action="store_true", help="Keep the sessions.")
-        parser.add_argument("--parallel", type=int, default=4, metavar="N", help="Cases at the same time.")
-        parser.add_argument("--timeout", type=float, default=300, metavar="SECONDS", help="For one answer.")
+        parser.add_argument(
+            "--judge", metavar="PROVIDER[/MODEL]", help="Model that judges answers. Default: that of the agent."
+        )
+        parser.add_argument("--allow-changes", action="store_true", help="Allow tools that change something.")
+        parser.add_argument("--keep", action="store_true", help="Keep the sessions afterwards.")
+        parser.add_argument("--parallel", type=int, default=4, metavar="N", help="Number of concurrent cases.")
+        parser.add_argument("--timeout", type=float, default=300, metavar="SECONDS", help="Time limit of one answer.")
         parser.add_argument("--json", action="store_true", help="Write the report as JSON.")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -75,7 +81,7 @@ class Command(BaseCommand):
     @staticmethod
     def _read(file: Path | None) -> str:
         if file is None:
-            raise CommandError("Name a file with cases, or make one with --from-runs.")
+            raise CommandError("Give a file with cases, or write one with --from-runs.")
         try:
             return file.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
@@ -134,7 +140,9 @@ def _versions(agent: Agent, options: dict[str, Any]) -> list[int | None]:
 def _owner(name: str | None) -> User:
     owner = User.objects.filter(is_active=True, username=name or "").first()
     if owner is None:
-        raise CommandError(f"There is no active user {name!r}." if name else "Name a --user for the sessions.")
+        raise CommandError(
+            f"There is no active user {name!r}." if name else "Give the owner of the sessions with --user."
+        )
     return owner
 
 

@@ -15,8 +15,8 @@ _LINE_SECONDS = 5.0
 
 class Command(BaseCommand):
     help = (
-        "Index the messages that the search does not find yet, such as those of a release without it. A running"
-        " installation does so in the background; this is faster. May be stopped and started again."
+        "Index messages that the search does not find yet, such as those from before an upgrade. A running installation"
+        " does this in the background; this command is faster. It may be interrupted and started again."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:

@@ -30,9 +30,9 @@ class Command(BaseCommand):
             action = actions.add_parser(name, help=text)
             action.add_argument("file", metavar="FILE", type=Path)
         run = actions.add_parser("run", help="Run a network and print its answer.")
-        run.add_argument("name", metavar="NAME", help="Of a stored network, or a YAML file, which is not stored.")
+        run.add_argument("name", metavar="NAME", help="Name of a stored network, or a YAML file that is not stored.")
         run.add_argument("message", metavar="MESSAGE")
-        run.add_argument("--user", required=True, help="Username of who runs it.")
+        run.add_argument("--user", required=True, help="User who runs it.")
         run.add_argument("--session", default="", help="Session of the user that it runs in. Default: a new one.")
         run.add_argument("--context", default="{}", help="Values for its prompts, as a JSON object.")
 
@@ -84,9 +84,9 @@ def _object_of(values: str) -> dict[str, Any]:
     try:
         given = json.loads(values)
     except ValueError as error:
-        raise CommandError(f"--context is no JSON: {error}") from None
+        raise CommandError(f"--context is not valid JSON: {error}") from None
     if not isinstance(given, dict):
-        raise CommandError('--context is a JSON object, such as {"language": "en"}.')
+        raise CommandError('--context must be a JSON object, such as {"language": "en"}.')
     return given
 
 

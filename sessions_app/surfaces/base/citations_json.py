@@ -13,6 +13,6 @@ class CitationOut(ObjectSerializer):
     uri = CharField()
     title = CharField()
     quote = CharField()
-    offset = Count(help_text="Of the marker in the text, in code points.")
+    offset = Count(help_text="Position of the marker in the text, in code points.")
     length = Count()
-    source_offset = Count(allow_null=True, help_text="Of the quote in its source.")
+    source_offset = Count(allow_null=True, help_text="Position of the quote in the source.")

@@ -82,7 +82,7 @@ def _accept(principal: Principal, arguments: dict[str, Any]) -> Accepted:
     agent_id = access_agent(user, arguments.get("agent", "default")).agent_id if named else ""
     if session is not None:
         if named and session.agent.agent_id != agent_id:
-            raise InvalidInput(f"This session is with the agent {session.agent.agent_id!r}.", code="other_agent")
+            raise InvalidInput(f"This session belongs to the agent {session.agent.agent_id!r}.", code="other_agent")
         return services.receive(NewMessage.into(session, arguments["message"]), owner=user, session=session)
     sender, thread_id = (str(user.pk), display_name(user)), str(new_id())
     inbound = NewMessage(services.WEB_CHAT, "default", *sender, arguments["message"], thread_id=thread_id)

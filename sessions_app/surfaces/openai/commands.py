@@ -111,7 +111,7 @@ def _uploaded(user: User, files: Iterable[LoadedPart]) -> tuple[Attachment, ...]
 
 def _check_agent(session: Session, parsed: ParsedRequest) -> None:
     if session.agent.agent_id != parsed.model:
-        raise invalid_param(f"That conversation is with the agent {session.agent.agent_id!r}.", "model")
+        raise invalid_param(f"That conversation belongs to the agent {session.agent.agent_id!r}.", "model")
 
 
 def _history_until(session_id: UUID, ordinal: int) -> list[Turn]:

@@ -175,10 +175,12 @@ DESCRIPTION = Description(
                 Parameter("stream", "Return its events.", one_of(["true", "false"])),
                 Parameter("starting_after", "Return the events after this sequence number.", COUNT),
             ],
-            description="Its present state, or its events after `starting_after`.",
+            description="Current state of the response, or its events after `starting_after`.",
         ),
         "DELETE /v1/responses/{response_id}": Operation(
-            "Delete the conversation of a response", ref("ResponseDeleted"), description="Deletes all of its turns."
+            "Delete the conversation of a response",
+            ref("ResponseDeleted"),
+            description="Deletes all turns of the conversation.",
         ),
         "POST /v1/responses/{response_id}/cancel": Operation("Cancel a response", ref("Response")),
         "GET /v1/responses/{response_id}/input_items": Operation("List the input of a response", ref("ResponseInput")),

@@ -102,7 +102,7 @@ def receive_message(site: Site, visitor: Visitor, request: WebhookRequest) -> An
     """Receive a message once. Raises Unprocessable, and what the dispatch raises for senders that can wait."""
     event = _parse(site, request)
     if not isinstance(event, ChannelMessage):
-        raise Unprocessable("This is no message. Send buttons to /actions.", code="wrong_shape")
+        raise Unprocessable("This is not a message. Send pressed buttons to /actions.", code="wrong_shape")
     key = message_key(visitor, event.message_id)
     if queries.find_received(site.account, key):
         return Answer(200, {"messageId": event.message_id, "duplicate": True})

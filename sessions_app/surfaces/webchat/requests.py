@@ -30,16 +30,21 @@ class OpenBody(CamelCaseSerializer):
         allow_blank=True,
         trim_whitespace=False,  # the hash is of the id as it is
         validators=[_check_fits],
-        help_text="The site's id of its user.",
+        help_text="Id of the user on the site.",
     )
     user_hash = serializers.CharField(
         max_length=64, default="", allow_null=True, allow_blank=True, help_text="Hex HMAC-SHA256 of the user's id."
     )
     name = serializers.CharField(
-        max_length=200, default="", allow_null=True, allow_blank=True, help_text="Name of the visitor, for people."
+        max_length=200, default="", allow_null=True, allow_blank=True, help_text="Name of the visitor, shown to users."
     )
     conversation_id = serializers.RegexField(
-        _ID, max_length=64, default="", allow_null=True, allow_blank=True, help_text="One of the visitor's own."
+        _ID,
+        max_length=64,
+        default="",
+        allow_null=True,
+        allow_blank=True,
+        help_text="Id of an earlier conversation of the visitor.",
     )
 
 

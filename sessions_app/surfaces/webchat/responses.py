@@ -14,12 +14,12 @@ class WebChatOpenedOut(ObjectSerializer):
 
 class WebChatTicketOut(ObjectSerializer):
     ticket = serializers.CharField()
-    expires_in = serializers.IntegerField(help_text="Seconds.")
+    expires_in = serializers.IntegerField(help_text="Lifetime in seconds.")
 
 
 class WebChatNoticeOut(ObjectSerializer):
     markdown = serializers.CharField()
-    html = serializers.CharField(help_text="Sanitised.")
+    html = serializers.CharField(help_text="The text as sanitised HTML.")
 
 
 class WebChatUploadOut(ObjectSerializer):

@@ -39,7 +39,7 @@ def test_a_change_is_a_version_and_keeps_the_name(pages: Client) -> None:
     stored.refresh_from_db()
     assert (stored.version, stored.is_shared_with_everyone) == (2, True)
     answer = pages.post(page, {"definition": NETWORK.replace("support", "other")})
-    assert "name cannot change" in answer.content.decode()
+    assert "name of a network cannot be changed" in answer.content.decode()
 
 
 def test_the_page_of_a_run_shows_the_state_of_each_task(pages: Client) -> None:

@@ -54,7 +54,7 @@ def test_the_preview_renders_what_stands_in_the_form_and_stores_nothing(pages):
     shown = text_of(pages.post(page, {"text": f"{GREET} Bye.", "parameters": '{"name": "Ada"}'}))
     assert "Hello Ada, &lt;b&gt;welcome&lt;/b&gt;. Bye." in shown and "0.5" in shown and "template greet" in shown
     assert "it needs the parameter" in text_of(pages.post(page, {"text": GREET, "parameters": "{}"}))
-    assert "An object is needed" in text_of(pages.post(page, {"text": GREET, "parameters": "[1]"}))
+    assert "Enter a JSON object" in text_of(pages.post(page, {"text": GREET, "parameters": "[1]"}))
     assert PromptTemplate.objects.get().text == GREET
 
 
@@ -63,7 +63,9 @@ def test_an_agent_gets_a_template_in_the_form_and_its_page_shows_the_order(pages
     page = f"{AGENTS}{agent.pk}/change/"
     refused = pages.post(page, agent_form(agent, template="greet"))
     assert "it needs the parameter" in text_of(refused)
-    assert "A system prompt or a template is needed" in text_of(pages.post(page, agent_form(agent, system_prompt="")))
+    assert "Enter a system prompt, or choose a template" in text_of(
+        pages.post(page, agent_form(agent, system_prompt=""))
+    )
     given = {"template": "greet", "template_parameters": '{"name": "Ada"}', "system_prompt": ""}
     assert pages.post(page, agent_form(agent, **given)).status_code == 302
     agent.refresh_from_db()

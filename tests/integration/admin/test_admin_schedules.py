@@ -45,7 +45,7 @@ def test_a_network_is_chosen_from_those_of_the_operator(pages: Client, operator:
     library.create("name: daily\ntasks:\n- name: a\n", Agent.objects.all(), owner_id=operator.pk)
     add = reverse("admin:sessions_app_schedule_add")
     assert ">daily<" in pages.get(add).content.decode()
-    assert "An object is needed" in pages.post(add, {**fields, "network_context": "[1]"}).content.decode()
+    assert "Enter a JSON object" in pages.post(add, {**fields, "network_context": "[1]"}).content.decode()
     pages.post(add, {**fields, "network_context": '{"tone": "dry"}'})
     schedule = Schedule.objects.get()
     assert (schedule.network, schedule.network_context) == ("daily", {"tone": "dry"})

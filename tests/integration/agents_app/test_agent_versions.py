@@ -112,7 +112,7 @@ def test_what_is_published_is_the_draft_that_was_checked(agent: Agent) -> None:
 
 
 def test_no_agent_has_the_id_of_another_address(agent: Agent) -> None:
-    with pytest.raises(InvalidInput, match="cannot be called 'import'"):
+    with pytest.raises(InvalidInput, match="'import' is reserved"):
         services.create_agent(agent_id="import", name="Import")
 
 

@@ -73,7 +73,7 @@ def test_a_run_whose_template_became_unusable_fails_with_the_reason(rig: EngineR
     rig.start()
     run = rig.wait(rig.send("hi").run_id).run
     assert (run.status, run.error_code) == (RunStatus.FAILED, "invalid_template")
-    assert run.error_message == "Template hello: it uses 'name', which is none of its parameters."
+    assert run.error_message == "Template hello: it uses 'name', which is not one of its parameters."
 
 
 def test_each_changed_text_is_a_version_to_compare_and_roll_back_to() -> None:

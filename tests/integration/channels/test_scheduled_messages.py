@@ -64,5 +64,5 @@ def test_a_scheduled_message_counts_as_one_of_its_sender(schedule: Schedule) -> 
     Schedule.objects.update(created_by="sender:Telegram:501")
     ticks.run_now(Schedule.objects.get(), actor="user:1")
     ticks.sweep(None)  # type: ignore[arg-type] # it needs no observer
-    assert "most that this assistant takes" in schedule.ticks.get(is_manual=False).error
+    assert "the limit for one sender" in schedule.ticks.get(is_manual=False).error
     assert SenderDay.objects.get().sender_id == "501"

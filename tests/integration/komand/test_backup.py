@@ -155,13 +155,13 @@ def test_a_damaged_backup_is_refused(backup, folder):
     assert "extra is not part of it" in other.manage("restore", str(backup), code=1)
     extra.unlink()
     manifest = (backup / "manifest.json").rename(folder / "manifest.json")
-    assert "no complete backup" in other.manage("restore", str(backup), code=1)
+    assert "not a complete backup" in other.manage("restore", str(backup), code=1)
     manifest.rename(backup / "manifest.json")
 
 
 def test_a_backup_of_nothing_is_refused(folder):
     nothing = _installation(folder, "nothing")
-    assert "holds no installation" in nothing.manage("backup", str(folder / "of-nothing"), code=1)
+    assert "contains no installation" in nothing.manage("backup", str(folder / "of-nothing"), code=1)
 
 
 def test_a_backup_holds_secrets_for_its_owner_alone(backup):

@@ -173,10 +173,10 @@ def test_cases_are_made_from_the_first_messages_of_sessions(rig: EngineRig, case
 def test_what_cannot_be_evaluated_is_refused(rig: EngineRig, cases: Path) -> None:
     for arguments, error in (
         (("nobody", cases), "There is no agent"),
-        (("default",), "Name a file"),
+        (("default",), "Give a file"),
         (("default", cases.parent / "none.yaml"), "cannot be read"),
         (("default", cases, "--user", "op", "--against", 99), "no version 99"),
-        (("default", cases), "Name a --user"),
+        (("default", cases), "Give the owner"),
         (("default", cases, "--user", "nobody"), "no active user"),
         (("default", cases, "--user", "op", "--judge", "nobody"), "no model provider"),
     ):

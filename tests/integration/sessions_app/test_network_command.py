@@ -98,7 +98,7 @@ def test_problems_of_a_file_have_their_places(rig: EngineRig, file: Path) -> Non
         ("missing.yaml", {}, "missing.yaml"),
         ("greeting", {"user": "nobody"}, "--user: there is no active user 'nobody'"),
         ("greeting", {"context": "{"}, "--context is no JSON"),
-        ("greeting", {"context": "[]"}, "--context is a JSON object"),
+        ("greeting", {"context": "[]"}, "--context must be a JSON object"),
     ],
 )
 def test_wrong_arguments_are_named(rig: EngineRig, name: str, options: dict[str, str], problem: str) -> None:

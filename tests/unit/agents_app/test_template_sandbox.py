@@ -124,7 +124,7 @@ def test_texts_and_loops_cannot_grow(body: str) -> None:
 
 def test_a_template_is_checked_without_its_parameters() -> None:
     check(parse("t", "---\nparameters: {x: null}\n---\n{{ x|upper }}{% for y in x %}{{ y }}{% endfor %}"))
-    with pytest.raises(UnusableTemplate, match="it uses 'y', which is none of its parameters"):
+    with pytest.raises(UnusableTemplate, match="it uses 'y', which is not one of its parameters"):
         check(parse("t", "---\nparameters: {x: null}\n---\n{{ y }}"))
     with pytest.raises(UnusableTemplate, match="line 2 of its text: there is no filter 'shout'"):
         check(parse("t", "fine\n{{ x|shout }}"))

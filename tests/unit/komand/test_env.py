@@ -78,7 +78,7 @@ def test_a_value_can_come_from_a_file(tmp_path: Path, monkeypatch: pytest.Monkey
 @pytest.mark.parametrize("raw", ["100", "100/", "/60", "a/60", "0/60", "100/0", "-1/60"])
 def test_a_rate_that_cannot_be_read_stops_the_start(raw: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KOMAND_RATE_API", raw)
-    with pytest.raises(SystemExit, match="KOMAND_RATE_API must read like 100/60"):
+    with pytest.raises(SystemExit, match="KOMAND_RATE_API must look like 100/60"):
         env.rate("KOMAND_RATE_API", "100/60")
 
 
@@ -122,7 +122,7 @@ def test_a_given_server_is_used_as_it_is(monkeypatch: pytest.MonkeyPatch) -> Non
 )
 def test_an_address_of_the_wrong_kind_stops_the_start_without_its_password(name, read, wrong, monkeypatch):
     monkeypatch.setenv(name, wrong)
-    with pytest.raises(env.BadSetting, match=f"{name} must read like .*://") as raised:
+    with pytest.raises(env.BadSetting, match=f"{name} must look like .*://") as raised:
         read()
     assert "secret" not in str(raised.value)
 

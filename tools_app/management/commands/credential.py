@@ -29,14 +29,16 @@ class Command(BaseCommand):
             metavar="HOST",
             help="host that calls may send it to, such as api.example.com; repeat for several (default: as stored)",
         )
-        share = actions.add_parser("share", help="let agents use one in runs of users who do not own it")
+        share = actions.add_parser("share", help="let agents use a credential in runs of other users")
         share.add_argument("name")
-        share.add_argument("--agent", action="append", default=[], metavar="ID", help="repeat; none: stop sharing")
-        delete = actions.add_parser("delete", help="delete one for good")
+        share.add_argument(
+            "--agent", action="append", default=[], metavar="ID", help="agent; repeat for several (none: stop sharing)"
+        )
+        delete = actions.add_parser("delete", help="delete a credential")
         delete.add_argument("name")
-        listing = actions.add_parser("list", help="list names and times")
+        listing = actions.add_parser("list", help="list credentials with the times of their last change and use")
         for one in (put, share, delete, listing):
-            one.add_argument("--user", default="", metavar="NAME", help="whose (default: the installation's)")
+            one.add_argument("--user", default="", metavar="NAME", help="owner (default: the installation)")
 
     def handle(self, *args: Any, **options: Any) -> None:
         owner_id = _owner_id(options["user"])

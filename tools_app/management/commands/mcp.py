@@ -18,27 +18,29 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
         add = actions.add_parser("add", help="add a server, connect to it and approve the tools that it lists")
-        add.add_argument("name", help="your name for the server, part of its tools' names")
-        add.add_argument("--url", default="", help="its URL, for streamable HTTP (or SSE, with --sse)")
+        add.add_argument("name", help="name of the server, part of the names of its tools")
+        add.add_argument("--url", default="", help="URL of the server, for streamable HTTP (or SSE, with --sse)")
         add.add_argument("--sse", action="store_true", help="use the older SSE transport")
         add_pairs = partial(add.add_argument, action="append", default=[], metavar="NAME=TEXT")
-        add_pairs("--header", help="sent with each request")
-        add_pairs("--env", help="an environment variable of its process")
-        add.add_argument("--risk", choices=[risk for risk, _ in McpServer.RISKS], help="of its tools (default: high)")
+        add_pairs("--header", help="header of each request; repeat for several")
+        add_pairs("--env", help="environment variable of its process; repeat for several")
+        add.add_argument(
+            "--risk", choices=[risk for risk, _ in McpServer.RISKS], help="risk of its tools (default: high)"
+        )
         add.add_argument(
             "--command",
             nargs=REMAINDER,
             default=[],
             dest="line",
             metavar="PROGRAM",
-            help="and its arguments; comes last",
+            help="command with its arguments; must come last",
         )
         actions.add_parser("list", help="list the servers")
         for action, what in _ON_ONE.items():
             actions.add_parser(action, help=what).add_argument("name")
         approve = actions.add_parser("approve", help="approve tools as they are listed now")
         approve.add_argument("name")
-        approve.add_argument("tools", nargs="*", help="default: all of them")
+        approve.add_argument("tools", nargs="*", help="names of the tools (default: all)")
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:

@@ -36,7 +36,7 @@ class Command(BaseCommand):
             metavar="FILE",
             help="compare the log with the anchors in this file, such as that of KOMAND_AUDIT_ANCHOR or a system log",
         )
-        parser.add_argument("--json", action="store_true", help="for programs")
+        parser.add_argument("--json", action="store_true", help="print JSON")
 
     def handle(self, *args: Any, **options: Any) -> None:
         anchors = [anchor for path in options["anchor"] for anchor in _read_anchors(path)]

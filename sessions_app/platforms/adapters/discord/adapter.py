@@ -94,7 +94,9 @@ class Discord(HttpAdapter):
             key = bytes.fromhex(str(config.get("public_key", "")))
             self._public_key = Ed25519PublicKey.from_public_bytes(key) if key else None
         except ValueError:
-            raise InvalidInput("Discord: public_key is not one of Ed25519, in hex.", code="bad_account") from None
+            raise InvalidInput(
+                "Discord: public_key is not an Ed25519 key in hexadecimal.", code="bad_account"
+            ) from None
         known_bots = frozenset(map(str, config.get("known_bots", ())))
         application_id, user_id = (str(config.get(name, "")) for name in ("application_id", "bot_user_id"))
         self._bot = Bot(application_id, user_id, config.get("groups") == "all", known_bots)
@@ -136,7 +138,7 @@ class Discord(HttpAdapter):
     async def fetch(self, file: Attachment, most_bytes: int) -> AsyncGenerator[bytes, None]:
         url = urlsplit(file.url or "")
         if url.hostname not in (*_FILE_HOSTS, urlsplit(self._base).hostname):
-            raise FetchError("its address is not one of Discord", is_final=True)
+            raise FetchError("its address does not belong to Discord", is_final=True)
         async for piece in download(self.client, file.url or "", most_bytes):
             yield piece
 

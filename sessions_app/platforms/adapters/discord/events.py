@@ -179,7 +179,7 @@ def _attachment(file: Json) -> Attachment:
     if not isinstance(url, str) or not isinstance(name, str | None) or not isinstance(mime_type, str | None):
         raise TypeError("the file is malformed")
     if not isinstance(size, int | None) or (size or 0) > _LARGEST_FILE:
-        raise TypeError("the size of the file is no number")
+        raise TypeError("the size of the file is not a number")
     family = (mime_type or "").partition("/")[0]
     kind = "voice" if file.get("waveform") else family if family in _KINDS else "file"
     return Attachment(_id(file["id"]), kind, name, mime_type, size, url)

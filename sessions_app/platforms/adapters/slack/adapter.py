@@ -138,7 +138,7 @@ class Slack(HttpAdapter):
 
     async def _fetch(self, file: Attachment, most_bytes: int) -> AsyncGenerator[bytes, None]:
         if not self._is_of_slack(file.url or ""):
-            raise FetchError("its address is not one of Slack", is_final=True)
+            raise FetchError("its address does not belong to Slack", is_final=True)
         headers = {"authorization": f"Bearer {self.account.secrets['bot_token']}"}
         async with aclosing(download(self.client, file.url or "", most_bytes, headers=headers)) as pieces:
             async for piece in pieces:
@@ -232,7 +232,7 @@ class Slack(HttpAdapter):
         try:
             upload = await self._call("files.getUploadURLExternal", wanted, is_form=True)
             if not self._is_of_slack(str(upload["upload_url"])):
-                raise SendError("Slack: the address for the file is not one of Slack", SendCertainty.REFUSED)
+                raise SendError("Slack: the address for the file does not belong to Slack", SendCertainty.REFUSED)
             response, _ = await post(self.client, str(upload["upload_url"]), content=file.content)
             if not response.is_success:
                 raise SendError(f"Slack: status {response.status_code} to a file", certainty_of(response.status_code))
@@ -286,7 +286,7 @@ def _payload_of(request: WebhookRequest) -> Any:
     if "payload" in form:
         return parse_json(form["payload"])
     if "command" not in form and "ssl_check" not in form:
-        raise NotReadable("The form is none of Slack's.")
+        raise NotReadable("The form was not sent by Slack.")
     return form
 
 

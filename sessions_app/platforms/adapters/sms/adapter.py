@@ -154,7 +154,7 @@ class Sms(HttpAdapter):
     async def fetch(self, file: Attachment, most_bytes: int) -> AsyncGenerator[bytes, None]:
         url = httpx2.URL(self._origin).join(file.url or "")
         if (url.scheme, url.netloc) != (httpx2.URL(self._origin).scheme, httpx2.URL(self._origin).netloc):
-            raise FetchError("its address is not one of Twilio", is_final=True)
+            raise FetchError("its address does not belong to Twilio", is_final=True)
         # Twilio redirects to its storage. The client sends the credentials to the first host alone.
         async for piece in download(self.client, str(url), most_bytes, follow_redirects=True):
             yield piece

@@ -86,7 +86,9 @@ class Telegram(HttpAdapter):
         if token is None:
             raise InvalidInput("Telegram: bot_token does not look like a bot's token.", code="bad_account")
         if not _SECRET.fullmatch(account.secrets["webhook_secret"]):
-            raise InvalidInput("Telegram: webhook_secret has 16 to 256 letters, digits, _ or -.", code="bad_account")
+            raise InvalidInput(
+                "Telegram: webhook_secret must have 16 to 256 letters, digits, _ or -.", code="bad_account"
+            )
         config = account.config
         self._bot = Bot(
             token["id"],

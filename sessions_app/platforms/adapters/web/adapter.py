@@ -75,7 +75,9 @@ class Web(ChannelAdapter):
         super().__init__(account, **options)
         wrong = [origin for origin in map(str, account.config["origins"]) if not _ORIGIN.fullmatch(origin)]
         if wrong:
-            problem = f"{wrong[0]!r} is no origin: write it in lower case and without a path, https://www.example.org"
+            problem = (
+                f"{wrong[0]!r} is not an origin: write it in lower case and without a path, https://www.example.org"
+            )
             raise InvalidInput(f"{self.name}: {problem}.", code="bad_account")
         short = [name for name in self.required_secrets if len(account.secrets[name]) < 32]
         if short:

@@ -92,7 +92,7 @@ class WhatsApp(HttpAdapter):
         version = str(config.get("graph_version") or VERSION)
         for name in ("phone_number_id", "app_id"):
             if config.get(name) and not _DIGITS.fullmatch(config[name]):
-                raise InvalidInput(f"WhatsApp: {name} has digits only.", code="bad_account")
+                raise InvalidInput(f"WhatsApp: {name} may only have digits.", code="bad_account")
         if not _VERSION.fullmatch(version):
             raise InvalidInput(f"WhatsApp: graph_version reads like {VERSION}.", code="bad_account")
         self._number = str(config["phone_number_id"])
@@ -186,7 +186,7 @@ class WhatsApp(HttpAdapter):
             raise FetchError("WhatsApp returned no address", is_final=True) from None
         is_meta = url.scheme == "https" and _MEDIA_HOSTS.fullmatch(url.host)
         if not is_meta and not str(url).startswith(f"{self._origin}/"):
-            raise FetchError("its address is not one of Meta", is_final=True)
+            raise FetchError("its address does not belong to Meta", is_final=True)
         digest = hashlib.sha256()
         async for piece in download(self.client, str(url), most_bytes):
             digest.update(piece)

@@ -11,15 +11,15 @@ UNTIL = Condition("tasks.b.output.good", Operator.EQUALS, True)
 @pytest.mark.parametrize(
     ("tasks", "fault"),
     [
-        ([], "tasks: a network has 1 to 100 tasks, not 0"),
+        ([], "tasks: a network must have 1 to 100 tasks, not 0"),
         ([Task("a", depends_on=("x",))], "tasks[0].depends_on[0]: there is no task or group 'x'"),
         ([Task("a", depends_on=("b",)), Task("b", depends_on=("a",))], "these tasks wait for each other"),
         ([Task("a", depends_on=("a",))], "tasks[0].depends_on: these tasks wait for each other: a → a"),
         ([Task("a"), Task("a")], "tasks[0].name: 'a' is the name of several tasks or groups"),
         ([Group("g", (Task("a"), Task("g")))], "tasks[0].tasks[1].name: 'g' is the name of several"),
         ([Group("g", ())], "tasks[0].tasks: a group needs at least one task"),
-        ([Task("no name")], "tasks[0].name: 'no name' is no name"),
-        ([Task("optional")], "tasks[0].name: 'optional' is no name"),
+        ([Task("no name")], "tasks[0].name: 'no name' is not a valid name"),
+        ([Task("optional")], "tasks[0].name: 'optional' is not a valid name"),
         ([Task("a", agent="")], "tasks[0].agent: it needs the id of an agent"),
         ([Task("a", optional=True)], "tasks[0].optional: no task activates it, so it would never run"),
         (
@@ -44,7 +44,7 @@ UNTIL = Condition("tasks.b.output.good", Operator.EQUALS, True)
         ([Task("a", prompt="{{ tasks.x.output }}")], "has no value: there is no such task"),
         (
             [Task("a", prompt="{{ customer }}")],
-            "tasks[0].prompt: 'customer' is no reference; it begins with one of message",
+            "tasks[0].prompt: 'customer' is not a reference: a reference begins with one of message",
         ),
         (
             [Task("a", prompt="{{ item }}")],
