@@ -97,7 +97,7 @@ def test_problems_of_a_file_have_their_places(rig: EngineRig, file: Path) -> Non
         ("greeting", {}, "There is no such network"),
         ("missing.yaml", {}, "missing.yaml"),
         ("greeting", {"user": "nobody"}, "--user: there is no active user 'nobody'"),
-        ("greeting", {"context": "{"}, "--context is no JSON"),
+        ("greeting", {"context": "{"}, "--context is not valid JSON"),
         ("greeting", {"context": "[]"}, "--context must be a JSON object"),
     ],
 )

@@ -46,7 +46,7 @@ def test_a_time_without_an_offset_is_in_the_given_zone(session: Session) -> None
     [
         ({**DAILY, "cron": "7 o'clock"}, "five fields"),
         ({**DAILY, "cron": "", "at": "tomorrow"}, "is not a valid time"),
-        ({**DAILY, "cron": "", "at": "2001-01-01T00:00"}, "is over"),
+        ({**DAILY, "cron": "", "at": "2001-01-01T00:00"}, "is in the past"),
         ({**DAILY, "cron": "", "at": "9999-12-31T23:59:00-10:00"}, "is not a valid time"),
         ({**DAILY, "name": ""}, "needs `name`"),
         ({"action": "delete", "name": "other"}, "no such schedule"),
