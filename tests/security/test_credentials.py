@@ -59,14 +59,17 @@ def listener(monkeypatch: pytest.MonkeyPatch) -> Iterator[Listener]:
         yield server
 
 
-@pytest.fixture
-def rig(transactional_db: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
-    """A gateway whose owner, alice, has the credential `pay`."""
+@pytest.fixture(autouse=True)
+def _http_request() -> Iterator[None]:
     with tools.override(HttpRequest()):
-        rig = EngineRig(monkeypatch).start()
-        store_credential("pay", VALUE, owner_id=rig.owner.pk, hosts=["127.0.0.1"])
-        yield rig
-        rig.stop()
+        yield
+
+
+@pytest.fixture
+def rig(rig: EngineRig) -> EngineRig:
+    """A gateway whose owner, alice, has the credential `pay`."""
+    store_credential("pay", VALUE, owner_id=rig.owner.pk, hosts=["127.0.0.1"])
+    return rig
 
 
 @pytest.fixture

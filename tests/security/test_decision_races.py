@@ -1,7 +1,6 @@
 """Decisions that are repeated, replayed, late or made at the same time: one of them counts, and the call runs once."""
 
 import threading
-from collections.abc import Iterator
 
 import pytest
 from django.contrib.auth.models import User
@@ -14,18 +13,10 @@ from sessions_app.services import cancel_session_runs
 from tests.support.approvals import Launch, asked, wants_to_launch
 from tests.support.engine import EngineRig, until
 from tools_app.models import Approval, ToolExecution
-from tools_app.registry import tools
+
+pytestmark = pytest.mark.usefixtures("launch")
 
 AT_ONCE = 8
-
-
-@pytest.fixture
-def rig(transactional_db: None, valkey: object, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
-    Launch.launched.clear()
-    with tools.override(Launch()):
-        rig = EngineRig(monkeypatch).start()
-        yield rig
-        rig.stop()
 
 
 def decide(approval: Approval, actor: User, decision: str = "allow_once") -> str:

@@ -22,11 +22,6 @@ def _long_delays(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(login_throttle, "FIRST_SECONDS", 60)
 
 
-@pytest.fixture
-def alice() -> User:
-    return make_user("alice")
-
-
 def log_in(address: str, password: str, name: str = "alice", by: str = "rest") -> Any:
     """Log in from an address and return the response."""
     form = {"email": name, "username": name, "password": password}

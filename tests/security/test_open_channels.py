@@ -29,13 +29,6 @@ UNKNOWN = 501
 
 
 @pytest.fixture
-def rig(transactional_db: None, valkey: object, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
-    rig = EngineRig(monkeypatch).start()
-    yield rig
-    rig.stop()
-
-
-@pytest.fixture
 def platform() -> Iterator[FakeTelegram]:
     with FakeTelegram() as server:
         yield server

@@ -16,18 +16,13 @@ from sessions_app.identity import access_tokens
 from sessions_app.identity.principal import Principal
 from sessions_app.identity.stream_tickets import issue_ticket, redeem_ticket
 from sessions_app.surfaces.signalr import commands
-from tests.support.rest import RestCaller, make_execution, make_run, make_session, make_user
+from tests.support.rest import RestCaller, make_execution, make_run, make_session
 from tools_app.executions.approvals import digest_of
 from tools_app.models import Approval
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey"), pytest.mark.one_database]
 
 OLD = datetime.now(UTC) - timedelta(minutes=11)
-
-
-@pytest.fixture
-def alice() -> User:
-    return make_user("alice")
 
 
 @pytest.fixture

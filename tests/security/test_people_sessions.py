@@ -16,10 +16,9 @@ FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:145.0) Gecko/20100101 Firefox/145.
 PHONE = "Mozilla/5.0 (Linux; Android 16) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0 Mobile Safari/537.36"
 
 
-@pytest.fixture
-def alice() -> User:
+@pytest.fixture(autouse=True)
+def _nothing_seen() -> None:
     logins._seen.clear()
-    return make_user("alice")
 
 
 def browse(user: User, agent: str) -> Client:

@@ -13,7 +13,6 @@ from agents_app.models import Agent
 from audit_app.kernel.errors import AppError
 from audit_app.models import AuditEntry
 from sessions_app.approvals import decisions
-from tests.security.test_decision_races import rig  # noqa: F401 - a fixture
 from tests.security.test_people_fresh_login import approval_of
 from tests.support.approvals import Launch, asked, wants_to_launch
 from tests.support.engine import EngineRig
@@ -73,8 +72,7 @@ def test_other_calls_are_as_before() -> None:
 
 
 def test_the_second_of_two_different_people_releases_the_call(
-    rig: EngineRig,  # noqa: F811
-    operators: tuple[User, User],
+    launch: object, rig: EngineRig, operators: tuple[User, User]
 ) -> None:
     ada, grace = operators
     wants_to_launch(rig)

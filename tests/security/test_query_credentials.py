@@ -16,9 +16,13 @@ from sessions_app.identity.api_keys import create_api_key
 from sessions_app.identity.principal import Principal
 from sessions_app.identity.stream_tickets import issue_ticket
 from sessions_app.surfaces.base.surface import surfaces
-from tests.support.rest import LiveCaller, make_agent, make_user
+from tests.support.rest import LiveCaller
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey"), pytest.mark.one_database]
+pytestmark = [
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.usefixtures("valkey", "default_agent"),
+    pytest.mark.one_database,
+]
 
 ROUTES = {
     "rest": "/api/sessions",
@@ -41,13 +45,6 @@ def api_key(user: User) -> str:
 
 def ticket(user: User) -> str:
     return issue_ticket(Principal(user, "jwt"))
-
-
-@pytest.fixture
-async def alice() -> User:
-    await in_db(make_agent)
-    user: User = await in_db(make_user, "alice")
-    return user
 
 
 async def connects(name: str, query: str, user: User) -> bool:

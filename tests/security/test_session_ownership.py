@@ -12,14 +12,9 @@ from sessions_app.models import Session, Turn
 from sessions_app.services import WEB_CHAT, NewMessage
 from sessions_app.surfaces.rest.consumers import accept_message
 from sessions_app.surfaces.signalr import commands as hub
-from tests.support.rest import make_agent, make_user
+from tests.support.rest import make_user
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey"), pytest.mark.one_database]
-
-
-@pytest.fixture(autouse=True)
-def default_agent() -> None:
-    make_agent()
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey", "default_agent"), pytest.mark.one_database]
 
 
 @pytest.fixture

@@ -12,15 +12,9 @@ from audit_app.kernel.errors import NotFound
 from audit_app.models import AuditEntry
 from sessions_app.identity import api_keys, logins
 from sessions_app.models import Login
-from tests.support.rest import RestCaller, make_agent, make_user
+from tests.support.rest import RestCaller, make_user
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey"), pytest.mark.one_database]
-
-
-@pytest.fixture
-def alice() -> User:
-    make_agent()
-    return make_user("alice")
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey", "default_agent"), pytest.mark.one_database]
 
 
 def browser(user: User, agent: str = "Firefox") -> Client:

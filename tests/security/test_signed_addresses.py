@@ -9,18 +9,11 @@ from django.test import Client
 from sessions_app import services
 from sessions_app.identity import access_tokens, api_keys
 from sessions_app.models import Session
-from tests.support.rest import make_agent, make_user
 from tools_app.storage import artifacts
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey"), pytest.mark.one_database]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey", "default_agent"), pytest.mark.one_database]
 
 READER = {"REMOTE_ADDR": "203.0.113.7", "HTTP_USER_AGENT": "Firefox"}
-
-
-@pytest.fixture
-def alice() -> User:
-    make_agent()
-    return make_user("alice")
 
 
 @pytest.fixture

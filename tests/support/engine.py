@@ -26,6 +26,7 @@ from agents_app.types import RunOptions, RunTranscript
 from audit_app.kernel import nudges
 from audit_app.kernel.database import close_pool
 from sessions_app.services import Accepted, NewMessage, ReceiveOptions, receive
+from tests.support.rest import make_user
 from tools_app import services as tools
 from tools_app.executions import loop_runner
 
@@ -33,10 +34,10 @@ from tools_app.executions import loop_runner
 class EngineRig:
     """A gateway: `send` a message, `wait` for its run. `drops` returns whether the nudge of a task is lost."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, owner: User | None = None) -> None:
         self.drops: Callable[[str], bool] = lambda task_name: False
         self.nudges: list[str] = []
-        self.owner = User.objects.create_user("alice", "alice@example.org", "secret-enough")
+        self.owner = owner or make_user("alice")
         self._pool = ThreadPoolExecutor(4)
         self.engine: EngineThread | None = None
         monkeypatch.setattr(nudges, "send", self._send)

@@ -25,7 +25,6 @@ from tests.support.channels import open_to_everyone, settle
 from tests.support.engine import EngineRig, until
 from tests.support.webhook_relay import WebhookRelay
 from tests.surfaces import npm
-from tools_app.registry import tools
 
 pytestmark = [pytest.mark.npm, pytest.mark.django_db(transaction=True)]
 
@@ -95,13 +94,6 @@ def playground(port: int, relay: WebhookRelay) -> Iterator[Playground]:
         reading.start()
         yield opened
     reading.join()
-
-
-@pytest.fixture
-def launch(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(Launch, "launched", [])
-    with tools.override(Launch()):
-        yield
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +20,6 @@ from tools_app.storage.artifacts import Writer, write_artifact
 from tools_app.types import ToolCall
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
-
-
-@pytest.fixture
-def rig(valkey: object, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
-    gateway = EngineRig(monkeypatch).start()
-    yield gateway
-    gateway.stop()
 
 
 def run(rig: EngineRig, name: str, main: list[Reply], session: Session | None = None, **children: Any) -> RunTranscript:

@@ -1,7 +1,5 @@
 """Versions of agents: stored with each change, compared, rolled back; drafts, which only those try who may publish."""
 
-from collections.abc import Iterator
-
 import pytest
 from django.contrib.auth.models import User
 
@@ -21,13 +19,6 @@ from tools_app.skills import registry
 pytestmark = pytest.mark.one_database
 
 GREET = {"skillId": "greet", "name": "G", "version": "1.0.0", "publisherId": "us", "instruction": {"body": "Hi"}}
-
-
-@pytest.fixture
-def rig(valkey: object, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
-    rig = EngineRig(monkeypatch).start()
-    yield rig
-    rig.stop()
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """Answers without end: the model call is stopped, and what came is kept as a partial answer with the reason."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from agents_app.models import Run
@@ -10,13 +8,6 @@ from sessions_app.models import Turn
 from tests.support.engine import EngineRig
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
-
-
-@pytest.fixture
-def rig(valkey: object, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
-    rig = EngineRig(monkeypatch).start()
-    yield rig
-    rig.stop()
 
 
 @pytest.mark.parametrize(

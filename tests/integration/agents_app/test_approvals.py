@@ -1,7 +1,6 @@
 """Tool calls that need approval: parked without an owner, decided once, expired, withdrawn."""
 
 import json
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
@@ -24,21 +23,15 @@ from tests.support.rest import RestCaller
 from tests.support.rights import make_operator
 from tools_app.executions import approvals
 from tools_app.models import Approval, InputRequest, ToolExecution
-from tools_app.registry import tools
 from tools_app.services import AlreadyDecided, ApprovalExpired, cancel_execution
 from tools_app.types import ExecutionStatus, ToolCall
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-@pytest.fixture
-def rig(valkey: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
-    monkeypatch.setattr(Launch, "launched", [])
-    rig = EngineRig(monkeypatch).start()
+@pytest.fixture(autouse=True)
+def _agent(launch: object, rig: EngineRig) -> None:
     rig.agent(Reply(tool_calls=(ToolCall("c1", "launch", json.dumps({"target": "moon"})),)), Reply(("Over.",)))
-    with tools.override(Launch()):
-        yield rig
-        rig.stop()
 
 
 def ask(rig: EngineRig) -> tuple[Any, Approval]:

@@ -64,13 +64,6 @@ class Work(Tool):
 
 
 @pytest.fixture
-def rig(valkey: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
-    rig = EngineRig(monkeypatch).start()
-    yield rig
-    rig.stop()
-
-
-@pytest.fixture
 def work() -> Iterator[Work]:
     tool = Work(Risk.HIGH)
     with registry.override(tool):

@@ -1,9 +1,7 @@
 """Hourly budgets of tool calls, which are counted when they are allowed, and of the cost of model calls."""
 
 import threading
-from collections.abc import Iterator
 from datetime import timedelta
-from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -28,13 +26,6 @@ from tools_app.types import ExecutionStatus, ToolCall
 pytestmark = pytest.mark.django_db(transaction=True)
 TWO = AgentPolicy("full", agent_id="default", budgets=Budgets(actions_per_hour=2))
 ECHO = ToolCall("c", "echo", '{"text": "x"}')
-
-
-@pytest.fixture
-def rig(valkey: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
-    rig = EngineRig(monkeypatch).start()
-    yield rig
-    rig.stop()
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """Messages to a busy session. Fifty at once under each policy: sessions_app/test_pressure.py."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -19,13 +19,6 @@ from tests.support.engine import EngineRig, until
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
 
 MANY = 50
-
-
-@pytest.fixture
-def rig(valkey: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
-    rig = EngineRig(monkeypatch).start()
-    yield rig
-    rig.stop()
 
 
 def at_once(act: Callable[[int], Any], count: int = MANY) -> None:

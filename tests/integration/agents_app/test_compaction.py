@@ -1,7 +1,5 @@
 """Long conversations with a database, Valkey and a scripted model: summaries, refused requests, and what is sent."""
 
-from collections.abc import Iterator
-
 import pytest
 from django.conf import settings
 
@@ -23,13 +21,6 @@ from tools_app.types import ToolCall
 pytestmark = pytest.mark.django_db(transaction=True)
 LONG = "word " * 900
 SMALL = {"max_context_tokens": 1600, "enabled_tools": []}
-
-
-@pytest.fixture
-def rig(valkey: object, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
-    rig = EngineRig(monkeypatch).start()
-    yield rig
-    rig.stop()
 
 
 def types() -> list[str]:

@@ -1,6 +1,5 @@
 """Caps of costs per day and month: refused before the next call, with an alert before, and free when they reset."""
 
-from collections.abc import Iterator
 from datetime import date
 from typing import Any
 
@@ -17,12 +16,9 @@ from tests.support.engine import EngineRig
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-@pytest.fixture
-def rig(valkey: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
+@pytest.fixture(autouse=True)
+def _today(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(usage_ledger, "today", lambda: date(2026, 11, 30))
-    rig = EngineRig(monkeypatch).start()
-    yield rig
-    rig.stop()
 
 
 def ask(rig: EngineRig, text: str = "hello") -> RunView:

@@ -1,7 +1,6 @@
 """Runs of workers that died: how the reaper logs and counts it."""
 
 import logging
-from collections.abc import Iterator
 from uuid import UUID, uuid4
 
 import pytest
@@ -16,19 +15,16 @@ from tests.support.engine import EngineRig
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-@pytest.fixture
-def rig(valkey: object, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
+@pytest.fixture(autouse=True)
+def _all_owners_dead(idle: EngineRig, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hooks, "sweeps", [])
     monkeypatch.setattr(Observer, "dead", lambda observer, owners: set(owners))
-    rig = EngineRig(monkeypatch)
-    rig.agent()
-    yield rig
-    rig.stop()
+    idle.agent()
 
 
-def hold(rig: EngineRig, count: int) -> list[UUID]:
+def hold(idle: EngineRig, count: int) -> list[UUID]:
     """Make runs that one process works on."""
-    ids = [rig.send(session=open_session(owner=rig.owner)).run_id for _ in range(count)]
+    ids = [idle.send(session=open_session(owner=idle.owner)).run_id for _ in range(count)]
     hold_again(ids)
     return ids
 
@@ -37,8 +33,8 @@ def hold_again(ids: list[UUID]) -> None:
     Run.objects.filter(pk__in=ids).update(status="running", owner=uuid4(), ready_at=None, fence=1)
 
 
-def test_the_last_crash_of_a_run_is_logged_as_its_end(rig: EngineRig, caplog: pytest.LogCaptureFixture) -> None:
-    [run_id] = hold(rig, 1)
+def test_the_last_crash_of_a_run_is_logged_as_its_end(idle: EngineRig, caplog: pytest.LogCaptureFixture) -> None:
+    [run_id] = hold(idle, 1)
     sweeping = Reaper(lambda run_id: None)
     for _ in range(2):
         sweeping.sweep()
@@ -51,9 +47,9 @@ def test_the_last_crash_of_a_run_is_logged_as_its_end(rig: EngineRig, caplog: py
     assert Run.objects.get().error_code == "crashed"
 
 
-def test_workers_that_die_with_many_runs_fail_none_of_them_soon(rig: EngineRig) -> None:
+def test_workers_that_die_with_many_runs_fail_none_of_them_soon(idle: EngineRig) -> None:
     """At most one run can be to blame. Four of 1,089 innocent runs failed while workers were killed for ten minutes."""
-    together = hold(rig, 4)
+    together = hold(idle, 4)
     sweeping = Reaper(lambda run_id: None)
     for _ in range(11):
         sweeping.sweep()
@@ -63,8 +59,8 @@ def test_workers_that_die_with_many_runs_fail_none_of_them_soon(rig: EngineRig) 
     assert set(Run.objects.values_list("status", "error_code")) == {("failed", "crashed")}
 
 
-def test_a_run_that_kills_every_worker_ends_in_whatever_company(rig: EngineRig) -> None:
-    hold(rig, 30)
+def test_a_run_that_kills_every_worker_ends_in_whatever_company(idle: EngineRig) -> None:
+    hold(idle, 30)
     sweeping = Reaper(lambda run_id: None)
     for _ in range(15):
         Run.objects.filter(ended_at=None).update(status="running", owner=uuid4(), ready_at=None, fence=1)

@@ -1,7 +1,5 @@
 """The emergency stop: active runs end, queued runs wait, new messages are rejected, and it is audited."""
 
-import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -17,34 +15,15 @@ from agents_app.types import RunStatus
 from audit_app.kernel.errors import NotFound
 from audit_app.models import AuditEntry
 from sessions_app.models import Turn
+from tests.support.approvals import wants_to_launch
 from tests.support.engine import EngineRig, until
 from tools_app import services
 from tools_app.models import ToolExecution
 from tools_app.policy import emergency_stop
 from tools_app.policy.emergency_stop import Stopped
-from tools_app.registry import tools
-from tools_app.types import Effect, ExecutionStatus, Risk, Tool, ToolCall, ToolContext, ToolSpec
+from tools_app.types import ExecutionStatus, ToolCall
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
-
-
-class Launch(Tool):
-    spec = ToolSpec("launch", "Launches.", {"type": "object"}, effect=Effect.ONCE, risk=Risk.HIGH)
-
-    def run(self, arguments: dict[str, Any], context: ToolContext) -> Any:
-        return "launched"
-
-
-@pytest.fixture
-def rig(valkey: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
-    rig = EngineRig(monkeypatch).start()
-    with tools.override(Launch()):
-        yield rig
-        rig.stop()
-
-
-def launch(rig: EngineRig) -> None:
-    rig.agent(Reply(tool_calls=(ToolCall("c1", "launch", json.dumps({})),)), Reply(("Over.",)))
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database, pytest.mark.usefixtures("launch")]
 
 
 def test_streamed_text_is_kept_and_the_run_ends(rig: EngineRig) -> None:
@@ -62,7 +41,7 @@ def test_streamed_text_is_kept_and_the_run_ends(rig: EngineRig) -> None:
 
 
 def test_a_parked_run_ends_and_its_calls_with_it(rig: EngineRig) -> None:
-    launch(rig)
+    wants_to_launch(rig)
     accepted = rig.send()
     until(lambda: Run.objects.filter(pk=accepted.run_id, waiting_on="approval", owner=None).exists())
     runs.stop_agents()
@@ -96,7 +75,7 @@ def test_queued_runs_wait_and_go_on_when_it_is_lifted(rig: EngineRig) -> None:
 
 
 def test_a_run_is_stopped_at_its_step_border(rig: EngineRig, monkeypatch: pytest.MonkeyPatch) -> None:
-    launch(rig)
+    wants_to_launch(rig)
     script = rig.agent(Reply(tool_calls=(ToolCall("c1", "echo", '{"text": "x"}'),), pieces=("Wait.",)))
     recorded = lease.load_snapshot
 

@@ -1,7 +1,6 @@
 """The engine with a database, Valkey and a scripted model: the stored result of runs."""
 
 import json
-from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
 
@@ -32,13 +31,6 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 def call(name: str, number: int = 1, **arguments: object) -> ToolCall:
     return ToolCall(f"call_{number}", name, json.dumps(arguments))
-
-
-@pytest.fixture
-def rig(valkey: object, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
-    rig = EngineRig(monkeypatch).start()
-    yield rig
-    rig.stop()
 
 
 def turns(accepted: object) -> list[tuple[str, str]]:

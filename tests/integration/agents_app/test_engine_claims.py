@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 from uuid import UUID, uuid4
@@ -25,24 +25,21 @@ from tests.support.engine import EngineRig, until
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-@pytest.fixture
-def rig(valkey: object, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
+@pytest.fixture(autouse=True)
+def _quick_checks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker, "_CHECK_SECONDS", 0.05)
-    rig = EngineRig(monkeypatch)
-    yield rig
-    rig.stop()
 
 
-def test_a_run_whose_beginning_cannot_be_loaded_ends_readably(rig: EngineRig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_whose_beginning_cannot_be_loaded_ends_readably(idle: EngineRig, monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise it would be claimed and released for ever."""
 
     def broken(run: Run) -> None:
         raise ValueError("a defect")
 
     monkeypatch.setattr(lease, "load_snapshot", broken)
-    rig.start()
-    rig.agent(Reply(("never",)))
-    transcript = rig.wait(rig.send().run_id)
+    idle.start()
+    idle.agent(Reply(("never",)))
+    transcript = idle.wait(idle.send().run_id)
     assert (transcript.run.status, transcript.run.error_code) == (RunStatus.FAILED, "internal_error")
 
 
@@ -65,7 +62,7 @@ def several_threads(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("several_threads")
 def test_a_run_that_is_claimed_during_a_look_is_not_taken_for_lost(
-    rig: EngineRig, monkeypatch: pytest.MonkeyPatch
+    idle: EngineRig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     list_held, looks = lease.list_held, [0]
     may_send, may_end = threading.Event(), threading.Event()
@@ -78,19 +75,19 @@ def test_a_run_that_is_claimed_during_a_look_is_not_taken_for_lost(
             until(lambda: len(script.requests) == 2)
         return held
 
-    script = rig.agent(Reply(hangs=True), Reply(("Hel", "lo!"), held_by=may_end))
+    script = idle.agent(Reply(hangs=True), Reply(("Hel", "lo!"), held_by=may_end))
     monkeypatch.setattr(lease, "list_held", slow)
-    rig.start().send()
+    idle.start().send()
     may_send.wait()
-    second = rig.send(session=open_session(owner=rig.owner)).run_id
+    second = idle.send(session=open_session(owner=idle.owner)).run_id
     until(lambda: looks[0] > 2)
     may_end.set()
-    assert rig.wait(second).answer == "Hello!"
+    assert idle.wait(second).answer == "Hello!"
     assert Run.objects.get(pk=second).fence == 1
 
 
 @pytest.mark.usefixtures("several_threads")
-def test_a_claim_that_takes_long_to_load_is_not_given_back(rig: EngineRig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_claim_that_takes_long_to_load_is_not_given_back(idle: EngineRig, monkeypatch: pytest.MonkeyPatch) -> None:
     looks, load, look_after = [0], lease.load_snapshot, Engine.look_after
 
     async def counted(self: Engine) -> None:
@@ -104,15 +101,15 @@ def test_a_claim_that_takes_long_to_load_is_not_given_back(rig: EngineRig, monke
     monkeypatch.setattr(Engine, "look_after", counted)
     monkeypatch.setattr(lease, "load_snapshot", slow)
     monkeypatch.setattr(Reaper, "sweep", lambda self: None)
-    script = rig.start().agent(Reply(("Hello!",)))
-    assert rig.wait(rig.send().run_id).answer == "Hello!"
+    script = idle.start().agent(Reply(("Hello!",)))
+    assert idle.wait(idle.send().run_id).answer == "Hello!"
     assert (len(script.requests), Run.objects.get().fence) == (1, 1)
 
 
-def test_what_has_begun_goes_before_what_has_not(rig: EngineRig) -> None:
+def test_what_has_begun_goes_before_what_has_not(idle: EngineRig) -> None:
     """Otherwise a run whose tools have ended would wait while new messages arrive faster than they are answered."""
-    rig.agent(Reply(("never",)))
-    new, begun = rig.send().run_id, rig.send(session=open_session(owner=rig.owner)).run_id
+    idle.agent(Reply(("never",)))
+    new, begun = idle.send().run_id, idle.send(session=open_session(owner=idle.owner)).run_id
     Run.objects.filter(pk=new).update(ready_at=Now() - timedelta(minutes=1))
     Run.objects.filter(pk=begun).update(status="waiting", waiting_on="tools", ready_at=None, fence=1)
     rung: list[UUID] = []
@@ -123,7 +120,7 @@ def test_what_has_begun_goes_before_what_has_not(rig: EngineRig) -> None:
 
 
 def test_a_part_of_the_sweep_that_fails_keeps_no_other_from_its_work(
-    rig: EngineRig, monkeypatch: pytest.MonkeyPatch
+    idle: EngineRig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(observer: object) -> None:
         raise ValueError("a row that nobody foresaw")
@@ -131,8 +128,8 @@ def test_a_part_of_the_sweep_that_fails_keeps_no_other_from_its_work(
     swept: list[object] = []
     monkeypatch.setattr("agents_app.runs.reaper.tools.sweep", broken)
     monkeypatch.setattr(hooks, "sweeps", [broken, swept.append])
-    rig.agent(Reply(("Hello!",)))
-    accepted = rig.send()
+    idle.agent(Reply(("Hello!",)))
+    accepted = idle.send()
     Run.objects.update(ready_at=Now() - timedelta(minutes=1))
     rung: list[UUID] = []
     Reaper(rung.append).sweep()

@@ -1,6 +1,5 @@
 """The fallback chain: another model answers when the agent's own cannot, and everyone can see it."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -19,13 +18,6 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
 ECHO = ToolCall("c", "echo", '{"text": "x"}')
 FAILED = Reply(("Half",), error="model_auth")
 BACKUP = {"provider": "backup", "model": "second"}
-
-
-@pytest.fixture
-def rig(valkey: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
-    rig = EngineRig(monkeypatch).start()
-    yield rig
-    rig.stop()
 
 
 @pytest.fixture

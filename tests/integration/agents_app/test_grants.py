@@ -1,7 +1,6 @@
 """Decisions for several calls: for the rest of a run, and until revoked."""
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -15,37 +14,15 @@ from audit_app.models import AuditEntry, Event
 from tests.support.engine import EngineRig, until
 from tools_app.models import Approval
 from tools_app.policy import grants
-from tools_app.registry import tools
-from tools_app.types import Effect, ExecutionStatus, Risk, Tool, ToolCall, ToolContext, ToolSpec
+from tools_app.types import ExecutionStatus, ToolCall
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
-
-
-class Launch(Tool):
-    spec = ToolSpec(
-        "launch",
-        "Launches.",
-        {"type": "object", "properties": {"target": {"type": "string"}}, "required": ["target"]},
-        effect=Effect.ONCE,
-        risk=Risk.HIGH,
-    )
-
-    def run(self, arguments: dict[str, Any], context: ToolContext) -> Any:
-        return f"launched to {arguments['target']}"
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database, pytest.mark.usefixtures("launch")]
 
 
 def launches(*targets: str) -> Reply:
     return Reply(
         tool_calls=tuple(ToolCall(f"c{i}", "launch", json.dumps({"target": t})) for i, t in enumerate(targets))
     )
-
-
-@pytest.fixture
-def rig(valkey: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
-    rig = EngineRig(monkeypatch).start()
-    with tools.override(Launch()):
-        yield rig
-        rig.stop()
 
 
 def ask(rig: EngineRig) -> tuple[Any, Approval]:

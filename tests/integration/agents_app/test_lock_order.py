@@ -34,14 +34,11 @@ pytestmark = pytest.mark.django_db(transaction=True)
 _ITEMS = 8
 
 
-@pytest.fixture
-def rig(valkey: object, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
-    """A gateway without processes: each test is the processes."""
-    rig = EngineRig(monkeypatch)
-    rig.drops = lambda task_name: True
-    rig.agent(Reply())
-    yield rig
-    rig.stop()
+@pytest.fixture(autouse=True)
+def _no_processes(idle: EngineRig) -> None:
+    """Lose all nudges: each test is the processes."""
+    idle.drops = lambda task_name: True
+    idle.agent(Reply())
 
 
 @pytest.fixture
@@ -72,10 +69,10 @@ def spent(*tokens: int) -> Spent:
     return Spent(0.1, timezone.now(), Usage(*tokens))
 
 
-def start_batch(rig: EngineRig, running: int) -> tuple[UUID, list[ToolExecution]]:
+def start_batch(idle: EngineRig, running: int) -> tuple[UUID, list[ToolExecution]]:
     """Start a run whose model asks for a batch. Return its id and that many items, which run."""
     call = ToolCall("c1", "batch", json.dumps({"tool": "echo", "items": [{"text": str(n)} for n in range(_ITEMS)]}))
-    claim = claimed(rig.send().run_id)
+    claim = claimed(idle.send().run_id)
     writes.record_and_decide(claim, claim.snapshot, 0, ModelResponse(tool_calls=(call,)), spent())
     items = ToolExecution.objects.filter(batch_id__isnull=False, renudge_at__isnull=False).order_by("call_index")
     rows = [runner.claim(item.pk, new_id()) for item in items[:running]]
@@ -98,11 +95,11 @@ def check_stopped(run_id: UUID) -> None:
 
 
 def test_two_items_end_while_the_run_is_cancelled(
-    rig: EngineRig, pool: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
+    idle: EngineRig, pool: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first one releases the next item of the batch after the others have locked what they can."""
     monkeypatch.setattr(settings, "KOMAND_BATCH_PARALLEL", 2)
-    run_id, (first, second) = start_batch(rig, 2)
+    run_id, (first, second) = start_batch(idle, 2)
     others: list[Future[Any]] = []
     item_ended = batches.item_ended
 
@@ -121,10 +118,10 @@ def test_two_items_end_while_the_run_is_cancelled(
 
 
 def test_all_items_end_at_once_while_the_batch_and_the_run_are_cancelled(
-    rig: EngineRig, pool: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
+    idle: EngineRig, pool: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(settings, "KOMAND_BATCH_PARALLEL", _ITEMS)
-    run_id, items = start_batch(rig, _ITEMS - 2)
+    run_id, items = start_batch(idle, _ITEMS - 2)
     start = threading.Barrier(_ITEMS)
     batch_id = items[0].batch_id
 
@@ -140,10 +137,10 @@ def test_all_items_end_at_once_while_the_batch_and_the_run_are_cancelled(
 
 
 def test_a_child_records_a_step_while_its_parent_ends(
-    rig: EngineRig, pool: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
+    idle: EngineRig, pool: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The parent adds a call to the sums of the conversation, then locks its child, which adds another one."""
-    run_id = rig.send().run_id
+    run_id = idle.send().run_id
     child = runs.start_child(new_child(run_id, "a"))
     parent_claim, child_claim = claimed(run_id), claimed(child.pk)
     others: list[Future[Any]] = []
@@ -165,10 +162,10 @@ def test_a_child_records_a_step_while_its_parent_ends(
 
 
 def test_a_child_is_started_while_another_one_ends(
-    rig: EngineRig, pool: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
+    idle: EngineRig, pool: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The end updates its row twice, so PostgreSQL checks at the commit that its parent exists, behind the timeline."""
-    run_id = rig.send().run_id
+    run_id = idle.send().run_id
     first, second = (new_child(run_id, name) for name in ("a", "b"))
     claim = claimed(runs.start_child(first).pk)
     others: list[Future[Any]] = []

@@ -1,7 +1,7 @@
 """Run ends that the conversation could not store: the sweep stores them later."""
 
 import logging
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from datetime import timedelta
 from uuid import UUID
 
@@ -21,14 +21,11 @@ pytestmark = pytest.mark.django_db(transaction=True)
 AT_ONCE = 2
 
 
-@pytest.fixture
-def rig(valkey: object, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
+@pytest.fixture(autouse=True)
+def _small_sweeps(idle: EngineRig, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reaper, "_AT_ONCE", AT_ONCE)
     monkeypatch.setattr(hooks, "sweeps", [])
-    rig = EngineRig(monkeypatch)
-    rig.agent()
-    yield rig
-    rig.stop()
+    idle.agent()
 
 
 @pytest.fixture
@@ -53,9 +50,9 @@ class Clock:
         return self.now
 
 
-def end_unstored(rig: EngineRig, count: int) -> list[UUID]:
+def end_unstored(idle: EngineRig, count: int) -> list[UUID]:
     """Make runs, oldest first, whose end is not stored."""
-    ids = [rig.send(session=open_session(owner=rig.owner)).run_id for _ in range(count)]
+    ids = [idle.send(session=open_session(owner=idle.owner)).run_id for _ in range(count)]
     for age, run_id in enumerate(reversed(ids)):
         ended_at = Now() - timedelta(minutes=1 + age)
         Run.objects.filter(pk=run_id).update(status="failed", ready_at=None, ended_at=ended_at, answer="")
@@ -67,10 +64,10 @@ def missed() -> Collection[UUID]:
 
 
 def test_ends_that_cannot_be_stored_do_not_delay_others(
-    rig: EngineRig, never_stored: tuple[set[UUID], list[UUID]]
+    idle: EngineRig, never_stored: tuple[set[UUID], list[UUID]]
 ) -> None:
     refused, _ = never_stored
-    ids = end_unstored(rig, AT_ONCE + 1)
+    ids = end_unstored(idle, AT_ONCE + 1)
     refused |= set(ids[:AT_ONCE])
     sweeping = Reaper(lambda run_id: None)
     sweeping.sweep()
@@ -79,10 +76,10 @@ def test_ends_that_cannot_be_stored_do_not_delay_others(
 
 
 def test_the_retries_of_an_end_that_cannot_be_stored_back_off(
-    rig: EngineRig, never_stored: tuple[set[UUID], list[UUID]], caplog: pytest.LogCaptureFixture
+    idle: EngineRig, never_stored: tuple[set[UUID], list[UUID]], caplog: pytest.LogCaptureFixture
 ) -> None:
     refused, attempts = never_stored
-    refused |= set(end_unstored(rig, 1))
+    refused |= set(end_unstored(idle, 1))
     clock = Clock()
     sweeping = Reaper(lambda run_id: None, clock=clock)
     with caplog.at_level(logging.ERROR):
@@ -96,8 +93,8 @@ def test_the_retries_of_an_end_that_cannot_be_stored_back_off(
     assert not missed()
 
 
-def test_an_error_while_reading_an_end_does_not_delay_others(rig: EngineRig, monkeypatch: pytest.MonkeyPatch) -> None:
-    first, second = end_unstored(rig, 2)
+def test_an_error_while_reading_an_end_does_not_delay_others(idle: EngineRig, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = end_unstored(idle, 2)
     read = selectors.get_transcript
 
     def broken(run_id: UUID) -> RunTranscript:

@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -33,13 +32,6 @@ from tools_app.types import ToolCall
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
 NETWORKS = EXAMPLES / "networks"
-
-
-@pytest.fixture
-def rig(valkey: object, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
-    gateway = EngineRig(monkeypatch).start()
-    yield gateway
-    gateway.stop()
 
 
 def store(rig: EngineRig, file: str, replies: dict[str, Any]) -> StoredNetwork:

@@ -2,7 +2,6 @@
 
 import json
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -22,13 +21,6 @@ from tools_app.models import Approval, SharedValue
 from tools_app.types import ToolCall
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@pytest.fixture
-def rig(valkey: object, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
-    gateway = EngineRig(monkeypatch).start()
-    yield gateway
-    gateway.stop()
 
 
 def start(rig: EngineRig, tasks: str, /, values: dict[str, Any] | None = None, **replies: list[Reply]) -> Any:

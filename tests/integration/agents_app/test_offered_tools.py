@@ -1,7 +1,6 @@
 """The size of the default agent's first request, and tools that a run finds by a search."""
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -24,12 +23,9 @@ from tools_app.types import ToolCall
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey"), pytest.mark.one_database]
 
 
-@pytest.fixture
-def rig(monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
+@pytest.fixture(autouse=True)
+def _seeded(transactional_db: None) -> None:
     seed.seed()
-    rig = EngineRig(monkeypatch)
-    yield rig
-    rig.stop()
 
 
 def names(request: ModelRequest) -> list[str]:
@@ -40,11 +36,11 @@ def search(query: str) -> Reply:
     return Reply(tool_calls=(ToolCall("1", "find_tools", json.dumps({"query": query})),))
 
 
-def test_hello_to_the_default_agent_takes_800_tokens(rig: EngineRig) -> None:
+def test_hello_to_the_default_agent_takes_800_tokens(idle: EngineRig) -> None:
     """Count by `tokens`. Tokenizers count less in JSON: see docs/performance.md."""
-    script = rig.agent(Reply(("Hello.",)))
-    rig.start()
-    rig.wait(rig.send("hello").run_id)
+    script = idle.agent(Reply(("Hello.",)))
+    idle.start()
+    idle.wait(idle.send("hello").run_id)
     (request,) = script.requests
     assert {"web_fetch", "memory_store", "find_tools"} < {*names(request)}
     for family in ("o200k", "cl100k", "general"):
@@ -52,41 +48,41 @@ def test_hello_to_the_default_agent_takes_800_tokens(rig: EngineRig) -> None:
         assert size + sum(tokens_of(spec, family) for spec in request.tools) <= 800
 
 
-def test_a_run_finds_a_tool_and_calls_it(rig: EngineRig) -> None:
+def test_a_run_finds_a_tool_and_calls_it(idle: EngineRig) -> None:
     writing = ToolCall("2", "write_artifact", '{"path": "out/a.txt", "content": "x"}')
-    script = rig.agent(search("write a file"), Reply(tool_calls=(writing,)), Reply(("Done.",)), Reply(("Again.",)))
-    rig.start()
-    transcript = rig.wait(rig.send("Write a file.").run_id)
+    script = idle.agent(search("write a file"), Reply(tool_calls=(writing,)), Reply(("Done.",)), Reply(("Again.",)))
+    idle.start()
+    transcript = idle.wait(idle.send("Write a file.").run_id)
     found, written = transcript.executions
     assert found.output and json.loads(found.output)["tools"][0]["name"] == "write_artifact"
     assert written.output and "out/a.txt" in written.output
     first, second, third = map(names, script.requests)
     assert "write_artifact" not in first and second[: len(first)] == first and "write_artifact" in second
     assert third == second
-    rig.wait(rig.send("And again.").run_id)  # what the conversation has called stays listed
+    idle.wait(idle.send("And again.").run_id)  # what the conversation has called stays listed
     assert names(script.requests[3]) == [*first, "write_artifact"]
 
 
-def test_the_next_claim_lists_what_was_found_before_a_crash(rig: EngineRig) -> None:
-    rig.agent(search("echo"), Reply(("Done.",)))
-    rig.start()
-    run_id = rig.wait(rig.send().run_id).run.id
+def test_the_next_claim_lists_what_was_found_before_a_crash(idle: EngineRig) -> None:
+    idle.agent(search("echo"), Reply(("Done.",)))
+    idle.start()
+    run_id = idle.wait(idle.send().run_id).run.id
     Run.objects.filter(pk=run_id).update(status="queued", ended_at=None, ready_at=Now())
     claim = lease.claim(new_id(), run_id)
     assert claim and names(build_request(claim, claim.snapshot, may_call_tools=True))[-1] == "echo"
 
 
-def test_a_search_finds_nothing_that_the_policy_denies(rig: EngineRig) -> None:
-    rig.agent(denied_tools=["write_artifact"])
-    hidden = [spec.name for spec in run_tools.list_hidden(rig.send().run_id)]
+def test_a_search_finds_nothing_that_the_policy_denies(idle: EngineRig) -> None:
+    idle.agent(denied_tools=["write_artifact"])
+    hidden = [spec.name for spec in run_tools.list_hidden(idle.send().run_id)]
     assert "echo" in hidden and "write_artifact" not in hidden and "web_fetch" not in hidden
     narrow = RunOptions(tools=Scope(ScopeMode.LIST, ("echo", "write_artifact")))
-    assert not run_tools.list_hidden(rig.send(run=narrow).run_id)
+    assert not run_tools.list_hidden(idle.send(run=narrow).run_id)
 
 
-def test_new_agents_list_all_tools(rig: EngineRig, settings: Any) -> None:
-    rig.agent(tool_profile="all")
-    run_id = rig.send().run_id
+def test_new_agents_list_all_tools(idle: EngineRig, settings: Any) -> None:
+    idle.agent(tool_profile="all")
+    run_id = idle.send().run_id
     assert Agent().tool_profile == "all" and not run_tools.list_hidden(run_id)
     settings.KOMAND_TOOL_TOKENS = 0
     assert "echo" in [spec.name for spec in run_tools.list_hidden(run_id)]

@@ -38,13 +38,6 @@ def _fresh(settings: Any, tmp_path: Path) -> Iterator[None]:
 
 
 @pytest.fixture
-def rig(valkey: object, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
-    rig = EngineRig(monkeypatch).start()
-    yield rig
-    rig.stop()
-
-
-@pytest.fixture
 def server(rig: EngineRig) -> Iterator[ModelServer]:
     with ModelServer(refuse_parts=False) as server:
         rig.agent()

@@ -1,7 +1,6 @@
 """Plans and progress of a run: stored with the call, shown the same live, after a reload and over REST."""
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -25,13 +24,6 @@ def planning(number: int, *tasks: dict[str, Any], **arguments: Any) -> ToolCall:
 FIRST = planning(1, {"goal": "Look", "status": "in_progress"}, {"goal": "Write", "instructions": ["Be brief"]})
 SECOND = planning(2, {"id": 1, "goal": "Look", "status": "completed"}, {"id": 2, "goal": "Write"}, comment="Found it")
 PROGRESS = ToolCall("c3", "report_progress", json.dumps({"text": "Reading", "percent": 40, "phase": "Sources"}))
-
-
-@pytest.fixture
-def rig(valkey: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
-    rig = EngineRig(monkeypatch).start()
-    yield rig
-    rig.stop()
 
 
 def test_each_revision_is_an_event_and_the_last_one_is_the_plan(rig: EngineRig) -> None:

@@ -1,6 +1,5 @@
 """Prompt templates of the database and of the folder: versions, use by agents, and what the model gets."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -39,19 +38,12 @@ def folder(tmp_path: Path, settings: Any) -> Path:
     return tmp_path
 
 
-@pytest.fixture
-def rig(monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
-    rig = EngineRig(monkeypatch)
-    yield rig
-    rig.stop()
-
-
-def test_the_models_request_has_skills_template_prompt_and_rules_in_this_order(rig: EngineRig) -> None:
+def test_the_models_request_has_skills_template_prompt_and_rules_in_this_order(idle: EngineRig) -> None:
     prompt_templates.save("support", SUPPORT)
     given = {"template": "support", "template_parameters": {"company": "ACME"}, "system_prompt": "Sign with A."}
-    script = rig.agent(Reply(("Hello.",)), model_id="", **given)
-    rig.start()
-    rig.wait(rig.send("hi", run=RunOptions(temperature=0.9)).run_id)
+    script = idle.agent(Reply(("Hello.",)), model_id="", **given)
+    idle.start()
+    idle.wait(idle.send("hi", run=RunOptions(temperature=0.9)).run_id)
     request = script.requests[0]
     assert request.messages[0].content.startswith("Be brief.\n\nYou answer for ACME.\n\nSign with A.\n\nYour name is")
     assert (request.options.temperature, request.options.max_output_tokens) == (
@@ -66,12 +58,12 @@ def test_the_models_request_has_skills_template_prompt_and_rules_in_this_order(r
     assert agent.model_id == "" and view.model == "script"  # the row itself is not changed
 
 
-def test_a_run_whose_template_became_unusable_fails_with_the_reason(rig: EngineRig, folder: Path) -> None:
+def test_a_run_whose_template_became_unusable_fails_with_the_reason(idle: EngineRig, folder: Path) -> None:
     (folder / "hello.md").write_text("Hello.")
-    rig.agent(Reply(("Hi.",)), template="hello")
+    idle.agent(Reply(("Hi.",)), template="hello")
     (folder / "hello.md").write_text("{{ name }}")
-    rig.start()
-    run = rig.wait(rig.send("hi").run_id).run
+    idle.start()
+    run = idle.wait(idle.send("hi").run_id).run
     assert (run.status, run.error_code) == (RunStatus.FAILED, "invalid_template")
     assert run.error_message == "Template hello: it uses 'name', which is not one of its parameters."
 
@@ -120,17 +112,17 @@ def test_a_text_that_cannot_work_is_not_stored() -> None:
     assert prompt_templates.get_template("outer").body == "Outer."
 
 
-def test_a_template_in_use_is_not_deleted(rig: EngineRig) -> None:
+def test_a_template_in_use_is_not_deleted(idle: EngineRig) -> None:
     row = prompt_templates.save("base", "Base.")
     prompt_templates.save("outer", "---\nskills: [base]\n---\n")
-    rig.agent(template="base@1")
+    idle.agent(template="base@1")
     with pytest.raises(Conflict, match="used by the agent default, the template outer"):
         prompt_templates.delete(row)
 
 
-def test_an_agent_is_stored_only_with_a_template_that_renders(rig: EngineRig) -> None:
+def test_an_agent_is_stored_only_with_a_template_that_renders(idle: EngineRig) -> None:
     prompt_templates.save("support", SUPPORT)
-    rig.agent()
+    idle.agent()
     agent = Agent.objects.get()
     for wrong in ({"template": "nobody"}, {"template": "support"}, {"template_parameters": {"a": 1}}):
         with pytest.raises(InvalidInput):

@@ -1,7 +1,6 @@
 """Questions of an agent: parked without an owner, answered by the next message from any surface."""
 
 import json
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -28,13 +27,6 @@ def asking(number: int = 1, **arguments: Any) -> ToolCall:
     if "questions" in arguments:
         return ToolCall(f"c{number}", "ask_form", json.dumps(arguments))
     return ToolCall(f"c{number}", "ask_user", json.dumps({"question": "Which colour?", **arguments}))
-
-
-@pytest.fixture
-def rig(valkey: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
-    rig = EngineRig(monkeypatch).start()
-    yield rig
-    rig.stop()
 
 
 def ask(rig: EngineRig, *calls: ToolCall, **agent: Any) -> tuple[Any, Script]:

@@ -25,16 +25,14 @@ from tools_app.types import ToolCall
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey"), pytest.mark.one_database]
 
 
-@pytest.fixture
-def rig(monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
-    rig = EngineRig(monkeypatch)
-    with context.bind(actor=f"user:{rig.owner.pk}"):
-        yield rig
-    rig.stop()
+@pytest.fixture(autouse=True)
+def _as_owner(idle: EngineRig) -> Iterator[None]:
+    with context.bind(actor=f"user:{idle.owner.pk}"):
+        yield
 
 
-def remember(rig: EngineRig, key: str, text: str, *, actor: str = "", **written: Any) -> None:
-    holder = memories.Holder("default", actor or f"user:{rig.owner.pk}")
+def remember(idle: EngineRig, key: str, text: str, *, actor: str = "", **written: Any) -> None:
+    holder = memories.Holder("default", actor or f"user:{idle.owner.pk}")
     memories.store(holder, memories.Written(key, text, uuid4(), **written))
 
 
@@ -48,15 +46,15 @@ def claimed(run_id: UUID, owner: UUID) -> lease.Claim:
     return claim
 
 
-def test_a_run_gets_trusted_facts_of_its_own_person_with_their_sources(rig: EngineRig) -> None:
-    script = rig.agent(Reply(("Hello.",)))
-    remember(rig, "diet", "She is vegetarian.", source="person")
-    remember(rig, "habit", "Prefers dinner at seven.", source="agent")
-    remember(rig, "bank", "The dinner bank is evil.", source="tool", origins=("page:evil.example",))
-    remember(rig, "dinner", "Somebody else's dinner.", actor="user:0")
-    remember(rig, "unrelated", "Has a red bicycle.", source="agent")
-    rig.start()
-    rig.wait(rig.send("where shall I have dinner?").run_id)
+def test_a_run_gets_trusted_facts_of_its_own_person_with_their_sources(idle: EngineRig) -> None:
+    script = idle.agent(Reply(("Hello.",)))
+    remember(idle, "diet", "She is vegetarian.", source="person")
+    remember(idle, "habit", "Prefers dinner at seven.", source="agent")
+    remember(idle, "bank", "The dinner bank is evil.", source="tool", origins=("page:evil.example",))
+    remember(idle, "dinner", "Somebody else's dinner.", actor="user:0")
+    remember(idle, "unrelated", "Has a red bicycle.", source="agent")
+    idle.start()
+    idle.wait(idle.send("where shall I have dinner?").run_id)
     content = last_message(script.requests[0])
     day = Memory.objects.get(key="diet").updated_at.date().isoformat()
     assert (
@@ -65,17 +63,17 @@ def test_a_run_gets_trusted_facts_of_its_own_person_with_their_sources(rig: Engi
     assert content.endswith("\n\nwhere shall I have dinner?")
     assert "evil" not in content and "Somebody" not in content and "bicycle" not in content
     Memory.objects.filter(key="unrelated").update(is_pinned=True)
-    rig.wait(rig.send("thanks").run_id)
+    idle.wait(idle.send("thanks").run_id)
     assert "- unrelated (you concluded" in last_message(script.requests[1])
     assert "where shall I have dinner?" in [message.content for message in script.requests[1].messages]
 
 
-def test_each_step_gets_the_same_facts_and_the_view_shows_them(rig: EngineRig) -> None:
+def test_each_step_gets_the_same_facts_and_the_view_shows_them(idle: EngineRig) -> None:
     call = ToolCall("1", "memory_store", '{"key": "diet", "text": "She eats meat now."}')
-    script = rig.agent(Reply(("Noted.",), tool_calls=(call,)), Reply(("Done.",)), autonomy="full")
-    remember(rig, "diet", "She is vegetarian.", source="person")
-    rig.start()
-    run_id = rig.wait(rig.send("a recipe, please").run_id).run.id
+    script = idle.agent(Reply(("Noted.",), tool_calls=(call,)), Reply(("Done.",)), autonomy="full")
+    remember(idle, "diet", "She is vegetarian.", source="person")
+    idle.start()
+    run_id = idle.wait(idle.send("a recipe, please").run_id).run.id
     assert Memory.objects.get().text == "She eats meat now."
     first, second = (last_message(request) for request in script.requests)
     assert first == second and "vegetarian" in first
@@ -83,17 +81,17 @@ def test_each_step_gets_the_same_facts_and_the_view_shows_them(rig: EngineRig) -
     [facts] = [part for part in view.parts if part.kind is PartKind.MEMORY]
     [message] = [part for part in view.parts if part.kind is PartKind.MESSAGE]
     assert "vegetarian" in facts.text and facts.tokens > 20 and message.text == "a recipe, please"
-    rig.wait(rig.send("and now?").run_id)
+    idle.wait(idle.send("and now?").run_id)
     assert "She eats meat now." in last_message(script.requests[2])
 
 
-def test_a_claim_after_a_crash_uses_the_same_facts(rig: EngineRig) -> None:
-    rig.agent(Reply(("Hello.",)))
-    remember(rig, "diet", "She is vegetarian.", source="person")
-    run_id = rig.send("dinner?").run_id
+def test_a_claim_after_a_crash_uses_the_same_facts(idle: EngineRig) -> None:
+    idle.agent(Reply(("Hello.",)))
+    remember(idle, "diet", "She is vegetarian.", source="person")
+    run_id = idle.send("dinner?").run_id
     first = claimed(run_id, new_id())
-    remember(rig, "diet", "She eats meat now.", source="person")
-    remember(rig, "dinner", "At eight.", source="person")
+    remember(idle, "diet", "She eats meat now.", source="person")
+    remember(idle, "dinner", "At eight.", source="person")
     assert lease.recover_crashed(Run.objects.get(pk=run_id)) is RunStatus.RUNNING
     second = claimed(run_id, new_id())
     requests = [build_request(claim, claim.snapshot, may_call_tools=True) for claim in (first, second)]
@@ -112,29 +110,29 @@ def test_a_claim_after_a_crash_uses_the_same_facts(rig: EngineRig) -> None:
     ],
 )
 def test_nothing_is_recalled_without_a_budget_or_the_tool(
-    rig: EngineRig, fields: dict[str, Any], options: RunOptions
+    idle: EngineRig, fields: dict[str, Any], options: RunOptions
 ) -> None:
-    script = rig.agent(Reply(("Hello.",)), **fields)
-    remember(rig, "diet", "She is vegetarian.", source="person")
-    rig.start()
-    rig.wait(rig.send("dinner?", run=options).run_id)
+    script = idle.agent(Reply(("Hello.",)), **fields)
+    remember(idle, "diet", "She is vegetarian.", source="person")
+    idle.start()
+    idle.wait(idle.send("dinner?", run=options).run_id)
     assert last_message(script.requests[0]) == "dinner?" and not RunRecall.objects.exists()
 
 
-def test_the_budget_limits_what_is_recalled(rig: EngineRig) -> None:
-    script = rig.agent(Reply(("Hello.",)), memory_budget_tokens=80)
+def test_the_budget_limits_what_is_recalled(idle: EngineRig) -> None:
+    script = idle.agent(Reply(("Hello.",)), memory_budget_tokens=80)
     for number in range(20):
-        remember(rig, f"dinner {number}", "A long story about dinner. " * 3, source="person")
-    rig.start()
-    rig.wait(rig.send("dinner?").run_id)
+        remember(idle, f"dinner {number}", "A long story about dinner. " * 3, source="person")
+    idle.start()
+    idle.wait(idle.send("dinner?").run_id)
     assert last_message(script.requests[0]).count("- dinner ") == 2
     Agent.objects.update(max_context_tokens=500)  # a tenth of the context at most
-    rig.wait(rig.send("dinner!").run_id)
+    idle.wait(idle.send("dinner!").run_id)
     assert last_message(script.requests[-1]).count("- dinner ") == 1
 
 
-def test_a_child_run_recalls_what_fits_its_own_task(rig: EngineRig) -> None:
-    rig.agent(Reply(), tool_profile="teams")
+def test_a_child_run_recalls_what_fits_its_own_task(idle: EngineRig) -> None:
+    idle.agent(Reply(), tool_profile="teams")
     launch = ToolCall("1", "launch_workstream", '{"id": "a", "instruction": "plan the dinner"}')
     main = [
         Reply(tool_calls=(launch,)),
@@ -142,27 +140,27 @@ def test_a_child_run_recalls_what_fits_its_own_task(rig: EngineRig) -> None:
         Reply(("Done.",)),
     ]
     script = ScriptedProvider.scripts["script"] = TeamScript(main, {"a": [Reply(("Planned.",))]})
-    remember(rig, "diet", "She has dinner without meat.", source="agent")
-    rig.start()
-    rig.wait(rig.send("go").run_id)
+    remember(idle, "diet", "She has dinner without meat.", source="agent")
+    idle.start()
+    idle.wait(idle.send("go").run_id)
     recalling = [last_message(request) for request in script.requests if "without meat" in last_message(request)]
     assert len(recalling) == 1 and "plan the dinner" in recalling[0]
 
 
-def test_a_failed_recall_does_not_stop_the_answer(rig: EngineRig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_recall_does_not_stop_the_answer(idle: EngineRig, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: Any, **__: Any) -> None:
         raise ValueError("no index")
 
-    rig.agent(Reply(("Hello.",)))
-    remember(rig, "diet", "She is vegetarian.", source="person")
+    idle.agent(Reply(("Hello.",)))
+    remember(idle, "diet", "She is vegetarian.", source="person")
     monkeypatch.setattr(memories, "recall_trusted", fail)
-    rig.start()
-    assert rig.wait(rig.send("dinner?").run_id).answer == "Hello."
+    idle.start()
+    assert idle.wait(idle.send("dinner?").run_id).answer == "Hello."
 
 
-def test_the_demo_model_reads_the_message_and_not_the_facts(rig: EngineRig) -> None:
-    rig.agent(Reply(("Hello.",)))
-    remember(rig, "weather", "Asks for the weather in Paris.", source="person")
-    claim = claimed(rig.send("hello").run_id, new_id())
+def test_the_demo_model_reads_the_message_and_not_the_facts(idle: EngineRig) -> None:
+    idle.agent(Reply(("Hello.",)))
+    remember(idle, "weather", "Asks for the weather in Paris.", source="person")
+    claim = claimed(idle.send("hello").run_id, new_id())
     request = build_request(claim, claim.snapshot, may_call_tools=True)
     assert "Paris" in last_message(request) and decide(request.messages, request.tools).intents == ()

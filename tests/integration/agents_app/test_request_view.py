@@ -1,6 +1,5 @@
 """A view of what the model sees: the same request as that of the run, in parts with their tokens."""
 
-from collections.abc import Iterator
 from uuid import uuid4
 
 import pytest
@@ -23,13 +22,6 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("
 SECRET = "sk-abcdefghijklmnop1234"
 
 
-@pytest.fixture
-def rig(monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
-    rig = EngineRig(monkeypatch)
-    yield rig
-    rig.stop()
-
-
 def names(view: RequestView, kind: PartKind) -> list[str]:
     return [part.name for part in view.parts if part.kind is kind]
 
@@ -38,13 +30,13 @@ def texts(view: RequestView, kind: PartKind) -> list[str]:
     return [part.text for part in view.parts if part.kind is kind]
 
 
-def test_the_view_of_a_step_is_the_request_that_was_sent(rig: EngineRig) -> None:
+def test_the_view_of_a_step_is_the_request_that_was_sent(idle: EngineRig) -> None:
     calls = (ToolCall("1", "echo", '{"text": "hi"}'),)
     done = Reply(("Done.",), usage=Usage(321, 5))
-    script = rig.agent(Reply(("Hello.",)), Reply(("Wait.",), tool_calls=calls), done, tool_profile="chat")
-    rig.start()
-    rig.wait(rig.send("first").run_id)
-    run_id = rig.wait(rig.send("second", run=RunOptions(instructions="Be brief.")).run_id).run.id
+    script = idle.agent(Reply(("Hello.",)), Reply(("Wait.",), tool_calls=calls), done, tool_profile="chat")
+    idle.start()
+    idle.wait(idle.send("first").run_id)
+    run_id = idle.wait(idle.send("second", run=RunOptions(instructions="Be brief.")).run_id).run.id
     for step in (0, 1):
         sent, view = script.requests[step + 1], view_request(run_id, step)
         assert "\n\n".join(texts(view, PartKind.SYSTEM)) == sent.messages[0].content
@@ -65,36 +57,36 @@ def test_the_view_of_a_step_is_the_request_that_was_sent(rig: EngineRig) -> None
             view_request(*unknown)
 
 
-def test_the_first_request_of_an_agent_masks_secrets_and_stores_nothing(rig: EngineRig) -> None:
-    rig.agent(system_prompt=f"The key is {SECRET}.", tool_profile="chat", max_context_tokens=5000)
+def test_the_first_request_of_an_agent_masks_secrets_and_stores_nothing(idle: EngineRig) -> None:
+    idle.agent(system_prompt=f"The key is {SECRET}.", tool_profile="chat", max_context_tokens=5000)
     view = view_first_request(Agent.objects.select_related("provider").get(), f"token={SECRET}")
     assert SECRET not in str(view) and texts(view, PartKind.SYSTEM)[0] == "The key is •••."
     assert view.limit_tokens == 5000 and not names(view, PartKind.HISTORY)
     assert "write_artifact" in view.hidden_tools and "find_tools" in names(view, PartKind.TOOL)
 
 
-def test_who_may_see_the_configuration_reads_it_over_rest(rig: EngineRig) -> None:
-    rig.agent(Reply(("Hello.",)), tool_profile="chat")
-    rig.start()
-    run_id = rig.wait(rig.send("hi").run_id).run.id
+def test_who_may_see_the_configuration_reads_it_over_rest(idle: EngineRig) -> None:
+    idle.agent(Reply(("Hello.",)), tool_profile="chat")
+    idle.start()
+    run_id = idle.wait(idle.send("hi").run_id).run.id
     paths = "agents/default/prompt?text=hi", f"runs/{run_id}/prompt?step=0"
     for path in paths:
-        assert RestCaller(rig.owner).get(path).meta["right"] == VIEW_AGENTS.permission
-    rig.owner = grant(rig.owner, VIEW_AGENTS)
-    shown = [RestCaller(rig.owner).get(path).data for path in paths]
+        assert RestCaller(idle.owner).get(path).meta["right"] == VIEW_AGENTS.permission
+    idle.owner = grant(idle.owner, VIEW_AGENTS)
+    shown = [RestCaller(idle.owner).get(path).data for path in paths]
     for data in shown:
         assert data["totalTokens"] == sum(part["tokens"] for part in data["parts"]) > 400
         assert data["parts"][-1] == {"kind": "message", "name": "user", "text": "hi", "tokens": 5}
     assert [part["name"] for part in shown[0]["parts"]] == [part["name"] for part in shown[1]["parts"]]
     stranger = grant(User.objects.create_user("stranger"), VIEW_AGENTS)
     assert RestCaller(stranger).get(paths[1]).status == 404
-    assert RestCaller(rig.owner).get(f"runs/{run_id}/prompt?step=7").status == 404
+    assert RestCaller(idle.owner).get(f"runs/{run_id}/prompt?step=7").status == 404
 
 
-def test_the_pages_show_the_parts(rig: EngineRig) -> None:
-    rig.agent(Reply(("Hello.",)), system_prompt="Be <b>kind</b>.", tool_profile="chat")
-    rig.start()
-    run_id = rig.wait(rig.send("hi there").run_id).run.id
+def test_the_pages_show_the_parts(idle: EngineRig) -> None:
+    idle.agent(Reply(("Hello.",)), system_prompt="Be <b>kind</b>.", tool_profile="chat")
+    idle.start()
+    run_id = idle.wait(idle.send("hi there").run_id).run.id
     pages = Client()
     pages.force_login(User.objects.create_superuser("op"), "django.contrib.auth.backends.ModelBackend")
     of_agent = pages.get("/admin/agents_app/agent/default/prompt/?text=Good+day").content.decode()

@@ -1,7 +1,6 @@
 """A run whose model speaks the Responses protocol: reasoning is stored with the step and goes back with its results."""
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -29,13 +28,6 @@ def stream(*items: dict[str, Any]) -> Recorded:
     usage = {"input_tokens": 9, "output_tokens": 5, "output_tokens_details": {"reasoning_tokens": 3}}
     end = {"type": "response.completed", "response": {"status": "completed", "output": items, "usage": usage}}
     return Recorded(f"data: {json.dumps(end)}\n\n".encode())
-
-
-@pytest.fixture
-def rig(valkey: object, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
-    rig = EngineRig(monkeypatch).start()
-    yield rig
-    rig.stop()
 
 
 def test_encrypted_reasoning_goes_back_with_the_results_and_is_shown_nowhere(rig: EngineRig) -> None:

@@ -41,13 +41,6 @@ class Echo(FakeServer):
 
 
 @pytest.fixture
-def rig(valkey: object, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
-    rig = EngineRig(monkeypatch).start()
-    yield rig
-    rig.stop()
-
-
-@pytest.fixture
 def lines() -> Iterator[list[str]]:
     """Return the complete text of the log."""
     written: list[str] = []

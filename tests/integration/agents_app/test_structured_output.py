@@ -1,7 +1,6 @@
 """Answers with a JSON Schema: checked and repaired in the run, the same on every surface."""
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -26,13 +25,6 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 BAD, GOOD = Reply(('{"n": ', '"one"}')), Reply(("```json\n", '{"n": 1}', "\n```"))
 LOOK = Reply(("Let me look.",), tool_calls=(ToolCall("c1", "get_current_time", "{}"),))
-
-
-@pytest.fixture
-def rig(valkey: object, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
-    rig = EngineRig(monkeypatch).start()
-    yield rig
-    rig.stop()
 
 
 def test_a_rejected_answer_is_repaired_in_the_run(rig: EngineRig) -> None:

@@ -1,7 +1,6 @@
 """Budgets of child runs: caps on the tokens of a run and of all runs below it, without reservations."""
 
 import json
-from collections.abc import Iterator
 from uuid import uuid4
 
 import pytest
@@ -23,12 +22,9 @@ from tools_app.types import ToolCall
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-@pytest.fixture
-def rig(valkey: object, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
-    gateway = EngineRig(monkeypatch)
-    gateway.agent(Reply(("Done.",)), tool_profile="teams")
-    yield gateway
-    gateway.stop()
+@pytest.fixture(autouse=True)
+def _agent(idle: EngineRig) -> None:
+    idle.agent(Reply(("Done.",)), tool_profile="teams")
 
 
 def child_of(parent: Run, name: str, budget_tokens: int | None = None) -> Run:
@@ -41,12 +37,12 @@ def use(run: Run, tokens: int) -> None:
     Run.objects.filter(pk=run.pk).update(input_tokens=F("input_tokens") + tokens)
 
 
-def root_of(rig: EngineRig) -> Run:
-    return Run.objects.get(pk=rig.send().run_id)
+def root_of(idle: EngineRig) -> Run:
+    return Run.objects.get(pk=idle.send().run_id)
 
 
-def test_children_without_a_budget_draw_from_that_above_them(rig: EngineRig) -> None:
-    team = child_of(root_of(rig), "team", 100)
+def test_children_without_a_budget_draw_from_that_above_them(idle: EngineRig) -> None:
+    team = child_of(root_of(idle), "team", 100)
     first, second = child_of(team, "first"), child_of(team, "second")
     below = child_of(second, "below")
     assert [tree_budget.refusal(run) for run in (team, first, second, below)] == ["", "", "", ""]
@@ -59,8 +55,8 @@ def test_children_without_a_budget_draw_from_that_above_them(rig: EngineRig) -> 
     assert [tree_budget.refusal(run) for run in (first, second, below)] == [above] * 3
 
 
-def test_a_childs_own_budget_is_a_further_cap(rig: EngineRig) -> None:
-    root = root_of(rig)
+def test_a_childs_own_budget_is_a_further_cap(idle: EngineRig) -> None:
+    root = root_of(idle)
     team = child_of(root, "team", 100)
     small, large, beside = child_of(team, "small", 10), child_of(team, "large", 1000), child_of(root, "beside")
     use(small, 10)
@@ -72,8 +68,8 @@ def test_a_childs_own_budget_is_a_further_cap(rig: EngineRig) -> None:
     assert tree_budget.refusal(beside) == ""
 
 
-def test_a_tree_without_budgets_costs_one_query_a_call(rig: EngineRig) -> None:
-    root = root_of(rig)
+def test_a_tree_without_budgets_costs_one_query_a_call(idle: EngineRig) -> None:
+    root = root_of(idle)
     child = child_of(root, "a")
     tree_budget.refusal(child)
     with CaptureQueriesContext(connection) as queries:
@@ -81,7 +77,7 @@ def test_a_tree_without_budgets_costs_one_query_a_call(rig: EngineRig) -> None:
     assert len(queries) <= 1
 
 
-def test_a_workstream_with_a_budget_continues_beside_its_own_workstreams(rig: EngineRig) -> None:
+def test_a_workstream_with_a_budget_continues_beside_its_own_workstreams(idle: EngineRig) -> None:
     def calls(name: str, **arguments: object) -> Reply:
         given = {"id": name, "instruction": f"task {name}", **arguments}
         return Reply(tool_calls=(ToolCall(name, "launch_workstream", json.dumps(given)),), usage=Usage(20, 10))
@@ -89,6 +85,6 @@ def test_a_workstream_with_a_budget_continues_beside_its_own_workstreams(rig: En
     done = [Reply(("Done.",), usage=Usage(20, 10))]
     script = {"a": [calls("b"), calls("c"), *done], "b": done, "c": done}
     ScriptedProvider.scripts["script"] = TeamScript([calls("a", budget_tokens=1000), *done], script)
-    ended = rig.start().wait(rig.send("go").run_id)
+    ended = idle.start().wait(idle.send("go").run_id)
     states = dict(Run.objects.filter(root_id=ended.run.id).values_list("workstream", "status"))
     assert (ended.run.status, states) == (RunStatus.COMPLETED, dict.fromkeys("abc", "completed"))

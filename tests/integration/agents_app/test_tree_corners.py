@@ -1,7 +1,6 @@
 """Trees of runs in corners: retries, restrictions of a message, versions of an agent, and runs whose end fails."""
 
 import json
-from collections.abc import Iterator
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -30,18 +29,9 @@ pytestmark = pytest.mark.django_db(transaction=True)
 NETWORK = "tasks:\n- {name: only, prompt: 'Do: {{ message }}'}\n"
 
 
-@pytest.fixture
-def idle(valkey: object, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
-    """Provide a gateway without a worker."""
-    gateway = EngineRig(monkeypatch)
-    gateway.agent(Reply(("Done.",)), tool_profile="teams", owner_id=gateway.owner.pk)
-    yield gateway
-    gateway.stop()
-
-
-@pytest.fixture
-def rig(idle: EngineRig) -> EngineRig:
-    return idle.start()
+@pytest.fixture(autouse=True)
+def _agent(idle: EngineRig) -> None:
+    idle.agent(Reply(("Done.",)), tool_profile="teams", owner_id=idle.owner.pk)
 
 
 def network(tasks: str) -> RunOptions:

@@ -1,8 +1,5 @@
 """Records of usage: written with the step, at the prices of its time, by model, and for failed calls that report it."""
 
-from collections.abc import Iterator
-from typing import Any
-
 import pytest
 
 from agents_app import selectors
@@ -15,13 +12,6 @@ from tools_app.types import ToolCall
 
 pytestmark = pytest.mark.django_db(transaction=True)
 ECHO = ToolCall("c", "echo", '{"text": "x"}')
-
-
-@pytest.fixture
-def rig(valkey: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
-    rig = EngineRig(monkeypatch).start()
-    yield rig
-    rig.stop()
 
 
 def price(model: str, **prices: float) -> None:

@@ -2,7 +2,6 @@
 
 import json
 import threading
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -27,13 +26,6 @@ from tools_app.storage import artifacts
 from tools_app.types import ToolCall
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@pytest.fixture
-def rig(valkey: object, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
-    gateway = EngineRig(monkeypatch).start()
-    yield gateway
-    gateway.stop()
 
 
 def launch(name: str, number: int = 1, **arguments: Any) -> ToolCall:

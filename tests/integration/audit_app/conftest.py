@@ -1,7 +1,5 @@
 """A follower of its own for each test."""
 
-from collections.abc import AsyncIterator
-
 import pytest
 import redis
 
@@ -11,9 +9,8 @@ from tests.integration.audit_app.timelines import Conversation
 
 
 @pytest.fixture
-async def follower(valkey: "redis.Redis") -> AsyncIterator[Follower]:
-    yield follow.current_follower()
-    await follow.current_follower().aclose()
+async def follower(valkey: "redis.Redis") -> Follower:
+    return follow.current_follower()
 
 
 @pytest.fixture

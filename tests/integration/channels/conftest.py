@@ -9,14 +9,6 @@ from sessions_app.channels.connections import receiver as connections_receiver
 from sessions_app.channels.outbound import rate_limiter
 from tests.fakes.telegram import FakeTelegram
 from tests.fakes.webhook_receiver import WebhookReceiver
-from tests.support.engine import EngineRig
-
-
-@pytest.fixture
-def rig(valkey: object, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
-    rig = EngineRig(monkeypatch).start()
-    yield rig
-    rig.stop()
 
 
 @pytest.fixture

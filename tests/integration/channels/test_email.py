@@ -21,7 +21,6 @@ from tests.support.channels import all_settled, open_to_everyone, post, settle
 from tests.support.connections import SocketsThread
 from tests.support.engine import EngineRig, until
 from tools_app.models import Approval
-from tools_app.registry import tools
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
 
@@ -42,12 +41,6 @@ def mail() -> Iterator[FakeMailServer]:
 def sockets() -> Iterator[SocketsThread]:
     with SocketsThread() as thread:
         yield thread
-
-
-@pytest.fixture
-def launch() -> Iterator[None]:
-    with tools.override(Launch()):
-        yield
 
 
 def add(server: FakeMailServer, **config: Any) -> ChannelAccount:

@@ -44,12 +44,6 @@ NUMBERS = itertools.count(1_000)  # of messages; tests that name a number use sm
 
 
 @pytest.fixture
-def idle(valkey: object, monkeypatch: pytest.MonkeyPatch) -> EngineRig:
-    """An engine that is not started: commands need none."""
-    return EngineRig(monkeypatch)
-
-
-@pytest.fixture
 def account(idle: EngineRig, platform: FakeTelegram) -> ChannelAccount:
     idle.agent(Reply(("fine",)))
     return add_telegram(platform, config={"read_all_groups": True})

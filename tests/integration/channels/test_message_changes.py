@@ -20,12 +20,9 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
 KEY = "message:501:1"
 
 
-@pytest.fixture
-def idle(valkey: object, monkeypatch: pytest.MonkeyPatch) -> EngineRig:
-    """An engine that is not started."""
-    rig = EngineRig(monkeypatch)
-    rig.agent(Reply(("fine",)))
-    return rig
+@pytest.fixture(autouse=True)
+def _agent(idle: EngineRig) -> None:
+    idle.agent(Reply(("fine",)))
 
 
 def test_an_edit_before_the_run_begins_replaces_the_text(idle: EngineRig, platform: FakeTelegram) -> None:

@@ -22,7 +22,6 @@ from tests.support.approvals import Launch, wants_to_launch
 from tests.support.channels import open_to_everyone, post, settle
 from tests.support.engine import EngineRig, until
 from tools_app.models import Approval
-from tools_app.registry import tools
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
 
@@ -36,12 +35,6 @@ def service(settings: Any) -> Iterator[FakeTeams]:
     with FakeTeams() as server:
         settings.KOMAND_CALLBACK_ALLOW_PRIVATE = [server.address]
         yield server
-
-
-@pytest.fixture
-def launch() -> Iterator[None]:
-    with tools.override(Launch()):
-        yield
 
 
 def add(server: FakeTeams, **config: Any) -> ChannelAccount:

@@ -24,12 +24,9 @@ from tests.support.engine import EngineRig
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
 
 
-@pytest.fixture
-def idle(valkey: object, monkeypatch: pytest.MonkeyPatch) -> EngineRig:
-    """An engine that is not started."""
-    rig = EngineRig(monkeypatch)
-    rig.agent(Reply(("fine",)))
-    return rig
+@pytest.fixture(autouse=True)
+def _agent(idle: EngineRig) -> None:
+    idle.agent(Reply(("fine",)))
 
 
 def away(*args: Any, **kwargs: Any) -> Any:

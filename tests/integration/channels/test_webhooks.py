@@ -28,12 +28,9 @@ PATH = "/channels/webhook/crm/webhook"
 OTHER_SECRET = "whsec_" + "B" * 40
 
 
-@pytest.fixture
-def idle(valkey: object, monkeypatch: pytest.MonkeyPatch) -> EngineRig:
-    """An engine that is not started."""
-    rig = EngineRig(monkeypatch)
-    rig.agent(Reply(("fine",)))
-    return rig
+@pytest.fixture(autouse=True)
+def _agent(idle: EngineRig) -> None:
+    idle.agent(Reply(("fine",)))
 
 
 def body(text: str = "hello", **data: object) -> bytes:

@@ -32,7 +32,6 @@ from tests.support.approvals import Launch, wants_to_launch
 from tests.support.channels import open_to_everyone, post, settle
 from tests.support.engine import EngineRig, until
 from tools_app.models import Approval
-from tools_app.registry import tools
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
 
@@ -44,12 +43,6 @@ def platform(settings: Any) -> Iterator[FakeWhatsApp]:
     settings.KOMAND_PUBLIC_URL = "https://komand.example"
     with FakeWhatsApp() as server:
         yield server
-
-
-@pytest.fixture
-def launch() -> Iterator[None]:
-    with tools.override(Launch()):
-        yield
 
 
 def add(server: FakeWhatsApp, name: str = "main", number: str = NUMBER_ID, **config: Any) -> ChannelAccount:

@@ -7,7 +7,6 @@ import json
 import os
 import re
 import threading
-from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +15,15 @@ from jsonschema import Draft202012Validator
 
 from agents_app.providers.kinds.scripted import Reply
 from agents_app.types import Usage
-from audit_app import follow
 from audit_app.kernel.database import in_db
 from sessions_app.surfaces.agent_messages.wire_format import Compact
 from sessions_app.surfaces.agent_messages.wire_schemas import COMPACT_MESSAGE
 from tests.support.agents import TURN_ENDS, AgentCaller
-from tests.support.approvals import Launch, wants_to_launch
+from tests.support.approvals import wants_to_launch
 from tests.support.engine import EngineRig
-from tools_app.registry import tools
 from tools_app.types import ToolCall
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database, pytest.mark.usefixtures("launch")]
 
 FOLDER = Path(__file__).parents[2] / "surfaces" / "agents" / "golden"
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
@@ -35,22 +32,8 @@ _USER = re.compile(r"user:\d+")
 
 
 @pytest.fixture
-def rig(valkey: object, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
-    rig = EngineRig(monkeypatch).start()
-    with tools.override(Launch()):
-        yield rig
-        rig.stop()
-
-
-@pytest.fixture
 def caller(rig: EngineRig) -> AgentCaller:
     return AgentCaller(rig.owner)
-
-
-@pytest.fixture(autouse=True)
-async def follower() -> AsyncIterator[None]:
-    yield
-    await follow.current_follower().aclose()
 
 
 def plain(messages: list[Compact]) -> list[Compact]:

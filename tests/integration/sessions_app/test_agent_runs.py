@@ -15,10 +15,10 @@ from sessions_app.identity.api_keys import create_api_key, revoke_api_key
 from sessions_app.models import Session, Turn
 from sessions_app.surfaces.agent_messages import signed_urls, urls
 from tests.support.agents import AgentCaller
-from tests.support.rest import make_agent, make_run, make_session, make_user
+from tests.support.rest import make_run, make_session, make_user
 from tests.support.rights import make_operator
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey"), pytest.mark.one_database]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey", "default_agent"), pytest.mark.one_database]
 
 # Every route that names a run, with the methods that it has.
 OF_RUNS = {
@@ -48,12 +48,6 @@ OF_RUNS = {
 }
 CASES = [(name, method) for name, (_, methods) in OF_RUNS.items() for method in (methods.split() or ["GET"])]
 OTHERS = {"artifact-blob", "workflow-execute", "run-workflow"}
-
-
-@pytest.fixture
-def alice() -> Any:
-    make_agent()
-    return make_user("alice")
 
 
 @pytest.fixture

@@ -2,19 +2,16 @@
 
 import json
 import threading
-from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
 
 from agents_app.providers.kinds.scripted import Reply
-from audit_app import follow
 from audit_app.kernel.database import in_db
 from sessions_app.surfaces.agent_messages.wire_format import AgentMessageType, Compact
 from tests.support.agents import TURN_ENDS, AgentCaller, eventually
 from tests.support.approvals import Launch, wants_to_launch
 from tests.support.engine import EngineRig, until
-from tools_app.registry import tools
 from tools_app.types import ToolCall
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
@@ -23,21 +20,8 @@ CHUNK = AgentMessageType.STREAMING_CHUNK
 
 
 @pytest.fixture
-def rig(valkey: object, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
-    rig = EngineRig(monkeypatch).start()
-    yield rig
-    rig.stop()
-
-
-@pytest.fixture
 def caller(rig: EngineRig) -> AgentCaller:
     return AgentCaller(rig.owner)
-
-
-@pytest.fixture(autouse=True)
-async def follower() -> AsyncIterator[None]:
-    yield
-    await follow.current_follower().aclose()
 
 
 def stored(messages: list[Compact]) -> list[Compact]:
@@ -198,13 +182,6 @@ async def test_a_question_is_answered_once(rig: EngineRig, caller: AgentCaller) 
     (answer,) = [message for message in messages if (message.get("d") or {}).get("ack") == "m-2"]
     assert answer["d"]["request_input_response"] == response["request_input_response"]
     assert messages[-2]["m"] == "Blue it is."
-
-
-@pytest.fixture
-def launch() -> Iterator[type[Launch]]:
-    Launch.launched.clear()
-    with tools.override(Launch()):
-        yield Launch
 
 
 @pytest.mark.parametrize(

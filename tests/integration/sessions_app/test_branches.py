@@ -24,12 +24,10 @@ from tests.support.engine import EngineRig
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-@pytest.fixture
-def rig(valkey: object, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
-    rig = EngineRig(monkeypatch).start()
-    yield rig
+@pytest.fixture(autouse=True)
+def _no_violations(rig: EngineRig) -> Iterator[None]:
+    yield
     assert not find_violations()
-    rig.stop()
 
 
 def numbered(rig: EngineRig, **fields: object) -> Script:

@@ -1,7 +1,6 @@
 """The files of a session on the chat page: listed with their origins and updated live; those of other users never."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +22,6 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("
 @pytest.fixture(autouse=True)
 def _folder(tmp_path: Path, settings: Any) -> None:
     settings.DATA_DIR = tmp_path
-
-
-@pytest.fixture
-def rig(monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
-    rig = EngineRig(monkeypatch).start()
-    yield rig
-    rig.stop()
 
 
 def browse(user: Any) -> Client:

@@ -1,7 +1,7 @@
 """The page's WebSocket: a real engine on a real Valkey, followed by a model of the page; and access to it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -12,7 +12,6 @@ from django.db import OperationalError, transaction
 from django.utils import timezone
 
 from agents_app.providers.kinds.scripted import Reply
-from audit_app import follow
 from audit_app.kernel.database import in_db
 from sessions_app.channels.inbound import turn_texts
 from sessions_app.identity.api_keys import create_api_key
@@ -30,24 +29,11 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
 
 
 @pytest.fixture
-def rig(valkey: object, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
-    rig = EngineRig(monkeypatch).start()
-    yield rig
-    rig.stop()
-
-
-@pytest.fixture
-async def follower(valkey: object) -> AsyncIterator[None]:
-    yield
-    await follow.current_follower().aclose()
-
-
-@pytest.fixture
 def session(valkey: object) -> Session:
     return make_session(make_user("alice"))
 
 
-async def test_a_run_is_shown_from_the_message_to_the_stored_answer(rig: EngineRig, follower: None) -> None:
+async def test_a_run_is_shown_from_the_message_to_the_stored_answer(rig: EngineRig) -> None:
     call = ToolCall("c", "echo", '{"text": "hi"}')
     await in_db(rig.agent, Reply(("let me ", "see"), tool_calls=(call,)), Reply(("so\n\n", "it **is**")))
     session = await in_db(make_session, rig.owner)
@@ -69,7 +55,7 @@ def _send(rig: EngineRig, session: Session, message_id: str = "") -> Any:
     return receive(inbound, owner=rig.owner, session=session)
 
 
-async def test_resuming_after_any_message_shows_the_same_page(rig: EngineRig, follower: None) -> None:
+async def test_resuming_after_any_message_shows_the_same_page(rig: EngineRig) -> None:
     call = ToolCall("c", "echo", '{"text": "hi"}')
     words = tuple(f"word{number} " + ("\n\n" if number % 5 == 4 else "") for number in range(23))
     await in_db(
@@ -101,7 +87,7 @@ async def _until_shown(tab: Tab, last: str) -> list[dict[str, Any]]:
     return messages
 
 
-async def test_a_message_added_to_a_run_joins_its_question(rig: EngineRig, follower: None) -> None:
+async def test_a_message_added_to_a_run_joins_its_question(rig: EngineRig) -> None:
     await in_db(rig.agent, Reply(("so",), hangs=True), busy_policy="steer")
     session = await in_db(make_session, rig.owner)
     async with Tab(session, await in_db(cookie_of, rig.owner)) as tab:
@@ -127,7 +113,7 @@ def _change(turn_id: UUID, text: str) -> None:
         turn_texts.write(Turn.objects.get(pk=turn_id))
 
 
-async def test_each_change_of_a_text_replaces_the_question(rig: EngineRig, follower: None) -> None:
+async def test_each_change_of_a_text_replaces_the_question(rig: EngineRig) -> None:
     await in_db(rig.agent, Reply(("so",), hangs=True))
     session = await in_db(make_session, rig.owner)
     async with Tab(session, await in_db(cookie_of, rig.owner)) as tab:
@@ -141,13 +127,13 @@ async def test_each_change_of_a_text_replaces_the_question(rig: EngineRig, follo
     await in_db(cancel_session_runs, session, reason="Stopped.")
 
 
-async def test_a_page_gets_a_message_when_it_is_connected(session: Session, follower: None) -> None:
+async def test_a_page_gets_a_message_when_it_is_connected(session: Session) -> None:
     async with Tab(session, await in_db(cookie_of, session.owner), "0") as tab:
         assert await tab.receive() == {}
 
 
 @pytest.mark.parametrize("cursor", ["", "0", "7", "nonsense", "1.2-3", "9" * 30, "-1", "%00"])
-async def test_any_cursor_is_accepted(session: Session, follower: None, cursor: str) -> None:
+async def test_any_cursor_is_accepted(session: Session, cursor: str) -> None:
     async with Tab(session, await in_db(cookie_of, session.owner), cursor) as tab:
         assert await tab.receive() == {}
         assert await tab.socket.receive_nothing(0.1)
@@ -203,7 +189,7 @@ async def _closed(tab: Tab) -> int | None:
     return tab.close_code
 
 
-async def test_a_logout_ends_the_stream(session: Session, follower: None, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_logout_ends_the_stream(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(consumers, "CHECK_SECONDS", 0.05)
     async with Tab(session, await in_db(cookie_of, session.owner)) as tab:
         assert await tab.receive() == {}
@@ -211,9 +197,7 @@ async def test_a_logout_ends_the_stream(session: Session, follower: None, monkey
         assert await _closed(tab) == consumers.NOT_LOGGED_IN
 
 
-async def test_deleting_the_session_ends_the_stream(
-    session: Session, follower: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_deleting_the_session_ends_the_stream(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(consumers, "CHECK_SECONDS", 0.05)
     async with Tab(session, await in_db(cookie_of, session.owner)) as tab:
         await in_db(delete_session, session)
@@ -221,7 +205,7 @@ async def test_deleting_the_session_ends_the_stream(
 
 
 async def test_a_viewer_stays_while_its_access_cannot_be_checked(
-    session: Session, follower: None, monkeypatch: pytest.MonkeyPatch
+    session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(consumers, "CHECK_SECONDS", 0.05)
     look, looks = consumers._check_access, 0
@@ -238,9 +222,7 @@ async def test_a_viewer_stays_while_its_access_cannot_be_checked(
         assert [await tab.receive() for _ in range(3)] == [{}, {}, {}]
 
 
-async def test_a_slow_viewer_is_disconnected_and_may_resume(
-    session: Session, follower: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_slow_viewer_is_disconnected_and_may_resume(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     async def no_frames(viewer: Viewer) -> AsyncIterator[Any]:
         for frame in ():
             yield frame
@@ -251,7 +233,7 @@ async def test_a_slow_viewer_is_disconnected_and_may_resume(
 
 
 async def test_an_error_disconnects_the_page_which_may_resume(
-    session: Session, follower: None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    session: Session, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def broken(viewer: Viewer) -> Any:
         raise RuntimeError("broken")

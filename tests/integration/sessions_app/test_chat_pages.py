@@ -22,15 +22,9 @@ from sessions_app.surfaces.base import markdown
 from sessions_app.surfaces.chat.turn_views import LONGEST_REASONING
 from tests.support.rest import make_agent, make_execution, make_run, make_session, make_user
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey"), pytest.mark.one_database]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey", "default_agent"), pytest.mark.one_database]
 
 HTMX = {"HX-Request": "true"}
-
-
-@pytest.fixture
-def alice():
-    make_agent()
-    return make_user("alice")
 
 
 @pytest.fixture

@@ -8,16 +8,14 @@ from agents_app.models import Run
 from sessions_app.models import Turn
 from sessions_app.surfaces.chat import queries
 from sessions_app.surfaces.chat.fragments import branch_frame
-from tests.support.rest import make_agent, make_run, make_session, make_user
+from tests.support.rest import make_run, make_session
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey"), pytest.mark.one_database]
+pytestmark = [
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.usefixtures("valkey", "default_agent"),
+    pytest.mark.one_database,
+]
 HTMX = {"HX-Request": "true"}
-
-
-@pytest.fixture
-def alice():
-    make_agent()
-    return make_user("alice")
 
 
 @pytest.fixture

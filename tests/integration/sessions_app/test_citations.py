@@ -1,7 +1,6 @@
 """Citations from a tool's sources to each surface: the engine, the stored turns, the page and the APIs."""
 
 import json
-from collections.abc import Iterator
 from typing import Any
 from uuid import uuid4
 
@@ -33,13 +32,6 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
 TEXT = "Alice drives a <b>red</b> car."
 ID = result_sources.stamped({"sources": [{"uri": "memory:car", "quote": TEXT}]})["sources"][0]["cite"]
 RECALL = ToolCall("call_1", "memory_recall", json.dumps({"query": "car"}))
-
-
-@pytest.fixture
-def rig(valkey: object, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
-    rig = EngineRig(monkeypatch).start()
-    yield rig
-    rig.stop()
 
 
 def cite(rig: EngineRig, *after: Reply) -> Turn:

@@ -49,11 +49,6 @@ def ada() -> User:
     return make_operator("ada", first_name="Ada")
 
 
-@pytest.fixture
-def alice() -> User:
-    return make_user("alice")
-
-
 def browse(user: User) -> Client:
     client = Client()
     client.force_login(user)

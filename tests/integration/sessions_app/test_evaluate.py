@@ -1,7 +1,6 @@
 """`manage.py evaluate` with real runs and a scripted model."""
 
 import json
-from collections.abc import Iterator
 from io import StringIO
 from pathlib import Path
 
@@ -49,14 +48,10 @@ class Answers(Script):
         return Reply(("Done.",)) if is_answered or not found else found[0]
 
 
-@pytest.fixture
-def rig(monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
-    rig = EngineRig(monkeypatch)
+@pytest.fixture(autouse=True)
+def _agent(idle: EngineRig) -> None:
     User.objects.create_superuser("op")
-    rig.agent()
-    rig.start()
-    yield rig
-    rig.stop()
+    idle.agent()
 
 
 @pytest.fixture

@@ -2,13 +2,11 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 import redis
 
-from audit_app import follow
 from audit_app.kernel.database import in_db
 from sessions_app.identity.principal import Principal
 from sessions_app.models import Session
@@ -22,8 +20,8 @@ AT = "2.1-2"  # after the first piece of the text
 
 
 @pytest.fixture
-async def conversation(valkey: "redis.Redis") -> AsyncIterator[Conversation]:
-    """Yield a session whose run has streamed only "Hel"."""
+async def conversation(valkey: "redis.Redis") -> Conversation:
+    """Return a session whose run has streamed only "Hel"."""
     conversation = Conversation(valkey)
     session: Session = await in_db(lambda: make_session(make_user("alice")))
     conversation.id = session.pk
@@ -31,8 +29,7 @@ async def conversation(valkey: "redis.Redis") -> AsyncIterator[Conversation]:
     await conversation.keep(RUN_STARTED, agent_id="default", fence=1)
     conversation.live("1-1", "run.claimed", fence=1)
     conversation.text("1-2", 0, 0, "Hel")
-    yield conversation
-    await follow.current_follower().aclose()
+    return conversation
 
 
 async def text_after(conversation: Conversation, *resume: str, until: str) -> str:

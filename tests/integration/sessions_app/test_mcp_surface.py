@@ -1,6 +1,6 @@
 """Komand as an MCP server, called by the official client: admission, tools, results."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -25,11 +25,6 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("
 
 APPLICATION = McpEndpoint.as_asgi()
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
-
-
-@pytest.fixture
-def alice() -> Any:
-    return make_user("alice")
 
 
 @pytest.fixture
@@ -132,17 +127,8 @@ async def test_own_sessions_are_listed_and_those_of_others_are_not_found(alice: 
     assert await in_db(Turn.objects.filter(session=foreign).count) == 2
 
 
-@pytest.fixture
-def rig(monkeypatch: pytest.MonkeyPatch, valkey: Any) -> Iterator[EngineRig]:
-    rig = EngineRig(monkeypatch)
-    rig.agent(Reply(("Four.",)), Reply(("And five.",)))
-    rig.start()
-    yield rig
-    rig.stop()
-
-
-async def test_a_second_message_continues_the_session(rig: EngineRig) -> None:
-    key = (await in_db(create_api_key, rig.owner, "mcp", scopes=["all"])).key
+async def test_a_second_message_continues_the_session(rig: EngineRig, key: str) -> None:
+    await in_db(rig.agent, Reply(("Four.",)), Reply(("And five.",)))
     agents = await call(key, "list_agents")
     assert agents["agents"][0]["agent"] == "default"
     first = await call(key, "ask_agent", message="two and two?")
@@ -154,8 +140,8 @@ async def test_a_second_message_continues_the_session(rig: EngineRig) -> None:
     assert await call(key, "ask_agent", message="hello", agent="nobody") == "There is no agent 'nobody'."
 
 
-async def test_an_answer_that_takes_longer_is_fetched_later(rig: EngineRig) -> None:
-    key = (await in_db(create_api_key, rig.owner, "mcp", scopes=["all"])).key
+async def test_an_answer_that_takes_longer_is_fetched_later(rig: EngineRig, key: str) -> None:
+    await in_db(rig.agent, Reply(("Four.",)))
     started = await call(key, "ask_agent", message="two and two?", wait_seconds=0)
     later = await call(key, "get_run", run=started["run"], wait_seconds=20)
     assert (later["status"], later["text"], later["session"]) == ("completed", "Four.", started["session"])

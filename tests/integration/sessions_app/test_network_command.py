@@ -1,7 +1,6 @@
 """`manage.py network`: checks, stores and runs networks; names the place of what is wrong."""
 
 import json
-from collections.abc import Iterator
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -27,14 +26,11 @@ tasks:
 """
 
 
-@pytest.fixture
-def rig(valkey: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
-    rig = EngineRig(monkeypatch).start()
+@pytest.fixture(autouse=True)
+def _script(rig: EngineRig) -> None:
     rig.agent(Reply())
     replies = {"draft": [Reply(("Hi Ada",))], "reply": [Reply(("Hello, Ada.",))]}
     ScriptedProvider.scripts["script"] = TeamScript([Reply()], replies)
-    yield rig
-    rig.stop()
 
 
 @pytest.fixture

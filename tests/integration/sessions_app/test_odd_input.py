@@ -8,16 +8,9 @@ from django.contrib.auth.models import User
 from sessions_app import services
 from sessions_app.models import Session
 from tests.support.agents import AgentCaller
-from tests.support.rest import make_agent, make_user
 from tools_app.storage import artifacts
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey"), pytest.mark.one_database]
-
-
-@pytest.fixture
-def alice() -> User:
-    make_agent()
-    return make_user("alice")
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey", "default_agent"), pytest.mark.one_database]
 
 
 @pytest.fixture

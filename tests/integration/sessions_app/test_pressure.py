@@ -2,7 +2,6 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from uuid import uuid4
@@ -42,12 +41,9 @@ class Echo(Script):
         return Reply((f"answer to {request.messages[-1].content}",), hangs=self.partial)
 
 
-@pytest.fixture
-def rig(valkey: Any, monkeypatch: pytest.MonkeyPatch, settings: Any) -> Iterator[EngineRig]:
+@pytest.fixture(autouse=True)
+def _limits(settings: Any) -> None:
     settings.KOMAND_CHAT_LIMIT = settings.KOMAND_API_LIMIT = 10_000
-    rig = EngineRig(monkeypatch).start()
-    yield rig
-    rig.stop()
 
 
 def answer_by(script: Script, rig: EngineRig, **fields: Any) -> None:

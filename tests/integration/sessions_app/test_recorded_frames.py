@@ -8,7 +8,6 @@ import json
 import os
 import re
 import typing
-from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,6 @@ from pydantic import BaseModel
 
 from agents_app.providers.kinds.scripted import Reply
 from agents_app.types import Usage
-from audit_app import follow
 from audit_app.kernel.database import in_db
 from sessions_app.identity import access_tokens
 from sessions_app.identity.principal import Principal
@@ -46,19 +44,6 @@ _REPLIES = {
     "ok": (Reply(("It is ", "done."), usage=Usage(7, 3)),),
     "broken": (Reply(("Half an ",), error="model_bad_request"),),
 }
-
-
-@pytest.fixture
-def rig(valkey: object, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
-    rig = EngineRig(monkeypatch).start()
-    yield rig
-    rig.stop()
-
-
-@pytest.fixture(autouse=True)
-async def follower() -> AsyncIterator[None]:
-    yield
-    await follow.current_follower().aclose()
 
 
 def play(rig: EngineRig, end: str) -> None:

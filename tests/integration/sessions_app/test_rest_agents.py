@@ -14,13 +14,8 @@ from sessions_app.models import ApiKey
 from tests.support.rest import RestCaller, make_agent, make_session
 from tests.support.rights import make_agent_owner, make_operator
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey"), pytest.mark.one_database]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey", "default_agent"), pytest.mark.one_database]
 SALES = {"agentId": "sales-bot", "name": "Sales", "modelProvider": "demo"}
-
-
-@pytest.fixture(autouse=True)
-def default_agent():
-    return make_agent()
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from sessions_app.identity import access_tokens
 from sessions_app.identity.api_keys import create_api_key
 from sessions_app.surfaces.base.consumers import LiveConsumer
 from sessions_app.surfaces.rest import envelope
-from tests.support.rest import LiveCaller, make_user
+from tests.support.rest import LiveCaller
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey"), pytest.mark.one_database]
 
@@ -45,11 +45,6 @@ class Sample(LiveConsumer):
 
 
 APPLICATION = Sample.as_asgi()
-
-
-@pytest.fixture
-def alice():
-    return make_user("alice")
 
 
 @pytest.fixture

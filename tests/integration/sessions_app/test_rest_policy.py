@@ -12,7 +12,7 @@ from tests.support.rights import make_agent_owner, make_operator
 from tools_app.models import ToolExecution
 from tools_app.policy import grants
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey"), pytest.mark.one_database]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey", "default_agent"), pytest.mark.one_database]
 RULES = {
     "autonomy": "supervised",
     "allowedTools": ["echo", "http_request(url=https://example.com/*)"],
@@ -23,11 +23,6 @@ RULES = {
     "deniedHosts": ["evil.example"],
     "budgets": {"actionsPerHour": 5, "costPerHour": 2.5, "costPerDay": 9.5, "costPerMonth": 80},
 }
-
-
-@pytest.fixture(autouse=True)
-def default_agent():
-    return make_agent()
 
 
 @pytest.fixture

@@ -12,11 +12,6 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey"), pytest.m
 
 
 @pytest.fixture
-def alice():
-    return make_user("alice")
-
-
-@pytest.fixture
 def execution(alice) -> ToolExecution:
     row = make_execution(
         make_run(make_session(alice)), status="Completed", output='{"text": "hi"}', completed_at=timezone.now()

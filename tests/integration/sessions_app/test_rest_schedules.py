@@ -7,17 +7,11 @@ from django.contrib.auth.models import User
 
 from agents_app.models import Run
 from sessions_app.models import Schedule
-from tests.support.rest import RestCaller, make_agent, make_session, make_user
+from tests.support.rest import RestCaller, make_session
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey"), pytest.mark.one_database]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey", "default_agent"), pytest.mark.one_database]
 
 REPORT = {"taskId": "report", "prompt": "Report.", "cron": "0 9 * * 1-5", "timeZone": "Europe/Berlin"}
-
-
-@pytest.fixture
-def alice() -> User:
-    make_agent()
-    return make_user("alice")
 
 
 @pytest.fixture

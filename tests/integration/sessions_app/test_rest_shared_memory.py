@@ -18,11 +18,6 @@ NETWORK = {"network": {"name": "net", "version": 1, "definition": "name: net\nta
 
 
 @pytest.fixture
-def alice() -> User:
-    return make_user("alice")
-
-
-@pytest.fixture
 def session(alice: User) -> Session:
     return make_session(alice)
 

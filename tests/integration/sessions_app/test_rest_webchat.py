@@ -25,21 +25,9 @@ APPLICATION = WebChatMessage.as_asgi()
 PATH = "/api/webchat/message"
 
 
-@pytest.fixture
-def rig(monkeypatch):
-    rig = EngineRig(monkeypatch)
-    rig.agent(Reply(("Hello there.",)))
-    yield rig.start()
-    rig.stop()
-
-
-@pytest.fixture
-def idle(monkeypatch):
-    """Return a gateway without an engine: runs stay queued."""
-    rig = EngineRig(monkeypatch)
-    rig.agent(Reply(("Hello there.",)))
-    yield rig
-    rig.stop()
+@pytest.fixture(autouse=True)
+def _agent(idle: EngineRig) -> None:
+    idle.agent(Reply(("Hello there.",)))
 
 
 def _caller(rig: EngineRig) -> LiveCaller:

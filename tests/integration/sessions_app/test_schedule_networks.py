@@ -12,7 +12,7 @@ from audit_app.kernel.errors import InvalidInput
 from sessions_app.identity.api_keys import create_api_key
 from sessions_app.models import Schedule
 from sessions_app.schedules import plans, ticks
-from tests.support.rest import RestCaller, make_agent, make_session, make_user
+from tests.support.rest import RestCaller, make_agent, make_session
 from tests.support.schedules import make_schedule
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey"), pytest.mark.one_database]
@@ -21,12 +21,9 @@ DEFINITION = "name: digest\ntasks:\n- name: write\n"
 REPORT = {"taskId": "report", "prompt": "Report.", "cron": "0 9 * * 1-5", "network": "digest"}
 
 
-@pytest.fixture
-def alice() -> User:
-    make_agent()
-    user = make_user("alice")
-    library.create(DEFINITION, Agent.objects.all(), owner_id=user.pk)
-    return user
+@pytest.fixture(autouse=True)
+def _network(default_agent: Agent, alice: User) -> None:
+    library.create(DEFINITION, Agent.objects.all(), owner_id=alice.pk)
 
 
 @pytest.fixture

@@ -20,11 +20,6 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("
 HOUR = timedelta(hours=1)
 
 
-@pytest.fixture
-def alice() -> User:
-    return make_user("alice")
-
-
 def due_since(schedule: Schedule, hours: int, minutes: int = 30) -> datetime:
     """Make the schedule's next time lie in the past; return the present moment, so many hours after it."""
     first = datetime(2026, 5, 4, 10, tzinfo=UTC)

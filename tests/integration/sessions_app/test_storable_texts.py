@@ -13,17 +13,11 @@ from audit_app.kernel.errors import InvalidInput
 from sessions_app.identity.api_keys import create_api_key
 from sessions_app.services import NewMessage, ReceiveOptions, receive
 from sessions_app.surfaces.openai import consumers as openai
-from tests.support.rest import LiveCaller, RestCaller, make_agent, make_user
+from tests.support.rest import LiveCaller, RestCaller, make_agent
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey", "default_agent")]
 
 SCHEMA = {"type": "object", "title": "a\0"}
-
-
-@pytest.fixture
-def alice() -> User:
-    make_agent()
-    return make_user("alice")
 
 
 @pytest.mark.parametrize(("field", "value"), [("mcpServers", ["a\0"]), ("outputSchema", SCHEMA)])

@@ -1,7 +1,7 @@
 """Access to objects of other users over the OpenAI and SignalR surfaces: all routes and methods that name one."""
 
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
@@ -15,7 +15,6 @@ from django.core.asgi import get_asgi_application
 from django.urls import re_path
 from django.utils import timezone
 
-from audit_app import follow
 from sessions_app.identity import access_tokens
 from sessions_app.identity.principal import Principal
 from sessions_app.surfaces.base.surface import surfaces
@@ -136,12 +135,6 @@ def world() -> Iterator[World]:
     connections.forget(connection)
 
 
-@pytest.fixture
-async def _follower() -> AsyncIterator[None]:
-    yield
-    await follow.current_follower().aclose()
-
-
 def test_every_surface_is_tested_somewhere() -> None:
     assert {surface.name for surface in surfaces} == set(TESTED)
 
@@ -184,7 +177,6 @@ async def test_hub_methods_do_not_reveal_objects_of_others(world: World, name: s
     assert _without_ids(foreign["error"], world.alices) == _without_ids(nothing["error"], world.missing)
 
 
-@pytest.mark.usefixtures("_follower")
 @pytest.mark.parametrize(("name", "arguments"), [one for one in INVOCATIONS if one[0] != "decideapproval"])
 async def test_hub_methods_serve_the_owner(world: World, name: str, arguments: list[Any]) -> None:
     assert "error" not in await _invoke(world.alice, name, _filled(arguments, world.alices))

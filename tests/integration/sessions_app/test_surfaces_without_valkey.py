@@ -14,7 +14,6 @@ import pytest
 from channels.routing import URLRouter
 
 from agents_app.providers.kinds.scripted import Reply
-from audit_app import follow
 from audit_app.kernel.database import in_db
 from sessions_app.identity import access_tokens
 from sessions_app.identity.principal import Principal
@@ -34,22 +33,16 @@ SECONDS = 60
 
 
 @pytest.fixture
-def rig(valkey: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
-    with cut_off_worker(monkeypatch, tmp_path, hangs=True) as rig:
-        yield rig
-
-
-@pytest.fixture(autouse=True)
-async def follower() -> AsyncIterator[None]:
-    yield
-    await follow.current_follower().aclose()
+def cut_off(valkey: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
+    with cut_off_worker(monkeypatch, tmp_path, hangs=True) as cut_off:
+        yield cut_off
 
 
 @pytest.fixture
-async def held(rig: EngineRig) -> AsyncIterator[threading.Event]:
+async def held(cut_off: EngineRig) -> AsyncIterator[threading.Event]:
     """Yield the event for which the model waits after SO_FAR."""
     event = threading.Event()
-    await in_db(rig.agent, Reply(("One ", "two ", "three."), held_by=event))
+    await in_db(cut_off.agent, Reply(("One ", "two ", "three."), held_by=event))
     yield event
     event.set()
 
@@ -76,12 +69,12 @@ async def read(caller: LiveCaller, text: Callable[[], str], held: threading.Even
         await stream
 
 
-async def bearer_of(rig: EngineRig) -> str:
-    return (await in_db(access_tokens.open_login, rig.owner)).access
+async def bearer_of(cut_off: EngineRig) -> str:
+    return (await in_db(access_tokens.open_login, cut_off.owner)).access
 
 
-async def test_chunks_of_a_completion(rig: EngineRig, held: threading.Event) -> None:
-    caller = LiveCaller(URLRouter(routes), bearer=await bearer_of(rig))
+async def test_chunks_of_a_completion(cut_off: EngineRig, held: threading.Event) -> None:
+    caller = LiveCaller(URLRouter(routes), bearer=await bearer_of(cut_off))
 
     def text() -> str:
         deltas = [one["choices"][0]["delta"] for one in data_of(caller) if one.get("choices")]
@@ -91,8 +84,8 @@ async def test_chunks_of_a_completion(rig: EngineRig, held: threading.Event) -> 
     await read(caller, text, held, "POST", "/v1/chat/completions", body)
 
 
-async def test_events_of_a_response(rig: EngineRig, held: threading.Event) -> None:
-    caller = LiveCaller(URLRouter(routes), bearer=await bearer_of(rig))
+async def test_events_of_a_response(cut_off: EngineRig, held: threading.Event) -> None:
+    caller = LiveCaller(URLRouter(routes), bearer=await bearer_of(cut_off))
 
     def text() -> str:
         return "".join(one["delta"] for one in data_of(caller) if one["type"] == "response.output_text.delta")
@@ -100,9 +93,9 @@ async def test_events_of_a_response(rig: EngineRig, held: threading.Event) -> No
     await read(caller, text, held, "POST", "/v1/responses", {"model": "default", "stream": True, "input": "go"})
 
 
-async def test_events_of_a_thread(rig: EngineRig, held: threading.Event) -> None:
-    accepted = await in_db(rig.send, "go")
-    caller = LiveCaller(URLRouter(thread_routes), bearer=await bearer_of(rig))
+async def test_events_of_a_thread(cut_off: EngineRig, held: threading.Event) -> None:
+    accepted = await in_db(cut_off.send, "go")
+    caller = LiveCaller(URLRouter(thread_routes), bearer=await bearer_of(cut_off))
 
     def text() -> str:
         return "".join(one["delta"] for one in data_of(caller) if set(one) >= {"delta"})
@@ -110,8 +103,8 @@ async def test_events_of_a_thread(rig: EngineRig, held: threading.Event) -> None
     await read(caller, text, held, "GET", f"/v1/threads/{accepted.session_id}/stream")
 
 
-async def test_messages_of_an_agent_run(rig: EngineRig, held: threading.Event) -> None:
-    caller = AgentCaller(bearer=await bearer_of(rig))
+async def test_messages_of_an_agent_run(cut_off: EngineRig, held: threading.Event) -> None:
+    caller = AgentCaller(bearer=await bearer_of(cut_off))
     run = await in_db(caller.start, "go")
 
     def text_of(messages: list[Any]) -> str:
@@ -124,7 +117,7 @@ async def test_messages_of_an_agent_run(rig: EngineRig, held: threading.Event) -
     assert text_of(messages) == WHOLE
 
 
-async def test_calls_of_the_hub(rig: EngineRig, held: threading.Event) -> None:
+async def test_calls_of_the_hub(cut_off: EngineRig, held: threading.Event) -> None:
     come = ""
 
     async def send(frame: str) -> None:
@@ -133,7 +126,7 @@ async def test_calls_of_the_hub(rig: EngineRig, held: threading.Event) -> None:
         tokens = [call["arguments"][1] for call in calls if call.get("target") == "ReceiveToken"]
         come += "".join(token or "" for token in tokens)
 
-    hub = Hub(Principal(rig.owner, "jwt"), send)
+    hub = Hub(Principal(cut_off.owner, "jwt"), send)
     message = {"type": 1, "invocationId": "1", "target": "SendMessage", "arguments": ["default", "go"]}
     await hub.receive("".join(f"{json.dumps(record)}\x1e" for record in ({"protocol": "json", "version": 1}, message)))
     for expected in (SO_FAR, WHOLE):

@@ -47,11 +47,6 @@ async def layer() -> AsyncIterator[None]:
     await get_channel_layer(notifications.LAYER).flush()
 
 
-@pytest.fixture
-def alice() -> User:
-    return make_user("alice")
-
-
 class Socket:
     """The client's end of a connection."""
 

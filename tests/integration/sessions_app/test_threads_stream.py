@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,6 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from agents_app.providers.kinds.scripted import Reply
-from audit_app import follow
 from audit_app.kernel.database import in_db
 from sessions_app.access import access_session
 from sessions_app.identity import access_tokens
@@ -28,19 +26,6 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
 GOLDEN = Path(__file__).parents[2] / "surfaces" / "threads" / "golden" / "frames.json"
 SCHEMAS = {kind.name: Draft202012Validator({**kind.schema(), "additionalProperties": False}) for kind in KINDS}
 Frame = tuple[str, str, Any]
-
-
-@pytest.fixture
-def rig(valkey: object, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
-    rig = EngineRig(monkeypatch).start()
-    yield rig
-    rig.stop()
-
-
-@pytest.fixture(autouse=True)
-async def follower() -> AsyncIterator[None]:
-    yield
-    await follow.current_follower().aclose()
 
 
 def send(rig: EngineRig, text: str, thread_id: str = "") -> Accepted:

@@ -1,6 +1,5 @@
 """The tools and MCP servers that a message chooses: accepted over REST, stored, offered and enforced."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -30,53 +29,49 @@ def only(*names: str) -> Scope:
     return Scope(ScopeMode.LIST, names)
 
 
-@pytest.fixture
-def rig(monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
-    """An engine that is not started unless a test wants it."""
-    rig = EngineRig(monkeypatch)
-    rig.agent(Reply(("Hello.",)))
-    yield rig
-    rig.stop()
+@pytest.fixture(autouse=True)
+def _agent(idle: EngineRig) -> None:
+    idle.agent(Reply(("Hello.",)))
 
 
-def offered(rig: EngineRig, **wishes: Any) -> set[str]:
+def offered(idle: EngineRig, **wishes: Any) -> set[str]:
     """Return the names of the tools that the model is offered for a message with these options."""
-    run = Run.objects.select_related("agent").get(pk=rig.send(run=RunOptions(**wishes)).run_id)
+    run = Run.objects.select_related("agent").get(pk=idle.send(run=RunOptions(**wishes)).run_id)
     return {spec.name for spec in tools.specs_for(run_policy.policy_of(run), run_policy.session_policy_of(run))}
 
 
-def post(rig: EngineRig, **fields: Any) -> Answer:
-    caller = LiveCaller(WebChatMessage.as_asgi(), bearer=access_tokens.open_login(rig.owner).access)
-    return async_to_sync(caller)("POST", PATH, {"senderId": str(rig.owner.pk), "text": "hi", **fields})
+def post(idle: EngineRig, **fields: Any) -> Answer:
+    caller = LiveCaller(WebChatMessage.as_asgi(), bearer=access_tokens.open_login(idle.owner).access)
+    return async_to_sync(caller)("POST", PATH, {"senderId": str(idle.owner.pk), "text": "hi", **fields})
 
 
-def test_a_message_is_content_with_fewer_tools(rig: EngineRig) -> None:
-    every = offered(rig)
+def test_a_message_is_content_with_fewer_tools(idle: EngineRig) -> None:
+    every = offered(idle)
     assert {"echo", "calculator"} < every
-    assert offered(rig, tools=only("echo", "no_such_tool")) == {"echo"}
-    assert offered(rig, tools=NONE) == offered(rig, tools=only()) == set()
-    assert offered(rig, mcp_servers=NONE) == every  # none of these is of a server
+    assert offered(idle, tools=only("echo", "no_such_tool")) == {"echo"}
+    assert offered(idle, tools=NONE) == offered(idle, tools=only()) == set()
+    assert offered(idle, mcp_servers=NONE) == every  # none of these is of a server
 
 
-def test_nobody_gets_more_by_a_message_than_the_agent_has(rig: EngineRig, settings: Any) -> None:
+def test_nobody_gets_more_by_a_message_than_the_agent_has(idle: EngineRig, settings: Any) -> None:
     Agent.objects.update(enabled_tools=["echo", "calculator"])
-    assert offered(rig, tools=only("echo", "date_time")) == {"echo"}
+    assert offered(idle, tools=only("echo", "date_time")) == {"echo"}
     Agent.objects.update(enabled_tools=[])
-    assert offered(rig, tools=only("echo")) == set()
+    assert offered(idle, tools=only("echo")) == set()
     Agent.objects.update(enabled_tools=None)
     settings.KOMAND_AGENT_TOOLS = ["calculator"]
-    assert offered(rig) == {"calculator"} and offered(rig, tools=only("echo")) == set()
+    assert offered(idle) == {"calculator"} and offered(idle, tools=only("echo")) == set()
 
 
 @pytest.mark.parametrize("how", ["operator", "maker"])
-def test_who_might_set_the_agent_up_lists_whatever_there_is_but_what_is_denied(rig: EngineRig, how: str) -> None:
+def test_who_might_set_the_agent_up_lists_whatever_there_is_but_what_is_denied(idle: EngineRig, how: str) -> None:
     if how == "operator":
-        rig.owner = grant(rig.owner, CHANGE_AGENTS)
-    maker = rig.owner.pk if how == "maker" else None
+        idle.owner = grant(idle.owner, CHANGE_AGENTS)
+    maker = idle.owner.pk if how == "maker" else None
     Agent.objects.update(owner_id=maker, enabled_tools=["calculator"], denied_tools=["echo"])
-    assert offered(rig) == {"calculator"}
-    assert offered(rig, tools=only("date_time", "echo")) == {"date_time"}
-    assert offered(rig, mcp_servers=NONE) == {"calculator"}
+    assert offered(idle) == {"calculator"}
+    assert offered(idle, tools=only("date_time", "echo")) == {"date_time"}
+    assert offered(idle, mcp_servers=NONE) == {"calculator"}
 
 
 def test_call_agent_network_and_installation_are_asked_in_this_order(settings: Any) -> None:
@@ -90,31 +85,31 @@ def test_call_agent_network_and_installation_are_asked_in_this_order(settings: A
         assert names_of(own_agent, call=NONE) == ()
 
 
-def test_a_tool_that_was_not_chosen_is_neither_offered_nor_run(rig: EngineRig) -> None:
+def test_a_tool_that_was_not_chosen_is_neither_offered_nor_run(idle: EngineRig) -> None:
     calls = (ToolCall("1", "calculator", '{"expression": "1+1"}'), ToolCall("2", "echo", '{"text": "hi"}'))
-    script = rig.agent(Reply(tool_calls=calls), Reply(("Done.",)))
-    rig.start()
-    run = rig.wait(rig.send(run=RunOptions(tools=only("echo"))).run_id)
+    script = idle.agent(Reply(tool_calls=calls), Reply(("Done.",)))
+    idle.start()
+    run = idle.wait(idle.send(run=RunOptions(tools=only("echo"))).run_id)
     assert [spec.name for spec in script.requests[0].tools] == ["echo"]
     refused, done = run.executions
     assert (refused.status, done.status) == (ExecutionStatus.FAILED, ExecutionStatus.COMPLETED)
     assert "calculator is not among those that the message allows" in (refused.error or "")
-    again = rig.wait(rig.send().run_id)
+    again = idle.wait(idle.send().run_id)
     assert again.answer == "Done." and len(script.requests[-1].tools) > 1  # the next message is not bound by it
 
 
-def test_a_message_with_tools_of_its_own_joins_no_run_under_way(rig: EngineRig) -> None:
+def test_a_message_with_tools_of_its_own_joins_no_run_under_way(idle: EngineRig) -> None:
     first, joined, own = (
-        rig.send(busy="steer", run=options) for options in (RunOptions(), RunOptions(), RunOptions(tools=only("echo")))
+        idle.send(busy="steer", run=options) for options in (RunOptions(), RunOptions(), RunOptions(tools=only("echo")))
     )
     assert joined.run_id == first.run_id != own.run_id
 
 
-def test_the_choice_comes_over_rest_and_belongs_to_the_message(rig: EngineRig) -> None:
+def test_the_choice_comes_over_rest_and_belongs_to_the_message(idle: EngineRig) -> None:
     chosen = {"tools": {"mode": "list", "names": ["echo", "echo"]}, "mcpServers": {"mode": "none"}}
-    assert post(rig, **chosen).status == 202
+    assert post(idle, **chosen).status == 202
     assert RunOptions.from_dict(Run.objects.get().options) == RunOptions(tools=only("echo"), mcp_servers=NONE)
-    assert post(rig, tools={"mode": "inherit"}).status == 202
+    assert post(idle, tools={"mode": "inherit"}).status == 202
     assert Run.objects.latest("ordinal").options == {}
 
 
@@ -138,8 +133,8 @@ def test_the_choice_comes_over_rest_and_belongs_to_the_message(rig: EngineRig) -
         {"mode": "inherit", "more": 1},
     ],
 )
-def test_nonsense_is_400_and_stores_nothing(rig: EngineRig, wrong: Any) -> None:
+def test_nonsense_is_400_and_stores_nothing(idle: EngineRig, wrong: Any) -> None:
     for field in ("tools", "mcpServers"):
-        answer = post(rig, **{field: wrong})
+        answer = post(idle, **{field: wrong})
         assert answer.status == 400 and field in (answer.error or ""), answer
     assert not Run.objects.exists()

@@ -1,7 +1,7 @@
 """A viewer on the real Valkey and database: live, late, cut off and resumed."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 from uuid import UUID
@@ -29,9 +29,8 @@ STORED = {0: "Let me see… 🙂", 1: "It is 391."}
 
 
 @pytest.fixture
-async def conversation(valkey: "redis.Redis") -> AsyncIterator[Conversation]:
-    yield Conversation(valkey)
-    await follow.current_follower().aclose()
+def conversation(valkey: "redis.Redis") -> Conversation:
+    return Conversation(valkey)
 
 
 def view(conversation: Conversation, cursor: str = "") -> Viewer:

@@ -3,35 +3,21 @@
 import asyncio
 import json
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
 from agents_app import selectors as agents
 from agents_app.providers.kinds.scripted import Reply
-from audit_app import follow, timeline
+from audit_app import timeline
 from audit_app.kernel.database import in_db
 from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.live_view.viewer import Viewer
 from sessions_app.services import Accepted
-from tests.support.engine import EngineRig
 from tests.unit.sessions_app.watched_world import Screen, World
 from tools_app.types import ToolCall
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@pytest.fixture
-def rig(valkey: object, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
-    rig = EngineRig(monkeypatch).start()
-    yield rig
-    rig.stop()
-
-
-@pytest.fixture(autouse=True)
-async def follower() -> AsyncIterator[None]:
-    yield
-    await follow.current_follower().aclose()
 
 
 async def see(

@@ -2,13 +2,12 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from agents_app.providers.kinds.scripted import Reply
-from audit_app import follow
 from audit_app.kernel.database import in_db
 from audit_app.models import LiveCopy
 from sessions_app.live_view.cursor import SessionEvent
@@ -19,25 +18,19 @@ from tests.support.unreachable_valkey import cut_off_worker
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
 
 
-@pytest.fixture(autouse=True)
-async def follower() -> AsyncIterator[None]:
-    yield
-    await follow.current_follower().aclose()
-
-
 @pytest.fixture(params=["hangs", "cannot be reached"])
-def rig(
+def cut_off(
     valkey: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> Iterator[EngineRig]:
-    with cut_off_worker(monkeypatch, tmp_path, hangs=request.param == "hangs") as rig:
-        yield rig
+    with cut_off_worker(monkeypatch, tmp_path, hangs=request.param == "hangs") as cut_off:
+        yield cut_off
 
 
-async def test_text_of_a_worker_without_valkey_reaches_viewers_once(rig: EngineRig) -> None:
+async def test_text_of_a_worker_without_valkey_reaches_viewers_once(cut_off: EngineRig) -> None:
     """Without the end of the step, which would bring the text too: the model waits until a viewer has the text."""
     held, come = threading.Event(), ""
-    await in_db(rig.agent, Reply(("One ", "two ", "three."), held_by=held))
-    accepted = await in_db(rig.send, "go")
+    await in_db(cut_off.agent, Reply(("One ", "two ", "three."), held_by=held))
+    accepted = await in_db(cut_off.send, "go")
 
     def go_on(event: SessionEvent) -> None:
         nonlocal come
@@ -54,10 +47,10 @@ async def test_text_of_a_worker_without_valkey_reaches_viewers_once(rig: EngineR
     await assert_seen_is_stored(accepted, seen)
 
 
-async def test_a_viewer_that_comes_later_gets_the_text_so_far(rig: EngineRig) -> None:
+async def test_a_viewer_that_comes_later_gets_the_text_so_far(cut_off: EngineRig) -> None:
     held = threading.Event()
-    await in_db(rig.agent, Reply(("One ", "two ", "three."), held_by=held))
-    accepted = await in_db(rig.send, "go")
+    await in_db(cut_off.agent, Reply(("One ", "two ", "three."), held_by=held))
+    accepted = await in_db(cut_off.send, "go")
 
     def has_text(event: SessionEvent) -> bool:
         return event.type in ("text.delta", "snapshot") and event.payload["text"] == "One two "

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,7 +12,6 @@ from django.test import Client
 from agents_app.models import Run
 from agents_app.providers.kinds.scripted import Reply, ScriptedProvider
 from agents_app.types import RunOptions
-from audit_app import follow
 from audit_app.kernel.database import in_db
 from sessions_app.live_view.viewer import Viewer, cursor_now
 from sessions_app.models import Session
@@ -25,19 +24,6 @@ from tests.support.team_script import TeamScript
 from tools_app.types import ToolCall
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
-
-
-@pytest.fixture
-def rig(valkey: object, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
-    rig = EngineRig(monkeypatch).start()
-    yield rig
-    rig.stop()
-
-
-@pytest.fixture
-async def follower(valkey: object) -> AsyncIterator[None]:
-    yield
-    await follow.current_follower().aclose()
 
 
 def call(tool: str, **arguments: Any) -> ToolCall:
@@ -76,7 +62,7 @@ class Watched:
             return found
 
 
-async def test_a_workstream_is_shown_live_and_the_same_after_a_reload(rig: EngineRig, follower: None) -> None:
+async def test_a_workstream_is_shown_live_and_the_same_after_a_reload(rig: EngineRig) -> None:
     question = call("ask_user", question="Which <currency>?", options=["EUR", "USD"])
     await in_db(
         team,
@@ -112,9 +98,7 @@ async def test_a_workstream_is_shown_live_and_the_same_after_a_reload(rig: Engin
     assert answer["say"].endswith("All done.") and "EUR" not in answer["say"]
 
 
-async def test_a_page_that_comes_late_gets_the_text_of_a_workstream_and_other_viewers_never(
-    rig: EngineRig, follower: None
-) -> None:
+async def test_a_page_that_comes_late_gets_the_text_of_a_workstream_and_other_viewers_never(rig: EngineRig) -> None:
     go_on = threading.Event()
     await in_db(
         team,
@@ -152,7 +136,7 @@ async def _collect(viewer: Viewer, texts: list[str]) -> None:
         texts += [str(event.payload.get("text", "")) for event in frame if event.seq is None]
 
 
-async def test_the_tasks_of_a_network_are_cards_before_its_answer(rig: EngineRig, follower: None) -> None:
+async def test_the_tasks_of_a_network_are_cards_before_its_answer(rig: EngineRig) -> None:
     go_on = threading.Event()
     replies = {"plan": [Reply(("A *plan*.",))], "write": [Reply(("All ", "of it."), held_by=go_on)]}
     await in_db(team, rig, [Reply()], **replies)
@@ -172,9 +156,7 @@ async def test_the_tasks_of_a_network_are_cards_before_its_answer(rig: EngineRig
     assert answer["say"] == "All of it."
 
 
-async def test_the_stream_of_an_agent_run_has_the_stored_messages_of_its_workstreams(
-    rig: EngineRig, follower: None
-) -> None:
+async def test_the_stream_of_an_agent_run_has_the_stored_messages_of_its_workstreams(rig: EngineRig) -> None:
     go_on, caller = threading.Event(), await in_db(AgentCaller, rig.owner)
     main = [Reply(tool_calls=(launch("a"),), held_by=go_on, pieces=("Now.",)), Reply(("Waiting.",)), Reply(("Done.",))]
     await in_db(team, rig, main, a=[Reply(("Let me see.",), tool_calls=(call("echo", text="x"),)), Reply(("Alpha.",))])

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import sys
-from collections.abc import Iterator
 from io import StringIO
 from typing import Any
 from uuid import uuid4
@@ -53,18 +52,11 @@ def mcp(*words: str) -> str:
     return out.getvalue()
 
 
-@pytest.fixture
-def rig(valkey: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
-    rig = EngineRig(monkeypatch)
-    yield rig
-    rig.stop()
-
-
-def let_agent_act(rig: EngineRig) -> Any:
+def let_agent_act(idle: EngineRig) -> Any:
     """Return the transcript of a run whose model calls the server's tool once."""
-    rig.agent(Reply(tool_calls=(ToolCall("c1", "mcp__srv__act", "{}"),)), Reply(("Done.",)))
-    rig.start()
-    return rig.wait(rig.send("act").run_id, 30)
+    idle.agent(Reply(tool_calls=(ToolCall("c1", "mcp__srv__act", "{}"),)), Reply(("Done.",)))
+    idle.start()
+    return idle.wait(idle.send("act").run_id, 30)
 
 
 def test_an_operator_sets_a_server_up_from_the_command_line():
@@ -185,7 +177,7 @@ def test_an_agent_has_the_tools_of_the_servers_that_its_policy_names():
         assert [spec.name for spec in services.specs_for(AgentPolicy(), message) if spec.server] == names
 
 
-def test_an_operator_rates_each_tool(rig):
+def test_an_operator_rates_each_tool(idle):
     server = add(default_risk="medium")
     tool = catalogue.find_tool("mcp__srv__act", "default")
     assert (tool.spec.risk, tool.spec.effect) == ("medium", "once")
@@ -195,61 +187,61 @@ def test_an_operator_rates_each_tool(rig):
     assert (tool.spec.risk, tool.spec.effect) == ("low", "read")
 
 
-def test_an_agent_calls_a_servers_tool(rig):
+def test_an_agent_calls_a_servers_tool(idle):
     add(default_risk="low")
-    transcript = let_agent_act(rig)
+    transcript = let_agent_act(idle)
     assert transcript.run.status is RunStatus.COMPLETED
     assert (transcript.executions[0].status, transcript.executions[0].output) == ("Completed", '"acted"')
     assert McpServer.objects.get().state == "ok"
 
 
-def test_a_high_risk_call_waits_for_a_person(rig):
+def test_a_high_risk_call_waits_for_a_person(idle):
     add()
-    rig.agent(Reply(tool_calls=(ToolCall("c1", "mcp__srv__act", "{}"),)), Reply(("Done.",)))
-    rig.start()
-    rig.send("act")
+    idle.agent(Reply(tool_calls=(ToolCall("c1", "mcp__srv__act", "{}"),)), Reply(("Done.",)))
+    idle.start()
+    idle.send("act")
     until(lambda: Approval.objects.filter(status="pending").exists())
 
 
-def test_a_tool_that_changed_since_it_was_listed_is_not_called(rig):
+def test_a_tool_that_changed_since_it_was_listed_is_not_called(idle):
     server = add(default_risk="low")
     McpServer.objects.filter(pk=server.pk).update(environment={"TOOL_VERSION": "2"})
-    transcript = let_agent_act(rig)
+    transcript = let_agent_act(idle)
     assert "has changed since an operator approved it" in transcript.executions[0].error
     assert McpTool.objects.get().status == "changed"
 
 
-def test_an_unreachable_server_is_reported_to_the_model_and_to_operators(rig):
+def test_an_unreachable_server_is_reported_to_the_model_and_to_operators(idle):
     server = add(default_risk="low")
     McpServer.objects.filter(pk=server.pk).update(arguments=["-S", BAD, "dies"])
-    transcript = let_agent_act(rig)
+    transcript = let_agent_act(idle)
     assert transcript.executions[0].error == "The MCP server srv does not work: its process ended."
     server.refresh_from_db()
     assert server.state == "failing" and "its process ended" in server.last_error
 
 
-def test_a_crash_during_a_call_reports_that_it_may_have_taken_effect(rig):
+def test_a_crash_during_a_call_reports_that_it_may_have_taken_effect(idle):
     add("crash", default_risk="low")
-    transcript = let_agent_act(rig)
+    transcript = let_agent_act(idle)
     assert transcript.executions[0].status is ExecutionStatus.FAILED
     assert "Whether the call took effect is not known" in transcript.executions[0].error
 
 
-def test_a_credential_reaches_the_process_and_nobody_else(rig):
+def test_a_credential_reaches_the_process_and_nobody_else(idle):
     server = add("key", default_risk="low")
     McpServer.objects.filter(pk=server.pk).update(environment={"API_KEY": "{{credential:SRV_KEY}}"})
     credentials.store_credential("SRV_KEY", "hush-hush-123", owner_id=None)
-    transcript = let_agent_act(rig)
+    transcript = let_agent_act(idle)
     assert transcript.executions[0].output == '"a key of 13 characters"'
     entry = AuditEntry.objects.filter(action="CredentialAccessed").last()
     assert entry.details["purpose"] == "MCP server srv"
     assert not AuditEntry.objects.filter(details__icontains="hush-hush").exists()
 
 
-def test_a_missing_credential_is_named(rig):
+def test_a_missing_credential_is_named(idle):
     server = add("key", default_risk="low")
     McpServer.objects.filter(pk=server.pk).update(environment={"API_KEY": "{{credential:GONE}}"})
-    transcript = let_agent_act(rig)
+    transcript = let_agent_act(idle)
     assert "There is no credential 'GONE'" in transcript.executions[0].error
     assert "There is no credential 'GONE'" in McpServer.objects.get().last_error
 

@@ -18,11 +18,6 @@ from sessions_app.models import ApiKey
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture
-def alice():
-    return User.objects.create_user("alice", "alice@example.org", "secret-enough")
-
-
 def test_key_proves_its_user_and_scopes(alice):
     made = api_keys.create_api_key(alice, "script", scopes=["read", "read"])
     principal = api_keys.authenticate_key(made.key)
