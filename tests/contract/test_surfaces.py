@@ -21,6 +21,7 @@ from sessions_app.identity.api_keys import create_api_key, revoke_api_key
 from sessions_app.models import Session
 from sessions_app.surfaces.base import reauthentication
 from sessions_app.surfaces.base.surface import Surface, surface_at, surfaces
+from tests.support.conditions import happens
 from tests.support.rest import LiveCaller, make_agent, make_user
 from tests.support.webchat import Visited
 from tests.unit.sessions_app import protocol_readers as readers
@@ -278,12 +279,6 @@ def test_every_route_is_described_and_lies_below_a_prefix(name: str) -> None:
     assert len(http) <= len(described)
 
 
-async def until(holds: Callable[[], object]) -> None:
-    async with asyncio.timeout(20):
-        while not holds():
-            await asyncio.sleep(0.01)
-
-
 @pytest.mark.parametrize("name", STREAMING)
 async def test_a_stream_ends_when_its_credential_is_revoked(
     name: str, holder: Holder, monkeypatch: pytest.MonkeyPatch
@@ -291,7 +286,7 @@ async def test_a_stream_ends_when_its_credential_is_revoked(
     monkeypatch.setattr(reauthentication, "CHECK_SECONDS", 0.05)
     caller = LiveCaller(asgi.application, bearer=holder.key)
     stream = asyncio.create_task(caller("GET", SURFACES[name].stream.format(holder.session.id)))
-    await until(lambda: caller.sent)
+    await happens(lambda: caller.sent)
     await in_db(holder.revoke)
     async with asyncio.timeout(20):
         answer = await stream

@@ -13,7 +13,6 @@ from channels.testing import WebsocketCommunicator
 from django.contrib.auth.models import User
 from django.test import Client
 
-from audit_app.kernel.database import in_db
 from sessions_app.identity import access_tokens
 from sessions_app.surfaces.agent_messages.consumers import MessageSocket, routes
 from sessions_app.surfaces.agent_messages.wire_format import AgentMessageType, Compact
@@ -33,14 +32,6 @@ class Answer:
     status: int
     data: Any
     headers: dict[str, str]
-
-
-async def eventually(look: Callable[[], Any], seconds: float = 20) -> Any:
-    """Call `look`, which reads the database, until its value is true. Return that value."""
-    async with asyncio.timeout(seconds):
-        while not (value := await in_db(look)):
-            await asyncio.sleep(0.02)
-    return value
 
 
 class AgentCaller:

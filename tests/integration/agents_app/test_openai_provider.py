@@ -16,6 +16,7 @@ from agents_app.providers.sdk_provider import IDLE_CONNECTIONS
 from agents_app.types import Message, ModelRequest, RunOptions, Usage
 from tests.fakes.model_server import ModelServer
 from tests.fakes.streams import Streamed, collect, request_of
+from tests.support.conditions import happens
 from tools_app.types import ToolCall, ToolSpec
 
 pytestmark = pytest.mark.one_database
@@ -53,13 +54,6 @@ async def failure_of_a_taken_call(
         error = await failure(provider, text, **limits)
         if server.count:
             return error
-
-
-async def until(condition: object, seconds: float = 20) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():  # type: ignore[operator]
-        assert time.monotonic() < deadline
-        await asyncio.sleep(0.01)
 
 
 async def test_an_answer_streams_with_reasoning_and_usage(provider: OpenAIProvider, server: ModelServer) -> None:
@@ -218,7 +212,7 @@ async def test_silence_ends_the_call_and_hangs_up(
     error = await failure_of_a_taken_call(provider, server, f"[[{directive}]]", idle_seconds=0.2)
     assert error.code == "model_timeout" and "sent nothing" in error.message
     assert time.monotonic() - began < 30  # it would be silent for a minute
-    await until(lambda: server.disconnects == server.count)
+    await happens(lambda: server.disconnects == server.count)
 
 
 class Waits:
@@ -248,7 +242,7 @@ async def test_a_slow_but_steady_answer_is_not_silence(
     """Each piece restarts the limit."""
     waits, streamed = Waits(monkeypatch), Streamed()
     call = asyncio.create_task(collect(provider, request_of("[[tokens=4 hold=2]]"), streamed))
-    await until(lambda: len(streamed.texts) == 2)
+    await happens(lambda: len(streamed.texts) == 2)
     server.go_on()
     assert (await call).response.text == "tok0 tok1 tok2 tok3 "
     assert len(waits.until) > 2 and waits.until == sorted(set(waits.until))
@@ -259,7 +253,7 @@ async def test_the_total_limit_ends_an_answer_that_goes_on_and_on(
 ) -> None:
     error = await failure_of_a_taken_call(provider, server, "[[tokens=100000 rate=50]]", total_seconds=0.3)
     assert error.code == "model_timeout" and "did not finish" in error.message
-    await until(lambda: server.disconnects == server.count)
+    await happens(lambda: server.disconnects == server.count)
 
 
 async def test_a_reader_that_is_slow_itself_is_no_fault_of_the_server(
@@ -275,17 +269,17 @@ async def test_a_reader_that_is_slow_itself_is_no_fault_of_the_server(
 @pytest.mark.parametrize("directive", ["hang=3", "wait=60"])
 async def test_cancelling_the_task_hangs_up(provider: OpenAIProvider, server: ModelServer, directive: str) -> None:
     task = asyncio.create_task(collect(provider, request_of(f"[[{directive}]]")))
-    await until(lambda: server.count == 1)
+    await happens(lambda: server.count == 1)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    await until(lambda: server.disconnects == 1)
+    await happens(lambda: server.disconnects == 1)
 
 
 async def test_leaving_in_the_middle_hangs_up(provider: OpenAIProvider, server: ModelServer) -> None:
     async with aclosing(provider.stream(request_of("[[tokens=1000 rate=50]]"))) as chunks:
         await anext(chunks)
-    await until(lambda: server.disconnects == 1)
+    await happens(lambda: server.disconnects == 1)
 
 
 async def test_a_finished_call_leaves_its_connection_to_the_next(
@@ -299,7 +293,7 @@ async def test_a_finished_call_leaves_its_connection_to_the_next(
 
 async def test_two_hundred_streams_at_once(provider: OpenAIProvider, server: ModelServer) -> None:
     calls = [asyncio.create_task(collect(provider, request_of("[[tokens=3 hold=1]]"))) for _ in range(200)]
-    await until(lambda: server.count == 200)
+    await happens(lambda: server.count == 200)
     server.go_on(200)
     assert all(len(answer.texts) == 3 for answer in await asyncio.gather(*calls))
     assert server.connections == 200
@@ -314,7 +308,7 @@ async def test_a_burst_leaves_few_idle_connections(
     for connections in (burst, burst + surplus):  # the second burst has to open what the first did not leave
         seen = server.count
         calls = [asyncio.create_task(collect(provider, request_of("[[tokens=2 hold=1]]"))) for _ in range(burst)]
-        await until(lambda: server.count == seen + burst)  # noqa: B023 - awaited in this pass
+        await happens(lambda: server.count == seen + burst)  # noqa: B023 - awaited in this pass
         server.go_on(burst)
         await asyncio.gather(*calls)
         assert server.connections == connections

@@ -30,6 +30,7 @@ from agents_app.services import resume_agents, stop_agents
 from agents_app.types import Usage
 from audit_app.kernel.errors import InvalidInput
 from audit_app.models import AuditEntry
+from tests.support.conditions import happens
 from tools_app.models import ToolExecution
 from tools_app.policy.rules import AgentPolicy, Budgets
 from tools_app.types import ExecutionView, Reads, Risk, ToolCall, ToolError
@@ -411,8 +412,7 @@ async def test_robots_run_on_a_running_event_loop_and_one_run_at_a_time() -> Non
     script = play(Reply(("a", "b"), held_by=held))
     clerk = robot()
     running = asyncio.ensure_future(clerk.arun("go"))
-    while not script.requests:
-        await asyncio.sleep(0.01)
+    await happens(lambda: script.requests)
     with pytest.raises(RobotError, match="already has a run"):
         clerk.run("also")
     held.set()
@@ -470,7 +470,7 @@ def test_a_run_that_fails_ends_its_other_calls() -> None:
         """Take a while."""
         begun.set()
         try:
-            await asyncio.sleep(30)
+            await asyncio.Event().wait()
         except asyncio.CancelledError:
             ended.append("cancelled")
             raise

@@ -15,7 +15,8 @@ from sessions_app.models import Turn
 from sessions_app.surfaces.agent_messages.wire_format import AgentMessageType
 from sessions_app.surfaces.openai import consumers as openai
 from sessions_app.surfaces.rest import consumers as rest
-from tests.support.agents import AgentCaller, eventually
+from tests.support.agents import AgentCaller
+from tests.support.conditions import eventually
 from tests.support.engine import EngineRig
 from tests.support.rest import LiveCaller, RestCaller
 from tools_app.types import ToolCall

@@ -9,6 +9,7 @@ from django.db import InternalError, ProgrammingError, connection, transaction
 
 from audit_app.kernel import context
 from audit_app.kernel.database import close_pool, in_db, is_away
+from tests.support.conditions import happens
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -59,8 +60,7 @@ async def test_a_function_runs_to_its_end_although_its_caller_was_cancelled():
         done.set()
 
     task = asyncio.ensure_future(in_db(work))
-    while not entered.is_set():
-        await asyncio.sleep(0.001)
+    await happens(entered.is_set)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

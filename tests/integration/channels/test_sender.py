@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-import time
 from datetime import timedelta
 from functools import partial
 from uuid import uuid4
@@ -27,6 +26,7 @@ from tests.fakes.http_server import Fault
 from tests.fakes.telegram import BOT_ID, TOKEN, FakeTelegram, group_update, private_update
 from tests.fakes.webhook_receiver import WebhookReceiver
 from tests.support.channels import add_telegram, add_webhook, all_settled, settle, telegram, webhook
+from tests.support.conditions import eventually
 from tests.support.engine import EngineRig, until
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -399,11 +399,11 @@ async def test_two_processes_send_each_message_once_and_in_order(valkey: object,
     await in_db(plan)
     several = [Adapters(), Adapters()]
     running = [asyncio.create_task(sender.Sender(uuid4(), adapters, RateLimiter()).run()) for adapters in several]
-    deadline = time.monotonic() + 60
-    while await in_db(Delivery.objects.exclude(status="sent").exists) and time.monotonic() < deadline:
-        await asyncio.sleep(0.05)
-    for task in running:
-        task.cancel()
+    try:
+        await eventually(lambda: not Delivery.objects.exclude(status="sent").exists(), 60)
+    finally:
+        for task in running:
+            task.cancel()
     await asyncio.gather(*running, return_exceptions=True)
     for adapters in several:
         await adapters.aclose()

@@ -24,9 +24,9 @@ async def application(scope: Any, receive: Any, send: Any) -> None:
                 await send({"type": "websocket.send", "bytes": PIECE})
         if scope["path"] == "/large":
             await send({"type": "websocket.send", "bytes": PIECE * LARGE_PIECES})
-        await asyncio.sleep(3600)
+        await asyncio.Event().wait()
     if scope["path"] == "/late":
-        await asyncio.sleep(3600)
+        await asyncio.Event().wait()
     await send({"type": "http.response.start", "status": 200, "headers": []})
     for _ in range(PIECES if scope["path"] == "/flood" else 1):
         await send({"type": "http.response.body", "body": PIECE, "more_body": True})

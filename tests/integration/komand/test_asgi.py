@@ -1,6 +1,5 @@
 """The application as a server sees it: routes, protocols, slashes, the loops beside the requests."""
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -10,6 +9,7 @@ from django.conf import settings
 from audit_app.kernel import liveness
 from audit_app.kernel.database import in_db
 from komand import asgi, background
+from tests.support.conditions import happens
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey"), pytest.mark.one_database]
 
@@ -44,8 +44,11 @@ async def test_an_unknown_path_of_the_api_has_the_api_s_shape() -> None:
 
 async def test_the_first_connection_starts_the_heartbeat_and_the_loops() -> None:
     await get("/health/live")
-    while "web" not in await shown():
-        await asyncio.sleep(0.01)
+
+    async def is_shown() -> bool:
+        return "web" in await shown()
+
+    await happens(is_shown)
     await background.stop()
     assert "web" not in await shown()
 

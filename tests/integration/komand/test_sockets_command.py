@@ -4,13 +4,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from komand import sockets
 from komand.supervisor import process_specs
+from tests.support.live_server import wait_for
 
 ROOT = Path(__file__).parents[3]
 
@@ -56,9 +56,7 @@ def test_it_ends_by_a_signal(tmp_path: Path, number: signal.Signals) -> None:
     path = tmp_path / "s"
     environment = {**os.environ, "KOMAND_SOCKETS": str(path)}
     with subprocess.Popen([sys.executable, "manage.py", "sockets"], cwd=ROOT, env=environment) as process:
-        deadline = time.monotonic() + 20
-        while not path.exists() and time.monotonic() < deadline:
-            time.sleep(0.02)
+        wait_for(path.exists, 20, "the socket")
         assert path.stat().st_mode & 0o077 == 0
         process.send_signal(number)
         assert process.wait(10) == 0

@@ -9,8 +9,9 @@ import pytest
 from agents_app.providers.kinds.scripted import Reply
 from audit_app.kernel.database import in_db
 from sessions_app.surfaces.agent_messages.wire_format import AgentMessageType, Compact
-from tests.support.agents import TURN_ENDS, AgentCaller, eventually
+from tests.support.agents import TURN_ENDS, AgentCaller
 from tests.support.approvals import Launch, wants_to_launch
+from tests.support.conditions import eventually
 from tests.support.engine import EngineRig, until
 from tools_app.types import ToolCall
 

@@ -23,6 +23,7 @@ from sessions_app.identity.api_keys import create_api_key
 from sessions_app.models import ApiKey
 from sessions_app.surfaces.base import reauthentication
 from sessions_app.surfaces.openai import commands, consumers, sdk_retries
+from tests.support.conditions import eventually, happens
 from tests.support.rest import LiveCaller, make_agent, make_user
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey"), pytest.mark.one_database]
@@ -45,9 +46,8 @@ def caller() -> LiveCaller:
 async def asked(caller: LiveCaller, path: str, body: dict[str, Any]) -> "asyncio.Task[Any]":
     """Start a request and return it once its message is stored. No worker answers it."""
     request = asyncio.create_task(caller.ask("POST", path, body))
-    async with asyncio.timeout(20):
-        while not await in_db(Run.objects.exists) or (body.get("stream") and len(caller.sent) < 3):
-            await asyncio.sleep(0.01)
+    await eventually(Run.objects.exists)
+    await happens(lambda: not body.get("stream") or len(caller.sent) >= 3)
     return request
 
 

@@ -15,6 +15,7 @@ from sessions_app.identity.api_keys import create_api_key
 from sessions_app.models import Session, Turn
 from sessions_app.surfaces.rest import consumers
 from sessions_app.surfaces.rest.consumers import WebChatMessage
+from tests.support.conditions import eventually
 from tests.support.engine import EngineRig
 from tests.support.rest import LiveCaller, RestCaller, make_session, make_user, read_envelope
 from tools_app.models import ToolExecution
@@ -75,14 +76,14 @@ async def test_after_the_wait_the_run_continues(idle, settings):
     await asyncio.to_thread(idle.start)
     run_id = (await in_db(Run.objects.get)).pk
     assert answer.meta["runId"] == str(run_id)
-    late = await _seen(Turn.objects.filter(run_id=run_id, is_answer=True).first)
+    late = await eventually(Turn.objects.filter(run_id=run_id, is_answer=True).first)
     assert late.content == "Hello there."
 
 
 async def test_a_request_may_wait_longer_than_by_default(idle, settings):
     settings.KOMAND_WAIT_SECONDS = 1
     request = asyncio.create_task(_post(idle, _message(idle), f"{PATH}?wait=300"))
-    await _seen(Run.objects.first)
+    await eventually(Run.objects.first)
     await asyncio.to_thread(idle.start)
     assert (await request).data["text"] == "Hello there."
 
@@ -210,17 +211,9 @@ async def test_a_failed_model_call_is_a_502_with_the_reason(rig):
     assert (turn.state, turn.error_message) == ("error", answer.error)
 
 
-async def _seen(look):
-    """Poll a query until it returns a true value, and return that."""
-    async with asyncio.timeout(20):
-        while not (value := await in_db(look)):
-            await asyncio.sleep(0.01)
-    return value
-
-
 async def test_a_cancelled_run_is_a_409(idle):
     asking = asyncio.ensure_future(_post(idle, _message(idle)))
-    await _seen(Run.objects.exists)
+    await eventually(Run.objects.exists)
     session = await in_db(Session.objects.select_related("agent").get)
     await in_db(services.cancel_session_runs, session, reason="Stopped.")
     answer = await asking
@@ -230,7 +223,7 @@ async def test_a_cancelled_run_is_a_409(idle):
 async def test_a_disconnect_does_not_stop_the_run(idle):
     caller = await in_db(_caller, idle)
     asking = asyncio.ensure_future(caller("POST", PATH, _message(idle)))
-    await _seen(Run.objects.exists)
+    await eventually(Run.objects.exists)
     caller.leave()
     assert (await asking).status == 0
     run = await in_db(Run.objects.get)

@@ -28,6 +28,7 @@ from sessions_app.surfaces.base import reauthentication
 from sessions_app.surfaces.signalr import consumers as signalr
 from sessions_app.surfaces.threads import consumers as threads
 from sessions_app.surfaces.threads.event_stream import ThreadStream
+from tests.support.conditions import happens
 from tests.support.rest import LiveCaller, make_agent, make_user
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey"), pytest.mark.one_database]
@@ -60,12 +61,6 @@ class Alice:
         services.delete_session(self.session)
 
 
-async def soon(is_so: Callable[[], object]) -> None:
-    async with asyncio.timeout(20):
-        while not is_so():
-            await asyncio.sleep(0.01)
-
-
 @asynccontextmanager
 async def socket(path: str, key: str) -> AsyncIterator[WebsocketCommunicator]:
     headers = [(b"host", b"localhost"), (b"authorization", f"Bearer {key}".encode())]
@@ -89,7 +84,7 @@ async def test_a_stream_ends_after_its_viewer_loses_access(path: str, lose: Call
     alice = await in_db(Alice)
     caller = LiveCaller(HTTP, bearer=alice.key)
     watching = asyncio.create_task(caller("GET", path.format(alice.session.id)))
-    await soon(lambda: caller.sent)
+    await happens(lambda: caller.sent)
     await in_db(lose, alice)
     answer = await asyncio.wait_for(watching, 20)
     assert answer.status == 200 and not caller.sent[-1].get("more_body"), "it ended by itself"
@@ -106,7 +101,7 @@ async def test_a_stream_continues_while_its_viewer_has_access() -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(agents.MessageStreamConsumer, "recheck", look)
         watching = asyncio.create_task(caller("GET", STREAMS[0].format(alice.session.id)))
-        await soon(lambda: len(looks) > 2)
+        await happens(lambda: len(looks) > 2)
         assert not watching.done()
         caller.leave()
         await asyncio.wait_for(watching, 20)
@@ -124,7 +119,7 @@ async def test_a_browser_session_streams_until_its_user_is_deactivated(monkeypat
     monkeypatch.setattr(ThreadStream, "recheck", count)
     caller = LiveCaller(HTTP)
     watching = asyncio.create_task(caller("GET", STREAMS[2].format(alice.session.id), Cookie=f"ks_uat={token}"))
-    await soon(lambda: len(looks) > 2)
+    await happens(lambda: len(looks) > 2)
     await in_db(User.objects.filter(pk=alice.user.pk).update, is_active=False)
     assert (await asyncio.wait_for(watching, 20)).status == 200
 
@@ -143,7 +138,7 @@ async def test_a_hub_over_http_is_closed_too() -> None:
     _, body = await caller.ask("POST", "/hubs/chat/negotiate?negotiateVersion=1")
     path = f"/hubs/chat?id={json.loads(body)['connectionToken']}"
     watching = asyncio.create_task(stream("GET", path, Accept="text/event-stream"))
-    await soon(lambda: stream.sent)
+    await happens(lambda: stream.sent)
     await in_db(alice.revoke)
     assert (await asyncio.wait_for(watching, 20)).status == 200
 

@@ -22,6 +22,7 @@ from sessions_app.surfaces.openai.consumers import routes
 from sessions_app.surfaces.signalr.hub import Hub
 from sessions_app.surfaces.threads.consumers import routes as thread_routes
 from tests.support.agents import TURN_ENDS, AgentCaller
+from tests.support.conditions import happens
 from tests.support.engine import EngineRig
 from tests.support.rest import LiveCaller
 from tests.support.unreachable_valkey import cut_off_worker
@@ -57,15 +58,12 @@ def data_of(caller: LiveCaller) -> list[Any]:
 async def read(caller: LiveCaller, text: Callable[[], str], held: threading.Event, *request: Any) -> None:
     """Check that the stream of a request sends SO_FAR while the model waits, and then the rest."""
     stream = asyncio.create_task(caller.ask(*request))
-    async with asyncio.timeout(SECONDS):
-        while text() != SO_FAR:
-            assert not stream.done(), stream.result()
-            await asyncio.sleep(0.05)
+    await happens(lambda: stream.done() or text() == SO_FAR, SECONDS)
+    assert not stream.done(), stream.result()
     held.set()
+    await happens(lambda: text() == WHOLE, SECONDS)
+    caller.leave()
     async with asyncio.timeout(SECONDS):
-        while text() != WHOLE:
-            await asyncio.sleep(0.05)
-        caller.leave()
         await stream
 
 
@@ -130,8 +128,6 @@ async def test_calls_of_the_hub(cut_off: EngineRig, held: threading.Event) -> No
     message = {"type": 1, "invocationId": "1", "target": "SendMessage", "arguments": ["default", "go"]}
     await hub.receive("".join(f"{json.dumps(record)}\x1e" for record in ({"protocol": "json", "version": 1}, message)))
     for expected in (SO_FAR, WHOLE):
-        async with asyncio.timeout(SECONDS):
-            while come != expected:
-                await asyncio.sleep(0.05)
+        await happens(lambda expected=expected: come == expected, SECONDS)
         held.set()
     await hub.end()

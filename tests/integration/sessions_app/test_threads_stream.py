@@ -17,6 +17,7 @@ from sessions_app.services import Accepted
 from sessions_app.surfaces.threads import commands
 from sessions_app.surfaces.threads.event_schemas import KINDS
 from sessions_app.surfaces.threads.event_stream import ThreadStream
+from tests.support.conditions import eventually
 from tests.support.engine import EngineRig
 from tests.support.rest import LiveCaller
 from tools_app.types import ToolCall
@@ -79,9 +80,7 @@ async def watcher(rig: EngineRig, accepted: Accepted) -> Watcher:
 
 async def over(rig: EngineRig, accepted: Accepted) -> None:
     """Wait for the end of the run. `rig.wait` would block the thread that the engine needs."""
-    async with asyncio.timeout(20):
-        while not await in_db(rig._ended, accepted.run_id):
-            await asyncio.sleep(0.02)
+    await eventually(lambda: rig._ended(accepted.run_id))
 
 
 def text_of(frames: list[Frame]) -> str:
@@ -156,7 +155,7 @@ async def test_a_late_client_gets_the_answer_once_and_then_the_next_one(rig: Eng
     client = await watcher(rig, accepted)
     assert text_of(await client.read()) == "First."
     waiting = asyncio.create_task(client.read())
-    await asyncio.sleep(0.1)
+    await asyncio.sleep(0.1)  # the time in which the stream would send more, or end
     assert not waiting.done()
     await in_db(send, rig, "two", client.thread_id)
     assert text_of(await waiting) == "Second."

@@ -1,7 +1,6 @@
 """A viewer on the real Valkey and database: live, late, cut off and resumed."""
 
 import asyncio
-from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 from uuid import UUID
@@ -20,6 +19,7 @@ from sessions_app.events import MESSAGE_COMPLETED, MESSAGE_RECEIVED
 from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.live_view.viewer import Viewer, cursor_now, wait_until_ended
 from tests.integration.audit_app.timelines import Conversation
+from tests.support.conditions import happens
 from tests.unit.sessions_app.watched_world import Screen, World
 from tools_app.events import TOOL_COMPLETED, TOOL_REQUESTED, TOOL_STARTED
 
@@ -74,12 +74,6 @@ async def see(viewer: Viewer, last: str = "run.completed", seconds: float = 20) 
                 if any(event.type == last for event in frame):
                     break
     return seen
-
-
-async def happens(condition: Callable[[], object], seconds: float = 60) -> None:
-    async with asyncio.timeout(seconds):
-        while not condition():
-            await asyncio.sleep(0.01)
 
 
 async def screen_of(conversation: Conversation) -> Screen:
@@ -213,7 +207,7 @@ async def test_a_slow_viewer_overflows_and_resumes(conversation):
 async def test_waiting_returns_when_the_run_ends(conversation):
     await begin(conversation)
     waiting = asyncio.ensure_future(wait_until_ended(conversation.id, conversation.run_id, 60))
-    await asyncio.sleep(0.05)
+    await asyncio.sleep(0.05)  # the time in which the wait would end
     assert not waiting.done()
     await conversation.keep(RUN_COMPLETED)
     assert await asyncio.wait_for(waiting, 20)

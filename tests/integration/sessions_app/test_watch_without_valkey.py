@@ -1,6 +1,5 @@
 """The text of an open step reaches viewers through the database while Valkey does not bring it."""
 
-import asyncio
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +11,7 @@ from audit_app.kernel.database import in_db
 from audit_app.models import LiveCopy
 from sessions_app.live_view.cursor import SessionEvent
 from tests.integration.sessions_app.test_watch_engine import assert_seen_is_stored, see
+from tests.support.conditions import eventually
 from tests.support.engine import EngineRig
 from tests.support.unreachable_valkey import cut_off_worker
 
@@ -60,9 +60,7 @@ async def test_a_viewer_that_comes_later_gets_the_text_so_far(cut_off: EngineRig
             held.set()
 
     try:
-        async with asyncio.timeout(60):
-            while not await in_db(LiveCopy.objects.filter(run_id=accepted.run_id, entry__contains="two ").exists):
-                await asyncio.sleep(0.05)
+        await eventually(LiveCopy.objects.filter(run_id=accepted.run_id, entry__contains="two ").exists, 60)
         seen = await see(accepted, on_event=go_on, seconds=60)
     finally:
         held.set()

@@ -41,7 +41,7 @@ class Loop:
     async def _look(self) -> None:
         while True:
             await self.calls.look_after()
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(0.02)  # as the worker, more often
 
     def _do(self, work: Any) -> Future[Any]:
         return asyncio.run_coroutine_threadsafe(work, self._loop)
@@ -219,7 +219,7 @@ def test_a_call_past_its_time_ends_though_it_does_not_want_to(plan, loop, make, 
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
-            await asyncio.sleep(1)
+            await asyncio.sleep(1)  # longer than the grace
 
     make(refuse, seconds=1)
     (execution,) = plan(("wait", "{}"))
@@ -266,7 +266,7 @@ def test_a_drain_waits_for_a_call_that_ends_in_time(plan, loop, make) -> None:
 
     async def answer(arguments: Any, context: Any) -> str:
         going.set()
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(0.1)  # less than the drain waits
         return "just in time"
 
     make(answer)

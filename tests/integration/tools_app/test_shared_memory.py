@@ -9,6 +9,7 @@ from django.db import connections
 
 from audit_app.kernel import valkey
 from audit_app.kernel.errors import InvalidInput
+from tests.support.conditions import happens
 from tools_app.storage import shared_memory
 from tools_app.storage.shared_memory import Space, VersionMismatchError
 
@@ -79,8 +80,7 @@ def test_a_change_ends_a_wait(space: Space, monkeypatch: pytest.MonkeyPatch) -> 
 
     async def main() -> object:
         waiting = asyncio.create_task(shared_memory.wait(space, "result.*", seconds=20))
-        while not await channel_has_listeners(space):
-            await asyncio.sleep(0.01)
+        await happens(lambda: channel_has_listeners(space))
         thread = in_a_thread(space, "result.a", 7)
         found = await waiting
         thread.join()
@@ -110,8 +110,7 @@ def test_a_wait_notices_a_change_whose_announcement_was_lost(space: Space, monke
 
     async def main() -> object:
         waiting = asyncio.create_task(shared_memory.wait(space, "a", seconds=20))
-        while not await channel_has_listeners(space):
-            await asyncio.sleep(0.01)
+        await happens(lambda: channel_has_listeners(space))
         in_a_thread(space, "a", 7).join()
         return (await waiting)[0].value
 

@@ -307,7 +307,7 @@ def drip(head, pause=0.02):
         connection.sendall(head)
         while True:
             connection.sendall(b"a")
-            time.sleep(pause)
+            time.sleep(pause)  # a server that is slow for ever
 
     return send
 
@@ -324,6 +324,7 @@ def test_a_server_that_drips_is_left_in_time(serve, head):
 
 
 def test_a_silent_server_is_given_up_in_time(serve):
+    # Longer than the fetch may take.
     server = serve({"/": lambda connection, path, headers: time.sleep(3)})
     with pytest.raises(ToolError, match="in time|within"):
         fetch(f"http://{server.pair}/", seconds=1)

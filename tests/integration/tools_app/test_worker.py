@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import psutil
@@ -57,9 +56,9 @@ def sweep_until():
             services.sweep(observer)
             found = selectors.get_execution(execution_id)
             assert found.status is status or not found.status.is_terminal, found
-            return found if found.status is status else time.sleep(0.2)
+            return found.status is status and found
 
-        return wait_for(has_it, seconds, f"status {status}")
+        return wait_for(has_it, seconds, f"status {status}", every=0.2)
 
     return sweep_for
 

@@ -34,7 +34,7 @@ class SleepOnce(Tool):
         deadline = time.monotonic() + (60 if is_first else 0)
         while time.monotonic() < deadline:
             try:
-                time.sleep(deadline - time.monotonic())
+                time.sleep(deadline - time.monotonic())  # a tool that takes a minute
             except SoftTimeLimitExceeded:
                 if not arguments.get("stubborn"):
                     raise
@@ -72,10 +72,10 @@ class Misbehave(Tool):
         while True:
             if arguments["how"] == "print":
                 print("x" * 200)  # noqa: T201 - what it is for
-                time.sleep(0.01)
+                time.sleep(0.01)  # or the disk would be full first
             elif arguments["how"] == "fork":
                 if os.fork() == 0:
                     return "from a copy"
-                time.sleep(0.1)
+                time.sleep(0.1)  # or the machine would have no process left
             else:
-                time.sleep(1)
+                time.sleep(1)  # without an end, and without load

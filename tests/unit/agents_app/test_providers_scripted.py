@@ -6,6 +6,7 @@ import pytest
 from agents_app.providers.base import ProviderError
 from agents_app.providers.kinds.scripted import Reply, ScriptedProvider
 from tests.fakes.streams import Streamed, collect, request_of
+from tests.support.conditions import happens
 
 
 async def test_replies_come_in_order_and_the_last_one_repeats() -> None:
@@ -29,9 +30,7 @@ async def test_the_last_piece_is_kept_back_until_it_may_go() -> None:
     may_go, streamed = threading.Event(), Streamed()
     ScriptedProvider.play("held", Reply(pieces=("One ", "two."), held_by=may_go))
     answering = asyncio.create_task(collect(ScriptedProvider(), request_of("x", model="held"), streamed))
-    async with asyncio.timeout(20):
-        while not streamed.texts:
-            await asyncio.sleep(0)
+    await happens(lambda: streamed.texts)
     assert streamed.texts == ["One "] and not answering.done()
     may_go.set()
     assert (await answering).texts == ["One ", "two."]

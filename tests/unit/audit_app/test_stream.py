@@ -11,6 +11,7 @@ from redis.exceptions import ConnectionError as NotConnected
 
 from agents_app.runs.live_text import LiveText
 from audit_app.stream import StreamWriter
+from tests.support.conditions import happens
 
 
 class Server:
@@ -69,8 +70,7 @@ async def send_unanswered(server: Server, live: LiveText, text: str) -> None:
     server.is_open.clear()
     batches = len(server.sent)
     live.add(text)
-    while len(server.sent) == batches:
-        await asyncio.sleep(0)
+    await happens(lambda: len(server.sent) > batches)
 
 
 async def test_text_after_lost_text_is_sent_with_it(server: Server, live: LiveText) -> None:

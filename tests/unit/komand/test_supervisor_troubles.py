@@ -6,7 +6,7 @@ import io
 import os
 import signal
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from komand.supervisor.options import Options, parse_up
 from komand.supervisor.probes import LifeMessages
 from komand.supervisor.processes import Child, Spec, State
 from komand.supervisor.supervisor import Supervisor
+from tests.support.conditions import happens
 
 
 async def ready(child: Child) -> bool:
@@ -33,12 +34,6 @@ def sleeper() -> Spec:
 
 def options(tmp_path: Path) -> Options:
     return parse_up(["--data-dir", str(tmp_path), "--port", "0"])
-
-
-async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(20):
-        while not condition():
-            await asyncio.sleep(0.01)
 
 
 def full_disk(*_: Any, **__: Any) -> Any:
@@ -62,7 +57,7 @@ async def test_a_process_that_dies_while_the_disk_is_full_is_started_again(
     killed = child.pid
     monkeypatch.setattr(state, "write", full_disk)
     child.kill()
-    await until(lambda: child.state is State.READY and child.pid != killed)
+    await happens(lambda: child.state is State.READY and child.pid != killed)
 
 
 @pytest.mark.parametrize(
@@ -115,10 +110,10 @@ async def test_a_process_whose_readiness_was_lost_is_ready_by_its_first_beat(
                 others.send(b"WATCHDOG=1\nMAINPID=1")
                 sent += 1
         sd_notify.notify_ready()
-        await until(lambda: len(read) == sent)
+        await happens(lambda: len(read) == sent)
         assert not child.is_reported_ready
         sd_notify._notify("WATCHDOG=1")
-        await until(lambda: child.is_reported_ready)
+        await happens(lambda: child.is_reported_ready)
         messages.close()
 
 
@@ -136,7 +131,7 @@ async def test_a_process_that_cannot_be_started_is_tried_again(monkeypatch: pyte
     child = Child(sleeper(), Screen(), lambda: None)
     child.start()
     try:
-        await until(lambda: child.state is State.READY)
+        await happens(lambda: child.state is State.READY)
     finally:
         await child.stop(1)
 
@@ -150,7 +145,7 @@ async def test_the_restart_command_prints_every_failure(
     monkeypatch.setattr(process_specs, "run_prepare", gone)
     supervisor._is_up = True
     supervisor._on_roll()
-    await until(lambda: supervisor._rolls)
+    await happens(lambda: supervisor._rolls)
     note = state.read(tmp_path)
     assert note and note.rolls == 1 and "No such file" in note.roll_failure
 
@@ -215,7 +210,7 @@ async def test_a_hangup_that_is_ignored_stops_nothing(tmp_path: Path, monkeypatc
         found = Supervisor(options(tmp_path), listener, Screen())
         monkeypatch.setattr(found, "_start", lambda: asyncio.sleep(0))
         running = asyncio.create_task(found.run())
-        await until(lambda: state.read(tmp_path))
+        await happens(lambda: state.read(tmp_path))
         os.kill(os.getpid(), signal.SIGHUP)
         await asyncio.sleep(0)
         assert not found._stop.is_set()
@@ -287,7 +282,7 @@ async def test_a_process_on_demand_starts_when_it_is_needed_and_may_end(tmp_path
     assert await child.settled() is State.IDLE and child.pid is None
     for count in (1, 2):
         child.demand()
-        await until(lambda: child.state is State.IDLE and not child.is_demanded)
+        await happens(lambda: child.state is State.IDLE and not child.is_demanded)
         assert (tmp_path / "started").read_text().count("\n") == count and child.restarts == 0
     await child.stop(1.0)
 
@@ -297,7 +292,7 @@ async def test_a_process_on_demand_that_fails_is_started_again(tmp_path: Path) -
     child = Child(Spec("sockets", command, dict(os.environ), ready, on_demand=True), Screen(), lambda: None)
     child.start()
     child.demand()
-    await until(lambda: child.restarts >= 2)
+    await happens(lambda: child.restarts >= 2)
     assert child.is_demanded
     await child.stop(1.0)
 
@@ -307,5 +302,5 @@ async def test_any_process_may_ask_for_the_sockets(tmp_path: Path, monkeypatch: 
     messages = await LifeMessages.listen(tmp_path / "ready.sock", lambda pid: None, lambda pid: None, asked.append)
     monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "ready.sock"))
     sd_notify.request_sockets()
-    await until(lambda: asked == [os.getpid()])
+    await happens(lambda: asked == [os.getpid()])
     messages.close()

@@ -17,6 +17,7 @@ from komand.supervisor import process_times, processes
 from komand.supervisor.console import Screen
 from komand.supervisor.probes import LifeMessages
 from komand.supervisor.processes import Child, Spec
+from tests.support.conditions import happens
 from tests.support.live_server import wait_for
 
 LOOK_SECONDS = 0.01
@@ -63,7 +64,7 @@ async def ended(child: Child, seconds: float) -> bool:
     while time.monotonic() < deadline:
         if child.restarts and child.pid != pid:
             return True
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0.01)  # a poll up to the given time, which may end without a restart
     return False
 
 
@@ -97,7 +98,7 @@ async def test_waiting_for_a_processor_is_not_silence_up_to_a_limit(
     child.beat_at = clock.now
     until = clock.now + 1.0
     while clock.now < until and not child.restarts:
-        await asyncio.sleep(LOOK_SECONDS)
+        await asyncio.sleep(LOOK_SECONDS)  # the time in which the supervisor looks again
     assert bool(child.restarts) == is_killed
 
 
@@ -116,9 +117,7 @@ async def test_watchdog_messages_come_by_the_notify_socket(tmp_path: Path) -> No
     environment = {**os.environ, "NOTIFY_SOCKET": str(path), "WATCHDOG_USEC": "6000000"}
     process = await asyncio.create_subprocess_exec(sys.executable, "-c", program, env=environment)
     try:
-        async with asyncio.timeout(30):
-            while len(received) < 3:
-                await asyncio.sleep(0.01)
+        await happens(lambda: len(received) >= 3, 30)
     finally:
         process.kill()
         await process.wait()

@@ -11,14 +11,14 @@ from sessions_app.channels.connections import wire
 from sessions_app.channels.connections.receiver import Receiver
 from sessions_app.platforms.account_settings import AccountSettings
 from sessions_app.platforms.adapters.telegram.adapter import Telegram
+from tests.support.conditions import happens
 
 MALFORMED = [b"{token", b"\xff", b"[]", b"{}", b'{"kind": "open", "number": "1"}', b'{"kind": 1, "number": 1}']
 
 
 async def with_receiver(path: Path, act: Callable[[wire.Wire, asyncio.StreamWriter], Awaitable[None]]) -> None:
     receiving = asyncio.create_task(Receiver().run(path))
-    while not path.exists():
-        await asyncio.sleep(0.01)
+    await happens(path.exists)
     reader, writer = await asyncio.open_unix_connection(path)
     async with asyncio.timeout(5):
         await act(wire.Wire(reader, writer), writer)

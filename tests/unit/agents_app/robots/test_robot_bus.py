@@ -100,7 +100,7 @@ def test_each_robot_gets_one_message_at_a_time_from_any_thread() -> None:
     def clerk(message: RobotMessage) -> None:
         now.append(message.key)
         most.append(len(now))
-        time.sleep(0.001)
+        time.sleep(0.001)  # the time in which another thread would begin
         now.remove(message.key)
         seen.append(message.key)
 
