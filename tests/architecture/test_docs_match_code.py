@@ -18,7 +18,7 @@ from tools_app.types import Tool, ToolContext, ToolError
 DOCS = Path(settings.BASE_DIR, "docs")
 PAGES = sorted([*DOCS.glob("*.md"), *DOCS.glob("channels/*.md")])
 # Files that the reader of a page makes.
-EXAMPLES = {"test_providers_acme.py"}
+EXAMPLES = {"test_acme.py"}
 
 
 def test_the_example_tool_works_as_shown():

@@ -25,7 +25,7 @@ from sessions_app.platforms.adapters.fake import Fake
 from sessions_app.platforms.registry import channels
 from sessions_app.services import NewMessage, open_session, receive
 from tests.architecture.source import PACKAGES, ROOT
-from tests.integration.sessions_app.chat_tab import Tab, cookie_of
+from tests.integration.sessions_app.surfaces.chat.chat_tab import Tab, cookie_of
 from tests.support.approvals import Launch, asked, wants_to_launch
 from tests.support.channels import post, settle
 from tests.support.engine import EngineRig, until

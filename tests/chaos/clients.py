@@ -20,7 +20,7 @@ from websockets.sync.client import connect
 from websockets.typing import Origin
 
 from tests.fakes.telegram import group_update, private_update
-from tests.integration.sessions_app.page_model import MissingTextError, PageModel
+from tests.integration.sessions_app.surfaces.chat.page_model import MissingTextError, PageModel
 from tests.support.live_server import LiveKomand
 
 AGAIN_SECONDS = 0.2

@@ -24,7 +24,7 @@ from sessions_app.surfaces.base.surface import Surface, surface_at, surfaces
 from tests.support.conditions import happens
 from tests.support.rest import LiveCaller, make_agent, make_user
 from tests.support.webchat import Visited
-from tests.unit.sessions_app import protocol_readers as readers
+from tests.unit.sessions_app.surfaces import protocol_readers as readers
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey")]
 
@@ -62,7 +62,7 @@ class Sample:
     keys: the keys of an error body, nested ones with dots.
     stream: path of a GET that streams the session `{}`.
     socket: path of a WebSocket for the session `{}`; close_code: of it, when its credential is revoked.
-    reader: the client of `test_resuming_everywhere` that proves that a resumed stream has neither gaps nor duplicates.
+    reader: the client of `test_surfaces_resumption` that proves that a resumed stream has neither gaps nor duplicates.
     media_types: of the bodies that it accepts; empty if its requests have none.
     holder: makes who holds the credential: its `key`, a `session`, and `revoke`.
     """
@@ -313,7 +313,7 @@ async def test_a_websocket_is_closed_when_its_credential_is_revoked(name: str, m
 
 
 def test_every_surface_that_streams_has_a_reader_in_the_property_of_resuming() -> None:
-    """`tests/unit/sessions_app/test_resuming_everywhere.py` cuts every reader off at every place."""
+    """`tests/unit/sessions_app/test_surfaces_resumption.py` cuts every reader off at every place."""
     streaming = {name for name in NAMES if SURFACES[name].stream or SURFACES[name].socket} | {"openai"}
     assert {name for name in NAMES if SURFACES[name].reader} == streaming
 

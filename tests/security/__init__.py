@@ -15,10 +15,10 @@
 | guessed passwords, second factors, sessions | `test_login_throttle`, `test_people_*` |
 | a session opened in another user's name | `test_session_ownership` |
 | repeated, replayed, late and concurrent decisions | `test_decision_races` |
-| DNS rebinding | `test_rebinding`; all other forms of URLs: `tests/unit/tools_app/test_netguard` |
+| DNS rebinding | `test_rebinding`; all other forms of URLs: `tests/unit/tools_app/network/test_ssrf_guard` |
 | hostile files, frames, floods, forged log lines | `test_running_installation` |
 | hostile schemas | `tests/unit/tools_app/test_schema` |
-| hostile MCP servers | `tests/integration/tools_app/test_mcp_connection` |
-| budgets spent in parallel | `tests/integration/agents_app/test_budgets` |
-| hostile text on pages | `tests/browser/test_hostile_text`, `tests/integration/admin/test_admin_hostile_text` |
+| hostile MCP servers | `tests/integration/tools_app/mcp_client/test_connection` |
+| budgets spent in parallel | `tests/integration/agents_app/costs/test_budgets` |
+| hostile text on pages | `tests/browser/test_hostile_text`, `integration/audit_app/admin_base/test_hostile_text` |
 """

@@ -8,7 +8,7 @@ from django.urls import reverse
 from agents_app.models import Agent
 from audit_app.models import AuditEntry
 from sessions_app.identity import access_tokens
-from tests.integration.admin.test_admin_approvals import SURE
+from tests.integration.agents_app.admin.test_pending_approvals import SURE
 from tests.security.test_people_fresh_login import OLD, approval_of, make_old
 from tests.support.rest import RestCaller, make_agent, make_user
 from tools_app.secrets import credentials

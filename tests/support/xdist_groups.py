@@ -25,7 +25,7 @@ def group_of(path: str) -> str:
     """Return the group of a test file by its path and text; empty if each test stands alone. path: relative."""
     if path.startswith("tests/browser/"):
         return "browser"
-    if path.endswith("/test_up.py"):
+    if path == "tests/integration/komand/test_supervisor.py":
         return "up"
     if path.startswith("tests/architecture/"):
         return "architecture"  # these parse all of the code

@@ -13,7 +13,7 @@ attempt 2             crash_in_mid_answer…   crash_in_mid_answer…   crash_in
 two protocols         another_protocol_…     another_protocol_…     another_protocol_…     another_protocol_…
 a source cited        source_is_cited_…      source_is_cited_…      source_is_told_with_…  source_is_an_annotation…
 
-MCP: integration/sessions_app/test_mcp_surface, with the
-official client; the chat page: tests/browser. Recorded frames of each protocol are in the folders `golden`, checked
-without a server by the tests of integration/sessions_app that end in `_frames`, and by `test_threads_stream`.
+MCP: tests/integration/sessions_app/surfaces/test_mcp.py, with the official client; the chat page: tests/browser.
+Recorded frames of each protocol are in the folders `golden`, checked without a server by the tests of
+integration/sessions_app/surfaces that are named `test_recorded_frames`, and by `threads/test_event_stream`.
 """
