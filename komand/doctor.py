@@ -173,7 +173,7 @@ def _python_tool() -> Iterator[Finding]:
         granted = ", ".join(f"{name} {value}" for name, value in isolation.granted.items())
         yield Finding("python tool", True, f"the kernel denies {', '.join(isolation.held)} ({granted})")
     elif settings.KOMAND_PYTHON_UNISOLATED:
-        yield Finding("python tool", True, f"runs code unisolated, as KOMAND_PYTHON_TOOL says; {problem}")
+        yield Finding("python tool", True, f"runs code unisolated, as KOMAND_PYTHON_TOOL is set; {problem}")
     else:
         mend = "use a kernel with seccomp and Landlock (Linux 5.13 on x86-64 or ARM64), or unset KOMAND_PYTHON_TOOL"
         yield Finding("python tool", False, f"refuses to run code; {problem}", mend)

@@ -95,7 +95,8 @@ class AgentForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptable
     allowed_hosts = hosts_field("Allowed hosts", "Calls reach no others; empty: no restriction.")
     denied_hosts = hosts_field("Denied hosts", "Calls never reach them.")
     fallbacks = FallbacksField(
-        required=False, help_text="Models that answer while its own cannot, in this order: one provider/model a line."
+        required=False,
+        help_text="Models that answer while the agent's own cannot, in this order: one provider/model a line.",
     )
     actions_per_hour = forms.IntegerField(
         required=False,

@@ -34,7 +34,7 @@ class NetworkForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptab
         initial=_START,
         strip=False,
         widget=UnfoldAdminTextareaWidget(attrs={"rows": 28, "spellcheck": "false", "class": "k-mono"}),
-        help_text="YAML: its fields are in docs/networks.md.",
+        help_text="YAML: see docs/networks.md.",
     )
 
     operator: Any

@@ -34,12 +34,12 @@ class Agent(models.Model):
     memory_budget_tokens = models.PositiveIntegerField(
         default=400,
         db_default=400,
-        help_text="Most tokens of remembered facts about the person in each request. 0: none.",
+        help_text="Limit of remembered facts about the user in each request, in tokens. 0: none.",
     )
     parallel_tool_calls = models.BooleanField(
         null=True,
         blank=True,
-        help_text="Whether the model may ask for several tool calls at once. Unknown: default of its server.",
+        help_text="Allow several tool calls in one response. Unknown: default of the model server.",
     )
     enabled_skill_ids = models.JSONField(default=list, blank=True)
     allowed_channels = models.JSONField(default=list, blank=True, help_text="Empty: all channels.")
@@ -49,7 +49,7 @@ class Agent(models.Model):
         choices=profiles.CHOICES,
         default=profiles.ALL,
         db_default=profiles.ALL,
-        help_text="Built-in tools in every model call. The agent finds its other tools by a search.",
+        help_text="Built-in tools that each model call lists. The agent finds other tools by a search.",
     )
     mcp_servers_mode = models.CharField(
         max_length=8,
@@ -84,17 +84,17 @@ class Agent(models.Model):
     busy_policy = models.CharField(
         max_length=12, choices=BUSY, default="queue", help_text="Handling of a message to a session that is still busy."
     )
-    queue_limit = models.PositiveIntegerField(default=20, help_text="Most messages that may wait in a busy session.")
+    queue_limit = models.PositiveIntegerField(default=20, help_text="Limit of messages that wait in a busy session.")
     max_tool_rounds = models.PositiveIntegerField(default=10)
     max_active_seconds = models.PositiveIntegerField(default=120)
     max_call_seconds = models.PositiveIntegerField(default=300)
     max_idle_seconds = models.PositiveIntegerField(default=60, help_text="Longest pause of a model's stream.")
     max_tries = models.PositiveIntegerField(default=2)
     output_schema = models.JSONField(
-        null=True, blank=True, help_text="JSON Schema of each answer. Empty: text. A message may bring its own."
+        null=True, blank=True, help_text="JSON Schema of each answer. Empty: text. A message can have another one."
     )
     output_retries = models.PositiveIntegerField(
-        default=2, db_default=2, help_text="How often the model may correct an answer that does not match the schema."
+        default=2, db_default=2, help_text="Limit of corrections of an answer that does not match the schema."
     )
     retry_first_seconds = models.FloatField(default=2.0)
     retry_max_seconds = models.FloatField(default=30.0)
@@ -119,7 +119,7 @@ class Agent(models.Model):
         help_text="Groups whose users may send it messages.",
     )
     version = models.PositiveIntegerField(
-        default=0, db_default=0, editable=False, help_text="Number of its present version. 0: none is stored yet."
+        default=0, db_default=0, editable=False, help_text="Number of the current version. 0: none is stored yet."
     )
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)

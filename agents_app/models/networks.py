@@ -17,7 +17,7 @@ class StoredNetwork(models.Model):
         null=True, blank=True, help_text="User who created it. Empty: it belongs to the installation."
     )
     is_shared_with_everyone = models.BooleanField(
-        "shared with everyone", default=False, help_text="Every user may run it who may use all its agents."
+        "shared with everyone", default=False, help_text="Every user who may use all its agents may run it."
     )
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)

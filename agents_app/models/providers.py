@@ -43,7 +43,7 @@ class ModelProvider(models.Model):
         blank=True,
         default="",
         db_default="",
-        help_text="Files of messages that its models get. What they do not take is described in words.",
+        help_text="Files of messages that its models accept. Others are described in words.",
     )
     transcription_model = models.CharField(
         max_length=200,

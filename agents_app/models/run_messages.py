@@ -19,7 +19,11 @@ class RunMessage(models.Model):
     position = models.IntegerField()
     kind = models.CharField(max_length=12, choices=KINDS)
     about = models.ForeignKey(
-        "agents_app.Run", on_delete=models.CASCADE, null=True, related_name="+", help_text="A child run."
+        "agents_app.Run",
+        on_delete=models.CASCADE,
+        null=True,
+        related_name="+",
+        help_text="Child run that the message reports about.",
     )
     text = models.TextField()
     created_at = models.DateTimeField(auto_now_add=True)

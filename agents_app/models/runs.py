@@ -39,7 +39,7 @@ class Run(models.Model):
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     conversation_id = models.UUIDField()
     session_key = models.CharField(max_length=512, blank=True, help_text="Public session id, for the audit log.")
-    ordinal = models.IntegerField(help_text="Place in the queue of the conversation.")
+    ordinal = models.IntegerField(help_text="Position in the queue of the conversation.")
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="runs")
     status = models.CharField(max_length=12, choices=STATUSES, default=RunStatus.QUEUED.value)
     waiting_on = models.CharField(max_length=12, choices=WAITS, blank=True)
@@ -47,14 +47,14 @@ class Run(models.Model):
     fence = models.IntegerField(default=0)
     crashes = models.IntegerField(default=0)
     crash_share = models.FloatField(
-        default=0.0, db_default=0.0, help_text="Its share of these crashes: the limit's unit."
+        default=0.0, db_default=0.0, help_text="Part of these crashes that counts against the limit."
     )
     tries = models.IntegerField(default=0, help_text="Failed tries of the current model call.")
     ready_at = models.DateTimeField(
         null=True, help_text="Time from which it may be claimed. Null: it has an owner, or waits."
     )
     fallback = models.JSONField(
-        null=True, help_text="The entry of the agent's fallback chain that it uses (run_cost.Fallback)."
+        null=True, help_text="Entry of the agent's fallback chain that it uses (run_cost.Fallback)."
     )
     cancel_requested_at = models.DateTimeField(null=True, blank=True)
     active_seconds = models.FloatField(default=0.0)
@@ -69,39 +69,49 @@ class Run(models.Model):
     input_tokens = models.IntegerField(default=0)
     output_tokens = models.IntegerField(default=0)
     cost_nanos = models.BigIntegerField(
-        default=0, db_default=0, help_text="Cost of its priced calls, in billionths of the currency's unit."
+        default=0, db_default=0, help_text="Cost of calls that have a price, in billionths of the unit of the currency."
     )
     priced_calls = models.IntegerField(default=0, db_default=0)
     session_policy = models.JSONField(
         default=dict,
         blank=True,
-        help_text="Restrictions of its session when the message was received: {readonly, deniedTools}.",
+        help_text="Restrictions of the session when the message was received: {readonly, deniedTools}.",
     )
-    options = models.JSONField(default=dict, blank=True, help_text="Options of its message (types.RunOptions).")
+    options = models.JSONField(default=dict, blank=True, help_text="Options of the message (RunOptions).")
     agent_version = models.PositiveIntegerField(
-        null=True, help_text="Version of the agent at its last claim. 0: the draft. Null: none was stored."
+        null=True, help_text="Version of the agent at the last claim. 0: the draft. Null: none was stored."
     )
     actor = models.CharField(max_length=200)
     request_id = models.CharField(max_length=128, blank=True)
     end_stored = models.BooleanField(
         db_column="conversation_told",
         default=False,
-        help_text="Whether the conversation has its end. Of a child run: whether its parent has its result.",
+        help_text="The conversation has stored the end; for a child run, the parent has stored the result.",
     )
     parent = models.ForeignKey("self", on_delete=models.CASCADE, null=True, related_name="children")
-    root = models.ForeignKey("self", on_delete=models.CASCADE, null=True, related_name="+", help_text="Of a child run.")
+    root = models.ForeignKey(
+        "self", on_delete=models.CASCADE, null=True, related_name="+", help_text="Root of a child run."
+    )
     kind = models.CharField(max_length=12, choices=KINDS, default=RunKind.MESSAGE, db_default=RunKind.MESSAGE.value)
     workstream = models.CharField(max_length=120, blank=True, default="", db_default="", help_text="Empty: main.")
     depth = models.PositiveSmallIntegerField(default=0, db_default=0)
     spec = models.JSONField(null=True, help_text="Options of a child run (tree_types.ChildSpec).")
     child_count = models.PositiveIntegerField(default=0, db_default=0)
-    deadline_at = models.DateTimeField(null=True, help_text="Of a child run. Null while it waits for its parent.")
-    seconds_left = models.FloatField(null=True, help_text="Until the deadline, while the child waits for its parent.")
-    alarm_at = models.DateTimeField(null=True, help_text="When the next part of its deadline has passed.")
+    deadline_at = models.DateTimeField(
+        null=True, help_text="Deadline of a child run. Null while it waits for its parent."
+    )
+    seconds_left = models.FloatField(
+        null=True, help_text="Seconds until the deadline, while the child waits for its parent."
+    )
+    alarm_at = models.DateTimeField(null=True, help_text="Time at which the next part of the deadline has passed.")
     is_paused = models.BooleanField(default=False, db_default=False)
-    terminated_at = models.DateTimeField(null=True, help_text="When its parent asked it to end.")
-    budget_tokens = models.BigIntegerField(null=True, help_text="Tokens for it and its children. Null: no limit.")
-    budget_nanos = models.BigIntegerField(null=True, help_text="Cost for it and its children. Null: no limit.")
+    terminated_at = models.DateTimeField(null=True, help_text="Time at which the parent asked it to end.")
+    budget_tokens = models.BigIntegerField(
+        null=True, help_text="Token budget of the run and its children. Null: no limit."
+    )
+    budget_nanos = models.BigIntegerField(
+        null=True, help_text="Cost budget of the run and its children. Null: no limit."
+    )
     created_at = models.DateTimeField()
     started_at = models.DateTimeField(null=True)
     ended_at = models.DateTimeField(null=True)
@@ -166,7 +176,7 @@ class Step(models.Model):
     text = models.TextField(blank=True)
     reasoning = models.TextField(blank=True)
     reasoning_ms = models.IntegerField(
-        default=0, db_default=0, help_text="From the first piece of the reasoning to the first of the text."
+        default=0, db_default=0, help_text="Milliseconds from the start of the reasoning to the start of the text."
     )
     tool_calls = models.JSONField(default=list, help_text="[{id, name, arguments}] as sent by the model.")
     dialect_state = models.JSONField(
@@ -180,10 +190,11 @@ class Step(models.Model):
     output_tokens = models.IntegerField(default=0)
     reasoning_tokens = models.IntegerField(default=0, db_default=0)
     cost_nanos = models.BigIntegerField(
-        null=True, help_text="At the prices of its time, in billionths of the currency's unit. Null: without a price."
+        null=True,
+        help_text="Cost at the prices of that time, in billionths of the unit of the currency. Null: no price.",
     )
     estimated_tokens = models.IntegerField(
-        default=0, db_default=0, help_text="Our estimate of the input tokens: the server's count corrects later ones."
+        default=0, db_default=0, help_text="Estimated input tokens; the server's count corrects later estimates."
     )
     started_at = models.DateTimeField()
     ended_at = models.DateTimeField()

@@ -10,7 +10,7 @@ class PromptTemplate(models.Model):
 
     name = models.SlugField(max_length=120, unique=True, help_text="Lower-case letters, digits, `-` and `_`.")
     text = models.TextField(help_text="Markdown with YAML front matter and tags of Jinja.")
-    version = models.PositiveIntegerField(default=1, editable=False, help_text="Number of its present version.")
+    version = models.PositiveIntegerField(default=1, editable=False, help_text="Number of the current version.")
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
 

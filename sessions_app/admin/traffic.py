@@ -128,7 +128,7 @@ class DeliveryAdmin(ReadOnlyAdmin):
     @bulk_act("Send again", permissions=["resend"])
     def send_again(self, request: HttpRequest, queryset: QuerySet[Delivery]) -> HttpResponse | None:
         if not confirmed(request):
-            question = "Send these again? What may have arrived would then arrive twice."
+            question = "Send these again? A message that has arrived is then delivered twice."
             return confirmation(request, self, queryset, act="send_again", question=question, submit="Send again")
         with acting(request):
             count = dead_letters.send_again(list(queryset[:MOST_SELECTED]))

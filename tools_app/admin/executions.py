@@ -91,7 +91,7 @@ class ToolExecutionAdmin(ReadOnlyAdmin):
         icon="stop_circle",
         permissions=["stop"],
         variant=ActionVariant.DANGER,
-        dialog=Dialog("Stop this execution?", "The model is told that the call was cancelled.", "Stop it"),
+        dialog=Dialog("Stop this execution?", "The model receives an error: the call was cancelled.", "Stop it"),
     )
     def stop(self, request: HttpRequest, form: Any, object_id: str) -> HttpResponse:
         with acting(request):

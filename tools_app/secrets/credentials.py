@@ -54,7 +54,7 @@ def store_credential(
     check_row(row)
     hosts = None if hosts is None else row.hosts
     if not LEAST_CHARACTERS <= len(value) <= MOST_CHARACTERS:
-        limits = f"A credential has {LEAST_CHARACTERS} to {MOST_CHARACTERS} characters"
+        limits = f"A credential must have {LEAST_CHARACTERS} to {MOST_CHARACTERS} characters"
         raise InvalidInput(f"{limits}: a shorter one could not be masked.", code="bad_value")
     redact.remember(value)
     sealed = vault.seal(value)

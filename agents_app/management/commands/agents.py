@@ -18,7 +18,7 @@ class Command(BaseCommand):
         actions = parser.add_subparsers(dest="action", required=True)
         export = actions.add_parser("export", help="Write agents to the standard output.")
         export.add_argument("ids", nargs="*", metavar="ID", help="Default: all agents that are not retired.")
-        imported = actions.add_parser("import", help="Create and change agents as a file says, all or none.")
+        imported = actions.add_parser("import", help="Create and change agents from a file, all or none.")
         imported.add_argument("file", metavar="FILE", type=Path)
         imported.add_argument("--dry-run", action="store_true", help="Show the changes and write nothing.")
 
