@@ -15,7 +15,11 @@ Fault = Callable[[str, str], None]  # takes a place and what is wrong there
 
 @dataclass(frozen=True)
 class Problem:
-    """A fault of a file. line: from 1; place: such as agents[0].provider."""
+    """A fault of a file.
+
+    line: from 1.
+    place: such as agents[0].provider.
+    """
 
     line: int
     place: str

@@ -33,7 +33,11 @@ _SESSIONS_AT_ONCE = 200
 
 
 class Rule(ABC):
-    """A retention rule. name: the rows, for operators; kept_for: how long they are kept, for operators."""
+    """A retention rule.
+
+    name: the rows, for operators.
+    kept_for: how long they are kept, for operators.
+    """
 
     name: str
     kept_for: str

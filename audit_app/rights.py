@@ -22,7 +22,11 @@ _MODEL_BACKEND = "django.contrib.auth.backends.ModelBackend"
 
 @dataclass(frozen=True)
 class Right:
-    """A right over objects of others. permission: `<app label>.<codename>`; description: completes "You may not …"."""
+    """A right over objects of others.
+
+    permission: `<app label>.<codename>`.
+    description: completes "You may not …".
+    """
 
     permission: str
     description: str

@@ -14,7 +14,11 @@ MOST_COUNTED = 10_000
 
 @dataclass(frozen=True)
 class EntryFilter:
-    """A filter of audit entries. Empty and None match all. since: inclusive; until: exclusive; both aware."""
+    """A filter of audit entries. Empty and None match all.
+
+    since: inclusive.
+    until: exclusive; both aware.
+    """
 
     action: str = ""
     actor: str = ""

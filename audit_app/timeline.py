@@ -21,7 +21,11 @@ _SESSIONS_A_QUERY = 256
 
 @dataclass(frozen=True, slots=True)
 class KeptEvent:
-    """A stored event. seq: its gapless number in the session; ts: Unix milliseconds, strictly rising in the session."""
+    """A stored event.
+
+    seq: its gapless number in the session.
+    ts: Unix milliseconds, strictly rising in the session.
+    """
 
     session_id: UUID
     seq: int

@@ -25,7 +25,11 @@ _WITHOUT_LOOKALIKES = "abcdefghijkmnpqrstuvwxyz23456789"
 
 @dataclass(frozen=True)
 class Seeded:
-    """The seeded objects. password: of the first user if it was created now, else empty; agent: with its provider."""
+    """The seeded objects.
+
+    password: password of the first user if it was created now, else empty.
+    agent: with its provider.
+    """
 
     password: str
     agent: Agent

@@ -13,8 +13,10 @@ _DEFAULT_PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443}
 
 
 def is_allowed(headers: Mapping[bytes, bytes], hosts: list[str], origins: Collection[str]) -> bool:
-    """Return whether a page may open a WebSocket. headers: names in lower case; hosts: host names served here; origins:
-    other allowed origins, as `https://host[:port]`.
+    """Return whether a page may open a WebSocket.
+
+    headers: names in lower case.
+    hosts: host names served here; origins: other allowed origins, as `https://host[:port]`.
 
     A page must have the host and port that it calls, or be listed. A request without Origin comes from a program; it is
     allowed if it has no cookie, because then only a token authenticates it.

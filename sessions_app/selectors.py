@@ -69,8 +69,10 @@ def list_turns(
 ) -> tuple[Turn, ...]:
     """Return the newest `limit` turns, the oldest first.
 
-    offset: the number of newest turns to skip. before: only turns before this (ordinal, part). failed: with the turns
-    of failed runs that have no text. among: which turns; those of the active branch (`branches.turns_of` for others).
+    offset: the number of newest turns to skip.
+    before: only turns before this (ordinal, part).
+    failed: with the turns of failed runs that have no text.
+    among: which turns; those of the active branch (`branches.turns_of` for others).
     """
     rows = _turns_of(session, failed).filter(among)
     if before is not None:
@@ -100,7 +102,8 @@ def _turns_of(session: Session, failed: bool) -> QuerySet[Turn]:
 class ListedBranch:
     """A branch of a session. parent, replaces_run: None for the first path, which has number 0.
 
-    run: the first of its own; None if no run answers its first message. replaces_run: the run in whose place it begins.
+    run: the first of its own; None if no run answers its first message.
+    replaces_run: the run in whose place it begins.
     """
 
     number: int

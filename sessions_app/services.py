@@ -126,7 +126,8 @@ def limit_session(session: Session, *, is_readonly: bool, denied: Sequence[str])
 
     A session cannot allow what the agent's own policy denies.
 
-    is_readonly: deny all calls that change something. denied: validated patterns of tool calls to deny.
+    is_readonly: deny all calls that change something.
+    denied: validated patterns of tool calls to deny.
     """
     session.policy = {"readonly": is_readonly, "deniedTools": list(denied)}
     with transaction.atomic():
@@ -181,8 +182,8 @@ def cancel_session_runs(session: Session, *, reason: str, run_id: UUID | None = 
 def retry_run(session: Session, run_id: UUID, *, actor: str, owner: User | None = None) -> UUID:
     """Retry the message of a failed or cancelled run with a new run. Return its id, the same while that run is open.
 
-    actor: who retries it, for the audit log. owner: as for `check_retry`. Raises what that raises, and Conflict
-    (not_retryable) if the run is open or completed.
+    actor: who retries it, for the audit log.
+    owner: as for `check_retry`. Raises what that raises, and Conflict (not_retryable) if the run is open or completed.
     """
     check_retry(session, run_id, owner=owner)
     return runs.retry_run(run_id, actor=actor)

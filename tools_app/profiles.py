@@ -25,9 +25,9 @@ CHOICES = [
 
 
 def lists(profile: str, tool: str) -> bool:
-    """Return whether a profile lists the tool if there is room. Tools of MCP servers and skills are in every profile.
+    """Return whether the tool belongs to the profile. (`KOMAND_TOOL_TOKENS` may still hide it.)
 
-    profile: a name that is not known stands for `all`.
+    Tools of MCP servers and skills are in every profile. profile: an unknown name stands for `all`.
     """
     names = _SETS.get(profile)
     return names is None or tool in names or tools.find(tool) is None

@@ -36,8 +36,11 @@ class Option:
 class Question:
     """A question to a user.
 
-    options: answers to choose from. allows_text: free text is accepted as well. allows_several: of the options.
-    placeholder: of the field for free text. variant: the tone in which it is shown, one of VARIANTS.
+    options: answers to choose from.
+    allows_text: free text is accepted as well.
+    allows_several: several options may be chosen.
+    placeholder: placeholder of the field for free text.
+    variant: the tone in which it is shown, one of VARIANTS.
     """
 
     text: str
@@ -93,7 +96,8 @@ def _option(given: Any) -> Option:
 def answer_line(question: Question, chosen: Sequence[str], text: str) -> str:
     """Return the answer to one question as a line of text, which `ask_user` reads.
 
-    chosen: ids of options; text: written by the user. `NO_ANSWER` if both are empty.
+    chosen: ids of options.
+    text: written by the user. `NO_ANSWER` if both are empty.
     """
     options = [option for option in question.options if option.id in chosen]
     has_commas = any("," in option.label for option in options)

@@ -15,7 +15,11 @@ TASK_STATUSES = ("pending", "in_progress", "completed", "skipped")
 
 @dataclass(frozen=True)
 class PlanTask:
-    """A task of a plan. id: the same in all revisions; status: one of TASK_STATUSES."""
+    """A task of a plan.
+
+    id: the same in all revisions.
+    status: one of TASK_STATUSES.
+    """
 
     id: int
     goal: str
@@ -47,7 +51,11 @@ class Plan:
 
 @dataclass(frozen=True)
 class Progress:
-    """The progress of a run. percent: None if unknown; phase: of the work, or empty."""
+    """The progress of a run.
+
+    percent: None if unknown.
+    phase: phase of the work, or empty.
+    """
 
     text: str
     percent: int | None = None
@@ -56,7 +64,11 @@ class Progress:
 
 @dataclass(frozen=True)
 class BatchItem:
-    """One call of a batch. status: pending | running | success | error; message: why it failed or waits."""
+    """One call of a batch.
+
+    status: pending | running | success | error.
+    message: why it failed or waits.
+    """
 
     id: str
     execution_id: UUID

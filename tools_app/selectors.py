@@ -145,8 +145,8 @@ def list_approvals(
 ) -> tuple[ApprovalView, ...]:
     """Return approval requests, newest first.
 
-    session_ids: None for all sessions. credential_owner: also those of other sessions that use credentials of this
-    owner.
+    session_ids: None for all sessions.
+    credential_owner: also those of other sessions that use credentials of this owner.
     """
     rows = Approval.objects.select_related("execution").order_by("-id")
     if status:

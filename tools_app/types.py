@@ -64,7 +64,11 @@ class ApprovalStatus(StrEnum):
 
 
 class Decision(StrEnum):
-    """Decision of an approver. ALLOW_RUN: for the rest of the run; ALLOW_ALWAYS: for the agent, until revoked."""
+    """Decision of an approver.
+
+    ALLOW_RUN: for the rest of the run.
+    ALLOW_ALWAYS: for the agent, until revoked.
+    """
 
     ALLOW_ONCE = "allow_once"
     ALLOW_RUN = "allow_run"
@@ -126,7 +130,11 @@ class ToolSpec:
 
 @dataclass(frozen=True)
 class ToolCall:
-    """A call requested by the model. id: chosen by the model; arguments: raw JSON text, which may be malformed."""
+    """A call requested by the model.
+
+    id: chosen by the model.
+    arguments: raw JSON text, which may be malformed.
+    """
 
     id: str
     name: str
@@ -137,7 +145,7 @@ class ToolCall:
 class ToolContext:
     """Context of a running call. effect_key: idempotency key, the same for every repetition of the call.
 
-    parent_run_id: of a child run.
+    parent_run_id: id of a child run.
     """
 
     execution_id: UUID
@@ -284,7 +292,8 @@ class ApprovalView:
     decision: empty while pending.
     choices: decisions that may be made.
     run_pattern, pattern: calls that ALLOW_RUN and ALLOW_ALWAYS would allow.
-    needs_two: two people must allow it; first_allowed_by: the actor who did so first.
+    needs_two: two people must allow it.
+    first_allowed_by: the actor who did so first.
     origins: what the run had read from outside before the call, see `policy.taint`.
     credentials, credential_owner: of the call, see `CredentialUse`.
     """

@@ -64,7 +64,8 @@ class FallbacksField(forms.CharField):
 class AgentForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptable when run
     """The form of an agent. Its tools are all registered ones, including later ones, or chosen by name.
 
-    user: the operator; has_fresh_login: as for `fresh_login.require`.
+    user: the operator.
+    has_fresh_login: as for `fresh_login.require`.
     """
 
     user: User | AnonymousUser = AnonymousUser()

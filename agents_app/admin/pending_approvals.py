@@ -24,7 +24,10 @@ _SIGNS = {"added": "+ ", "removed": "\u2212 ", "same": "  ", "skipped": "  ⋯"}
 
 @dataclass(frozen=True)
 class Waiting:
-    """A request. brief: summary of the call in one line; left: time until it expires, for display.
+    """A request.
+
+    brief: summary of the call in one line.
+    left: time until it expires, for display.
 
     agent, session: their names, empty if the viewer may not see them.
     """

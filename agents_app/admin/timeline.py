@@ -31,7 +31,11 @@ RUN_TONES = {
 
 @dataclass(frozen=True)
 class Bar:
-    """A period. left, width: percent of the whole run; anchor: id of the element with its details."""
+    """A period.
+
+    left, width: percent of the whole run.
+    anchor: id of the element with its details.
+    """
 
     label: str
     length: str
@@ -67,7 +71,11 @@ class Call:
 
 @dataclass(frozen=True)
 class StepCard:
-    """A recorded model call. number: from 1; unplanned: requested tool calls that were not planned."""
+    """A recorded model call.
+
+    number: from 1.
+    unplanned: requested tool calls that were not planned.
+    """
 
     row: Step
     number: int
@@ -107,7 +115,8 @@ def build(
 ) -> Timeline:
     """Return the timeline of a run up to `now`, ordered by step and call.
 
-    events: by `seq`. asked: ids of the executions that a user was asked about.
+    events: by `seq`.
+    asked: ids of the executions that a user was asked about.
     """
     end = run.ended_at or now
     cards = tuple(_card(run, step, [row for row in executions if row.step == step.index]) for step in steps)

@@ -109,8 +109,9 @@ def get_usable_agent(
 ) -> Agent:
     """Return an agent that the user may use, with its provider.
 
-    or_visible: or see. or_held: or over which the user has this right.
-    Raises NotFound (unknown_agent), as HiddenAgent if there is one, which the caller records (`record_refusal`).
+    or_visible: or see.
+    or_held: or over which the user has this right. Raises NotFound (unknown_agent), as HiddenAgent if there is one,
+        which the caller records (`record_refusal`).
     """
     agent = get_agent(agent_id)
     if may_use(user, agent) or (or_visible and may_view(user, agent)) or (or_held and holds(user, or_held)):
@@ -121,7 +122,11 @@ def get_usable_agent(
 def list_usable_agents(
     user: User | AnonymousUser, *, or_visible: bool = False, among: Collection[str] | None = None, limit: int = 200
 ) -> tuple[Agent, ...]:
-    """Return the agents that the user may use, by id. or_visible: or see. among: public ids; None: of all agents."""
+    """Return the agents that the user may use, by id.
+
+    or_visible: or see.
+    among: public ids; None: of all agents.
+    """
     rows = usable_agents(user)
     if or_visible and holds(user, VIEW_AGENTS):
         rows = Agent.objects.filter(retired_at=None)

@@ -44,7 +44,11 @@ FieldCheck = Callable[[str, Any], Iterable[str]]
 
 @dataclass(frozen=True)
 class Planned:
-    """The effect of a file on one agent. agent: None for a new one; changes: none if it is as in the file."""
+    """The effect of a file on one agent.
+
+    agent: None for a new one.
+    changes: none if it is as in the file.
+    """
 
     agent_id: str
     agent: Agent | None

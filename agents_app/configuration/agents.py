@@ -49,7 +49,7 @@ def update_agent(
     """Change columns and `sharing` of an agent, and store its new version. Open runs use them from their next claim.
 
     skills_of: the user whose credentials newly installed skills use; None for the installation's.
-    note: of the version. Owns its transaction.
+    note: note of the version. Owns its transaction.
 
     Raises InvalidInput (unknown_provider, repeated_model, unknown_template, invalid_template, unknown_skill,
     unknown_user, unknown_group).

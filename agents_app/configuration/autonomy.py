@@ -20,8 +20,9 @@ def needed_rights(
 ) -> tuple[Right, ...]:
     """Return the rights that a user needs to set these fields of an agent.
 
-    fields: new values by column, those that stay the same may be missing; autonomy, approved: the stored `autonomy` and
-    `auto_approve` of the agent, empty for a new one; needs_two: its stored `needs_two_approvers`.
+    fields: new values by column, those that stay the same may be missing.
+    autonomy, approved: the stored `autonomy` and `auto_approve` of the agent, empty for a new one.
+    needs_two: its stored `needs_two_approvers`.
     """
     drops_second = needs_two and not fields.get("needs_two_approvers", True)
     grants_autonomy = fields.get("autonomy") == _FULL != autonomy or drops_second

@@ -30,8 +30,9 @@ _SUFFIX = ".md"
 class TemplateView:
     """A template for people.
 
-    version, updated_at: None of a file. problem: why it cannot be used, else empty. parameters: defaults of its own
-    parameters, None for those that are required; none if it cannot be used.
+    version, updated_at: None of a file.
+    problem: why it cannot be used, else empty.
+    parameters: defaults of its own parameters, None for those that are required; none if it cannot be used.
     """
 
     name: str

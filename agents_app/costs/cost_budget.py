@@ -30,7 +30,7 @@ def refusal_of(run: Run) -> str:
 def budget_refusal(agent: Agent, actor: str = "") -> str:
     """Return the reason, for users, why a budget or a cap forbids a model call now; empty if none does. Reads only.
 
-    actor: of the run, who may have caps of their own.
+    actor: actor of the run, who may have caps of their own.
     """
     return _hourly_refusal(agent) or cost_caps.refusal(agent, actor)
 

@@ -29,7 +29,13 @@ _ADD_ALERT = """
 
 @dataclass(frozen=True)
 class Cap:
-    """A cap. scope: of `CostTotal`; owner: for people; period: day | month; remedy: where an operator raises it."""
+    """A cap.
+
+    scope: scope of `CostTotal`.
+    owner: shown to users.
+    period: day | month.
+    remedy: where an operator raises it.
+    """
 
     scope: str
     owner: str

@@ -75,7 +75,8 @@ class CallCost:
 def price_call(provider: str, model: str, prices: PriceList, usage: Usage, *, text: str = "") -> CallCost:
     """Return a call with its cost.
 
-    text: of the response. If the server reports no tokens, budgets count it as one output token per four characters.
+    text: text of the response. If the server reports no tokens, budgets count it as one output token per four
+        characters.
     """
     price = prices.find(model)
     counted = usage if usage.input_tokens or usage.output_tokens else Usage(output_tokens=len(text) // 4)

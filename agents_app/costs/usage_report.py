@@ -55,7 +55,8 @@ class UsageFilter:
 class UsageSum:
     """A sum of records. day, agent_id, actor, session_id, provider, model: None if the report does not group by them.
 
-    unpriced_calls: of models without a price. cost: in units of the currency, of the others.
+    unpriced_calls: calls of models without a price.
+    cost: in units of the currency, of the others.
     """
 
     calls: int = 0
@@ -75,7 +76,11 @@ class UsageSum:
 
 @dataclass(frozen=True)
 class CapUse:
-    """A cap with the cost of its period so far. percent: may exceed 100; resets: the first day of the next period."""
+    """A cap with the cost of its period so far.
+
+    percent: may exceed 100.
+    resets: the first day of the next period.
+    """
 
     cap: Cap
     spent: float

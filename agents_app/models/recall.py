@@ -1,4 +1,4 @@
-"""Memories in the requests of runs."""
+"""The table of memories that a run's prompt contains."""
 
 from django.db import models
 

@@ -13,9 +13,13 @@ from audit_app.kernel.errors import NotFound
 
 @dataclass(frozen=True)
 class NetworkProgress:
-    """A run of a network. run: with its agent; version: of the stored network; attempts: its child runs, oldest first.
+    """A run of a network.
 
-    results: of all tasks, in declared order.
+    run: with its agent.
+    version: version of the stored network.
+    attempts: its child runs, oldest first.
+
+    results: results of all tasks, in declared order.
     """
 
     run: Run

@@ -19,7 +19,8 @@ MOST_RETRIES = 5
 class OnError(StrEnum):
     """The consequence of a task that has failed, after its retries.
 
-    STOP: the network ends as failed. CONTINUE: tasks that depend on it run all the same.
+    STOP: the network ends as failed.
+    CONTINUE: tasks that depend on it run all the same.
     FALLBACK: another task runs, and its result stands for this one's.
     """
 
@@ -51,8 +52,8 @@ class Condition:
 class Loop:
     """A repetition: while `until` does not hold after its task has run, the tasks from `back_to` on run again.
 
-    back_to: a task before it; empty for the task alone. most: number of times that they run at most; the last result
-    stands if `until` never holds.
+    back_to: a task before it; empty for the task alone.
+    most: number of times that they run at most; the last result stands if `until` never holds.
     """
 
     until: Condition
@@ -62,7 +63,11 @@ class Loop:
 
 @dataclass(frozen=True)
 class MapOver:
-    """A list for each item of which a task runs once. items: a reference. most: longest list that is accepted."""
+    """A list for each item of which a task runs once.
+
+    items: a reference.
+    most: longest list that is accepted.
+    """
 
     items: str
     most: int = 50
@@ -72,17 +77,20 @@ class MapOver:
 class Task:
     """One task of a network.
 
-    agent: public id. prompt: text with references in `{{ }}`; empty: the message and the results it depends on
-    depends_on: names of tasks and groups
-    optional: it runs only if a task that has it in `activates` names it in its answer, under `activate`
-    when: it runs only if this holds, which makes it optional too
-    context: values for its prompt, merged over those of the network and of the call, key by key
-    tools, mcp_servers: narrow what its agent may use; memory: patterns of keys of the shared memory
-    model: instead of the network's or the agent's
-    output_schema: JSON Schema of its answer
-    retries: how often it is tried again after a failure; retry_seconds: before the first, doubled each time
-    time_limit: seconds for one try
-    fallback: the task that runs instead, for OnError.FALLBACK
+    agent: public id.
+    prompt: text with references in `{{ }}`; empty: the message and the results it depends on.
+    depends_on: names of tasks and groups.
+    optional: it runs only if a task that has it in `activates` names it in its answer, under `activate`.
+    when: it runs only if this holds, which makes it optional too.
+    context: values for its prompt, merged over those of the network and of the call, key by key.
+    tools, mcp_servers: narrow what its agent may use.
+    memory: patterns of keys of the shared memory.
+    model: instead of the network's or the agent's.
+    output_schema: JSON Schema of its answer.
+    retries: how often it is tried again after a failure.
+    retry_seconds: before the first, doubled each time.
+    time_limit: seconds for one try.
+    fallback: the task that runs instead, for OnError.FALLBACK.
     """
 
     name: str

@@ -23,10 +23,11 @@ class Block:
 class Graph:
     """The relations of a network's tasks.
 
-    parents: tasks that have to end before; ancestors: these, and theirs
-    activators: tasks that may activate an optional one by their answer
-    served: for each fallback, the task that it stands for
-    blocks: each after those it depends on
+    parents: tasks that have to end before.
+    ancestors: these, and theirs.
+    activators: tasks that may activate an optional one by their answer.
+    served: for each fallback, the task that it stands for.
+    blocks: each after those it depends on.
     """
 
     tasks: Mapping[str, Task]

@@ -31,7 +31,11 @@ _KEY = re.compile(r"([\w-]+)(?:#(\d+))?(?:\[(\d+)\])?(?:~(\d+))?")
 
 @dataclass(frozen=True, order=True)
 class AttemptKey:
-    """Identity of one attempt. iteration: of a loop, from 1; item: of a map, from 0, else -1; number: from 1.
+    """Identity of one attempt.
+
+    iteration: iteration of a loop, from 1.
+    item: item of a map, from 0, else -1.
+    number: from 1.
 
     As text: `draft`, its second iteration `draft#2`, the first item of a map `each[0]`, its second attempt `each[0]~2`.
     """
@@ -60,7 +64,8 @@ class AttemptKey:
 class Attempt:
     """One try of a task: a child run. It is retried if it FAILED, not if it was CANCELLED.
 
-    output: the value of a structured answer, else its text. error: for users
+    output: the value of a structured answer, else its text.
+    error: for users.
     """
 
     key: AttemptKey
@@ -72,7 +77,11 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Start:
-    """An attempt to start. delay_seconds: before it. prompt: its message."""
+    """An attempt to start.
+
+    delay_seconds: before it.
+    prompt: its message.
+    """
 
     key: AttemptKey
     prompt: str
@@ -83,7 +92,9 @@ class Start:
 class TaskResult:
     """The state of a task, or its result. output: of a map, the list of its items' outputs, None for failed ones.
 
-    reason: why it was skipped. attempts: number of those that were started; iteration: the last one of its loop
+    reason: why it was skipped.
+    attempts: number of those that were started.
+    iteration: the last one of its loop.
     """
 
     status: TaskStatus = TaskStatus.WAITING
@@ -100,7 +111,11 @@ class TaskResult:
 
 @dataclass(frozen=True)
 class Ending:
-    """The end of a network. failed: the task because of which it failed, else empty. output: of the last tasks."""
+    """The end of a network.
+
+    failed: the task because of which it failed, else empty.
+    output: output of the last tasks.
+    """
 
     failed: str = ""
     error: str = ""

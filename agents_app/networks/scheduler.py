@@ -37,9 +37,13 @@ def decide(network: Network, call: Call, attempts: Iterable[Attempt]) -> Decisio
 
 @dataclass
 class _Evaluation:
-    """One evaluation of a network. ended: results that other blocks may use; shown: of all tasks.
+    """One evaluation of a network.
 
-    wanted: attempts that could start, in declared order. stopped_by: the task whose failure ends the network.
+    ended: results that other blocks may use.
+    shown: results of all tasks.
+
+    wanted: attempts that could start, in declared order.
+    stopped_by: the task whose failure ends the network.
     """
 
     network: Network

@@ -34,8 +34,11 @@ and repetitions. Return the summary alone, without a heading."""
 class Plan:
     """The messages that a summary is to replace.
 
-    ordinal: of the last run whose messages it replaces. previous: the summary so far, which the new one includes.
-    summary_tokens: the length to ask for. tokens_before: of the next request; tokens_kept: of what stays of it.
+    ordinal: ordinal of the last run whose messages it replaces.
+    previous: the summary so far, which the new one includes.
+    summary_tokens: the length to ask for.
+    tokens_before: tokens of the next request.
+    tokens_kept: tokens of the part that stays.
     """
 
     reason: str

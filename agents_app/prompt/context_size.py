@@ -19,7 +19,8 @@ def measure(
 ) -> ContextSize:
     """Return the sizes of what the requests of a run contain besides its own messages.
 
-    earlier: the messages before the run; ratio: as `tokens.ratio_of`.
+    earlier: the messages before the run.
+    ratio: as `tokens.ratio_of`.
     """
     family = tokens.family_of(model)
     parts = {"summary": 0, "pinned": 0, "history": 0}

@@ -11,7 +11,11 @@ _SOURCES = {"person": "the person said", "tool": "from outside, approved by the 
 
 @dataclass(frozen=True)
 class RecalledMemory:
-    """A memory as a request contains it. source: person | tool | agent. day: of its last change."""
+    """A memory as a request contains it.
+
+    source: person | tool | agent.
+    day: day of its last change.
+    """
 
     key: str
     text: str

@@ -44,7 +44,11 @@ class ToolNotes:
 
     @classmethod
     def of(cls, listed: Iterable[ToolSpec], offered: Iterable[ToolSpec]) -> "ToolNotes":
-        """Return the notes. listed: tools that the request describes; offered: those and the ones that can be found."""
+        """Return the notes.
+
+        listed: tools that the request describes.
+        offered: those and the ones that can be found.
+        """
         lines = [spec.prompt_line for spec in listed if spec.prompt_line]
         return cls(lines, any(spec.has_sources for spec in offered))
 
@@ -63,8 +67,8 @@ def system_parts(
 ) -> tuple[PromptPart, ...]:
     """Return the agent's own prompt followed by the rules for every agent. Parts without text are left out.
 
-    template: of the agent, rendered, in front of its prompt.
-    sign: of the markers around tool results, if any (see `tool_output_markers`).
+    template: template of the agent, rendered, in front of its prompt.
+    sign: sign of the markers around tool results, if any (see `tool_output_markers`).
     now: an aware time; default: the current one. Only its date is used, so that model servers can cache the message for
         a day.
     """

@@ -48,7 +48,11 @@ _REFUSED = (nodes.Call, nodes.Add, nodes.Concat, nodes.Mul, nodes.Pow, nodes.Mod
 
 @dataclass(frozen=True)
 class Rendered:
-    """A rendered prompt. parts: the skills, then the template; settings: of all of them, the template's win."""
+    """A rendered prompt.
+
+    parts: the skills, then the template.
+    settings: settings of all of them, the template's win.
+    """
 
     parts: tuple[PromptPart, ...] = ()
     settings: ModelSettings = ModelSettings()

@@ -48,7 +48,8 @@ _LEAST_RATIO, _GREATEST_RATIO = 0.5, 2.0
 class _Rates:
     """Tokens per word and per character of each kind.
 
-    spaces: those that do not separate words, such as indentation; others: by first byte, as in `_FIRST_BYTES`.
+    spaces: spaces that do not separate words, such as indentation.
+    others: by first byte, as in `_FIRST_BYTES`.
     """
 
     words: float

@@ -26,10 +26,11 @@ class UnusablePartError(Exception):
 class Accepts:
     """The parts that a request may contain.
 
-    types: media types by kind of part; a kind without an entry is not taken
-    most_parts: of a request; the newest are sent
-    most_bytes: of one part. most_bytes_together: of all parts of a request
-    longest_side: of an image, in pixels; a larger one is scaled
+    types: media types by kind of part; a kind without an entry is not taken.
+    most_parts: parts of a request; the newest are sent.
+    most_bytes: bytes of one part.
+    most_bytes_together: bytes of all parts of a request.
+    longest_side: side of an image, in pixels; a larger one is scaled.
     """
 
     types: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

@@ -40,11 +40,12 @@ class ProviderError(AppError):
         retry_after_seconds: float | None = None,
         sizes: Overflow = NO_SIZES,
     ) -> None:
-        """message: for users, what happened and what to do; code: a key of RETRYABLE_BY_CODE.
+        """message: for users, what happened and what to do.
+        code: a key of RETRYABLE_BY_CODE.
 
         retryable: whether the same request may succeed later (default: by the code).
         retry_after_seconds: the wait that the server demands, if any.
-        sizes: of a `model_context_overflow`, as far as the server states them.
+        sizes: sizes of a `model_context_overflow`, as far as the server states them.
         """
         super().__init__(message, code=code)
         self.retryable = RETRYABLE_BY_CODE[code] if retryable is None else retryable
@@ -74,7 +75,11 @@ class Provider(ABC):
     inline_reasoning: str = ""
 
     def __init__(self, *, base_url: str = "", api_key: str = "", default_model: str = "") -> None:
-        """Must not connect yet. base_url, default_model: empty for the kind's default; api_key: empty for none."""
+        """Must not connect yet.
+
+        base_url, default_model: empty for the kind's default.
+        api_key: empty for none.
+        """
         self.base_url = base_url
         self.api_key = api_key
         self.default_model = default_model

@@ -61,7 +61,8 @@ _PHRASES = re.compile(
 class Overflow:
     """The sizes that a server states, in tokens; None for one that it does not state.
 
-    limit_tokens: the context of the model; request_tokens: the input with the output that the request reserves.
+    limit_tokens: the context of the model.
+    request_tokens: the input with the output that the request reserves.
     """
 
     limit_tokens: int | None = None
@@ -74,7 +75,8 @@ NO_SIZES = Overflow()
 def find_overflow(error: Mapping[str, Any], text: str) -> Overflow | None:
     """Return the sizes if an error means that the request is too long; None for any other error.
 
-    error: the error object, empty if there is none; text: the message of the server.
+    error: the error object, empty if there is none.
+    text: the message of the server.
     """
     text = text[:_MAX_CHARACTERS]
     sizes = _sizes_of(error) or _sizes_in(text)

@@ -63,7 +63,11 @@ class Endpoint:
 
 
 def of_status(endpoint: Endpoint, status: int, body: object, *, wait: float | None = None) -> ProviderError:
-    """Return the error of an HTTP response. body: parsed JSON, text or None; wait: see `retry_after_seconds`."""
+    """Return the error of an HTTP response.
+
+    body: parsed JSON, text or None.
+    wait: see `retry_after_seconds`.
+    """
     codes, detail = _codes(body), _server_text(body, endpoint)
     server = _sentence(endpoint.server)
     if status not in _NEVER_OVERFLOW and (overflow := _overflow(status, body)):

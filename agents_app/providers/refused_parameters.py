@@ -22,7 +22,8 @@ _OTHER_NAMES = {
 def find_refused(body: object, optional: Collection[str]) -> str:
     """Return the parameter that an error response refuses; empty if it is refused for another reason.
 
-    body: parsed JSON, text or None; optional: names that the request contains and can do without.
+    body: parsed JSON, text or None.
+    optional: names that the request contains and can do without.
     """
     error = body.get("error", body) if isinstance(body, dict) else None
     param = error.get("param") if isinstance(error, dict) else None

@@ -19,7 +19,12 @@ _QUESTION = "Reply with the word OK."
 
 @dataclass(frozen=True)
 class Trial:
-    """A successful test. model: which answered; seconds: until its whole answer; models: see `list_models`."""
+    """A successful test.
+
+    model: which answered.
+    seconds: until its whole answer.
+    models: see `list_models`.
+    """
 
     model: str
     seconds: float

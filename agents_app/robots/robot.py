@@ -32,7 +32,7 @@ class RobotCall:
     context: values for its template
     levels: tools and MCP servers for this call, and of its network
     memory: a Memory is used instead of the robot's; a mapping is merged into the one in use, and stays there
-    origins: of the message, if it contains what others have read outside (see docs/security.md, taint)
+    origins: origins of the message, if it contains what others have read outside (see docs/security.md, taint)
     """
 
     message: str

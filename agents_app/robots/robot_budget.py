@@ -10,7 +10,11 @@ from agents_app.types.prices import NANOS, Price, PriceList, cost_of
 
 @dataclass
 class Ledger:
-    """The use of a robot and its copies. cost: in the unit of the prices. tokens, cost: with what is reserved."""
+    """The use of a robot and its copies.
+
+    cost: in the unit of the prices.
+    tokens, cost: with what is reserved.
+    """
 
     usage: Usage = Usage()
     calls: int = 0

@@ -24,7 +24,11 @@ class MessageStorm(AppError):
 
 @dataclass(frozen=True)
 class RobotMessage:
-    """A message of a robot. id: counted by sender. in_reply_to: key of the message that it answers, or empty."""
+    """A message of a robot.
+
+    id: counted by sender.
+    in_reply_to: key of the message that it answers, or empty.
+    """
 
     id: int
     sender: str
@@ -91,8 +95,9 @@ _cascade: ContextVar[_Cascade | None] = ContextVar("cascade", default=None)
 class Bus:
     """The bus. Robots of one name all get the messages to it.
 
-    tries: how often a handler is called that fails
-    outbox: the last MOST_KEPT messages by their keys, with their replies; dead_letters: the last MOST_KEPT
+    tries: how often a handler is called that fails.
+    outbox: the last MOST_KEPT messages by their keys, with their replies.
+    dead_letters: the last MOST_KEPT.
     """
 
     def __init__(self, *, tries: int = 3) -> None:

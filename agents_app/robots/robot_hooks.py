@@ -14,7 +14,7 @@ from tools_app.executions.in_process import in_thread
 class HookContext:
     """The state that the hooks of one run, model call, tool call, task or network see.
 
-    robot: of the run; None of a network
+    robot: robot of the run; None of a network
     subject: the message, the `ModelRequest`, the planned call or the task
     result: what came of it, once there is one. A `before_tool_call` may set it: then the call is not made
     local: for the hooks themselves

@@ -30,7 +30,11 @@ class MemoryTimeout(AppError):
 
 @dataclass(frozen=True)
 class MemoryChange:
-    """A write of a memory. previous, value: None if there was, or is, none. writer: the robot that wrote, or empty."""
+    """A write of a memory.
+
+    previous, value: None if there was, or is, none.
+    writer: the robot that wrote, or empty.
+    """
 
     key: str
     value: Any

@@ -26,7 +26,11 @@ RESULTS = "results:"  # prefix of the memory keys of results, before the name of
 
 
 class NetworkFailed(RobotError):
-    """A network that has ended because a task failed. results: of all tasks; task: the one that failed."""
+    """A network that has ended because a task failed.
+
+    results: results of all tasks.
+    task: the one that failed.
+    """
 
     code = "network_failed"
 
@@ -37,9 +41,12 @@ class NetworkFailed(RobotError):
 
 @dataclass(frozen=True)
 class NetworkResult:
-    """The result of a network. output: of its last tasks; context: values of the call, with the outputs of its tasks.
+    """The result of a network.
 
-    robot_results: of the attempts that succeeded, in the order in which they ended.
+    output: output of the last tasks.
+    context: values of the call, with the outputs of its tasks.
+
+    robot_results: results of the attempts that succeeded, in the order in which they ended.
     """
 
     output: Any
@@ -76,7 +83,10 @@ class NetworkTask:
 
 
 class Network:
-    """A network of robots. robots: by the name that tasks have as their `agent`. memory: shared by all of them.
+    """A network of robots.
+
+    robots: by the name that tasks have as their `agent`.
+    memory: shared by all of them.
 
     Raises InvalidInput (invalid_network) with all faults of the definition.
     """

@@ -21,19 +21,24 @@ from tools_app.types import ExecutionView
 class RobotOptions:
     """The options of a robot; None and empty: as its template, its agent or the installation has them, in this order.
 
-    name: `robot` counts as not set, so that `robot_name` of the template applies
-    template: name of a prompt template; system_prompt: text that follows it; skills: templates in front of it
-    context: values of the template's parameters, or a function that returns them
-    tools, mcp: `inherit`, `none`, or exactly the listed names, functions and tools (mcp: names of MCP servers)
+    name: `robot` counts as not set, so that `robot_name` of the template applies.
+    template: name of a prompt template.
+    system_prompt: text that follows it.
+    skills: templates in front of it.
+    context: values of the template's parameters, or a function that returns them.
+    tools, mcp: `inherit`, `none`, or exactly the listed names, functions and tools (mcp: names of MCP servers).
     agent: public id of a stored agent, whose model, prompt and limits apply where the robot has none, and whose policy
-        encloses the robot's
-    provider: name of a model provider, or one; prices: of its models
-    policy: rules for tool calls; actor: for whom they are made
-    token_budget, cost_budget: for all runs of the robot and its copies
-    bus: on which it gets messages for `on_message`
-    on_content, on_reasoning: get pieces of text as they come; plain functions, on the event loop
-    on_tool_call, on_tool_result: get each call, before and after it is made
-    on_approval: returns whether a call that needs approval is allowed; on_question: returns the user's answer
+        encloses the robot's.
+    provider: name of a model provider, or one.
+    prices: prices of its models.
+    policy: rules for tool calls.
+    actor: for whom they are made.
+    token_budget, cost_budget: for all runs of the robot and its copies.
+    bus: on which it gets messages for `on_message`.
+    on_content, on_reasoning: get pieces of text as they come; plain functions, on the event loop.
+    on_tool_call, on_tool_result: get each call, before and after it is made.
+    on_approval: returns whether a call that needs approval is allowed.
+    on_question: returns the user's answer.
     """
 
     name: str = "robot"

@@ -69,7 +69,11 @@ class _Live(NoLiveText):
 
 
 class RobotRun:
-    """One run. robot: for hooks; session: its state, whose messages only a completed run changes."""
+    """One run.
+
+    robot: for hooks.
+    session: its state, whose messages only a completed run changes.
+    """
 
     def __init__(
         self, robot: Any, setup: Setup, session: Conversation, ledger: Ledger, toolbox: Toolbox, hooks: Sequence[Hook]

@@ -97,7 +97,7 @@ def start_child(new: NewChild) -> Run:
 def message_child(parent_id: UUID, child_id: UUID, text: str, *, key: UUID | None = None) -> None:
     """Send a message to a child run; one that waits for its parent continues. Owns its transaction.
 
-    key: of the message; a second one with it is not sent.
+    key: key of the message; a second one with it is not sent.
 
     Raises NotFound, Conflict (workstream_ended).
     """
@@ -110,7 +110,8 @@ def message_child(parent_id: UUID, child_id: UUID, text: str, *, key: UUID | Non
 def steer_child(parent_id: UUID, child_id: UUID, command: str, text: str = "", *, key: UUID | None = None) -> None:
     """Give a child run an instruction, pause it or let it continue. Owns its transaction.
 
-    command: of COMMANDS. A paused child stops before its next model call, and its deadline with it. Raises NotFound,
+    command: command of COMMANDS. A paused child stops before its next model call, and its deadline with it. Raises
+        NotFound,
     InvalidInput (unknown_command, text_required), Conflict (workstream_ended).
     """
     if command not in COMMANDS:

@@ -18,8 +18,10 @@ from audit_app.kernel.errors import InvalidInput
 class ContextUsage:
     """Estimated tokens of what the next message's request will contain, by parts, without the message itself.
 
-    limit: the agent's context; budget: the part of it that a request may have, the rest is left to the answer.
-    newest: of the messages of the last run. is_calibrated: a report of the model's server corrects the estimates.
+    limit: the agent's context.
+    budget: the part of it that a request may have, the rest is left to the answer.
+    newest: tokens of the messages of the last run.
+    is_calibrated: a report of the model's server corrects the estimates.
     """
 
     limit: int

@@ -46,8 +46,8 @@ class Claim:
 
     run: the row as claimed; its `fence` is the number of this claim
     history: the conversation before this run's own steps
-    provider: of the model; that of a fallback, if the run uses one
-    prices: of the provider's models
+    provider: provider of the model; that of a fallback, if the run uses one
+    prices: prices of the provider's models
     tools: the tools that the run may use
     resumes: an earlier claim may have begun a step without recording it
     """
@@ -212,9 +212,10 @@ def release(run: Run, owner: UUID, *, active_seconds: float) -> bool:
 def recover_crashed(run: Run, *, held: int = 1) -> RunStatus | None:
     """Free the run of a dead process and count the crash. The run fails when its shares reach the limit of crashes.
 
-    run: as read, with the dead owner and its fence; held: runs that the process held. A crash is the fault of at most
-    one of them, so each bears a share of it, but enough that one that kills each of its workers ends. Return the status
-    that the run has now, None if the row has changed. Owns its transaction.
+    run: as read, with the dead owner and its fence.
+    held: runs that the process held. A crash is the fault of at most one of them, so each bears a share of it, but
+        enough that one that kills each of its workers ends. Return the status that the run has now, None if the row has
+        changed. Owns its transaction.
     """
     share = max(1 / held, _LEAST_SHARE)
     counted: dict[str, Any] = {"crashes": F("crashes") + 1, "crash_share": F("crash_share") + share}

@@ -94,7 +94,7 @@ class ModelCall:
     """A model call in progress."""
 
     def __init__(self, chunks: AsyncGenerator[ModelChunk, None], live: LiveText | NoLiveText) -> None:
-        """chunks: of the call, such as `part_loader.stream` returns. They are closed with it."""
+        """chunks: chunks of the call, such as `part_loader.stream` returns. They are closed with it."""
         self._chunks = chunks
         self._live = live
         self._pieces: list[str] = []

@@ -50,7 +50,9 @@ class Reaper:
     """The reaper of one process. `sweep` is synchronous and safe to run in several processes at once."""
 
     def __init__(self, nudge: Nudge = _nudge_by_broker, *, clock: Callable[[], float] = monotonic) -> None:
-        """nudge: notifies the workers of a claimable run; clock: monotonic seconds."""
+        """nudge: notifies the workers of a claimable run.
+        clock: monotonic seconds.
+        """
         self._observer = Observer()
         self._nudge = nudge
         self._clock = clock

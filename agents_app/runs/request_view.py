@@ -30,7 +30,10 @@ _NOBODY = UUID(int=0)
 class PartKind(StrEnum):
     """Kind of a part.
 
-    HISTORY: messages before the run. MEMORY: memories. MESSAGE: what the run answers. STEP: what it did so far.
+    HISTORY: messages before the run.
+    MEMORY: memories.
+    MESSAGE: what the run answers.
+    STEP: what it did so far.
     """
 
     SYSTEM = "system"
@@ -55,9 +58,10 @@ class RequestPart:
 class RequestView:
     """A request of a model call.
 
-    limit_tokens: context of the agent. hidden_tools: names of the tools that the run may use and has to find.
-    step: place of the call in its run, from 0. reported_tokens: as the server counted the same request; None if it did
-        not, or if the call was not made yet.
+    limit_tokens: context of the agent.
+    hidden_tools: names of the tools that the run may use and has to find.
+    step: place of the call in its run, from 0.
+    reported_tokens: as the server counted the same request; None if it did not, or if the call was not made yet.
     """
 
     model: str

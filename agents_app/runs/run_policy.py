@@ -35,7 +35,7 @@ def next_fallback(run: Run, *, failed: str, reason: str) -> Fallback | None:
 
 
 def provider_of(run: Run) -> ModelProvider:
-    """Return the provider that the run uses. An unsaved one without a kind if that of the fallback is gone."""
+    """Return the provider that the run uses; an unsaved placeholder if that of the fallback was deleted."""
     fallback = fallback_of(run)
     if fallback is None:
         return run.agent.provider

@@ -51,7 +51,8 @@ def _messages_to(run_id: UUID) -> list[tuple[int, Message]]:
 class RunNote:
     """A message to a run.
 
-    about: a child run. key: id of the message; a second one with it is not sent.
+    about: a child run.
+    key: id of the message; a second one with it is not sent.
     resumes: a run that waits for its children, or for its parent, continues.
     """
 

@@ -28,7 +28,11 @@ def launched(run: Run) -> NewEvent:
 
 
 def progressed(run: Run, phase: Phase, text: str) -> NewEvent:
-    """Return an event of progress. run: a child run, with its agent. text: for people."""
+    """Return an event of progress.
+
+    run: a child run, with its agent.
+    text: shown to users.
+    """
     payload: events.WorkstreamProgressed = {
         "run_id": str(run.pk),
         "parent_run_id": str(run.parent_id),

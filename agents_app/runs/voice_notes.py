@@ -29,7 +29,7 @@ def find(run: Run, user_turns: Sequence[Message], provider: ModelProvider) -> Vo
 
 
 def transcriber_of(note: VoiceNote, provider: ModelProvider) -> ModelProvider:
-    """Return the provider that transcribes a note. An unsaved one without a kind if it is gone."""
+    """Return the provider that transcribes a note; an unsaved placeholder if it was deleted."""
     if note.provider in ("", provider.name):
         return provider
     return ModelProvider.objects.filter(name=note.provider).first() or ModelProvider(name=note.provider)

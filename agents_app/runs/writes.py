@@ -53,7 +53,7 @@ class Spent:
     """The time a claim used since its last write. started_at: start of the model call.
 
     usage: what a failed call used, as far as its server reported it
-    estimated_tokens: of the model call's request.
+    estimated_tokens: tokens of the model call's request.
     """
 
     active_seconds: float
@@ -66,7 +66,7 @@ class Spent:
 class Recorded:
     """The place of a step in its run. index: negative for calls that prepare the others.
 
-    cost: of a call that is not one of the run's own model.
+    cost: cost of a call that is not one of the run's own model.
     """
 
     index: int
@@ -150,8 +150,8 @@ def decide_and_apply(
 ) -> Snapshot | None:
     """Apply what `next_step` decides, until the model is needed or the run waits or ends.
 
-    recorded: the step that the caller's transaction has just recorded. new_events: to emit, stored last, behind the
-    conversation's rows, so that all lock in one order.
+    recorded: the step that the caller's transaction has just recorded.
+    new_events: to emit, stored last, behind the conversation's rows, so that all lock in one order.
 
     Return the snapshot for the next model call, or None if the run was parked or has ended.
     """

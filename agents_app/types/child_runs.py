@@ -25,8 +25,12 @@ class RunKind(StrEnum):
 class MessageKind(StrEnum):
     """Kind of a message to a run.
 
-    TASK: what a child run has to do. MESSAGE: a further message of its parent. DIRECTIVE: an instruction beside it.
-    RESULT: what an interactive child has answered. REPORT: the end of a child run. NOTICE: about its deadline.
+    TASK: what a child run has to do.
+    MESSAGE: a further message of its parent.
+    DIRECTIVE: an instruction beside it.
+    RESULT: what an interactive child has answered.
+    REPORT: the end of a child run.
+    NOTICE: about its deadline.
     """
 
     TASK = "task"
@@ -75,7 +79,8 @@ class Phase(StrEnum):
 class ChildSpec:
     """Options of a child run, stored with it.
 
-    name: for people. instruction: its task.
+    name: shown to users.
+    instruction: its task.
     context: JSON that is appended to the task.
     is_interactive: it waits for further messages after its task and ends only when it is terminated.
     deadline_seconds: time for its task, without the time in which it waits for its parent.
@@ -100,11 +105,13 @@ class ChildSpec:
 class ChildView:
     """A child run for tools and surfaces.
 
-    launch_id: its run id. workstream: chosen by its parent, unique among the parent's open children.
+    launch_id: its run id.
+    workstream: chosen by its parent, unique among the parent's open children.
     instruction: its task.
     is_idle: it waits for a message of its parent.
     asks: what it waits for a person to decide or answer, if anything: approval | input.
-    result: its last answer. error: for users.
+    result: its last answer.
+    error: for users.
     deadline_at: None while it waits for its parent.
     """
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 class Limits:
     """An agent's limits for one message. active_seconds: time under lease, without tools, waiting and queueing.
 
-    context_tokens: of a request and its answer; answer_tokens: the part of them that is left to the answer.
+    context_tokens: tokens of a request and its answer.
+    answer_tokens: the part of them that is left to the answer.
     compact_percent: a longer request, in percent of the rest, is compacted first; 0 for never.
     compact_turns: so is one with more earlier messages.
     """
@@ -32,10 +33,12 @@ class Limits:
 class ContextSize:
     """Estimated tokens of what a run's requests contain besides its own messages.
 
-    system, tools: of the prompt and of the offered tools
-    summary, pinned: of the messages that stay in front of the history
-    history: of the other earlier messages; turns: their number
-    family: of the model's vocabulary; ratio: by which the server's counts exceed the estimates
+    system, tools: of the prompt and of the offered tools.
+    summary, pinned: of the messages that stay in front of the history.
+    history: history of the other earlier messages.
+    turns: their number.
+    family: family of the model's vocabulary.
+    ratio: by which the server's counts exceed the estimates.
     """
 
     system: int = 0
@@ -58,7 +61,7 @@ class ContextOverflow:
     """A refusal of the model's server: the request is longer than the model's context.
 
     limit_tokens, request_tokens: as far as the server states them.
-    message: of the error.
+    message: message of the error.
     is_repeated: it came again, although less was sent.
     """
 
@@ -72,9 +75,12 @@ class ContextOverflow:
 class Compaction:
     """A summary that stands for the earlier messages of a conversation in later requests.
 
-    index: place among the calls that prepare its run, from 0. reason: threshold | overflow | asked.
-    ordinal: of the last run whose messages it stands for. turns: number of these messages.
-    tokens_before, tokens_after: estimates of the whole request. model: that wrote it.
+    index: place among the calls that prepare its run, from 0.
+    reason: threshold | overflow | asked.
+    ordinal: ordinal of the last run whose messages it stands for.
+    turns: number of these messages.
+    tokens_before, tokens_after: estimates of the whole request.
+    model: that wrote it.
     """
 
     index: int

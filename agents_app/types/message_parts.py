@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 class MessagePart:
     """An image, audio or file of a message, without its bytes.
 
-    kind: image | audio | file
-    mime_type: read from the bytes. size_bytes: as stored
-    reference: by which `conversation_port` loads the bytes when a request is built
-    title: text that names the part, such as `Attached image a.png (image/png, 2.1 MB)`
+    kind: image | audio | file.
+    mime_type: read from the bytes.
+    size_bytes: as stored.
+    reference: by which `conversation_port` loads the bytes when a request is built.
+    title: text that names the part, such as `Attached image a.png (image/png, 2.1 MB)`.
     """
 
     kind: str
@@ -68,7 +69,7 @@ class VoiceNote:
 class VoiceNotes:
     """The voice notes of a run.
 
-    pending: those that are to be transcribed.
+    pending: audio files to transcribe.
     failure: the reason why none could be, if the run's messages contain nothing else; else empty.
     """
 
@@ -78,7 +79,11 @@ class VoiceNotes:
 
 @dataclass(frozen=True)
 class Transcript:
-    """The result of a transcription. text: empty if it failed. failure: the reason, as the end of a sentence."""
+    """The result of a transcription.
+
+    text: empty if it failed.
+    failure: the reason, as the end of a sentence.
+    """
 
     reference: str
     text: str = ""

@@ -13,13 +13,15 @@ from tools_app.types import ToolCall, ToolSpec
 class Message:
     """One message of a model's history. role: system | user | assistant | tool.
 
-    parts: of a user's message
-    reasoning, dialect_state: of an assistant message of the same run, for dialects that need them back
-    ordinal: that of the run that stored it; None outside of a stored history
-    is_pinned: it is sent in full with every request. is_summary: it stands for the messages before it
-    is_recalled: it is the memories in front of a run's user turns
-    is_report: it reports about a child run and asks for nothing by itself. is_result: it reports a result or an end
-    about: of a report: the id and the workstream of the child run
+    parts: parts of a user's message.
+    reasoning, dialect_state: of an assistant message of the same run, for dialects that need them back.
+    ordinal: ordinal of the run that stored it; None outside of a stored history.
+    is_pinned: it is sent in full with every request.
+    is_summary: it stands for the messages before it.
+    is_recalled: it is the memories in front of a run's user turns.
+    is_report: it reports about a child run and asks for nothing by itself.
+    is_result: it reports a result or an end.
+    about: id and workstream of the child run that a report is about.
     """
 
     role: str

@@ -30,7 +30,7 @@ class PriceList:
     """The prices of a provider.
 
     models: by the name of a model or a pattern of names, in which `*` stands for any text
-    others: of models that no name and no pattern fits; None if they have no price
+    others: price of models that no name and no pattern fits; None if they have no price
     """
 
     models: tuple[tuple[str, Price], ...] = ()

@@ -9,8 +9,10 @@ from agents_app.types import Usage
 class Fallback:
     """The entry of its agent's fallback chain that a run uses. A run keeps it to its end, unless that fails, too.
 
-    position: in the chain, from 1; model: empty for the default model of the provider
-    failed: the name of the model before it; reason: why that could not answer, for users
+    position: in the chain, from 1.
+    model: empty for the default model of the provider.
+    failed: the name of the model before it.
+    reason: why that could not answer, for users.
     """
 
     position: int
@@ -28,8 +30,9 @@ class Fallback:
 class RunCost:
     """The resources that a run has used.
 
-    models: names of the models that it called. cost: in units of the currency, at the prices of the time of each call;
-    None if no model had a price. seconds: from its start to its end; None before the end.
+    models: names of the models that it called.
+    cost: in units of the currency, at the prices of the time of each call; None if no model had a price.
+    seconds: from its start to its end; None before the end.
     fallback: the entry of the fallback chain that it used last, if any.
     """
 

@@ -42,7 +42,8 @@ class WaitingOn(StrEnum):
 class StepView:
     """A recorded step: the whole response of one model call.
 
-    index: place in the run, from 0; turns_seen: number of the run's user turns that the request contained.
+    index: place in the run, from 0.
+    turns_seen: number of the run's user turns that the request contained.
     rejected_text: the answer if it does not match the JSON Schema; `text` is empty then, and only the model sees it.
     """
 
@@ -62,19 +63,20 @@ class StepView:
 class Snapshot:
     """The state of a run on which `next_step` decides.
 
-    user_turns: the run's user turns, oldest first; several if it was steered
-    stopped, budget_refusal: the reason why the emergency stop, or the cost budget, forbids another model call; empty
-        if they do not
-    output_schema: JSON Schema of the answer, if it has one
-    context: sizes of what its requests contain besides its own messages
-    compactions: recorded compactions of this run, also failed ones
-    preparations: recorded compactions and transcriptions of this run
-    voice: voice notes among its user turns
-    overflow: of the last model call, if its server refused it as too long
-    compacts_only: it answers nothing
-    recalled: memories in front of its user turns
-    working: (id, workstream) of its child runs that work. Those that wait for it are not among them
-    is_interactive, is_paused, is_terminating: of a child run; is_interactive: it waits after its task
+    user_turns: the run's user turns, oldest first; several if it was steered.
+    stopped, budget_refusal: the reason why the emergency stop, or the cost budget, forbids another model call; empty if
+        they do not.
+    output_schema: JSON Schema of the answer, if it has one.
+    context: sizes of what its requests contain besides its own messages.
+    compactions: recorded compactions of this run, also failed ones.
+    preparations: recorded compactions and transcriptions of this run.
+    voice: voice notes among its user turns.
+    overflow: overflow of the last model call, if its server refused it as too long.
+    compacts_only: it answers nothing.
+    recalled: memories in front of its user turns.
+    working: (id, workstream) of its child runs that work. Those that wait for it are not among them.
+    is_interactive, is_paused, is_terminating: of a child run.
+    is_interactive: it waits after its task.
     """
 
     user_turns: tuple[Message, ...]
@@ -101,7 +103,12 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class RunView:
-    """A run for other apps. conversation_id: opaque here; error_code: stable; error_message: for users."""
+    """A run for other apps.
+
+    conversation_id: opaque here.
+    error_code: stable.
+    error_message: for users.
+    """
 
     id: UUID
     conversation_id: UUID

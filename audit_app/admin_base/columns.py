@@ -19,7 +19,11 @@ Column = Callable[[Any, Any], Any]
 
 
 def column(description: str, value: Callable[[Any], object], **options: Any) -> Column:
-    """Declare a column. value: returns the content for a row; options: those of `unfold.decorators.display`."""
+    """Declare a column.
+
+    value: returns the content for a row.
+    options: options of `unfold.decorators.display`.
+    """
 
     @display(description=description, **options)
     def content(page: Any, row: Any) -> object:
@@ -47,14 +51,19 @@ def time_ago(moment: datetime | None) -> str:
 
 
 def link(description: str, noun: str, name: str) -> Column:
-    """Declare a column of links. noun: as registered in `links`; name: of the column with the key."""
+    """Declare a column of links.
+
+    noun: as registered in `links`.
+    name: name of the column with the key.
+    """
     return column(description, lambda row: links.link(noun, getattr(row, name)))
 
 
 def named(description: str, noun: str, attribute: str, *, fallback: str = "") -> Column:
     """Declare a column of objects by name, linked to their pages; the page's class lists the attribute in `named`.
 
-    attribute: with the key, as `a.b`; fallback: attribute with a text for objects without a name.
+    attribute: with the key, as `a.b`.
+    fallback: attribute with a text for objects without a name.
     """
 
     def content(row: Any) -> object:

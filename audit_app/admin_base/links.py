@@ -14,7 +14,11 @@ _pages: dict[str, str] = {}
 
 
 def register_page(noun: str, url_name: str) -> None:
-    """Register the page of a kind of object. noun: `run`, …; url_name: its URL name, with the key as argument."""
+    """Register the page of a kind of object.
+
+    noun: `run`, ….
+    url_name: its URL name, with the key as argument.
+    """
     _pages[noun] = url_name
 
 

@@ -26,7 +26,7 @@ def button(
 ) -> Callable[[F], F]:
     """Declare a button on an object's page that opens another page: `method(self, request, object_id)`.
 
-    Of a list, in `actions_list`: `method(self, request)`.
+    For list pages (`actions_list`): `method(self, request)`.
     """
     return _action(description=label, url_path=path, icon=icon, permissions=permissions, variant=variant)
 

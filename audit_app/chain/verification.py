@@ -21,7 +21,11 @@ _MOST_FAULTS, _MOST_RECORDED = 1000, 10
 
 @dataclass(frozen=True)
 class Fault:
-    """A break. number: of the first entry concerned; at: the time of that entry or its seal, if known."""
+    """A break.
+
+    number: number of the first entry concerned.
+    at: the time of that entry or its seal, if known.
+    """
 
     number: int
     detail: str
@@ -40,7 +44,8 @@ record_checks: list[RecordCheck] = []
 class Report:
     """The result of a verification: of the entries `first` to `last`, in so many seals.
 
-    full: from the first entry on that retention has left. unsealed: entries that have no seal yet.
+    full: from the first entry on that retention has left.
+    unsealed: entries that have no seal yet.
     broken: the number of faults, of which the first 1,000 are in `faults`.
     """
 

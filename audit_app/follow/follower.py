@@ -26,7 +26,7 @@ class _Session:
 
     seq: the last stored event that was delivered, None until a subscription has joined.
     hinted: the highest `seq` of a hint.
-    runs: those whose streams are read, and whether they are child runs.
+    runs: runs whose streams are read, and whether they are child runs.
     wants_caught_up: a subscription waits for a CaughtUp.
     """
 
@@ -62,7 +62,8 @@ class Follower:
     def subscribe(self, session_id: UUID, *, live: bool = True, with_children: bool = False) -> Subscription:
         """Start to collect the session's items.
 
-        live: also its runs' streams and passing events. with_children: also the streams of its child runs.
+        live: streams of its runs and passing events are included.
+        with_children: streams of child runs are included.
 
         Stored events come once the subscription has joined; see `Subscription.join`.
         """

@@ -23,7 +23,8 @@ class Source(Protocol):
 class Subscription:
     """The items of one session from the moment of subscribing, in order, each stored event once.
 
-    live: whether live entries and passing events are included. with_children: those of child runs, too.
+    live: live entries and passing events are included.
+    with_children: child runs are included.
     overflowed: the subscriber was too slow and its queue was dropped; it subscribes again from its last position.
     """
 

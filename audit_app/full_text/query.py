@@ -18,7 +18,11 @@ _PART = re.compile(r'(-?)"([^"]*)"?|(\S+)')
 
 @dataclass(frozen=True)
 class Term:
-    """Consecutive words. is_prefix: the last one may go on; is_excluded: texts with it do not match."""
+    """Consecutive words.
+
+    is_prefix: the last one may go on.
+    is_excluded: texts with it do not match.
+    """
 
     words: tuple[str, ...]
     is_prefix: bool = False

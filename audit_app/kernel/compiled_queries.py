@@ -282,7 +282,9 @@ class CompiledInsert(Generic[_M]):
 
 @dataclass(frozen=True)
 class _Insertion:
-    """row: the placeholders of one row; fields: the fields that fill them, in order."""
+    """row: the placeholders of one row.
+    fields: the fields that fill them, in order.
+    """
 
     begin: str
     row: str

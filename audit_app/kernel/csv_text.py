@@ -1,4 +1,4 @@
-"""CSV text with cells that no spreadsheet runs as a formula. Pure."""
+"""CSV that is safe from formula injection. Pure."""
 
 import csv
 import io

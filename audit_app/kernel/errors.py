@@ -13,7 +13,9 @@ class AppError(Exception):
     retryable = False
 
     def __init__(self, message: str = "", *, code: str = "", **extra: Any) -> None:
-        """message: safe for any client (default: the class docstring); extra: JSON values about the case."""
+        """message: safe for any client (default: the class docstring).
+        extra: JSON values about the case.
+        """
         self.message = message or (type(self).__doc__ or "").strip()
         self.code = code or type(self).code
         self.extra: Mapping[str, Any] = extra

@@ -46,7 +46,7 @@ def new_id() -> uuid.UUID:
 def derived_id(source: uuid.UUID, key: str) -> uuid.UUID:
     """Return the version 7 UUID that belongs to this id and key: always the same, with the place of `source` in time.
 
-    source: of version 7.
+    source: source of version 7.
     """
     digest = int.from_bytes(hashlib.sha256(source.bytes + key.encode()).digest()[:8])
     return uuid.UUID(int=source.int >> 64 << 64 | 0b10 << 62 | digest & (1 << 62) - 1)

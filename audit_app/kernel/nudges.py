@@ -29,8 +29,10 @@ _breaker = Breaker()
 def nudge(task_name: str, *args: str, queue: str, task_id: str | None = None, **options: Any) -> None:
     """Send the task once the current transaction commits (at once outside of one).
 
-    task_name: as registered, e.g. `agents.advance_run`; args: ids as text; options: Celery's apply_async options.
-    Never raises for a broker that is down: the row is authoritative, and a sweeper repeats the nudge.
+    task_name: as registered, e.g. `agents.advance_run`.
+    args: ids as text.
+    options: Celery's apply_async options. Never raises for a broker that is down: the row is authoritative, and a
+        sweeper repeats the nudge.
     """
     after_commit(send, task_name, args, queue=queue, task_id=task_id, **options)
 
@@ -88,7 +90,8 @@ def revoke(task_ids: Sequence[str]) -> None:
 class WorkerNudge:
     """A nudge of the workers of one kind that poll: those of this process are called, else another process is nudged.
 
-    task_name: the Celery task that calls `notify_local` there; queue: the queue of that task.
+    task_name: the Celery task that calls `notify_local` there.
+    queue: the queue of that task.
     """
 
     def __init__(self, task_name: str, queue: str) -> None:

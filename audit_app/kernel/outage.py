@@ -20,7 +20,11 @@ class OutageLog:
         self._began_at: float | None = None
 
     def failed(self, owner: logging.Logger, error: Exception, message: str) -> None:
-        """Log the failure of a pass that will be repeated. owner: the logger of the caller; message: what failed."""
+        """Log the failure of a pass that will be repeated.
+
+        owner: the logger of the caller.
+        message: what failed.
+        """
         if not is_away(error):
             owner.error(message, exc_info=error)
             return

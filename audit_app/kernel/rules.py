@@ -53,7 +53,8 @@ class CheckedJSONField(models.JSONField):
 class TextListField(CheckedJSONField):
     """A JSON list of texts, stored without duplicates.
 
-    most: number of texts. longest: characters of one. rule: as of CheckedJSONField, for each text.
+    most: number of texts.
+    longest: characters of one. rule: as of CheckedJSONField, for each text.
     """
 
     def __init__(self, *args: Any, most: int = 0, longest: int = 0, **options: Any) -> None:
@@ -95,7 +96,7 @@ def check_row(row: models.Model, *, fields: Collection[str] | None = None, code:
     Relations and uniqueness are left to the database.
 
     fields: only these are checked, and no rule about several fields; None: all.
-    code: of the error, unless a broken rule has its own.
+    code: code of the error, unless a broken rule has its own.
     """
     left_out = {
         field.name

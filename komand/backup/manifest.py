@@ -17,7 +17,9 @@ class BadBackupError(Exception):
 class Manifest:
     """The description of a backup.
 
-    database: `sqlite` or `postgresql`. migrations: those applied, as [app, name]. rows: number by table.
+    database: `sqlite` or `postgresql`.
+    migrations: those applied, as [app, name].
+    rows: number by table.
     columns, sequences: of PostgreSQL, by table and by name.
     secrets_elsewhere: variables whose secrets are not included.
     files: SHA-256 by path in the folder.

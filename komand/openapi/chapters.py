@@ -35,7 +35,9 @@ def read_chapters() -> dict[str, Any]:
 def _operation(
     path: str, method: str, operation: dict[str, Any], parameters: list[dict[str, Any]], shared: dict[str, Any]
 ) -> dict[str, Any]:
-    """parameters: of the path; shared: the responses that operations refer to."""
+    """parameters: parameters of the path.
+    shared: the responses that operations refer to.
+    """
     own = [one for one in operation["parameters"] if "$ref" not in one]
     return {
         "id": operation["operationId"],

@@ -21,7 +21,12 @@ _METHODS = ("get", "post", "put", "patch", "delete")
 
 @dataclass(frozen=True)
 class Route:
-    """A route. path: in the notation of OpenAPI; view: a class or a function; methods: in lower case."""
+    """A route.
+
+    path: in the notation of OpenAPI.
+    view: a class or a function.
+    methods: in lower case.
+    """
 
     path: str
     view: Any

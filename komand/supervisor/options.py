@@ -28,7 +28,11 @@ def system_environment() -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Options:
-    """The parsed options. run_workers: processes that execute runs; tool_workers: tools that may run concurrently."""
+    """The parsed options.
+
+    run_workers: processes that execute runs.
+    tool_workers: tools that may run concurrently.
+    """
 
     host: str
     port: int

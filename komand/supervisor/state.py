@@ -19,8 +19,12 @@ class ProcessNote:
 
 @dataclass(frozen=True)
 class Note:
-    """The supervisor's state. socket: of the embedded Valkey, empty if REDIS_URL is used; rolls: number of rolling
-    restarts, with the failure of the last one, empty if it succeeded; is_up: the start has succeeded."""
+    """The supervisor's state.
+
+    socket: socket of the embedded Valkey, empty if REDIS_URL is used.
+    rolls: number of rolling restarts, with the failure of the last one, empty if it succeeded.
+    is_up: the start has succeeded.
+    """
 
     pid: int
     url: str

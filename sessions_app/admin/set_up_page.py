@@ -24,7 +24,7 @@ _LONGEST_WAIT = timedelta(hours=24)
 def page(request: HttpRequest, model_admin: ModelAdmin, account: ChannelAccount) -> HttpResponse:
     """Return the page, or carry out one of its buttons: test, create a pairing code.
 
-    The page asks for itself again until a message that arrived after its time `since` was answered.
+    The page polls until a message received after `since` was answered.
     """
     if request.method == "POST":
         try:

@@ -26,10 +26,11 @@ on_decided: list[Callable[[ApprovalView], None]] = []
 def decide(approval_id: UUID, *, decision: str, actor: str, has_fresh_login: bool, note: str = "") -> ApprovalView:
     """Decide a request, once. Opens its own transaction.
 
-    decision: one of the request's `choices`; note: for the model and the record, at most LONGEST_NOTE characters.
-    has_fresh_login: as for `check_login`. Senders in channels have one: their platform vouches for them.
-    Raises NotFound, InvalidInput (unknown_decision, choice_not_offered, note_too_long), AlreadyDecided (with the name
-    of the first actor), ApprovalExpired, FreshLoginRequired.
+    decision: one of the request's `choices`.
+    note: for the model and the record, at most LONGEST_NOTE characters.
+    has_fresh_login: as for `check_login`. Senders in channels have one: their platform vouches for them. Raises
+        NotFound, InvalidInput (unknown_decision, choice_not_offered, note_too_long), AlreadyDecided (with the name of
+        the first actor), ApprovalExpired, FreshLoginRequired.
     """
     note = note.replace("\0", "").strip()
     if len(note) > LONGEST_NOTE:

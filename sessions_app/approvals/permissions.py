@@ -26,7 +26,11 @@ _FOR_NOW = tuple(decision for decision in Decision if decision is not Decision.A
 
 @dataclass(frozen=True)
 class Decider:
-    """A sender who may decide a request. actor: as which they decide; decisions: those they may make."""
+    """A sender who may decide a request.
+
+    actor: as which they decide.
+    decisions: those they may make.
+    """
 
     actor: str
     decisions: tuple[Decision, ...]

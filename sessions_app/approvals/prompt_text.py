@@ -147,7 +147,11 @@ def read_command(text: str) -> tuple[str, Decision, str] | None:
 def prompt(
     approval: ApprovalView, change: Change | None, *, agent_name: str, may_decide: bool, has_buttons: bool, room: int
 ) -> str:
-    """Return the prompt. may_decide: a reader of the chat may; room: characters for the arguments or the diff."""
+    """Return the prompt.
+
+    may_decide: a reader of the chat may.
+    room: characters for the arguments or the diff.
+    """
     lines = [f"**{visible(agent_name)}** wants to use `{_code(approval.tool)}` ({approval.risk} risk)."]
     lines += [f"Reason: {_plain(approval.reason)}"] if approval.reason else []
     body = _diff_block(change, room) if change else ""

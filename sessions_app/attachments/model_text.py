@@ -50,7 +50,11 @@ class Named(Protocol):
 
 @dataclass(frozen=True)
 class Content:
-    """The content of a file. text: its beginning, if it is text. characters: the length of the whole text."""
+    """The content of a file.
+
+    text: its beginning, if it is text.
+    characters: the length of the whole text.
+    """
 
     mime_type: str
     text: str = ""
@@ -61,9 +65,11 @@ class Content:
 class Described:
     """A file to describe.
 
-    status, transcription: as stored. error: why it was not fetched or transcribed. id: the model cites the file by it.
-    artifact_path: by which the tool `read_artifact` reads it; empty if it is no artifact. is_outside: a sender on a
-    channel has sent it.
+    status, transcription: as stored.
+    error: why it was not fetched or transcribed.
+    id: the model cites the file by it.
+    artifact_path: by which the tool `read_artifact` reads it; empty if it is no artifact.
+    is_outside: a sender on a channel has sent it.
     """
 
     kind: str

@@ -89,7 +89,11 @@ def _new_row(filename: str, data: bytes) -> Attachment:
 
 
 def _store(row: Attachment, data: bytes, owner: str, unsent: QuerySet[Attachment]) -> None:
-    """Store a new row and its file. owner: names the uploader; unsent: the uploader's other files."""
+    """Store a new row and its file.
+
+    owner: names the uploader.
+    unsent: the uploader's other files.
+    """
     storage.store_whole(row.id, data)
     try:
         with transaction.atomic():

@@ -213,9 +213,10 @@ def change_account(
 ) -> None:
     """Change the given settings of an account. Owns its transaction.
 
-    config: replaces the old one. secrets: merged into the old ones; an empty one removes its name.
-    fields: new values of `access`, `allowed_senders`, `tools`, `messages_per_day`.
-    Raises InvalidInput, NotFound (unknown agent), SealError.
+    config: replaces the old one.
+    secrets: merged into the old ones; an empty one removes its name.
+    fields: new values of `access`, `allowed_senders`, `tools`, `messages_per_day`. Raises InvalidInput, NotFound
+        (unknown agent), SealError.
     """
     account.config = dict(account.config if config is None else config)
     account.secrets_sealed = sealed_secrets(account, secrets or {})

@@ -27,7 +27,11 @@ class RoundTrip(Enum):
 
 @dataclass(frozen=True)
 class FirstMessage:
-    """The newest message since a time. text: a sentence for operators. line: the message itself, shortened."""
+    """The newest message since a time.
+
+    text: a sentence for operators.
+    line: the message itself, shortened.
+    """
 
     state: RoundTrip
     text: str

@@ -28,8 +28,8 @@ Branches = Mapping[int, BranchView]
 class Versions:
     """The alternatives at one place of a session. number: of the shown one, from 1.
 
-    place: ordinal of the first of them. earlier, later: numbers of the branches that show the neighbours; None at the
-    ends.
+    place: ordinal of the first of them.
+    earlier, later: numbers of the branches that show the neighbours; None at the ends.
     """
 
     number: int

@@ -33,8 +33,11 @@ _NO_RUN = "There is no such run in this session."
 class Replacement:
     """A message of a session in whose place another one begins a branch.
 
-    parent, replaces: where the branch departs. reason: edited | regenerated.
-    text: of the user turns; attached: the text of their files, for the model; turn_ids: of the user turns.
+    parent, replaces: where the branch departs.
+    reason: edited | regenerated.
+    text: text of the user turns.
+    attached: the text of their files, for the model.
+    turn_ids: ids of the user turns.
     options, denied_tools: those of the run that answered it.
     """
 

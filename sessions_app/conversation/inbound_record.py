@@ -22,8 +22,10 @@ _MOST_FILES = 10
 class InboundRecord:
     """A message or another event of a channel, not stored yet.
 
-    keys: every id under which the platform may deliver it again. files: not fetched yet.
-    album_id: the same for all messages of an album. begins_album: claim the album, so that no other message begins it.
+    keys: every id under which the platform may deliver it again.
+    files: not fetched yet.
+    album_id: the same for all messages of an album.
+    begins_album: claim the album, so that no other message begins it.
     """
 
     row: InboundMessage
@@ -82,7 +84,11 @@ class InboundRecord:
 def new_row(
     account: ChannelAccount, event: ChannelMessage | ButtonPress | ChatEvent, message_id: str, raw: bytes, **fields: Any
 ) -> InboundMessage:
-    """Return the unsaved row of an event. raw: the body of the request. fields: further ones of the row."""
+    """Return the unsaved row of an event.
+
+    raw: the body of the request.
+    fields: further ones of the row.
+    """
     now = timezone.now()
     return InboundMessage(
         id=new_id(),

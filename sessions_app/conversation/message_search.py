@@ -62,7 +62,11 @@ class FoundMessages:
 
 @dataclass(frozen=True)
 class FoundSession:
-    """A session that matches. snippet: of its best message, empty if only the title matches; run_id: of that one."""
+    """A session that matches.
+
+    snippet: snippet of its best message, empty if only the title matches.
+    run_id: id of that one.
+    """
 
     session: Session
     snippet: tuple[Piece, ...] = ()

@@ -34,7 +34,7 @@ class NewMessage:
     note: data of the surface, stored with the event `message.received`. The model does not see it.
     arrival: the record of a channel's message, stored in the same transaction.
     attachments: ids of files that the message's owner has uploaded, in order. A message with files may have no text.
-    attachments_digest: of their content, if a repetition of the message has other ids.
+    attachments_digest: digest of the content, if a repetition of the message has other ids.
     """
 
     channel: str
@@ -79,7 +79,7 @@ class ReceiveOptions:
     may_answer: the message may be the answer to a question that a run waits for.
     answers: the id of that question, if the message answers no other. Raises QuestionClosed if it is not open.
     replaces: begin a branch in place of this message, with its files. Raises RunBusy while a run is open.
-    metadata: of a session that is created for the message.
+    metadata: metadata of a session that is created for the message.
     """
 
     busy: str = ""
@@ -97,7 +97,8 @@ class ReceiveOptions:
 class Accepted:
     """A stored message: its user turn and the run that answers it.
 
-    ordinal: the run's place in the session. is_duplicate: it had been stored before.
+    ordinal: the run's place in the session.
+    is_duplicate: it had been stored before.
     """
 
     session_id: UUID
@@ -114,8 +115,9 @@ class ValidatedMessage:
 
     owner: the user it acts for, or None for a channel's sender.
     key: the idempotency key, unique over all callers, or None.
-    digest: of its text, its session, what it asks of its run, and its files.
-    files: the uploaded files, once they are in the session; attached: their text for the model.
+    digest: digest of its text, its session, what it asks of its run, and its files.
+    files: the uploaded files, once they are in the session.
+    attached: their text for the model.
     """
 
     inbound: NewMessage

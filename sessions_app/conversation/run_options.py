@@ -41,7 +41,8 @@ def _version(options: RunOptions, owner: User | None, session: Session) -> int |
 def restrictions(session: Session, account: ChannelAccount | None, denied_tools: Sequence[str]) -> dict[str, Any]:
     """Return the policy of a session's run: what the session, the channel account and the message forbid any agent.
 
-    account: the channel account of the message, None without one. denied_tools: patterns, of the message.
+    account: the channel account of the message, None without one.
+    denied_tools: patterns, of the message.
     """
     own, config = session.policy, account.config if account else {}
     policy = {

@@ -37,9 +37,12 @@ def find_or_open(
     """Return the session of that key, created if there is none, and the events of its creation.
 
     A session whose sender id names a user belongs to that user: one that another user opened under it is set aside.
+
     owner: the user the session is for; None for a channel's sender, whom the account's configuration gives its agent.
-    name: the sender's display name. metadata: of a session that is created.
-    Raises NotFound for another owner's session, and for an agent that the owner may not use.
+    name: the sender's display name.
+    metadata: metadata of a session that is created. Raises NotFound for another owner's session, and for an agent
+        that the owner
+        may not use.
     """
     session = hot_queries.FIND_SESSION_BY_KEY.first(key=str(key))
     if session and owner and session.owner_id != owner.pk and _is_usurped(session, owner):
@@ -120,8 +123,8 @@ def import_history(
 ) -> None:
     """Store the messages of another conversation as the first turns of a new session. No run answers them.
 
-    messages: as a client sent them, or turns of another session, whose files are copied. files: ids of uploaded files
-    by the position of their message.
+    messages: as a client sent them, or turns of another session, whose files are copied.
+    files: ids of uploaded files by the position of their message.
 
     The caller's transaction contains the creation of the session. Raises what `uploads.take` raises.
     """

@@ -21,9 +21,13 @@ _CHECKS = (*_LISTS, *_TEXTS, "schema")
 class Case:
     """Messages to send in order, each once the one before is answered, and what is expected of the last answer.
 
-    contains, excludes: texts in it, whatever their case; equals: the whole; matches: a regular expression in it
-    schema: JSON Schema of it; calls, avoids: names of tools that the runs call, or do not
-    judge: a criterion on which a model decides; reference: a good answer, which that model sees
+    contains, excludes: texts in it, whatever their case.
+    equals: the whole.
+    matches: a regular expression in it.
+    schema: JSON Schema of it.
+    calls, avoids: names of tools that the runs call, or do not.
+    judge: a criterion on which a model decides.
+    reference: a good answer, which that model sees.
     """
 
     name: str

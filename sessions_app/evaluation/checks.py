@@ -13,7 +13,9 @@ from sessions_app.evaluation.cases import Case
 class Outcome:
     """The result of the runs of a case. failure: why there is no answer, else empty.
 
-    tools: names of the called ones. cost: None if no model had a price. seconds: from the first message to the answer.
+    tools: names of the called ones.
+    cost: None if no model had a price.
+    seconds: from the first message to the answer.
     """
 
     answer: str

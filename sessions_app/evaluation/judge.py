@@ -34,7 +34,11 @@ Return JSON alone: {{"passes": true or false, "reason": "one short sentence"}}."
 
 @dataclass(frozen=True)
 class Judge:
-    """The model that decides. model: empty for the provider's default. payer: charged for its calls."""
+    """The model that decides.
+
+    model: empty for the provider's default.
+    payer: charged for its calls.
+    """
 
     provider: ModelProvider
     model: str

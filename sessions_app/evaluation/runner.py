@@ -35,9 +35,14 @@ _UNCLAIMED = "no worker has taken the run: is the installation running?"
 
 @dataclass(frozen=True)
 class Evaluation:
-    """An evaluation. owner: of its sessions. version: of the agent, None for the published one.
+    """An evaluation.
 
-    may_change: tools may change something. keeps: the sessions stay. parallel: cases at the same time.
+    owner: owner of its sessions.
+    version: version of the agent, None for the published one.
+
+    may_change: tools may change something.
+    keeps: the sessions stay.
+    parallel: cases at the same time.
     seconds: for one answer.
     """
 

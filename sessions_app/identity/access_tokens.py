@@ -34,7 +34,9 @@ _ID_LENGTH = 32
 
 @dataclass(frozen=True)
 class TokenPair:
-    """access: a JWT; refresh: opaque, `rt_…`, good for one rotation."""
+    """access: a JWT.
+    refresh: opaque, `rt_…`, good for one rotation.
+    """
 
     access: str
     refresh: str
@@ -51,7 +53,8 @@ def open_login(
 ) -> TokenPair:
     """Create a family for a user whose password was just checked. Deletes the user's expired refresh tokens.
 
-    authenticated_at: when the user proved who they are, if that was before. request: of the login, to list it.
+    authenticated_at: when the user proved who they are, if that was before.
+    request: request of the login, to list it.
     """
     family = new_id()
     with transaction.atomic():

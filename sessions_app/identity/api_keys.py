@@ -35,7 +35,11 @@ _NO_DIGEST = hashlib.sha256(b"no such key").hexdigest()
 
 @dataclass(frozen=True)
 class NewApiKey:
-    """A key that was just created. row: the stored part; key: the whole key, which cannot be read again."""
+    """A key that was just created.
+
+    row: the stored part.
+    key: the whole key, which cannot be read again.
+    """
 
     row: ApiKey
     key: str
@@ -52,8 +56,9 @@ def create_api_key(
 ) -> NewApiKey:
     """Create and audit a key for a user, in its own transaction.
 
-    scopes: see `identity.scopes`, at least one surface; expires_at: None for KOMAND_API_KEY_DAYS from now.
-    Raises InvalidInput (unknown_scope, scopes_required, expires_in_past).
+    scopes: see `identity.scopes`, at least one surface.
+    expires_at: None for KOMAND_API_KEY_DAYS from now. Raises InvalidInput (unknown_scope, scopes_required,
+        expires_in_past).
     """
     wanted = key_scopes.checked(scopes)
     if expires_at is None and settings.KOMAND_API_KEY_DAYS:

@@ -31,7 +31,7 @@ class LockedOut(RateLimited):
 def log_in(request: HttpRequest, identifier: str, password: str, code: str = "") -> User:
     """Return the active user with that e-mail address or user name. Audited; the caller sends `user_logged_in`.
 
-    code: of the second factor, if the user has one. Raises what `check_password` and `second_factor.check` raise.
+    code: code of the second factor, if the user has one. Raises what `check_password` and `second_factor.check` raise.
     """
     user = check_password(request, identifier, password)
     second_factor.check(user, code)

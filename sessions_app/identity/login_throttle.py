@@ -39,7 +39,7 @@ class LoginDelayed(RateLimited):
 def admit(username: str, address: str) -> bool:
     """Count an attempt before its password is checked, so that parallel ones cannot pass together.
 
-    username: of a user or of nobody, which makes no difference. Return whether the attempt was counted.
+    username: username of a user or of nobody, which makes no difference. Return whether the attempt was counted.
     Raises LoginDelayed.
     """
     try:

@@ -24,7 +24,7 @@ class Unauthenticated(AppError):
 class Principal:
     """An authenticated identity.
 
-    scopes: of an API key; empty for a JWT and for a browser session, which are limited by their user alone.
+    scopes: scopes of an API key; empty for a JWT and for a browser session, which are limited by their user alone.
     surface: at which the credential was presented; empty for paths of none.
     credential: `key:<id>` or `login:<id>`, with which it ends; that of a ticket begins with `ticket:`; empty for a
         browser session.

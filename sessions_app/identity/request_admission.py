@@ -20,9 +20,9 @@ _SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 def admit(request: HttpRequest, limit: rate_limits.Limit, *, from_query: QueryCredential = "none") -> Principal:
     """Return the principal of a request that may proceed. Synchronous.
 
-    limit: counted by user; from_query: as for `authenticate`.
-    Raises Unauthenticated, RateLimited, Forbidden (a browser session without its CSRF token), MissingScope, and
-    SuspiciousOperation for a foreign Host.
+    limit: counted by user.
+    from_query: as for `authenticate`. Raises Unauthenticated, RateLimited, Forbidden (a browser session without its
+        CSRF token), MissingScope, and SuspiciousOperation for a foreign Host.
     """
     request.get_host()
     principal = authenticate(request, from_query=from_query)
@@ -53,10 +53,10 @@ def admit_bearer(request: HttpRequest, limit: rate_limits.Limit, *, from_query: 
 def check_again(scope: Mapping[str, Any], principal: Principal, *, authorization: str = "") -> None:
     """Check the credential of an open connection again. Counted against no limit. Synchronous.
 
-    scope: of the connection; authorization: the header, if the scope does not contain it.
-    A ticket was used up by the connection: its user and the credential that it was issued for are checked.
-    From then on the principal's user holds the rights of now.
-    Raises Unauthenticated after a logout, a revoked key, a deactivated user or the expiry of a token.
+    scope: scope of the connection.
+    authorization: the header, if the scope does not contain it. A ticket was used up by the connection: its user and
+        the credential that it was issued for are checked. From then on the principal's user holds the rights of now.
+        Raises Unauthenticated after a logout, a revoked key, a deactivated user or the expiry of a token.
     """
     request = request_from_scope(scope)
     if authorization:

@@ -59,7 +59,11 @@ class TooManyCodes(RateLimited):
 
 @dataclass(frozen=True)
 class Enrolment:
-    """A secret to enter into an authenticator app. text: to type in; svg: a QR code of its address."""
+    """A secret to enter into an authenticator app.
+
+    text: to type in.
+    svg: a QR code of its address.
+    """
 
     text: str
     svg: str
@@ -88,7 +92,7 @@ def must_enrol(user: User) -> bool:
 def check(user: User, code: str) -> None:
     """Check the second factor of a user whose password is right. Uses up the code. Owns its transactions.
 
-    code: of the app, or a recovery code; empty if the caller sent none.
+    code: code of the app, or a recovery code; empty if the caller sent none.
     Raises CodeRequired, CodeRefused, EnrolmentRequired, TooManyCodes.
     """
     if must_enrol(user):

@@ -24,7 +24,8 @@ def encode(user: User, audience: str, lifetime: timedelta, claims: Mapping[str, 
 def decode(token: str, audience: str, *required: str, **checks: Any) -> dict[str, Any]:
     """Return the verified claims of a JWT. Raises jwt.InvalidTokenError.
 
-    required: claims that it must have besides those of `encode`; checks: further arguments of `jwt.decode`.
+    required: claims that it must have besides those of `encode`.
+    checks: further arguments of `jwt.decode`.
     """
     checks |= {"audience": audience, "options": {"require": ["sub", "aud", "cred", "exp", *required]}}
     return jwt.decode(token, settings.KOMAND_JWT_KEY, algorithms=[_ALGORITHM], **checks)

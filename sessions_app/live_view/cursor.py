@@ -20,7 +20,8 @@ class Children(Enum):
     """The events of child runs that a viewer receives.
 
     ASKING: requests to people and the states of workstreams, as events of the active run.
-    STORED: all stored events. ALL: also live text.
+    STORED: all stored events.
+    ALL: also live text.
     """
 
     ASKING = "asking"
@@ -30,9 +31,13 @@ class Children(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SessionEvent:
-    """One event as a viewer receives it. cursor: resumes after this event; seq, ts: set for stored events only.
+    """One event as a viewer receives it.
 
-    type: a type declared in the `events` modules; payload: as the type declares it.
+    cursor: resumes after this event.
+    seq, ts: set for stored events only.
+
+    type: a type declared in the `events` modules.
+    payload: as the type declares it.
     parent_run_id, workstream: of a stored event of a child run.
     """
 

@@ -72,9 +72,10 @@ class SessionStream:
     ) -> list[SessionEvent] | None:
         """Restore the state of the run that was active at the cursor. Shows nothing again.
 
-        events: the run's events up to the cursor; entries: its live stream as it is now; live: the cursor's position.
-        Returns the live events of the open step that the viewer was shown; None if the stream does not reach back to
-        the cursor, so that this is unknown.
+        events: the run's events up to the cursor.
+        entries: its live stream as it is now.
+        live: the cursor's position. Returns the live events of the open step that the viewer was shown; None if the
+            stream does not reach back to the cursor, so that this is unknown.
         """
         run = self._active = self._restored(run_id, events)
         if live is None or (live != START and all(entry.position != live for entry in entries)):

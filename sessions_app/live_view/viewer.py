@@ -54,7 +54,7 @@ class Viewer:
     ) -> None:
         """Raises InvalidInput (invalid_cursor).
 
-        cursor: of the last event seen; "" for the whole timeline; "<seq>" for what follows that stored event.
+        cursor: cursor of the last event seen; "" for the whole timeline; "<seq>" for what follows that stored event.
         find_text: returns the stored text of a run's step.
         marks_now: yield an empty frame once everything that existed at the start has been yielded.
         children: which of the events of child runs it yields.
@@ -152,7 +152,9 @@ class Viewer:
 class _Active(NamedTuple):
     """The state at a cursor.
 
-    head: the last seq of the timeline; run_id: the root run that was active at the cursor; events: of it, up to there.
+    head: the last seq of the timeline.
+    run_id: the root run that was active at the cursor.
+    events: events of that run up to the cursor.
     """
 
     head: int

@@ -12,8 +12,9 @@ from tools_app.policy.patterns import check_pattern
 class Setting:
     """One setting of an account's configuration.
 
-    help: a phrase for operators. kind: text | flag | number | ids (a list) | agents (a list of their ids) | patterns
-    (a list, of tool calls) | url | choice (one of `choices`).
+    help: a phrase for operators.
+    kind: text | flag | number | ids (a list) | agents (a list of their ids) | patterns (a list, of tool calls) | url |
+        choice (one of `choices`).
     """
 
     help: str
@@ -76,7 +77,8 @@ SHARED_SETTINGS = {
 class AccountSettings:
     """The settings that an adapter is created from.
 
-    config: by the names of `config_fields`. secrets: in clear text, by the names of `secret_fields`.
+    config: by the names of `config_fields`.
+    secrets: in clear text, by the names of `secret_fields`.
     public_url: the address of the account's webhook; only its path if the installation has no public address.
     reachable: `host:port` pairs that callbacks may reach although they are not public.
     """

@@ -31,7 +31,11 @@ def read_guide(module_file: str) -> str:
 
 @dataclass(frozen=True)
 class WebhookRequest:
-    """A request to an account's webhook. headers: lower-case names, each with all its values. query: as in the URL."""
+    """A request to an account's webhook.
+
+    headers: lower-case names, each with all its values.
+    query: as in the URL.
+    """
 
     body: bytes
     headers: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -63,7 +67,11 @@ class Acknowledgement:
 
 @dataclass(frozen=True)
 class Checked:
-    """The result of `ChannelAdapter.check`. lines: for the operator. learned: settings to store."""
+    """The result of `ChannelAdapter.check`.
+
+    lines: for the operator.
+    learned: settings to store.
+    """
 
     lines: tuple[str, ...]
     learned: Mapping[str, Any] = field(default_factory=dict)

@@ -9,8 +9,8 @@ class Capabilities:
 
     drafts: native (the platform shows previews) | edit (a sent message is edited) | multi_message (the texts before
         each round of tool calls are sent as messages of their own, the answer leaves them out) | none.
-    draft_seconds: the shortest time between two previews. draft_keep_seconds: the time after which the platform
-        removes a preview, None if it does not.
+    draft_seconds: the shortest time between two previews.
+    draft_keep_seconds: the time after which the platform removes a preview, None if it does not.
     tool_statuses: drafts that are edited show tool calls; see `Outgoing.tool_statuses`.
     typing_seconds: the time that a typing indicator stays.
     button_bytes, max_buttons: limits of an action id and of the buttons of one message.
@@ -24,7 +24,8 @@ class Capabilities:
     lifetime_seconds: a message that was not sent by then expires.
     retries: seconds before the second and later tries; empty: exponential back-off until the lifetime is over.
     send_seconds: the time that a call of the platform may take.
-    chat_seconds: the shortest time between two messages in a chat. account_rate: messages a second of an account.
+    chat_seconds: the shortest time between two messages in a chat.
+    account_rate: messages a second of an account.
     """
 
     drafts: str = "none"

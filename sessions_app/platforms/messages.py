@@ -27,7 +27,11 @@ def clean_name(name: str) -> str:
 
 @dataclass(frozen=True)
 class Chat:
-    """A chat of a platform. type: direct | group | channel. thread_id: a topic or thread in it, or empty."""
+    """A chat of a platform.
+
+    type: direct | group | channel.
+    thread_id: a topic or thread in it, or empty.
+    """
 
     id: str
     type: str = "direct"
@@ -82,8 +86,8 @@ class ChannelMessage:
     event_id: the platform's id of this delivery of the message.
     album_id: the same for messages that people see as one, unique within the account.
     unreadable: its kind, if it has neither text nor files.
-    metadata: stored with the message. reference: data beyond the ids that a reply needs, such as an address or a
-        token of the platform. Both as JSON.
+    metadata: stored with the message.
+    reference: data beyond the ids that a reply needs, such as an address or a token of the platform. Both as JSON.
     """
 
     message_id: str
@@ -110,7 +114,7 @@ class ChannelMessage:
 class ButtonPress:
     """A button press.
 
-    action_id: of the `Button`. message_id: of the message with the button.
+    message_id: id of the message with the button.
     press_id: identifies the press when it is acknowledged; see `Target.press_id`.
     keys: every id under which the platform may deliver it again.
     reference: data beyond the ids that the acknowledgement needs, as JSON.
@@ -158,7 +162,9 @@ class ChatEvent:
 class DeliveryReport:
     """A report of the platform about a message of ours. May come again, late, and in any order.
 
-    message_id: as returned by `ChannelAdapter.send`. state: delivered | read | failed. error: why it failed.
+    message_id: as returned by `ChannelAdapter.send`.
+    state: delivered | read | failed.
+    error: why it failed.
     """
 
     message_id: str
@@ -170,7 +176,7 @@ class DeliveryReport:
 class MessageEdited:
     """A new text of a message that we received.
 
-    key: one of the keys of the message. text: as in `ChannelMessage`. sender_id: who wrote the message.
+    key: one of the keys of the message.
     """
 
     key: str
@@ -189,7 +195,8 @@ class MessageDeleted:
 class Reaction:
     """A reaction of a person to a message of ours, or its removal.
 
-    message_id: as returned by `ChannelAdapter.send`. emoji: the character, or its short name such as `thumbsup`.
+    message_id: as returned by `ChannelAdapter.send`.
+    emoji: the character, or its short name such as `thumbsup`.
     """
 
     message_id: str
@@ -245,8 +252,9 @@ ChannelEvent = (
 class Target:
     """The place that a message is sent to.
 
-    reply_to: the platform's id of the message that it answers. press_id: the button press that it acknowledges.
-    reference: that of the message or press, as its adapter returned it.
+    reply_to: the platform's id of the message that it answers.
+    press_id: the button press that it acknowledges.
+    reference: reference of the message or press, as its adapter returned it.
     """
 
     chat: Chat
@@ -272,7 +280,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Rendered:
-    """A part of a message, ready to send. text: plain. body: in the channel's dialect. filename: send it as a file."""
+    """A part of a message, as plain text and in the channel's dialect. filename: send it as a file."""
 
     text: str
     body: str
@@ -283,7 +291,8 @@ class Rendered:
 class Button:
     """A button below a message.
 
-    action_id: at most `Capabilities.button_bytes` long; returned in `ButtonPress`. style: success | danger, or empty.
+    action_id: at most `Capabilities.button_bytes` long; returned in `ButtonPress`.
+    style: success | danger, or empty.
     """
 
     label: str
@@ -306,7 +315,7 @@ class OutgoingFile:
 
 @dataclass(frozen=True)
 class ToolStatus:
-    """A tool call of an unfinished answer. id: of its execution. tool: name. state: running | completed | failed."""
+    """A tool call of an unfinished answer, with the id of its execution. state: running | completed | failed."""
 
     id: str
     tool: str

@@ -65,7 +65,8 @@ def is_signed(
 ) -> bool:
     """Return whether one of the keys made one of the signatures over these bytes, within five minutes of now.
 
-    keys: several while one replaces the other. timestamp, signatures: the headers as received.
+    keys: several while one replaces the other.
+    timestamp, signatures: the headers as received.
     """
     if not message_id or "." in message_id or not is_recent(timestamp, now):
         return False

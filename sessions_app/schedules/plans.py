@@ -29,7 +29,9 @@ _COMPARED = ("prompt", "network", "network_context", "cron", "time_zone", "misse
 class Plan:
     """The content of a schedule.
 
-    cron: five fields, or empty for a single time. at: that time, aware. missed: skip | latest | all.
+    cron: five fields, or empty for a single time.
+    at: that time, aware.
+    missed: skip | latest | all.
     network: name of the network that the prompt starts; empty if the agent answers it.
     network_context: values for the prompts of the network.
     """

@@ -62,7 +62,7 @@ class AskUser(HumanTool):
     def answer_of(self, questions: Sequence[Question], text: str) -> Any:
         """Return {"answer": the chosen options, else the user's text, "is_option", "ids"?}.
 
-        ids: of the chosen options, if they have any or several may be chosen. Of a form: {"answers": one for each
+        ids: ids of the chosen options, if they have any or several may be chosen. Of a form: {"answers": one for each
         question}; if the user's message has not one line for each, {"text": the message}.
         Users are not limited to the options: the model interprets other text.
         """

@@ -42,7 +42,7 @@ def requested(row: ToolExecution, *, text_length: int, is_asked: bool) -> list[N
 def ended(row: ToolExecution, *, is_new: bool = False) -> list[NewEvent]:
     """Return the event of a call that has ended. An item is audited alone, unless it asked for an approval.
 
-    is_new: it ended while it was planned, so it asked for none.
+    is_new: it ended while it was planned, so it asked for no approval.
     """
     is_asked = not is_new and row.batch_id is not None and Approval.objects.filter(execution=row).exists()
     return _shown(row, events.ended(row), is_asked=is_asked)

@@ -42,8 +42,10 @@ _HOUR = 3600.0
 class Readings:
     """The readings and calls of a conversation without rows, on which the policy of its next calls depends.
 
-    origins: of content from outside. own_texts: texts of the person. is_suspect: something read looks like an
-    injection, and the guard escalates. charged: times of the calls that count against the budgets, by execution.
+    origins: origins of content from outside.
+    own_texts: texts of the person.
+    is_suspect: something read looks like an injection, and the guard escalates.
+    charged: times of the calls that count against the budgets, by execution.
     """
 
     origins: list[str] = field(default_factory=list)
@@ -202,7 +204,7 @@ def find_registered(name: str, agent_id: str) -> AnyTool | None:
 
 
 async def in_thread(function: Callable[..., Any], *args: Any) -> Any:
-    """Call a function of the caller's code: a coroutine function here, any other in a thread, where it may use rows."""
+    """Await a coroutine function; run any other in a thread, where it may use the ORM."""
     if inspect.iscoroutinefunction(function):
         return await function(*args)
 

@@ -76,10 +76,10 @@ class CallPlan:
 
     error: why it will not be run, for the model.
     asks: the approval request to make first.
-    questions: those that a user has to answer.
+    questions: questions that a user has to answer.
     items: the calls of a batch.
     is_charged: whether it counts against the agent's budget.
-    origins: of what its result brings into the run, one a line.
+    origins: origins of what its result brings into the run, one a line.
     """
 
     arguments: dict[str, Any]

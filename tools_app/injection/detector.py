@@ -20,7 +20,12 @@ _PIECE = 20_000
 
 @dataclass(frozen=True)
 class Finding:
-    """A suspicious passage. rule: name of the rule; score: 1..100, if it is the only finding; excerpt: the passage."""
+    """A suspicious passage.
+
+    rule: name of the rule.
+    score: 1..100, if it is the only finding.
+    excerpt: the passage.
+    """
 
     rule: str
     score: int

@@ -26,7 +26,8 @@ _NOTICE = (
 class Screened:
     """A screened result.
 
-    text: what the model receives; withheld: the original result, if that is a notice.
+    text: what the model receives.
+    withheld: the original result, if that is a notice.
     suspicion: score, 1..100, or 0.
     warning: fields of the event `warning.raised`, if there is a warning.
     """

@@ -36,7 +36,11 @@ class Progress(Protocol):
 
 
 class Connection:
-    """A connection to a server. tools: as last listed; skipped: why other tools cannot be offered, by name."""
+    """A connection to a server.
+
+    tools: as last listed.
+    skipped: why other tools cannot be offered, by name.
+    """
 
     def __init__(self, config: ServerConfig, on_list_changed: Callable[[], None] = lambda: None) -> None:
         """Create an unopened connection. on_list_changed: called when the server announces changed tools."""

@@ -28,7 +28,7 @@ class ListedTool:
     name: the server's own.
     parameters: JSON Schema of an object, safe to evaluate.
     hints: the server's claims about effects, for operators.
-    digest: of everything that a model or a validation relies on.
+    digest: digest of everything that a model or a validation relies on.
     returns: JSON Schema of the structured content, if declared.
     """
 

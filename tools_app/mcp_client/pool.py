@@ -43,7 +43,11 @@ class _Slot:
 
 
 class Pool:
-    """Connections by server. load: returns a server's configuration; report: called with each listing and fault."""
+    """Connections by server.
+
+    load: returns a server's configuration.
+    report: called with each listing and fault.
+    """
 
     def __init__(self, load: Load, report: Report) -> None:
         self._load = load

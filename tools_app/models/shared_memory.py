@@ -6,7 +6,8 @@ from django.db import models
 class SharedValue(models.Model):
     """A value under a key that the runs of one network, one tree of runs or one session share.
 
-    version: raised by each write. writer: of the last one.
+    version: raised by each write.
+    writer: writer of the last one.
     """
 
     KINDS = [("network", "a run of a network"), ("run", "a run and its child runs"), ("session", "a session")]

@@ -26,8 +26,10 @@ _TEXT_TYPES = {"application/json", "application/xml", "application/xhtml+xml", "
 class Fetched:
     """A fetched page.
 
-    url: after redirects; media_type: lower case, without parameters.
-    body: decompressed, at most MAX_BYTES; is_cut: whether it was longer.
+    url: after redirects.
+    media_type: lower case, without parameters.
+    body: decompressed, at most MAX_BYTES.
+    is_cut: whether it was longer.
     redirect: URL of a redirect to another host, which was not followed.
     """
 

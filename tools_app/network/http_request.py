@@ -18,7 +18,11 @@ USER_AGENT = "Komand http_request"
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of a request. hosts: see `allows`; allowed_private: see `ssrf_guard.check_url`."""
+    """Limits of a request.
+
+    hosts: see `allows`.
+    allowed_private: see `ssrf_guard.check_url`.
+    """
 
     seconds: float
     hosts: Collection[str]
@@ -27,7 +31,12 @@ class Limits:
 
 @dataclass(frozen=True)
 class HttpAnswer:
-    """An HTTP response. headers: names in lower case; body: decompressed, at most MAX_BYTES; is_cut: it was longer."""
+    """An HTTP response.
+
+    headers: names in lower case.
+    body: decompressed, at most MAX_BYTES.
+    is_cut: it was longer.
+    """
 
     url: str
     status: int

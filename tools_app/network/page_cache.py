@@ -24,7 +24,11 @@ _MAX_BYTES = 256 * 1024
 
 @dataclass(frozen=True)
 class Page:
-    """A page as it was read. url: after redirects; size_bytes: of the body as far as it was read."""
+    """A page as it was read.
+
+    url: after redirects.
+    size_bytes: bytes of the body as far as it was read.
+    """
 
     url: str
     status: int

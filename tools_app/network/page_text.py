@@ -19,7 +19,11 @@ _BOMS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_
 
 @dataclass(frozen=True)
 class Readable:
-    """Text of a page. is_cut: whether the page was longer; links: (text, address) of its links, each address once."""
+    """Text of a page.
+
+    is_cut: whether the page was longer.
+    links: (text, address) of its links, each address once.
+    """
 
     title: str
     text: str
@@ -30,8 +34,10 @@ class Readable:
 def read(body: bytes, *, media_type: str, charset: str | None, url: str, is_cut: bool = False) -> Readable:
     """Return the text of a body.
 
-    media_type: guessed if empty; charset: as declared by the server, if any.
-    url: base of relative links; is_cut: whether the body is truncated.
+    media_type: guessed if empty.
+    charset: as declared by the server, if any.
+    url: base of relative links.
+    is_cut: whether the body is truncated.
     """
     is_html = "html" in media_type or (not media_type and body.lstrip()[:1] == b"<")
     text = decode(body, charset=charset, is_html=is_html, is_cut=is_cut)

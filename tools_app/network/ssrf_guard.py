@@ -31,7 +31,11 @@ class RefusedTargetError(ToolError):
 
 @dataclass(frozen=True)
 class CheckedUrl:
-    """A URL that may be requested. host: lower case, ASCII, without brackets; port: explicit or the default."""
+    """A URL that may be requested.
+
+    host: lower case, ASCII, without brackets.
+    port: explicit or the default.
+    """
 
     url: httpx2.URL
     host: str

@@ -59,7 +59,7 @@ class Situation:
     spent: why the budgets deny the call; empty if they allow it.
     is_suspect: the run has read text that looks like a prompt injection.
     grants, run_grants: patterns allowed for the agent permanently, and for this run.
-    taint: of the run, if it has read content from outside and the call would send data out.
+    taint: taint of the run, if it has read content from outside and the call would send data out.
     """
 
     stopped: str = ""
@@ -84,7 +84,7 @@ def decide(
     """Return the verdict on a call by `actor` through an agent with this policy.
 
     call: its arguments are valid for the tool's parameters; its workspace is replaced by the policy's.
-    risk: of this call, as the tool rates its arguments.
+    risk: risk of this call, as the tool rates its arguments.
     The verdict's reason is one sentence for the model, the audit log and operators.
     """
     call = replace(call, workspace=agent_policy.workspace)

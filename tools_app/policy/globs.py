@@ -14,7 +14,11 @@ _SPACES = re.compile(r"\s+")
 
 @dataclass(frozen=True)
 class Glob:
-    """A parsed glob. pieces: the texts between the stars, in order; folded: the pieces, folded as by `fold`."""
+    """A parsed glob.
+
+    pieces: the texts between the stars, in order.
+    folded: the pieces, folded as by `fold`.
+    """
 
     pieces: tuple[str, ...]
     folded: tuple[str, ...]

@@ -24,7 +24,8 @@ _NEWEST = 200  # executions that are searched for a link
 class SessionTexts:
     """Texts of a session's messages.
 
-    own: those that users here have written; others: the other ones.
+    own: readings that users of this installation have written.
+    others: the other ones.
     answered: ids of the executions that users here have answered.
     """
 

@@ -14,7 +14,11 @@ _LONGEST_SHOWN = 300
 
 @dataclass(frozen=True)
 class Proposal:
-    """Suggested patterns. run: for the rest of the run; always: for the agent, until revoked."""
+    """Suggested patterns.
+
+    run: for the rest of the run.
+    always: for the agent, until revoked.
+    """
 
     run: str
     always: str

@@ -41,7 +41,8 @@ _LONGEST_URL = 4_096
 class Destination:
     """A place that data goes to.
 
-    name: host and port, or `mcp:SERVER` or `tool:NAME` if there is no URL. text: the URL as written.
+    name: host and port, or `mcp:SERVER` or `tool:NAME` if there is no URL.
+    text: the URL as written.
     """
 
     name: str
@@ -66,7 +67,7 @@ class Egress:
 class Taint:
     """State of a run that has read content from outside.
 
-    origins: of that content.
+    origins: origins of that content.
     named: URLs that the person has named.
     links: URLs of the call that stand literally in what the run has read.
     followed: number of links that the run has followed without approval.

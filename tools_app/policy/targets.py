@@ -38,7 +38,12 @@ _NOWHERE = "/workspace"  # the folder of a policy without one
 
 @dataclass(frozen=True)
 class Url:
-    """A normalized URL. host: lower case, ASCII, no final dot; port: None for the default; path: with the query."""
+    """A normalized URL.
+
+    host: lower case, ASCII, no final dot.
+    port: None for the default.
+    path: with the query.
+    """
 
     scheme: str
     host: str

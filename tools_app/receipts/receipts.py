@@ -16,7 +16,11 @@ _ROWS_AT_ONCE = 500
 
 @dataclass(frozen=True)
 class ReceiptCheck:
-    """Result of a verification. reason: one sentence; execution_id: the execution that the receipt names, if any."""
+    """Result of a verification.
+
+    reason: one sentence.
+    execution_id: the execution that the receipt names, if any.
+    """
 
     is_valid: bool
     execution_id: UUID | None

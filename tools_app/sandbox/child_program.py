@@ -26,9 +26,11 @@ _TOUCHING = ("open", "os.", "shutil.", "glob.")
 def main(folder: str, report: str, parent: str, isolation: str, *most: str) -> None:
     """Run the code in `folder`/code.py.
 
-    folder: the working directory, whose parent is for the self-test; report: the descriptor to write to; parent: the
-    id of the process to end with; isolation: `required`, or the code runs without; most: seconds of CPU, bytes of
-    memory, bytes of one file, files open at a time.
+    folder: the working directory, whose parent is for the self-test.
+    report: the descriptor to write to.
+    parent: the id of the process to end with.
+    isolation: `required`, or the code runs without.
+    most: seconds of CPU, bytes of memory, bytes of one file, files open at a time.
     """
     cpu, memory, file, files = map(int, most)
     with open("code.py", "rb") as code:

@@ -37,9 +37,11 @@ class _PathBeneath(ctypes.Structure):
 def isolate(readable: tuple[str, ...], folder: str, parent: int, limits: Iterable[tuple[int, int]]) -> dict[str, int]:
     """Drop privileges permanently and return in the process that is isolated; it ends with the process `parent`.
 
-    readable: paths that may be read; folder: may be used; limits: resource and its value. Return what the kernel
-    granted: `seccomp`, `landlock` (its ABI) and `namespaces`, 0 for what it did not. The caller is forked where the
-    kernel has process namespaces; then the original waits here for the fork and ends as it does.
+    readable: paths that may be read.
+    folder: may be used.
+    limits: resource and its value. Return what the kernel granted: `seccomp`, `landlock` (its ABI) and `namespaces`, 0
+        for what it did not. The caller is forked where the kernel has process namespaces; then the original waits here
+        for the fork and ends as it does.
     """
     if sys.platform != "linux":
         _limit(limits)

@@ -60,7 +60,8 @@ class Ran:
 class Isolation:
     """Result of the self-test of one process.
 
-    succeeded: for each restriction the attempts that succeeded; granted: parts of the kernel, 0 for what it lacks.
+    succeeded: for each restriction the attempts that succeeded.
+    granted: parts of the kernel, 0 for what it lacks.
     """
 
     succeeded: dict[str, list[str]]

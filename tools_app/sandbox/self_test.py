@@ -20,7 +20,8 @@ _PIDFD_OPEN = 434  # on every architecture
 class Targets:
     """Targets of the attempts, which are open to the process, so that only the isolation can refuse.
 
-    folder: holds the files and the socket; worker: the id of another process.
+    folder: holds the files and the socket.
+    worker: the id of another process.
     """
 
     def __init__(self, folder: str, worker: int) -> None:

@@ -34,7 +34,11 @@ _HEADERS = {
 
 @dataclass(frozen=True)
 class _Answer:
-    """A response. media_type: lower case, without parameters; body: unmasked, so it may repeat the secrets sent."""
+    """A response.
+
+    media_type: lower case, without parameters.
+    body: unmasked, so it may repeat the secrets sent.
+    """
 
     status: int
     media_type: str

@@ -38,7 +38,8 @@ class Manifest:
     """A parsed manifest.
 
     required: permissions it needs, including those that its kind implies.
-    files: files of an instruction skill, by path; mcp: (server, tool).
+    files: files of an instruction skill, by path.
+    mcp: (server, tool).
     """
 
     skill_id: str

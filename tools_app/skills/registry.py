@@ -24,7 +24,11 @@ MOST_SKILLS = 10_000
 
 @dataclass(frozen=True)
 class SkillView:
-    """A version of a skill. data: the manifest as published; versions: all versions, newest first."""
+    """A version of a skill.
+
+    data: the manifest as published.
+    versions: all versions, newest first.
+    """
 
     manifest: Manifest
     data: Mapping[str, Any]

@@ -36,7 +36,11 @@ class UnfitValue(ValueError):
 
 @dataclass(frozen=True)
 class HttpTemplate:
-    """A template of a request. json_body: a JSON value with templates in its texts; form: fields; or neither."""
+    """A template of a request.
+
+    json_body: a JSON value with templates in its texts.
+    form: fields; or neither.
+    """
 
     method: str
     url: str

@@ -38,7 +38,11 @@ _UNKNOWN_TYPE = "application/octet-stream"
 
 @dataclass(frozen=True)
 class ArtifactView:
-    """A file as other apps see it. sha256: of its content, in hexadecimal. origins: see `policy.taint`."""
+    """A file as other apps see it.
+
+    sha256: sha256 of its content, in hexadecimal.
+    origins: see `policy.taint`.
+    """
 
     id: UUID
     session_id: UUID
@@ -55,7 +59,7 @@ class ArtifactView:
 class Writer:
     """The session that gets a file, and the run and the agent that write it; none for a user.
 
-    origins: of what the run has read from outside. The file of a user is an origin itself.
+    origins: origins of what the run has read from outside. The file of a user is an origin itself.
     """
 
     session_id: UUID
@@ -85,7 +89,7 @@ def write_artifact(
 ) -> ArtifactView:
     """Store a file, replacing the one of this path. Owns its transaction. Idempotent.
 
-    expected_sha256: of the current content, for optimistic updates; None to skip the check.
+    expected_sha256: sha256 of the current content, for optimistic updates; None to skip the check.
     keep_existing: keep another file of this path, and name this one `name (2)`.
     Raises Conflict (artifact_changed) if the content is not the expected one, and InvalidInput: bad_path, path_taken
     (by a path that differs in case only), bad_media_type, artifact_too_large, quota_exceeded.

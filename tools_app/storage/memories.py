@@ -53,7 +53,8 @@ class Holder:
 class Remembered:
     """A memory. origins: what the run that wrote it had read from outside.
 
-    source: person | tool | agent; is_trusted: it may stand in a prompt without being asked for.
+    source: person | tool | agent.
+    is_trusted: it may stand in a prompt without being asked for.
     """
 
     id: UUID

@@ -14,7 +14,7 @@ def source_of(text: str, own_texts: Iterable[str], origins: Sequence[str]) -> st
 
     own_texts: messages of the session that the user has written. A text of which two thirds of the words stand in one
     of them, or words that begin alike, was said by the person.
-    origins: of what the session has read from outside.
+    origins: origins of what the session has read from outside.
     """
     terms = like(text).terms[:_MOST_WORDS]
     for own in own_texts:

@@ -51,7 +51,11 @@ class Space:
 
 @dataclass(frozen=True)
 class Shared:
-    """A value. version: raised by each write. writer: of the last one, such as `task:review`."""
+    """A value.
+
+    version: raised by each write.
+    writer: writer of the last one, such as `task:review`.
+    """
 
     key: str
     value: Any

@@ -28,7 +28,9 @@ class Assembly:
     def __init__(
         self, endpoint: errors.Endpoint, *, limits_output: bool = False, inline_reasoning: str = BY_TAGS
     ) -> None:
-        """limits_output: the request sets the most tokens of the answer. inline_reasoning: mode of InlineReasoning."""
+        """limits_output: the request sets the most tokens of the answer.
+        inline_reasoning: mode of InlineReasoning.
+        """
         self._endpoint = endpoint
         self._limits_output = limits_output
         self._text: list[str] = []

@@ -22,7 +22,10 @@ _UNKNOWN = Look(locked=False, beat=-1)
 
 @dataclass
 class _Watch:
-    """beat: the last count seen; still: counted seconds without a new one; looked_at: monotonic seconds."""
+    """beat: last observed count.
+    still: seconds without a new count.
+    looked_at: time of the observation, in monotonic seconds.
+    """
 
     beat: int
     looked_at: float
@@ -33,7 +36,9 @@ class Observer:
     """A failure detector. One per process, called about each second. Not safe for several threads."""
 
     def __init__(self, marks: Marks | None = None, clock: Callable[[], float] = time.monotonic) -> None:
-        """marks: the store of marks, default this installation's; clock: seconds, for tests."""
+        """marks: the store of marks, default this installation's.
+        clock: seconds, for tests.
+        """
         self._marks = marks or installed_marks()
         self._clock = clock
         self._watches: dict[UUID, _Watch] = {}

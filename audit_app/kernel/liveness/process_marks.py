@@ -16,7 +16,11 @@ class Look:
 
 @dataclass(frozen=True)
 class ProcessView:
-    """A process that started the heartbeat. alive: its lock is held; folder: the id of its data folder, if known."""
+    """A process that started the heartbeat.
+
+    alive: its lock is held.
+    folder: the id of its data folder, if known.
+    """
 
     id: UUID
     name: str

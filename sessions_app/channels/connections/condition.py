@@ -15,7 +15,12 @@ _START = "start a runs worker and the process sockets, as the same user; see doc
 
 @dataclass(frozen=True)
 class Condition:
-    """The condition. is_ok: events arrive. text: a sentence. remedy: what to do, empty if nothing."""
+    """The condition.
+
+    is_ok: events arrive.
+    text: a sentence.
+    remedy: what to do, empty if nothing.
+    """
 
     is_ok: bool
     text: str

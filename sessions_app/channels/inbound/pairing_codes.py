@@ -48,7 +48,7 @@ def may_write(account: ChannelAccount, sender_id: str, chat_id: str) -> bool:
 
 
 def may_try(account: ChannelAccount, sender_id: str) -> bool:
-    """Return whether the sender may use a code: not after too many wrong ones recently."""
+    """Return False after too many wrong codes."""
     return count_refused(account.pk, sender_id, [FAILED], TRIES_WITHIN) < MOST_TRIES
 
 

@@ -21,7 +21,9 @@ _MOST_SENT = 10
 
 @dataclass(frozen=True)
 class AnswerFiles:
-    """sent: files to send. links: to the others, as Markdown, perhaps empty."""
+    """sent: files to send.
+    links: to the others, as Markdown, perhaps empty.
+    """
 
     sent: tuple[ArtifactView, ...] = ()
     links: str = ""

@@ -27,7 +27,7 @@ def find(account: ChannelAccount, delivery_id: int) -> Delivery:
 
 
 def send_again(deliveries: Sequence[Delivery]) -> int:
-    """Send them again, within an hour. Audited. Owns its transaction. Returns their number: others are unchanged."""
+    """Queue failed deliveries again; they expire after an hour. Return how many. Audited. Owns its transaction."""
     with transaction.atomic():
         count = transitions.send_again(deliveries, _AGAIN_SECONDS)
         audit.record("DeliveriesSentAgain", details={"deliveries": [row.pk for row in deliveries], "count": count})

@@ -137,9 +137,9 @@ def with_destinations(requests: Iterable[R]) -> Iterator[tuple[R, Session, Desti
 def plan_answer(session: Session, run_id: UUID, texts: Sequence[CitingText], *, failure: str = "") -> int:
     """Store the deliveries of a run's answer. Idempotent. Returns the number of parts, 0 if nothing is to be sent.
 
-    texts: of the steps, of which those that `plan_step` stored are left out; failure: why the run failed, for the
-    sender. In the caller's transaction. A preview that is shown already becomes the first part. The files that the run
-    wrote follow the text, as messages of their own or as links in it.
+    texts: texts of the steps, of which those that `plan_step` stored are left out.
+    failure: why the run failed, for the sender. In the caller's transaction. A preview that is shown already becomes
+        the first part. The files that the run wrote follow the text, as messages of their own or as links in it.
     """
     destination = find_destination(session, run_id)
     if destination is None:

@@ -28,7 +28,8 @@ class Scheduler:
     async def find_ready(self, sending: Collection[str], busy: Mapping[UUID, int]) -> list[Delivery]:
         """Return the deliveries to send now, at most as many as may be sent at once. They are charged to the limits.
 
-        sending: the ordering keys of sends under way. busy: the number of those of each account.
+        sending: the ordering keys of sends under way.
+        busy: the number of those of each account.
         """
         ready: dict[str, Delivery] = {}
         counts = Counter(busy)

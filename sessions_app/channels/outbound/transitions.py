@@ -149,7 +149,8 @@ def mark_sent(delivery: Delivery, owner: UUID, provider_message_id: str) -> bool
 def put_back(delivery: Delivery, owner: UUID, seconds: float, error: str, *, is_try: bool = True) -> bool:
     """Schedule a delivery that was not sent for a retry. Owns its transaction. Returns whether it was this process's.
 
-    seconds: the pause before the retry. is_try: the platform was called, which counts as a try.
+    seconds: the pause before the retry.
+    is_try: the platform was called, which counts as a try.
     """
     ready_at, tries = Now() + timedelta(seconds=seconds), F("tries") - (0 if is_try else 1)
     with transaction.atomic():

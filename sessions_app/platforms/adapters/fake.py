@@ -30,8 +30,11 @@ _DIALECT = PlainText()
 class FakePlatform:
     """The simulated platform of one account.
 
-    messages: by id. calls: name and text of each. references: those of the messages sent.
-    faults: errors of the next calls, None for success. seconds: the duration of each call.
+    messages: by id.
+    calls: name and text of each.
+    references: references of the messages sent.
+    faults: errors of the next calls, None for success.
+    seconds: the duration of each call.
     """
 
     messages: dict[str, str] = field(default_factory=dict)

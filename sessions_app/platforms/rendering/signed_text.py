@@ -16,7 +16,9 @@ _LINES = re.compile(r"(\n)")
 class SignedText(PlainText):
     """Text with signs. A link's address follows its text.
 
-    format_signs: by the kind of a mark. literal: what replaces a sign that is text. fence: before and after code.
+    format_signs: by the kind of a mark.
+    literal: what replaces a sign that is text.
+    fence: before and after code.
     """
 
     format_signs: ClassVar[Mapping[str, str]] = {}

@@ -22,7 +22,11 @@ _INLINE_MARKS = {"strong": "bold", "em": "italic", "s": "strike"}
 
 @dataclass(frozen=True)
 class Mark:
-    """A mark. kind: bold | italic | strike | code | link | quote | pre. value: a link's address, a pre's language."""
+    """A mark.
+
+    kind: bold | italic | strike | code | link | quote | pre.
+    value: a link's address, a pre's language.
+    """
 
     kind: str
     value: str = ""

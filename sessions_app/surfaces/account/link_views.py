@@ -1,4 +1,4 @@
-"""The page on which users link the senders of channels that they are, and end links."""
+"""The page where users link their channel identities to their account."""
 
 from typing import Any
 from uuid import UUID

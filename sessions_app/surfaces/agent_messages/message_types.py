@@ -14,7 +14,9 @@ def question(
 ) -> Compact:
     """Return a message of the user.
 
-    ack: the client's id of the message; request_id: the input request that it answers; more: additional details.
+    ack: the client's id of the message.
+    request_id: the input request that it answers.
+    more: additional details.
     """
     details = {
         "event_class": CONTENT,
@@ -60,7 +62,8 @@ def request_input(
 ) -> Compact:
     """Return a question to the user.
 
-    options: {id, label, description?}; free_response: the field for a text answer, None for no such field.
+    options: {id, label, description?}.
+    free_response: the field for a text answer, None for no such field.
     is_multiple: several options may be chosen.
     """
     shown = [dict(option) for option in options] or None

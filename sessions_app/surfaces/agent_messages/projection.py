@@ -44,7 +44,12 @@ class StepTextRecord:
 
 @dataclass(frozen=True)
 class StoredText:
-    """Texts to which events refer. turns: by id; steps: by run and index; answers: of ended runs, by run."""
+    """Texts to which events refer.
+
+    turns: by id.
+    steps: by run and index.
+    answers: answers of ended runs, by run.
+    """
 
     turns: Mapping[str, TurnText] = field(default_factory=dict)
     steps: Mapping[tuple[UUID, int], StepTextRecord] = field(default_factory=dict)

@@ -36,7 +36,8 @@ _DEEPEST = 20  # generations of forks whose messages are read
 class TimelineReader:
     """A projection and its position in a session's timeline. seq, ts: of the last event read.
 
-    after: messages up to this time are omitted; received: the part of the open step's text that the client has.
+    after: messages up to this time are omitted.
+    received: the part of the open step's text that the client has.
     """
 
     projection: Projection

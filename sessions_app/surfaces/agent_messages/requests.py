@@ -64,7 +64,8 @@ class UnknownKey(InvalidInput):
 class Start:
     """A request to start an agent run. interaction: the agent's name as the client gave it.
 
-    text: the first message, empty for none; shown: the fields of the request that the run repeats.
+    text: the first message, empty for none.
+    shown: the fields of the request that the run repeats.
     """
 
     interaction: str
@@ -78,7 +79,8 @@ class Start:
 class UserInput:
     """The signal of that name. ack: the client's id of the message.
 
-    request_id: the input request that it answers; decision: on an approval request.
+    request_id: the input request that it answers.
+    decision: on an approval request.
     """
 
     text: str

@@ -25,7 +25,8 @@ _CLAIM = 2040  # added for every other claim of a run: its text may differ from 
 class ReceivedText:
     """The part of a step's text that a client has.
 
-    claim: parity of the fence of the claim that wrote it; length: in code points, None if it is too long to encode.
+    claim: parity of the fence of the claim that wrote it.
+    length: in code points, None if it is too long to encode.
     """
 
     claim: int

@@ -49,11 +49,16 @@ def is_signalled(session: Session, ack: str) -> bool:
 
 @dataclass(frozen=True)
 class UserMessage:
-    """A message of the user. ack: the client's id of it; key: makes its storage idempotent for the session.
+    """A message of the user.
 
-    note: stored beside the message, for its viewers; act: called in the transaction that stores the message.
+    ack: the client's id of it.
+    key: makes its storage idempotent for the session.
+
+    note: stored beside the message, for its viewers.
+    act: called in the transaction that stores the message.
     answers: the id of the question that it answers, if that is open.
-    files: ids of uploaded files; files_digest: of their content, as a repetition of the message has other ids.
+    files: ids of uploaded files.
+    files_digest: digest of their content, as a repetition of the message has other ids.
     """
 
     text: str

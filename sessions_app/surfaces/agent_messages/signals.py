@@ -38,7 +38,11 @@ _STOP = {"message": "string", "client_message_id": "string", "metadata": "object
 
 @dataclass(frozen=True)
 class SignalResult:
-    """The answer to a signal. message: for people; status: `success`, or `ignored` for a signal without effect."""
+    """The answer to a signal.
+
+    message: shown to users.
+    status: `success`, or `ignored` for a signal without effect.
+    """
 
     message: str
     status: str = "success"

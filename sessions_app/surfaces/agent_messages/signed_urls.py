@@ -47,7 +47,11 @@ class FileAccess:
 
 
 def sign(base_url: str, access: FileAccess, principal: Principal) -> str:
-    """Return an absolute URL. base_url: scheme and host, without a trailing slash; principal: of the request for it."""
+    """Return an absolute URL.
+
+    base_url: scheme and host, without a trailing slash.
+    principal: principal of the request for it.
+    """
     claims = {"file": asdict(access), "of": principal.credential}
     token = signed_claims.encode(principal.user, _AUDIENCE, timedelta(seconds=SECONDS), claims)
     name = quote(access.path.rpartition("/")[2], safe="")

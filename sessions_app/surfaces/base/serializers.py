@@ -32,7 +32,11 @@ class CamelCaseSerializer(serializers.Serializer[Any]):
 
 
 class _Column(NamedTuple):
-    """A field of a returned object. name: as it is declared; key: as it is on the wire."""
+    """A field of a returned object.
+
+    name: as it is declared.
+    key: as it is on the wire.
+    """
 
     name: str
     key: str

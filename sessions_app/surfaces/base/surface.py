@@ -22,7 +22,7 @@ from tools_app import conf
 class Surface:
     """One public protocol.
 
-    name: of its package, as in logs and tests.
+    name: name of its package, as in logs and tests.
     prefixes: paths whose errors, CORS and body limits are this surface's; the longest matching prefix of all wins.
     error_body: the JSON body of an error in this protocol; None where people read the answer as a page.
     error_headers: the response headers of an error.

@@ -24,7 +24,8 @@ class ApprovalCard:
 
     approval: with the choices that the viewer has, perhaps none.
     arguments, note: masked.
-    changes: the diff of the text that the call would change, if any; changed: the name of that text.
+    changes: the diff of the text that the call would change, if any.
+    changed: the name of that text.
     run_scope, always_scope: descriptions of the calls that those decisions would allow.
     outcome: the decision and who made it.
     """
@@ -67,8 +68,8 @@ def card_of(
     """Return the card of a request.
 
     change: the effect of the call on a text, if known.
-    allowed_decisions: those of the viewer.
-    name: of the actor who decided.
+    allowed_decisions: decisions of the viewer.
+    name: name of the actor who decided.
     """
     hidden = Change(masked(change.before), masked(change.after), change.name) if change else None
     return ApprovalCard(

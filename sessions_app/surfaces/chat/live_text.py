@@ -19,7 +19,11 @@ _GROWTH = 8
 
 @dataclass(frozen=True)
 class RenderedBlock:
-    """A rendered Markdown block. start, end: of its source in the step's text, in code points; html: sanitised."""
+    """A rendered Markdown block.
+
+    start, end: of its source in the step's text, in code points.
+    html: sanitised.
+    """
 
     start: int
     end: int
@@ -52,7 +56,8 @@ class RenderBudget:
 class LiveText:
     """The text of one step as far as this process has seen it.
 
-    blocks: the finished ones, in order, without gaps, from the start; draft: the open block behind them, if rendered.
+    blocks: the finished ones, in order, without gaps, from the start.
+    draft: the open block behind them, if rendered.
     """
 
     budget: RenderBudget = field(default_factory=RenderBudget)

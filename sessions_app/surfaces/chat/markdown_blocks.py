@@ -25,14 +25,22 @@ _GROWTH = 16
 
 @dataclass(frozen=True)
 class Block:
-    """A block. source: the text since the end of the previous block; end: its end in the whole text, in code points."""
+    """A block.
+
+    source: the text since the end of the previous block.
+    end: its end in the whole text, in code points.
+    """
 
     source: str
     end: int
 
 
 class BlockSplitter:
-    """Splits the text of a step, given piece by piece. text: all of it so far; done: end of its last finished block."""
+    """Splits the text of a step, given piece by piece.
+
+    text: all of it so far.
+    done: end of its last finished block.
+    """
 
     def __init__(self) -> None:
         self.text = ""

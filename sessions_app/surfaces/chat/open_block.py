@@ -30,7 +30,11 @@ _MOST_OPEN = 8  # of emphasis that is completed
 
 
 class OpenBlock(NamedTuple):
-    """A rendered open block. source: the Markdown that it shows; is_code: it is a code block."""
+    """A rendered open block.
+
+    source: the Markdown that it shows.
+    is_code: it is a code block.
+    """
 
     source: str
     html: str

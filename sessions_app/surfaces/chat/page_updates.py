@@ -13,7 +13,8 @@ from tools_app.run_progress import Batch, Plan, Progress
 class ShowTurn:
     """Show the turn of a run, or update its question if the turn is shown.
 
-    message_id: given by the sender, if any; seq: of the event that changed the question, 0 if it is new.
+    message_id: given by the sender, if any.
+    seq: seq of the event that changed the question, 0 if it is new.
     """
 
     run_id: UUID
@@ -25,7 +26,8 @@ class ShowTurn:
 class ShowText:
     """Show a piece of a step's text.
 
-    blocks: finished Markdown blocks, which replace the text up to their ends; text: begins at `offset`, in code points.
+    blocks: finished Markdown blocks, which replace the text up to their ends.
+    text: begins at `offset`, in code points.
     draft: the open block behind them, if it was rendered anew.
     """
 

@@ -80,7 +80,8 @@ _STATES = (
 class Projection:
     """The projection for one viewer. texts: shared by all viewers of this process.
 
-    queued: the runs that the page shows as queued; may_decide: the viewer may decide requests for approval.
+    queued: the runs that the page shows as queued.
+    may_decide: the viewer may decide requests for approval.
     """
 
     def __init__(self, texts: LiveTexts, queued: Iterable[UUID] = (), *, may_decide: bool = False) -> None:

@@ -57,7 +57,7 @@ def read_newest(
     """Return the newest turns, with open runs. Read the cursor of the timeline before, never after.
 
     down_to: a run of the session whose turns are read too, with those after it, unless they are too many.
-    allowed_decisions: those of the reader on requests for approval.
+    allowed_decisions: decisions of the reader on requests for approval.
     """
     runs = agents.list_open_runs(session.id)
     turns, older_than = _whole_runs(session, None, _count_down_to(session, down_to) if down_to else 0)

@@ -12,10 +12,14 @@ from sessions_app.surfaces.chat.turn_views import TurnView
 
 @dataclass(frozen=True)
 class SentFile:
-    """A file of a message. url: of its content, empty if the page cannot offer it; problem: why it was not fetched.
+    """A file of a message.
 
-    omitted: why the model did not get it. is_transcribed: it is audio whose words the model got. transcript: these
-    words, if they are not those of the message.
+    url: url of its content, empty if the page cannot offer it.
+    problem: why it was not fetched.
+
+    omitted: why the model did not get it.
+    is_transcribed: it is audio whose words the model got.
+    transcript: these words, if they are not those of the message.
     """
 
     name: str

@@ -23,9 +23,13 @@ _ZONE_COOKIE = "komand_zone"
 
 @dataclass(frozen=True)
 class Entry:
-    """One session in the list. ago: relative time; is_running: it has an open run.
+    """One session in the list.
 
-    snippet: of the message in which a search has found its words; run_id: of that message.
+    ago: relative time.
+    is_running: it has an open run.
+
+    snippet: snippet of the message in which a search has found its words.
+    run_id: id of that message.
     """
 
     id: UUID

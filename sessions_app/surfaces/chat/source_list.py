@@ -12,7 +12,11 @@ _LONGEST_QUOTE = 200
 
 @dataclass(frozen=True)
 class ShownSource:
-    """A source. href, host: empty if it has no address that a browser should open; kind: label of such a source."""
+    """A source.
+
+    href, host: empty if it has no address that a browser should open.
+    kind: label of such a source.
+    """
 
     number: int
     title: str

@@ -21,7 +21,12 @@ _LONGEST_BRIEF = 120
 
 @dataclass(frozen=True)
 class CallState:
-    """The state of a call. name: the CSS class; label: the text shown; duration: empty until the call has ended."""
+    """The state of a call.
+
+    name: the CSS class.
+    label: the text shown.
+    duration: empty until the call has ended.
+    """
 
     id: UUID
     name: str
@@ -59,10 +64,15 @@ class InputRequest:
 
 @dataclass(frozen=True)
 class ToolCard:
-    """One tool call on the page. step: the run's step that requested it; result: None until the call has ended.
+    """One tool call on the page.
 
-    batch: set for a batch. asker: the workstream whose call it is; empty for the answering run.
-    arguments: as the model sent them, perhaps invalid, but masked; approval: set if the call needs an approval, or did.
+    step: the run's step that requested it.
+    result: None until the call has ended.
+
+    batch: set for a batch.
+    asker: the workstream whose call it is; empty for the answering run.
+    arguments: as the model sent them, perhaps invalid, but masked.
+    approval: set if the call needs an approval, or did.
     """
 
     id: UUID

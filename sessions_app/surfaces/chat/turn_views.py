@@ -40,7 +40,11 @@ _WAITS = {
 
 @dataclass(frozen=True)
 class TextPart:
-    """Text of one step. source: its Markdown, with numbers in place of citations; html: sanitised."""
+    """Text of one step.
+
+    source: its Markdown, with numbers in place of citations.
+    html: sanitised.
+    """
 
     step: int
     source: str
@@ -60,8 +64,9 @@ class ReasoningPart:
 class RunDetails:
     """Facts about the runs of a page that their turns do not contain.
 
-    reasoning: texts and seconds by run and step; withdrawn: runs that were cancelled before they began.
-    fallbacks: of the runs that another model than their agent's own has answered.
+    reasoning: texts and seconds by run and step.
+    withdrawn: runs that were cancelled before they began.
+    fallbacks: fallbacks of the runs that another model than their agent's own has answered.
     compactions: by run.
     """
 
@@ -97,7 +102,11 @@ NO_RUN_DETAILS = RunDetails()
 
 @dataclass(frozen=True)
 class Status:
-    """The status of an open run. until: time of the next retry, if known; detail: reason for waiting."""
+    """The status of an open run.
+
+    until: time of the next retry, if known.
+    detail: reason for waiting.
+    """
 
     text: str
     until: datetime | None = None
@@ -109,11 +118,15 @@ class Status:
 class TurnView:
     """One run on the page.
 
-    status: None once the run has ended. problem: why the answer is incomplete. note: about its model.
+    status: None once the run has ended.
+    problem: why the answer is incomplete.
+    note: about its model.
     files: `sent_files.SentFile`s.
-    rating: the reader's. versions: the alternatives to its message, where others exist; live updates of a turn that is
-    shown leave them out. compactions: summaries that the run has made. is_question_pinned, is_answer_pinned: they are
-    sent with every message. plan, progress: as reported last.
+    rating: the reader's.
+    versions: the alternatives to its message, where others exist; live updates of a turn that is shown leave them out.
+    compactions: summaries that the run has made.
+    is_question_pinned, is_answer_pinned: they are sent with every message.
+    plan, progress: as reported last.
     """
 
     run_id: UUID | None
@@ -173,7 +186,8 @@ def stored_turn_view(
 ) -> TurnView:
     """Return the view of a run that has ended. turns: all of the run, in order.
 
-    executions: those that the turns name, by id; calls: of these.
+    executions: executions that the turns name, by id.
+    calls: calls of these.
     html_of: returns the rendered text of a turn.
     """
     first, answer = turns[0], next((turn for turn in turns if turn.is_answer), None)
@@ -225,7 +239,9 @@ def open_turn_view(
 ) -> TurnView:
     """Return the view of an open run. turns: those stored so far, which are user turns.
 
-    transcript: None while the run is queued; render: returns the HTML of a text; place: in the queue, from 1.
+    transcript: None while the run is queued.
+    render: returns the HTML of a text.
+    place: in the queue, from 1.
     """
     called = transcript.executions if transcript else ()
     parts = recorded_parts(transcript.steps if transcript else (), called, render, calls)

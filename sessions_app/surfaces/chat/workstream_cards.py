@@ -36,9 +36,10 @@ _ASKS = {"approval": labels.ASKS, "input": ("asks", "asks a question")}
 class WorkstreamCard:
     """A child run on the page.
 
-    parts: of an open one what it has recorded; the cards of its own workstreams.
+    parts: parts of an open one what it has recorded; the cards of its own workstreams.
     call_id, step: the tool call that launched it, None for the task of a network.
-    plan, progress: of an open one. result: of an ended one, as sanitised HTML.
+    plan, progress: of an open one.
+    result: result of an ended one, as sanitised HTML.
     """
 
     view: ChildView

@@ -52,7 +52,8 @@ class ChildRuns:
     ) -> list[WorkstreamCard]:
         """Return the cards of the workstreams of a run, which contain those of theirs.
 
-        calls: of the run. details: of these and of its workstreams' calls.
+        calls: calls of the run.
+        details: details of these and of its workstreams' calls.
         """
         launching = {agents.child_id_of(call.tool, call.id, call.arguments): call for call in calls}
         found = []
@@ -78,7 +79,11 @@ def read_card(run_id: UUID) -> WorkstreamCard:
 def _card(
     view: ChildView, call: ExecutionView | None, own: Sequence[ExecutionView] = (), parts: tuple[object, ...] = ()
 ) -> WorkstreamCard:
-    """Return a card. call: which launched it; own: its calls."""
+    """Return a card.
+
+    call: which launched it.
+    own: its calls.
+    """
     return WorkstreamCard(
         view,
         parts,

@@ -36,7 +36,8 @@ _MOST_LISTED = 200
 class OfferedTool:
     """A tool for MCP clients. parameters: JSON Schema of the arguments.
 
-    reads: it changes nothing, so a read-only key may call it; run: takes the principal and the checked arguments.
+    reads: it changes nothing, so a read-only key may call it.
+    run: takes the principal and the checked arguments.
     """
 
     name: str

@@ -33,7 +33,10 @@ CHANNEL = "Api"
 
 @dataclass(frozen=True)
 class AcceptedRequest:
-    """A request that is stored. cursor: where to watch the session from; created: seconds since 1970.
+    """A request that is stored.
+
+    cursor: where to watch the session from.
+    created: seconds since 1970.
 
     output_schema: JSON Schema of the answer, of the request or else of the agent.
     """

@@ -15,8 +15,9 @@ from sessions_app.surfaces.openai.annotations import completion_annotations
 class Completion:
     """Encodes one run. The texts of all its steps are one content.
 
-    created: seconds since 1970. is_structured: the answer has a JSON Schema. It is sent once it is known to match, and
-    no other text: nothing that was sent can be taken back.
+    created: seconds since 1970.
+    is_structured: the answer has a JSON Schema. It is sent once it is known to match, and no other text: nothing that
+        was sent can be taken back.
     """
 
     def __init__(self, run_id: UUID, model: str, created: int, *, is_structured: bool = False) -> None:

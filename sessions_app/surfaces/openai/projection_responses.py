@@ -115,7 +115,7 @@ class ResponseEvents:
         ]
 
     def _close_message(self, length: int | None = None) -> list[Event]:
-        """Return the events that end the open message. length: of its stored text, with which the sent text ends."""
+        """Return the events that end the open message. length: of the stored text, a suffix of the sent text."""
         if self._open is None:
             return []
         step, self._open = self._open, None

@@ -24,7 +24,8 @@ class ParsedRequest:
     """A request for an answer.
 
     model: the public id of an agent.
-    text: the user messages to answer, as one. files: those of these messages, with their bytes.
+    text: the user messages to answer, as one.
+    files: files of these messages, with their bytes.
     history: the messages before, as the client sent them.
     include_usage: send the usage at the end of a stream.
     session: id or public id of the session to continue, or empty.

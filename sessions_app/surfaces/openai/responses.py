@@ -30,7 +30,7 @@ NOTHING: CitedByStep = MappingProxyType({})
 
 @dataclass(frozen=True)
 class ResponseContext:
-    """The fields that a response repeats of its request. created: seconds since 1970."""
+    """Request fields that the response echoes. created: seconds since 1970."""
 
     run_id: UUID
     model: str

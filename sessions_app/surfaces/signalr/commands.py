@@ -32,7 +32,8 @@ from tools_app.types import Decision
 class HubSubscription:
     """A session that a connection follows. run_id: the run of the message just sent.
 
-    cursor: position after which its events are sent; is_resumed: whether the client has seen the events up to there.
+    cursor: position after which its events are sent.
+    is_resumed: whether the client has seen the events up to there.
     allowed_decisions: decisions on approval requests of the session that the caller may make.
     """
 

@@ -22,7 +22,11 @@ def object_of(required: Schema, optional: Schema = _NOTHING) -> Schema:
 
 @dataclass(frozen=True)
 class EventKind:
-    """An event name with the schema of its data. fields: properties of the data; optional: those that may be absent."""
+    """An event name with the schema of its data.
+
+    fields: properties of the data.
+    optional: names that may be absent.
+    """
 
     name: str
     description: str

@@ -33,7 +33,11 @@ _ZONES = {"reasoning": (event_ids.REASONING, event_ids.REASONING_END), "text": (
 
 
 class ThreadEvent(NamedTuple):
-    """An event to send. name: of `event_schemas.KINDS`; entry_id: its position, empty outside a message."""
+    """An event to send.
+
+    name: name of `event_schemas.KINDS`.
+    entry_id: its position, empty outside a message.
+    """
 
     name: str
     data: dict[str, Any]
@@ -60,10 +64,10 @@ class _Step:
 class MessageEvents:
     """Encodes one run as one message.
 
-    number: of the message in its thread, from 1.
+    number: number of the message in its thread, from 1.
     clock: the time of events, which live text does not have.
     after: the position in this message that the client has; None: it has nothing.
-    allowed_decisions: those that the client may send.
+    allowed_decisions: decisions that the client may send.
     """
 
     def __init__(

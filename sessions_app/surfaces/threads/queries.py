@@ -31,7 +31,9 @@ _LONGEST_MODEL_ID = 64
 class ThreadMessage:
     """A message of a thread.
 
-    sequence: rises in the thread, with gaps; extras: content besides the text; details: as the protocol defines them.
+    sequence: rises in the thread, with gaps.
+    extras: content besides the text.
+    details: as the protocol defines them.
     """
 
     id: UUID

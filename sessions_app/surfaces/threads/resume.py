@@ -38,8 +38,8 @@ class StreamTarget:
     """The message to stream.
 
     cursor: where to watch the session from.
-    run_id: of the message; None: of the next one.
-    number: of the message in its thread, from 1.
+    run_id: id of the message; None: of the next one.
+    number: number of the message in its thread, from 1.
     after: the position in it that the client has.
     is_gone: the message has ended or is unknown.
     """

@@ -152,7 +152,7 @@ class Events(VisitorConsumer):
 
     @property
     def _mark(self) -> str:
-        """The beginning of the ids of events: a visitor's new conversation has other events."""
+        """Prefix of event ids, different for each conversation."""
         return self._session_id.hex[-8:]
 
     def _resume_at(self, event_id: str) -> str:

@@ -11,7 +11,11 @@ _MAX_QUOTED = 600
 
 
 def describe(tool: str, arguments: str, content: str) -> str:
-    """Return a list item. arguments: raw JSON of the call; content: JSON of the result, or `[Status] error`."""
+    """Return a list item.
+
+    arguments: raw JSON of the call.
+    content: JSON of the result, or `[Status] error`.
+    """
     content = without_receipt(unmark(content))
     sent, found = _value(arguments), _value(content)
     sent = sent if isinstance(sent, dict) else {}

@@ -32,7 +32,11 @@ _LARGEST_FILE = 2**53
 
 @dataclass(frozen=True)
 class Bot:
-    """Our application. application_id, user_id: perhaps unknown. reads_all: in servers, answer every message."""
+    """Our application.
+
+    application_id, user_id: perhaps unknown.
+    reads_all: in servers, answer every message.
+    """
 
     application_id: str = ""
     user_id: str = ""

@@ -38,7 +38,12 @@ _REMEDIES = {
 
 @dataclass(frozen=True)
 class _Session:
-    """A session of the Gateway. url: at which it is resumed. number: of the last event. user_id: of our bot."""
+    """A session of the Gateway.
+
+    url: at which it is resumed.
+    number: number of the last event.
+    user_id: id of our bot.
+    """
 
     id: str = ""
     url: str = ""
@@ -53,7 +58,11 @@ class _Session:
 
 
 class Gateway:
-    """One connection. call: requests a path of the HTTP API. respond: acknowledges an interaction."""
+    """One connection.
+
+    call: requests a path of the HTTP API.
+    respond: acknowledges an interaction.
+    """
 
     def __init__(
         self, call: Callable[..., Awaitable[Any]], respond: Callable[[Any], Awaitable[None]], token: str, bot: Bot

@@ -19,8 +19,9 @@ _PROPERTY = re.compile(r"\b(header\.d|header\.i|header\.from|smtp\.mailfrom)\s*=
 def proof_of(headers: Iterable[str], server: str, domain: str) -> str:
     """Return verified, asserted (no verdict) or unverified.
 
-    headers: the values of Authentication-Results, topmost first. server: the name in those of ours, empty if none is
-    trusted. domain: of the From address.
+    headers: the values of Authentication-Results, topmost first.
+    server: the name in those of ours, empty if none is trusted.
+    domain: domain of the From address.
     """
     for header in headers:
         plain = _without_comments(header)

@@ -20,7 +20,12 @@ _LONGEST = 4000
 
 @dataclass(frozen=True)
 class Decision:
-    """A decision by a link. id: of the link. button: its action id. address, thread_id: of the chat."""
+    """A decision by a link.
+
+    id: id of the link.
+    button: its action id.
+    address, thread_id: of the chat.
+    """
 
     id: str
     button: str
@@ -35,7 +40,11 @@ class Decision:
 
 
 def make_link(url: str, key: str, button: Button, target: Target, now: datetime) -> str:
-    """Return the address of a decision. url: of the account's webhook. key: signs it."""
+    """Return the address of a decision.
+
+    url: url of the account's webhook.
+    key: signs it.
+    """
     reference = {name: str(target.reference[name]) for name in ("id", "subject") if target.reference.get(name)}
     chat, expires = target.chat, int((now + _LIFETIME).timestamp())
     content = json.dumps([button.action_id, button.label, chat.id, chat.thread_id, reference, expires])

@@ -53,7 +53,8 @@ class Header:
 class Imap:
     """One connection, logged in and with the folder selected, as an asynchronous context manager.
 
-    validity: of the UIDs. next_uid: that of the next message, 0 if the server does not report it.
+    validity: validity of the UIDs.
+    next_uid: uid of the next message, 0 if the server does not report it.
     """
 
     def __init__(self, server: Server, seconds: float = 30.0) -> None:
@@ -122,7 +123,7 @@ class Imap:
         await self.command(f"UID STORE {uid} +FLAGS.SILENT (\\Seen)")
 
     async def wait(self, seconds: float) -> None:
-        """Wait until the mailbox has changed, at most that long; without IDLE, that long.
+        """Wait for a change of the mailbox, up to `seconds`. Without IDLE, sleep for that time.
 
         Returns at once if a change was reported beside the responses of earlier commands: it is not reported again.
         """

@@ -69,7 +69,11 @@ def message_id_of(key: str, address: str) -> str:
 def compose(
     message: Outgoing, address: str, name: str, links: Sequence[tuple[str, str]], now: datetime
 ) -> EmailMessage:
-    """Return the mail. address, name: ours. links: label and address of each decision."""
+    """Return the mail.
+
+    address, name: ours.
+    links: label and address of each decision.
+    """
     mail = EmailMessage(policy=SMTP)
     reference = message.target.reference
     subject = str(reference.get("subject") or f"Message from {name or address}")

@@ -32,7 +32,11 @@ _LARGEST_FILE = 2**53
 
 @dataclass(frozen=True)
 class Bot:
-    """Our app in one workspace. app_id, team_id, user_id: perhaps unknown. known_bots: ids of bots that may write."""
+    """Our app in one workspace.
+
+    app_id, team_id, user_id: perhaps unknown.
+    known_bots: ids of bots that may write.
+    """
 
     app_id: str = ""
     team_id: str = ""

@@ -23,7 +23,11 @@ _NEVER = frozenset({"unknown_method", "missing_scope", "not_allowed_token_type",
 
 @dataclass(frozen=True)
 class _Stream:
-    """The stream of a message. text: appended so far. latest: the last draft, of which the end may still change."""
+    """The stream of a message.
+
+    text: appended so far.
+    latest: the last draft, of which the end may still change.
+    """
 
     begun_at: datetime
     text: str = ""
@@ -62,7 +66,11 @@ def _end(state: str, end: str) -> str:
 
 
 class Streams:
-    """The open streams of an account. call: calls a method of the Web API. is_refused: Slack streams nothing here."""
+    """The open streams of an account.
+
+    call: calls a method of the Web API.
+    is_refused: Slack streams nothing here.
+    """
 
     def __init__(self, call: Call, clock: Callable[[], datetime]) -> None:
         self._call, self._clock = call, clock

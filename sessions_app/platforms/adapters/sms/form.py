@@ -46,7 +46,8 @@ _EXTRAS = {
 def is_signed(request: WebhookRequest, url: str, tokens: Sequence[str]) -> bool:
     """Return whether the request was signed with one of the tokens.
 
-    url: of the webhook, as Twilio knows it. It is tried with and without its default port: Twilio is not consistent.
+    url: url of the webhook, as Twilio knows it. It is tried with and without its default port: Twilio is not
+        consistent.
     """
     names = defaultdict[str, set[str]](set)
     for name, value in parse_qsl(request.body.decode("utf-8", "replace"), keep_blank_values=True):

@@ -25,7 +25,10 @@ Fetch = Callable[..., Awaitable[Any]]
 
 
 async def poll(fetch: Fetch, link: Link, numbers: frozenset[str], now: Callable[[], datetime], seconds: float) -> None:
-    """Receive messages until cancelled. fetch: returns the JSON of a path. seconds: between two requests.
+    """Receive messages until cancelled.
+
+    fetch: returns the JSON of a path.
+    seconds: between two requests.
 
     Raises ConnectionLost, CredentialsRefused.
     """

@@ -36,7 +36,9 @@ _EMOJI = {"like": "👍", "heart": "❤️", "laugh": "😆", "surprised": "😮
 
 @dataclass(frozen=True)
 class Rules:
-    """tenants: those whose people may write. reads_all: every message of a group that we get is meant for us."""
+    """tenants: Microsoft 365 tenants whose users are accepted.
+    reads_all: every message of a group is addressed to the bot.
+    """
 
     tenants: frozenset[str]
     reads_all: bool = False

@@ -11,7 +11,11 @@ _MOST_OPEN = 1000
 
 @dataclass
 class Stream:
-    """The stream of a run. text: shown last. is_closed: the service takes no more updates."""
+    """The stream of a run.
+
+    text: shown last.
+    is_closed: the service takes no more updates.
+    """
 
     id: str = ""
     sequence: int = 0
@@ -50,6 +54,6 @@ class Streams:
         return self._open.setdefault(run_id, Stream())
 
     def take(self, run_id: str) -> Stream | None:
-        """Return the begun stream of a run, once."""
+        """Remove and return the open stream of a run."""
         stream = self._open.pop(run_id, None)
         return stream if stream and stream.id else None

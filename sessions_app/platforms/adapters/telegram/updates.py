@@ -65,7 +65,11 @@ _LARGEST_FILE = 2**53  # ids and sizes have so many bits at most
 
 @dataclass(frozen=True)
 class Bot:
-    """Our bot. username: without the at sign, perhaps unknown. reads_all: in groups, answer every message."""
+    """Our bot.
+
+    username: without the at sign, perhaps unknown.
+    reads_all: in groups, answer every message.
+    """
 
     id: str
     username: str = ""

@@ -117,7 +117,8 @@ class Web(ChannelAdapter):
     def check_origin(self, request: WebhookRequest, *, is_native: bool, own: Collection[str] = ()) -> None:
         """Raise OriginRefused unless the request comes from a page of an allowed origin, or from an app.
 
-        is_native: a missing header is accepted. own: further origins of this installation.
+        is_native: a missing header is accepted.
+        own: further origins of this installation.
         """
         given = request.headers.get("origin", ())
         is_allowed = (

@@ -18,7 +18,11 @@ Access = Literal["open", "any", "bearer", "query", "thread", "visitor"]
 
 @dataclass(frozen=True)
 class Answer:
-    """An answer of one status. schema: None if it has no body. also_as: media types that the client can choose."""
+    """An answer of one status.
+
+    schema: None if it has no body.
+    also_as: media types that the client can choose.
+    """
 
     description: str
     schema: Schema | None = None
@@ -49,7 +53,8 @@ class Operation:
     """One method of one route.
 
     result: the schema of the answer with `status`, before the surface's `wrap`; None if that has no body.
-    body: a serializer class or a JSON Schema. partial: no field of the body is required.
+    body: a serializer class or a JSON Schema.
+    partial: no field of the body is required.
     query: a serializer class.
     errors: statuses beyond those that `komand.openapi.statuses` derives.
     answers: further answers, by status.
@@ -75,7 +80,8 @@ class Operation:
 class Description:
     """One surface in the document.
 
-    operations: by method and path, such as `GET /api/agents/{agent_id}`. error: the component name of its errors.
+    operations: by method and path, such as `GET /api/agents/{agent_id}`.
+    error: the component name of its errors.
     wrap: returns the schema of a successful answer from that of its result.
     """
 

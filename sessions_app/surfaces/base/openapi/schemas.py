@@ -51,7 +51,8 @@ def about(schema: Schema, description: str) -> Schema:
 def record(fields: Mapping[str, Schema], *, optional: Iterable[str] = (), open_ended: bool = False) -> Schema:
     """Return an object with these fields.
 
-    optional: the fields that may be absent; open_ended: further fields are allowed.
+    optional: the fields that may be absent.
+    open_ended: further fields are allowed.
     """
     maybe = set(optional)
     schema: dict[str, Any] = {
