@@ -12,11 +12,10 @@ from sessions_app.models import RefreshToken
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture
-def alice():
-    return User.objects.create_user(
-        "alice", "alice@example.org", "secret-enough", first_name="Alice", last_name="Adams"
-    )
+@pytest.fixture(autouse=True)
+def _full_name(alice: User) -> None:
+    alice.first_name, alice.last_name = "Alice", "Adams"
+    alice.save()
 
 
 def _claims(token: str) -> dict:

@@ -50,11 +50,6 @@ CASES = [(name, method) for name, (_, methods) in OF_RUNS.items() for method in 
 OTHERS = {"artifact-blob", "workflow-execute", "run-workflow"}
 
 
-@pytest.fixture
-def caller(alice: Any) -> AgentCaller:
-    return AgentCaller(alice)
-
-
 def test_every_route_of_a_run_is_covered_here() -> None:
     named = {pattern.name for pattern in urls.urlpatterns if "<str:" in str(pattern.pattern)}
     assert named == set(OF_RUNS) | OTHERS

@@ -20,11 +20,6 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
 CHUNK = AgentMessageType.STREAMING_CHUNK
 
 
-@pytest.fixture
-def caller(rig: EngineRig) -> AgentCaller:
-    return AgentCaller(rig.owner)
-
-
 def stored(messages: list[Compact]) -> list[Compact]:
     """Return the messages without chunks and resets of live text."""
     return [one for one in messages if one["t"] != CHUNK and (one.get("d") or {}).get("event_class") != "stream_reset"]

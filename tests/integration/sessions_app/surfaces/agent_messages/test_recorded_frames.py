@@ -31,11 +31,6 @@ _PASSING = re.compile(r'"(?:duration_ms|until)": (?:\d+|"[^"]*")')
 _USER = re.compile(r"user:\d+")
 
 
-@pytest.fixture
-def caller(rig: EngineRig) -> AgentCaller:
-    return AgentCaller(rig.owner)
-
-
 def plain(messages: list[Compact]) -> list[Compact]:
     """Return the frames without values that differ between runs of the test."""
     times = sorted({message["ts"] for message in messages if message["t"] != 12})

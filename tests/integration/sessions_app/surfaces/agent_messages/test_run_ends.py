@@ -8,15 +8,8 @@ from sessions_app.models import Turn
 from sessions_app.surfaces.agent_messages import run_files
 from sessions_app.surfaces.agent_messages.wire_format import AgentMessageType
 from tests.support.agents import AgentCaller
-from tests.support.rest import make_agent, make_user
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
-
-
-@pytest.fixture
-def caller() -> AgentCaller:
-    make_agent()
-    return AgentCaller(make_user("alice"))
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey", "default_agent")]
 
 
 @pytest.mark.parametrize("at_work", [True, False])

@@ -10,7 +10,6 @@ from typing import Any
 import httpx2
 import pytest
 from channels.routing import URLRouter
-from django.contrib.auth.models import User
 from django.db import OperationalError
 from openai import OpenAI
 from redis.exceptions import RedisError
@@ -19,12 +18,11 @@ from agents_app.models import Run
 from agents_app.services import cancel_run
 from audit_app.kernel.circuit_breaker import Breaker
 from audit_app.kernel.database import in_db
-from sessions_app.identity.api_keys import create_api_key
 from sessions_app.models import ApiKey
 from sessions_app.surfaces.base import reauthentication
 from sessions_app.surfaces.openai import commands, consumers, sdk_retries
 from tests.support.conditions import eventually, happens
-from tests.support.rest import LiveCaller, make_agent, make_user
+from tests.support.rest import LiveCaller
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey"), pytest.mark.one_database]
 
@@ -34,13 +32,6 @@ REQUESTS = [
     ("/v1/chat/completions", {"model": "default", "messages": [{"role": "user", "content": "Hi"}]}),
     ("/v1/responses", {"model": "default", "input": "Hi", "stream": True}),
 ]
-
-
-@pytest.fixture
-def caller() -> LiveCaller:
-    make_agent()
-    user: User = make_user("alice")
-    return LiveCaller(APPLICATION, bearer=create_api_key(user, "k", scopes=["all"]).key)
 
 
 async def asked(caller: LiveCaller, path: str, body: dict[str, Any]) -> "asyncio.Task[Any]":

@@ -5,17 +5,14 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from channels.routing import URLRouter
-from django.contrib.auth.models import User
 from django.db.models.sql.compiler import SQLCompiler
 
 from agents_app.events import RUN_COMPLETED, TEXT_DELTA
 from agents_app.models import Run
 from audit_app.kernel.database import in_db
-from sessions_app.identity.api_keys import create_api_key
 from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.surfaces.openai import consumers
-from tests.support.rest import LiveCaller, make_agent, make_user
+from tests.support.rest import LiveCaller
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey"), pytest.mark.one_database]
 
@@ -26,13 +23,6 @@ BODIES = {
 TEXTS = ["One ", "two ", "three."]
 # Of the request itself all are compiled; some rare ones may run beside it.
 MOST_BUILT = 3
-
-
-@pytest.fixture
-def caller() -> LiveCaller:
-    make_agent()
-    user: User = make_user("alice")
-    return LiveCaller(URLRouter(consumers.routes), bearer=create_api_key(user, "k", scopes=["all"]).key)
 
 
 @pytest.fixture(autouse=True)

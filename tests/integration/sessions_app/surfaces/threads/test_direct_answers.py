@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 from channels.routing import URLRouter
+from django.contrib.auth.models import User
 
-from agents_app.models import Run
+from agents_app.models import Agent, Run
 from audit_app.kernel.database import in_db
 from sessions_app.identity.api_keys import create_api_key
 from sessions_app.surfaces.threads import consumers, direct_answers
-from tests.support.rest import LiveCaller, make_agent, make_user
+from tests.support.rest import LiveCaller
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey"), pytest.mark.one_database]
 
@@ -43,11 +44,8 @@ class HeldMessage:
 
 
 @pytest.fixture
-def caller() -> LiveCaller:
-    agent = make_agent()
-    user = make_user("alice")
-    assert agent.agent_id == "default"
-    return LiveCaller(URLRouter(consumers.routes), bearer=create_api_key(user, "k", scopes=["all"]).key)
+def caller(default_agent: Agent, alice: User) -> LiveCaller:
+    return LiveCaller(URLRouter(consumers.routes), bearer=create_api_key(alice, "k", scopes=["all"]).key)
 
 
 async def test_a_client_that_leaves_while_its_message_is_stored_stops_the_run(

@@ -19,11 +19,6 @@ SALES = {"agentId": "sales-bot", "name": "Sales", "modelProvider": "demo"}
 
 
 @pytest.fixture
-def alice():
-    return RestCaller(make_agent_owner("alice"))
-
-
-@pytest.fixture
 def bob():
     return RestCaller(make_agent_owner("bob"))
 
@@ -33,26 +28,26 @@ def staff():
     return RestCaller(make_operator("carol"))
 
 
-def test_a_created_agent_is_returned_with_its_defaults(alice):
-    answer = alice.post("agents", SALES)
+def test_a_created_agent_is_returned_with_its_defaults(author):
+    answer = author.post("agents", SALES)
     assert answer.status == 200
     assert answer.data["systemPrompt"] == "You are a helpful enterprise AI assistant."
     assert (answer.data["maxContextTokens"], answer.data["allowedChannels"]) == (100_000, [])
-    assert (answer.data["description"], answer.data["ownerId"]) == (None, str(alice.user.pk))
-    assert alice.get("agents/sales-bot").data == answer.data
+    assert (answer.data["description"], answer.data["ownerId"]) == (None, str(author.user.pk))
+    assert author.get("agents/sales-bot").data == answer.data
 
 
-def test_parallel_tool_calls_are_on_off_or_the_default_of_the_server(alice):
-    assert alice.post("agents", SALES).data["parallelToolCalls"] is None
+def test_parallel_tool_calls_are_on_off_or_the_default_of_the_server(author):
+    assert author.post("agents", SALES).data["parallelToolCalls"] is None
     for wanted in (False, True, None):
-        assert alice.put("agents/sales-bot", {"parallelToolCalls": wanted}).data["parallelToolCalls"] is wanted
+        assert author.put("agents/sales-bot", {"parallelToolCalls": wanted}).data["parallelToolCalls"] is wanted
 
 
-def test_an_agent_id_is_never_reused(alice, bob):
-    alice.post("agents", SALES)
+def test_an_agent_id_is_never_reused(author, bob):
+    author.post("agents", SALES)
     assert bob.post("agents", SALES).status == 409
-    assert alice.delete("agents/sales-bot").status == 200
-    assert alice.get("agents/sales-bot").status == 404
+    assert author.delete("agents/sales-bot").status == 200
+    assert author.get("agents/sales-bot").status == 404
     assert bob.post("agents", SALES).status == 409
 
 
@@ -71,35 +66,35 @@ def test_an_agent_id_is_never_reused(alice, bob):
         ({"systemPrompt": "a\0b"}, "systemPrompt:"),
     ],
 )
-def test_an_invalid_field_is_400_and_named(alice, change, complaint):
-    answer = alice.post("agents", {**SALES, **change})
+def test_an_invalid_field_is_400_and_named(author, change, complaint):
+    answer = author.post("agents", {**SALES, **change})
     assert answer.status == 400
     assert complaint in answer.error
     assert Agent.objects.count() == 1
 
 
-def test_an_update_changes_only_the_fields_sent(alice):
-    alice.post("agents", {**SALES, "description": "sells"})
-    answer = alice.put("agents/sales-bot", {"name": "Shop", "maxToolRounds": 3})
+def test_an_update_changes_only_the_fields_sent(author):
+    author.post("agents", {**SALES, "description": "sells"})
+    answer = author.put("agents/sales-bot", {"name": "Shop", "maxToolRounds": 3})
     assert (answer.data["name"], answer.data["maxToolRounds"], answer.data["description"]) == ("Shop", 3, "sells")
-    assert alice.put("agents/sales-bot", {"agentId": "sales-bot", "description": None}).data["description"] is None
-    assert alice.put("agents/sales-bot", {"agentId": "other"}).status == 400
+    assert author.put("agents/sales-bot", {"agentId": "sales-bot", "description": None}).data["description"] is None
+    assert author.put("agents/sales-bot", {"agentId": "other"}).status == 400
 
 
-def test_all_who_use_it_read_its_summary_but_only_owner_and_staff_change(alice, bob, staff):
-    alice.post("agents", {**SALES, "sharing": {"everyone": True}})
+def test_all_who_use_it_read_its_summary_but_only_owner_and_staff_change(author, bob, staff):
+    author.post("agents", {**SALES, "sharing": {"everyone": True}})
     assert bob.get("agents/sales-bot").data == {"agentId": "sales-bot", "name": "Sales", "description": None}
     assert bob.get("agents/sales-bot").status == 200
     assert bob.put("agents/sales-bot", {"name": "Mine"}).status == 403
     assert bob.delete("agents/sales-bot").status == 403
-    assert alice.put("agents/default", {"name": "Mine"}).status == 403
+    assert author.put("agents/default", {"name": "Mine"}).status == 403
     assert staff.put("agents/sales-bot", {"name": "Ours"}).status == 200
 
 
-def test_only_staff_grant_full_autonomy(alice, staff):
-    assert alice.post("agents", {**SALES, "autonomy": "full"}).status == 403
-    alice.post("agents", SALES)
-    assert alice.put("agents/sales-bot", {"autonomy": "full"}).status == 403
+def test_only_staff_grant_full_autonomy(author, staff):
+    assert author.post("agents", {**SALES, "autonomy": "full"}).status == 403
+    author.post("agents", SALES)
+    assert author.put("agents/sales-bot", {"autonomy": "full"}).status == 403
     assert staff.put("agents/sales-bot", {"autonomy": "full"}).data["autonomy"] == "full"
 
 
@@ -107,39 +102,39 @@ def test_the_default_agent_cannot_be_deleted(staff):
     assert staff.delete("agents/default").status == 409
 
 
-def test_unknown_agents_are_404(alice, staff):
-    assert alice.get("agents/nobody").status == alice.get("agents/a%00b").status == 404
+def test_unknown_agents_are_404(author, staff):
+    assert author.get("agents/nobody").status == author.get("agents/a%00b").status == 404
     assert staff.put("agents/nobody", {"name": "x"}).status == 404
 
 
-def test_agents_are_listed_in_pages(alice):
+def test_agents_are_listed_in_pages(author):
     make_agent("b"), make_agent("a")
-    answer = alice.get("agents?pageSize=2")
+    answer = author.get("agents?pageSize=2")
     assert [row["agentId"] for row in answer.data] == ["a", "b"]
     assert answer.meta == {"total": 3, "page": 1, "pageSize": 2}
 
 
-def test_a_new_api_key_is_shown_once_and_works(alice):
-    made = alice.post("api-keys", {"name": "script", "scopes": ["rest"], "expiresInDays": 7}).data
+def test_a_new_api_key_is_shown_once_and_works(author):
+    made = author.post("api-keys", {"name": "script", "scopes": ["rest"], "expiresInDays": 7}).data
     assert RestCaller(bearer=made["key"]).get("sessions").status == 200
-    (listed,) = alice.get("api-keys").data
+    (listed,) = author.get("api-keys").data
     assert "key" not in listed
     assert made["key"].startswith(listed["prefix"])
     assert ApiKey.objects.get().expires_at.date() == (datetime.now(UTC) + timedelta(days=7)).date()
 
 
-def test_a_revoked_api_key_is_refused_at_once(alice):
-    made = alice.post("api-keys", {"name": "script", "scopes": ["all"]}).data
-    assert alice.delete(f"api-keys/{made['id']}").status == 200
+def test_a_revoked_api_key_is_refused_at_once(author):
+    made = author.post("api-keys", {"name": "script", "scopes": ["all"]}).data
+    assert author.delete(f"api-keys/{made['id']}").status == 200
     assert RestCaller(bearer=made["key"]).get("sessions").status == 401
-    assert alice.get("api-keys").data[0]["revokedAt"] is not None
+    assert author.get("api-keys").data[0]["revokedAt"] is not None
 
 
-def test_a_key_cannot_create_keys_and_foreign_senders_take_a_right(alice, staff):
-    key = RestCaller(bearer=create_api_key(alice.user, "script", scopes=["all"]).key)
+def test_a_key_cannot_create_keys_and_foreign_senders_take_a_right(author, staff):
+    key = RestCaller(bearer=create_api_key(author.user, "script", scopes=["all"]).key)
     assert key.post("api-keys", {"name": "another", "scopes": ["all"]}).status == 403
     wide = {"name": "gateway", "scopes": ["all", "senders:any"]}
-    assert alice.post("api-keys", wide).status == 403
+    assert author.post("api-keys", wide).status == 403
     staff.user.user_permissions.add(Permission.objects.get(codename="send_as_anyone"))
     assert staff.post("api-keys", wide).data["scopes"] == ["all", "senders:any"]
 
@@ -155,12 +150,12 @@ def test_a_key_cannot_create_keys_and_foreign_senders_take_a_right(alice, staff)
         {"name": "x", "scopes": ["all"], "expiresInDays": 0},
     ],
 )
-def test_an_invalid_api_key_request_is_400(alice, body):
-    assert alice.post("api-keys", body).status == 400
+def test_an_invalid_api_key_request_is_400(author, body):
+    assert author.post("api-keys", body).status == 400
 
 
-def test_the_audit_log_is_for_staff(alice, staff):
-    assert alice.get("audit").status == 403
+def test_the_audit_log_is_for_staff(author, staff):
+    assert author.get("audit").status == 403
     assert RestCaller().get("audit").status == 401
     assert staff.get("audit").status == 200
 
@@ -190,12 +185,12 @@ def test_the_audit_log_is_filtered_by_time(staff):
     assert staff.get("audit?from=yesterday").status == 400
 
 
-def test_an_agent_has_a_template_whose_parameters_keep_their_names(alice):
+def test_an_agent_has_a_template_whose_parameters_keep_their_names(author):
     prompt_templates.save("shop", "---\nparameters: {shop_name: null}\n---\nYou sell for {{ shop_name }}.")
-    refused = alice.post("agents", {**SALES, "template": "shop"})
+    refused = author.post("agents", {**SALES, "template": "shop"})
     assert refused.status == 400 and "it needs the parameter 'shop_name'" in refused.error
     given = {"template": "shop", "templateParameters": {"shop_name": "ACME"}}
-    assert given.items() <= alice.post("agents", {**SALES, **given}).data.items()
-    parts = alice.get("agents/sales-bot/prompt").data["parts"]
+    assert given.items() <= author.post("agents", {**SALES, **given}).data.items()
+    parts = author.get("agents/sales-bot/prompt").data["parts"]
     assert (parts[0]["name"], parts[0]["text"]) == ("template shop", "You sell for ACME.")
-    assert alice.put("agents/sales-bot", {"template": "", "templateParameters": {}}).data["template"] == ""
+    assert author.put("agents/sales-bot", {"template": "", "templateParameters": {}}).data["template"] == ""

@@ -8,7 +8,7 @@ from agents_app.models import Agent, Run
 from audit_app.models import AuditEntry
 from sessions_app.services import NewMessage, receive
 from tests.support.rest import RestCaller, make_agent, make_session
-from tests.support.rights import make_agent_owner, make_operator
+from tests.support.rights import make_operator
 from tools_app.models import ToolExecution
 from tools_app.policy import grants
 
@@ -23,11 +23,6 @@ RULES = {
     "deniedHosts": ["evil.example"],
     "budgets": {"actionsPerHour": 5, "costPerHour": 2.5, "costPerDay": 9.5, "costPerMonth": 80},
 }
-
-
-@pytest.fixture
-def alice():
-    return RestCaller(make_agent_owner("alice"))
 
 
 @pytest.fixture
@@ -72,18 +67,18 @@ def test_an_invalid_rule_is_400_with_the_reason(staff, change, complaint):
     assert Agent.objects.get().denied_tools == []
 
 
-def test_only_operators_configure_calls_to_skip_approval(alice, staff):
+def test_only_operators_configure_calls_to_skip_approval(author, staff):
     bot = {"agentId": "bot", "name": "Bot"}
-    assert alice.post("agents", {**bot, "autoApprove": ["*"]}).status == 403
-    alice.post("agents", bot)
-    assert alice.put("agents/bot", {"autoApprove": ["echo"]}).status == 403
+    assert author.post("agents", {**bot, "autoApprove": ["*"]}).status == 403
+    author.post("agents", bot)
+    assert author.put("agents/bot", {"autoApprove": ["echo"]}).status == 403
     assert staff.put("agents/bot", {"autoApprove": ["echo"]}).status == 200
-    assert alice.put("agents/bot", {"autoApprove": ["echo"], "deniedTools": ["echo"]}).status == 200
-    assert alice.put("agents/bot", {"autoApprove": []}).status == 200
+    assert author.put("agents/bot", {"autoApprove": ["echo"], "deniedTools": ["echo"]}).status == 200
+    assert author.put("agents/bot", {"autoApprove": []}).status == 200
 
 
-def test_a_standing_grant_is_shown_and_revoked(alice, staff):
-    session = make_session(alice.user)
+def test_a_standing_grant_is_shown_and_revoked(author, staff):
+    session = make_session(author.user)
     grants.make_grant(
         "launch(target=moon)",
         ToolExecution(agent_id="default", session_id=session.pk, session_key=session.key),
@@ -93,7 +88,7 @@ def test_a_standing_grant_is_shown_and_revoked(alice, staff):
     (grant,) = staff.get("agents/default").data["grants"]
     assert (grant["pattern"], grant["grantedBy"]) == ("launch(target=moon)", "user:1")
     path = f"agents/default/grants/{grant['grantId']}"
-    assert alice.delete(path).status == 403
+    assert author.delete(path).status == 403
     make_agent("other")
     assert staff.delete(path.replace("default", "other")).status == 404
     assert staff.delete(path).status == 200
@@ -101,11 +96,11 @@ def test_a_standing_grant_is_shown_and_revoked(alice, staff):
     assert staff.get("agents/default").data["grants"] == []
 
 
-def test_operators_stop_and_resume_everything(alice, staff):
-    assert alice.post("control/stop").status == alice.post("control/resume").status == 403
-    assert alice.get("control").data["stopped"] is False
+def test_operators_stop_and_resume_everything(author, staff):
+    assert author.post("control/stop").status == author.post("control/resume").status == 403
+    assert author.get("control").data["stopped"] is False
     assert staff.post("control/stop", {"reason": "a leak"}).data["stopped"] is True
-    seen = alice.get("control").data
+    seen = author.get("control").data
     assert (seen["stopped"], seen["reason"], seen["changedBy"]) == (True, "a leak", f"user:{staff.user.pk}")
     assert staff.post("control/stop", {"reason": "a leak"}).status == 200
     assert staff.post("control/resume").data["stopped"] is False
@@ -121,8 +116,8 @@ def test_one_agent_is_stopped_by_its_id(staff):
     assert staff.post("control/stop", {"reason": "x" * 301}).status == 400
 
 
-def test_runs_are_not_retried_while_agents_are_stopped(alice, staff):
-    session = make_session(alice.user, turns=1)
+def test_runs_are_not_retried_while_agents_are_stopped(author, staff):
+    session = make_session(author.user, turns=1)
     run = Run.objects.create(
         conversation_id=session.pk,
         ordinal=0,
@@ -133,26 +128,26 @@ def test_runs_are_not_retried_while_agents_are_stopped(alice, staff):
         ended_at=session.created_at,
     )
     staff.post("control/stop")
-    answer = alice.post(f"runs/{run.pk}/retry")
+    answer = author.post(f"runs/{run.pk}/retry")
     assert (answer.status, answer.meta["code"]) == (503, "stopped")
     assert Run.objects.count() == 1
 
 
-def test_restrictions_of_a_session_apply_to_later_runs(alice):
-    session = make_session(alice.user)
+def test_restrictions_of_a_session_apply_to_later_runs(author):
+    session = make_session(author.user)
     path = f"sessions/{session.pk}/policy"
-    assert alice.get(path).data == {"readonly": False, "deniedTools": []}
+    assert author.get(path).data == {"readonly": False, "deniedTools": []}
     limits = {"readonly": True, "deniedTools": ["web_fetch", "mcp__*"]}
-    assert alice.put(path, limits).data == limits == alice.get(path).data
+    assert author.put(path, limits).data == limits == author.get(path).data
     assert AuditEntry.objects.get(action="SessionLimited").details == limits
     session.refresh_from_db()
     receive(
-        NewMessage("WebChat", session.account_id, session.sender_id, "", "Hello"), owner=alice.user, session=session
+        NewMessage("WebChat", session.account_id, session.sender_id, "", "Hello"), owner=author.user, session=session
     )
     assert Run.objects.get().session_policy == limits
-    assert alice.put(path, {}).data == {"readonly": False, "deniedTools": []}
+    assert author.put(path, {}).data == {"readonly": False, "deniedTools": []}
 
 
-def test_an_invalid_restriction_is_refused(alice):
-    refused = alice.put(f"sessions/{make_session(alice.user).pk}/policy", {"deniedTools": ["echo("]})
+def test_an_invalid_restriction_is_refused(author):
+    refused = author.put(f"sessions/{make_session(author.user).pk}/policy", {"deniedTools": ["echo("]})
     assert refused.status == 400 and "is not a pattern" in (refused.error or "")

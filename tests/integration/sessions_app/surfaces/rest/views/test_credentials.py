@@ -12,44 +12,39 @@ VALUE = "value-that-nobody-sees"
 HOSTS = ["api.example.com"]
 
 
-@pytest.fixture
-def alice():
-    return RestCaller(make_user("alice"))
-
-
-def test_a_credential_is_stored_listed_and_deleted(alice):
-    stored = alice.put("credentials/weather", {"value": VALUE, "hosts": HOSTS})
+def test_a_credential_is_stored_listed_and_deleted(caller):
+    stored = caller.put("credentials/weather", {"value": VALUE, "hosts": HOSTS})
     assert (stored.status, stored.data["name"], stored.data["lastUsedAt"]) == (200, "weather", None)
-    assert alice.post("credentials", {"name": "other", "value": VALUE, "hosts": HOSTS}).status == 200
-    listed = alice.get("credentials")
+    assert caller.post("credentials", {"name": "other", "value": VALUE, "hosts": HOSTS}).status == 200
+    listed = caller.get("credentials")
     assert [row["name"] for row in listed.data] == ["other", "weather"]
     assert listed.meta == {"total": 2, "page": 1, "pageSize": 50}
-    assert alice.delete("credentials/other").status == 200
-    assert alice.get("credentials/other").status == 404
-    assert use_credential("weather", owner_id=alice.user.pk, purpose="test") == VALUE
+    assert caller.delete("credentials/other").status == 200
+    assert caller.get("credentials/other").status == 404
+    assert use_credential("weather", owner_id=caller.user.pk, purpose="test") == VALUE
 
 
-def test_no_answer_contains_the_value(alice):
+def test_no_answer_contains_the_value(caller):
     answers = [
-        alice.put("credentials/weather", {"value": VALUE, "hosts": HOSTS}),
-        alice.get("credentials"),
-        alice.get("credentials/weather"),
+        caller.put("credentials/weather", {"value": VALUE, "hosts": HOSTS}),
+        caller.get("credentials"),
+        caller.get("credentials/weather"),
         RestCaller(make_operator("op")).get("audit"),
     ]
     assert all(answer.status == 200 for answer in answers)
     assert not any(VALUE in repr(answer) for answer in answers)
 
 
-def test_credential_names_are_per_user(alice):
-    alice.put("credentials/weather", {"value": VALUE, "hosts": HOSTS})
+def test_credential_names_are_per_user(caller):
+    caller.put("credentials/weather", {"value": VALUE, "hosts": HOSTS})
     bob = RestCaller(make_user("bob"))
     assert bob.put("credentials/weather", {"value": "bobs-own-value", "hosts": HOSTS}).status == 200
     assert bob.delete("credentials/weather").status == 200
-    assert alice.get("credentials/weather").status == 200
+    assert caller.get("credentials/weather").status == 200
 
 
 @pytest.mark.parametrize("body", [{}, {"value": ""}, {"value": "short"}, {"value": "x" * 70_000}, {"value": None}, []])
-def test_an_invalid_value_is_400(alice, body):
-    answer = alice.put("credentials/weather", body)
+def test_an_invalid_value_is_400(caller, body):
+    answer = caller.put("credentials/weather", body)
     assert answer.status == 400
-    assert alice.get("credentials").data == []
+    assert caller.get("credentials").data == []

@@ -20,9 +20,10 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey"), pytest.m
 NOBODY = RestCaller()
 
 
-@pytest.fixture
-def alice():
-    return make_user("alice", first_name="Alice", last_name="Adams")
+@pytest.fixture(autouse=True)
+def _full_name(alice: User) -> None:
+    alice.first_name, alice.last_name = "Alice", "Adams"
+    alice.save()
 
 
 def _login(name: str, password: str = "secret-enough", **headers: str):

@@ -14,11 +14,6 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey", "default_
 REPORT = {"taskId": "report", "prompt": "Report.", "cron": "0 9 * * 1-5", "timeZone": "Europe/Berlin"}
 
 
-@pytest.fixture
-def caller(alice: User) -> RestCaller:
-    return RestCaller(alice)
-
-
 def test_a_schedule_tells_its_times_in_words_and_figures(caller: RestCaller) -> None:
     made = caller.post("cron", REPORT).data
     assert made["explained"] == "At 09:00 on Monday through Friday"

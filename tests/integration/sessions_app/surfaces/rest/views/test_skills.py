@@ -4,7 +4,7 @@ import pytest
 
 from agents_app.models import Agent
 from tests.support.rest import RestCaller, make_agent
-from tests.support.rights import make_agent_owner, make_operator
+from tests.support.rights import make_operator
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey"), pytest.mark.one_database]
 
@@ -30,17 +30,12 @@ def operator():
     return RestCaller(make_operator("op"))
 
 
-@pytest.fixture
-def alice():
-    return RestCaller(make_agent_owner("alice"))
-
-
-def test_a_skill_is_published_once_and_read_by_all_users(operator, alice):
+def test_a_skill_is_published_once_and_read_by_all_users(operator, author):
     published = operator.post("skills", MANIFEST)
     assert published.status == 200
     assert operator.post("skills", MANIFEST).status == 200
     assert operator.post("skills", {**MANIFEST, "name": "Other"}).status == 409
-    data = alice.get("skills/crm-lookup").data
+    data = author.get("skills/crm-lookup").data
     assert {name: data[name] for name in MANIFEST if name != "requiredPermissions"} == {
         name: value for name, value in MANIFEST.items() if name != "requiredPermissions"
     }
@@ -48,21 +43,21 @@ def test_a_skill_is_published_once_and_read_by_all_users(operator, alice):
     assert (data["isVerified"], data["kind"], data["versions"]) == (False, "declared", ["1.0.0"])
 
 
-def test_the_list_is_filtered_and_paged(operator, alice):
+def test_the_list_is_filtered_and_paged(operator, author):
     for number, publisher in enumerate(("acme", "acme", "other")):
         operator.post("skills", {**MANIFEST, "skillId": f"skill-{number}", "publisherId": publisher})
-    listed = alice.get("skills?publisherId=acme&pageSize=1&page=2")
+    listed = author.get("skills?publisherId=acme&pageSize=1&page=2")
     assert [row["skillId"] for row in listed.data] == ["skill-1"]
     assert listed.meta == {"total": 2, "page": 2, "pageSize": 1}
-    assert alice.get("skills?verifiedOnly=true").data == []
-    assert len(alice.get("skills?category=CRM").data) == 3
-    assert alice.get("skills?category=none").data == []
+    assert author.get("skills?verifiedOnly=true").data == []
+    assert len(author.get("skills?category=CRM").data) == 3
+    assert author.get("skills?category=none").data == []
 
 
-def test_only_operators_publish_and_remove(operator, alice):
-    assert alice.post("skills", MANIFEST).status == 403
+def test_only_operators_publish_and_remove(operator, author):
+    assert author.post("skills", MANIFEST).status == 403
     operator.post("skills", MANIFEST)
-    assert alice.delete("skills/crm-lookup").status == 403
+    assert author.delete("skills/crm-lookup").status == 403
     assert operator.delete("skills/crm-lookup").status == 200
     assert operator.get("skills/crm-lookup").status == 404
 
@@ -102,14 +97,14 @@ def test_a_skill_is_installed_only_with_its_required_permissions(operator):
     assert operator.get("agents/default/skills/crm-lookup").status == 404
 
 
-def test_only_users_who_may_change_the_agent_install_skills(operator, alice):
+def test_only_users_who_may_change_the_agent_install_skills(operator, author):
     operator.post("skills", MANIFEST)
-    assert alice.post("agents/default/skills/crm-lookup", {}).status == 403
-    assert alice.get("agents/default/skills").status == 403
-    alice.post("agents", {"agentId": "mine", "name": "Mine"})
-    assert alice.post("agents/mine/skills/crm-lookup", {}).status == 200
-    assert alice.post("agents/mine/skills/none", {}).status == 404
-    assert alice.post("agents/none/skills/crm-lookup", {}).status == 404
+    assert author.post("agents/default/skills/crm-lookup", {}).status == 403
+    assert author.get("agents/default/skills").status == 403
+    author.post("agents", {"agentId": "mine", "name": "Mine"})
+    assert author.post("agents/mine/skills/crm-lookup", {}).status == 200
+    assert author.post("agents/mine/skills/none", {}).status == 404
+    assert author.post("agents/none/skills/crm-lookup", {}).status == 404
 
 
 def test_the_skills_of_an_agent_are_listed(operator):
