@@ -15,7 +15,7 @@
 | guessed passwords, second factors, sessions | `test_login_throttle`, `test_people_*` |
 | a session opened in another user's name | `test_session_ownership` |
 | repeated, replayed, late and concurrent decisions | `test_decision_races` |
-| DNS rebinding | `test_rebinding`; all other forms of URLs: `tests/unit/tools_app/network/test_ssrf_guard` |
+| DNS rebinding | `test_dns_rebinding`; all other forms of URLs: `tests/unit/tools_app/network/test_ssrf_guard` |
 | hostile files, frames, floods, forged log lines | `test_running_installation` |
 | hostile schemas | `tests/unit/tools_app/test_schema` |
 | hostile MCP servers | `tests/integration/tools_app/mcp_client/test_connection` |

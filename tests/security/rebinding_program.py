@@ -1,4 +1,4 @@
-"""A network of its own with a name server that rebinds. `test_rebinding` runs it in namespaces of its own.
+"""A network of its own with a name server that rebinds. `test_dns_rebinding` runs it in namespaces of its own.
 
 The resolver of this program is the name server below, which answers in turn with the public address of the attacker's
 web server and with the address of an internal one. Prints, as JSON, what was requested of the internal server.
