@@ -71,7 +71,7 @@ def test_no_docstring_begins_with_a_wh_word(package: str) -> None:
 
 
 def test_no_module_is_a_bare_gerund() -> None:
-    paths = [str(module.path) for module in modules(*HELD) if not module.path.name.startswith("test_")]
+    paths = [str(module.path).replace("/test_", "/") for module in modules(*HELD)]
     assert not problems(gerunds(paths), NOUNS)
 
 
