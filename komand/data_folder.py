@@ -50,7 +50,7 @@ def find_open(folder: Path, names: tuple[str, ...] = ("*",)) -> Iterator[Path]:
 
 
 def mend(folder: Path) -> tuple[int, list[OSError]]:
-    """Take the access of others away from what Komand keeps in the folder. Return the number of changed entries, and
+    """Remove the access of other users to the files of the folder. Return the number of changed entries, and
     the errors of those that could not be changed."""
     changed, errors = 0, []
     for path in find_open(folder, _KEPT):

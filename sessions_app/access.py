@@ -37,9 +37,9 @@ from tools_app.types import ApprovalView, ExecutionView
 
 
 def access_session(user: User | AnonymousUser, id_or_key: str | UUID, *, needs: Right | None = None) -> Session:
-    """Return the user's session, loaded with its agent.
+    """Return the user's session, loaded with the agent.
 
-    id_or_key: its UUID, or its public id, raw or percent-encoded.
+    id_or_key: UUID or public id of the session, raw or percent-encoded.
     needs: the right with which users who may see it have access to a session of others, such as that of a channel. Such
         access is audited.
     Raises NotFound, also for a deleted session; MissingScope if the user's key is limited to other agents, and
@@ -161,10 +161,10 @@ def usage_actors(user: User, of_user_id: int | None = None) -> tuple[str, ...] |
 def access_agent(
     user: User | AnonymousUser, agent_id: str, *, or_visible: bool = False, needs: Right | None = None
 ) -> Agent:
-    """Return an agent by its public id, if the user may use it.
+    """Return an agent by public id, if the user may use it.
 
-    or_visible: or may see its configuration.
-    needs: the right that users other than its owner need for what they want to do with it; its holders find it.
+    or_visible: also return it if the user may only see the configuration.
+    needs: right that users other than the owner need for the operation; its holders find the object.
     Raises NotFound (unknown_agent; audited if there is one), MissingScope and MissingRight.
     """
     is_found = or_visible or needs is not None
@@ -180,7 +180,7 @@ def access_agent(
 
 
 def access_schedule(user: User | AnonymousUser, agent_id: str, task_id: str) -> Schedule:
-    """Return a schedule of the user by its agent's and its own public id. Raises NotFound (unknown_schedule)."""
+    """Return a schedule of the user by the public ids of agent and schedule. Raises NotFound (unknown_schedule)."""
     return schedules.find(_own_schedules(user), agent_id, task_id)
 
 
@@ -196,7 +196,7 @@ def _own_schedules(user: User | AnonymousUser) -> QuerySet[Schedule]:
 
 
 def access_channel_account(user: User | AnonymousUser, account_id: UUID, *enough: Right) -> ChannelAccount:
-    """Return a channel account, enabled or not, with its agent. enough: the rights of which one is needed.
+    """Return a channel account, enabled or not, with the agent. enough: rights of which one is needed.
 
     Raises MissingRight and NotFound (unknown_channel_account).
     """
@@ -219,7 +219,7 @@ def _require_one(user: User | AnonymousUser, enough: Sequence[Right]) -> None:
 def access_network(user: User | AnonymousUser, name: str, *, needs: Right | None = None) -> StoredNetwork:
     """Return a network that the user may see.
 
-    needs: the right that users other than its owner need for what they want to do with it.
+    needs: right that users other than the owner need for the operation.
     Raises NotFound (unknown_network) and MissingRight.
     """
     stored = networks.get_visible(user, name, or_held=needs)

@@ -155,7 +155,7 @@ def rename_session(session: Session, title: str) -> None:
 
 
 def delete_session(session: Session) -> None:
-    """Cancel the open runs of the session and hide it from its owner. Operators still see it; its key becomes free.
+    """Cancel the open runs of the session and hide it from the owner. Operators still see it; the key becomes free.
 
     Idempotent. Each run is cancelled in a transaction of its own, before the session is hidden.
     """
@@ -223,7 +223,7 @@ def edit_message(
 def regenerate_answer(
     session: Session, run_id: UUID | None, *, owner: User, message_id: str = "", idempotency_key: str = ""
 ) -> Accepted:
-    """Send the message of a run again in its place, for another answer. Otherwise as `edit_message`.
+    """Replace a run by the same message, for another answer. Otherwise as `edit_message`.
 
     run_id: None for the last run of the active branch.
     """

@@ -17,11 +17,11 @@ MOST_RETRIES = 5
 
 
 class OnError(StrEnum):
-    """The consequence of a task that has failed, after its retries.
+    """The consequence of a task that has failed, after all retries.
 
     STOP: the network ends as failed.
     CONTINUE: tasks that depend on it run all the same.
-    FALLBACK: another task runs, and its result stands for this one's.
+    FALLBACK: another task runs instead, and provides the result.
     """
 
     STOP = "stop"
@@ -80,13 +80,13 @@ class Task:
     agent: public id.
     prompt: text with references in `{{ }}`; empty: the message and the results it depends on.
     depends_on: names of tasks and groups.
-    optional: it runs only if a task that has it in `activates` names it in its answer, under `activate`.
+    optional: runs only if a task with it in `activates` names it under `activate` of the answer.
     when: it runs only if this holds, which makes it optional too.
-    context: values for its prompt, merged over those of the network and of the call, key by key.
-    tools, mcp_servers: narrow what its agent may use.
+    context: values for the prompt, merged over those of the network and of the call, key by key.
+    tools, mcp_servers: further restrictions of the agent's.
     memory: patterns of keys of the shared memory.
     model: instead of the network's or the agent's.
-    output_schema: JSON Schema of its answer.
+    output_schema: JSON Schema of the answer.
     retries: how often it is tried again after a failure.
     retry_seconds: before the first, doubled each time.
     time_limit: seconds for one try.
@@ -120,7 +120,7 @@ class Task:
 
     @property
     def answer_schema(self) -> dict[str, Any] | None:
-        """Return the JSON Schema of its answer; one that lists the tasks to activate if it has none of its own."""
+        """Return the JSON Schema of the answer; by default one that lists the tasks to activate."""
         if self.output_schema is not None or not self.activates:
             return self.output_schema
         names = {"type": "array", "items": {"enum": [*self.activates]}}
@@ -132,7 +132,7 @@ class Task:
 class Group:
     """Tasks that may run at the same time. Its name in `depends_on` stands for all of them.
 
-    depends_on: names that each of its tasks depends on too.
+    depends_on: names that each task of the group depends on, too.
     """
 
     name: str
@@ -163,7 +163,7 @@ class Network:
     result: str = ""
 
     def placed(self) -> Iterator[tuple[str, Task]]:
-        """Yield each task as it was declared, with its place, such as `tasks[1].tasks[0]`, in declared order."""
+        """Yield each task as declared, with a place such as `tasks[1].tasks[0]`, in declared order."""
         for number, entry in enumerate(self.tasks):
             if isinstance(entry, Task):
                 yield f"tasks[{number}]", entry

@@ -24,10 +24,10 @@ class Graph:
     """The relations of a network's tasks.
 
     parents: tasks that have to end before.
-    ancestors: these, and theirs.
+    ancestors: all tasks that have to end before, transitively.
     activators: tasks that may activate an optional one by their answer.
-    served: for each fallback, the task that it stands for.
-    blocks: each after those it depends on.
+    served: task that each fallback stands for.
+    blocks: in topological order.
     """
 
     tasks: Mapping[str, Task]

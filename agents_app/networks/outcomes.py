@@ -1,4 +1,4 @@
-"""Outcomes of a network: attempts of its tasks, their results, and decisions of the scheduler. Pure."""
+"""Outcomes of a network: attempts of tasks, results, and decisions of the scheduler. Pure."""
 
 import re
 from collections.abc import Mapping
@@ -64,7 +64,7 @@ class AttemptKey:
 class Attempt:
     """One try of a task: a child run. It is retried if it FAILED, not if it was CANCELLED.
 
-    output: the value of a structured answer, else its text.
+    output: value of a structured answer, else the text.
     error: for users.
     """
 
@@ -80,7 +80,7 @@ class Start:
     """An attempt to start.
 
     delay_seconds: before it.
-    prompt: its message.
+    prompt: message to the agent.
     """
 
     key: AttemptKey
@@ -90,7 +90,7 @@ class Start:
 
 @dataclass(frozen=True)
 class TaskResult:
-    """The state of a task, or its result. output: of a map, the list of its items' outputs, None for failed ones.
+    """The state of a task, or its result. output: of a map, the list of outputs of the items, None for failed ones.
 
     reason: why it was skipped.
     attempts: number of those that were started.

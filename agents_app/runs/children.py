@@ -52,10 +52,10 @@ class NewChild:
     """A child run that is to be started.
 
     id: derived from what asks for it (`kernel.ids.derived_id`), so that a repeated request starts one child.
-    workstream: name within its parent.
+    workstream: name within the parent.
     agent: None for the parent's.
-    options: model, tools and so on; its rights are its parent's, narrowed by these and by its agent's own.
-    budget_tokens: cap on its tokens and those of the runs below it, within the caps above it; None for those alone.
+    options: model, tools and so on. They and the agent's own rights narrow those of the parent.
+    budget_tokens: cap for the run and the runs below it, within the caps above; None: only those.
     """
 
     id: UUID

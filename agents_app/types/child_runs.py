@@ -15,7 +15,7 @@ LAUNCH_TOOL, WAIT_TOOL, NETWORK_TOOL = "launch_workstream", "wait_workstreams", 
 
 
 class RunKind(StrEnum):
-    """Reason why a run exists: a message of its session, a part of another run's task, or a task of a network."""
+    """Reason why a run exists: a message of a session, a part of another run's task, or a task of a network."""
 
     MESSAGE = "message"
     WORKSTREAM = "workstream"
@@ -26,11 +26,11 @@ class MessageKind(StrEnum):
     """Kind of a message to a run.
 
     TASK: what a child run has to do.
-    MESSAGE: a further message of its parent.
+    MESSAGE: a further message of the parent.
     DIRECTIVE: an instruction beside it.
     RESULT: what an interactive child has answered.
     REPORT: the end of a child run.
-    NOTICE: about its deadline.
+    NOTICE: a warning about the deadline.
     """
 
     TASK = "task"
@@ -66,7 +66,7 @@ def state_of(status: str, *, is_terminating: bool) -> ChildState:
 
 
 class Phase(StrEnum):
-    """Phase of a child run. BLOCKED: it waits for a person, its parent or its own children."""
+    """Phase of a child run. BLOCKED: waiting for a user, the parent or child runs."""
 
     PLANNING = "planning"
     EXECUTING_TOOL = "executing_tool"
@@ -80,11 +80,11 @@ class ChildSpec:
     """Options of a child run, stored with it.
 
     name: shown to users.
-    instruction: its task.
+    instruction: text of the task.
     context: JSON that is appended to the task.
-    is_interactive: it waits for further messages after its task and ends only when it is terminated.
-    deadline_seconds: time for its task, without the time in which it waits for its parent.
-    merges_artifacts: its files are copied to its parent's when it ends.
+    is_interactive: waits for further messages after the task and ends only when terminated.
+    deadline_seconds: time for the task, without waits for the parent.
+    merges_artifacts: the files are copied to those of the parent at the end.
     """
 
     name: str = ""
@@ -105,14 +105,14 @@ class ChildSpec:
 class ChildView:
     """A child run for tools and surfaces.
 
-    launch_id: its run id.
-    workstream: chosen by its parent, unique among the parent's open children.
-    instruction: its task.
-    is_idle: it waits for a message of its parent.
+    launch_id: id of the run.
+    workstream: name chosen by the parent, unique among the parent's open children.
+    instruction: text of the task.
+    is_idle: waiting for a message of the parent.
     asks: what it waits for a person to decide or answer, if anything: approval | input.
-    result: its last answer.
+    result: last answer.
     error: for users.
-    deadline_at: None while it waits for its parent.
+    deadline_at: None while waiting for the parent.
     """
 
     launch_id: UUID

@@ -11,7 +11,7 @@ with each use; they are passed by name:
 
 The function is called with a `Param` for each argument. A `Param` may be compared with a column (`=`, `<`, `<=`, `>`,
 `>=`), added to a number or set by an update. Anything else, such as a limit, a whole `IN` list, a time span or a value
-that a lookup transforms, is a TypeError when the statement is compiled. An insertion needs its model alone.
+that a lookup transforms, is a TypeError when the statement is compiled. An insertion only needs the model.
 """
 
 import inspect
@@ -59,7 +59,7 @@ def compile_all() -> None:
 
 
 def forget_all() -> None:
-    """Let every statement be compiled anew at its next use. For tests and benchmarks."""
+    """Compile every statement anew at the next use. For tests and benchmarks."""
     for statement in _statements():
         statement._compiled.clear()
 
@@ -73,7 +73,7 @@ def _statements() -> "list[_CompiledStatement | CompiledInsert[Any]]":
 
 
 class _CompiledStatement:
-    """build: returns the query; called with a `Param` for each of its arguments."""
+    """build: returns the query; called with a `Param` for each argument."""
 
     def __init__(self, build: Callable[..., Any]) -> None:
         self._build = build

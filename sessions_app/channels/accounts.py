@@ -149,7 +149,7 @@ def setup_guide(account: ChannelAccount) -> str:
 
 
 def find_account(channel: str, account_id: str) -> ChannelAccount | None:
-    """Return an enabled account with its agent, or None."""
+    """Return an enabled account with the agent, or None."""
     rows = ChannelAccount.objects.select_related("agent")
     return rows.filter(channel=channel, account_id=account_id, is_enabled=True).first()
 
@@ -168,7 +168,7 @@ def find_routed(account: ChannelAccount, setting: str, value: str) -> tuple[Chan
 
 
 def get_account(channel: str, account_id: str) -> ChannelAccount:
-    """Return an account with its agent, enabled or not. Raises NotFound."""
+    """Return an account with the agent, enabled or not. Raises NotFound."""
     account = ChannelAccount.objects.select_related("agent").filter(channel=channel, account_id=account_id).first()
     if account is None:
         raise NotFound(f"There is no account {channel}/{account_id}.")
@@ -214,7 +214,7 @@ def change_account(
     """Change the given settings of an account. Owns its transaction.
 
     config: replaces the old one.
-    secrets: merged into the old ones; an empty one removes its name.
+    secrets: merged into the old ones; an empty value removes the secret.
     fields: new values of `access`, `allowed_senders`, `tools`, `messages_per_day`. Raises InvalidInput, NotFound
         (unknown agent), SealError.
     """
@@ -233,7 +233,7 @@ def change_account(
 
 
 def try_out(account: ChannelAccount) -> tuple[str, ...]:
-    """Test an account against its platform and register its webhook; return lines for the operator.
+    """Test an account against the platform and register the webhook; return lines for the operator.
 
     Settings that the platform returned are stored. Raises SendError and what `make_adapter` raises.
     """
@@ -265,7 +265,7 @@ def missing_secrets(channel: str, given: Mapping[str, str]) -> dict[str, str]:
 
 
 def sealed_secrets(account: ChannelAccount, new: Mapping[str, str]) -> str:
-    """Return the account's secrets with new ones merged in, sealed; an empty one removes its name.
+    """Return the account's secrets with new ones merged in, sealed; an empty value removes a secret.
 
     Raises InvalidInput if they and the configuration do not make an adapter, and what `kept_secrets` raises.
     """

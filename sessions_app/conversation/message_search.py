@@ -36,7 +36,7 @@ _OLDEST, _NEWEST = -(2**63), 2**63 - 1
 
 @dataclass(frozen=True)
 class FoundMessage:
-    """A message that matches. snippet: its part around the words."""
+    """A message that matches. snippet: the part around the words."""
 
     session_id: UUID
     session_key: str

@@ -44,7 +44,7 @@ class Attachment:
 
     id: the platform's, from which the adapter can fetch it.
     kind: image | audio | voice | video | file | sticker.
-    url: its address, for platforms that send addresses.
+    url: address of the file, for platforms that send addresses.
     auth: the credentials to fetch it with: bot (the account's secret) | none; stored: it was uploaded to us before, and
         `id` is the source of its row.
     """
@@ -85,7 +85,7 @@ class ChannelMessage:
     chat_title: the group's display name.
     event_id: the platform's id of this delivery of the message.
     album_id: the same for messages that people see as one, unique within the account.
-    unreadable: its kind, if it has neither text nor files.
+    unreadable: kind of the message, if it has neither text nor files.
     metadata: stored with the message.
     reference: data beyond the ids that a reply needs, such as an address or a token of the platform. Both as JSON.
     """
@@ -148,7 +148,7 @@ class ChatMoved:
 
 @dataclass(frozen=True)
 class ChatEvent:
-    """An event to record about a chat, for example that it blocked us. It gets no reply. note: its code."""
+    """An event to record about a chat, for example that it blocked us. It gets no reply. note: code of the event."""
 
     note: str
     chat: Chat
@@ -193,10 +193,10 @@ class MessageDeleted:
 
 @dataclass(frozen=True)
 class Reaction:
-    """A reaction of a person to a message of ours, or its removal.
+    """A reaction to a message of ours, or the removal of one.
 
     message_id: as returned by `ChannelAdapter.send`.
-    emoji: the character, or its short name such as `thumbsup`.
+    emoji: the character, or a short name such as `thumbsup`.
     """
 
     message_id: str
@@ -327,13 +327,13 @@ class Outgoing:
     """One message to send.
 
     key: our own id of it, the same at each try.
-    kind: answer | step (a text of the agent before its answer) | failure | notice | approval | press (the
+    kind: answer | step (a text before the answer) | failure | notice | approval | press (the
         acknowledgement of a button press).
     part: from 0, of `parts`.
     buttons: empty if the channel has none. An edited message loses those that are not given again.
     file: if set, send it, with the text of `rendered` beside it if there is any.
     is_draft: the answer is unfinished: edits with more text follow.
-    tool_statuses: the tool calls of a draft, in order, if `Capabilities.tool_statuses`; its text may then be empty.
+    tool_statuses: the tool calls of a draft, in order, if `Capabilities.tool_statuses`; the text may then be empty.
     """
 
     key: str

@@ -1,4 +1,4 @@
-"""Runs one execution in a tools worker's process and stores its outcome."""
+"""Runs one execution in a tools worker's process and stores the outcome."""
 
 import json
 import logging
@@ -51,7 +51,7 @@ class Outcome:
 
 
 def execute(execution_id: UUID) -> None:
-    """Run a pending execution and store its result. Does nothing if it is no longer pending.
+    """Run a pending execution and store the result. Does nothing if it is no longer pending.
 
     Blocks until the tool returns, fails, or Celery's soft limit interrupts it. Owns its transactions. Idempotent; a
     result that arrives after the execution was ended elsewhere is dropped.
@@ -72,7 +72,7 @@ def execute(execution_id: UUID) -> None:
 
 
 def claim(execution_id: UUID, owner: UUID) -> ToolExecution | None:
-    """Claim a pending execution for this process and audit its start. Owns its transaction.
+    """Claim a pending execution for this process and audit the start. Owns its transaction.
 
     Returns None if it is no longer pending, or its agent is stopped.
     """
@@ -147,7 +147,7 @@ def _run(row: ToolExecution) -> Outcome:
 
 
 def completed_by(tool: BaseTool, value: Any) -> Outcome:
-    """Return the outcome for a tool's value, with its origins and its event. Raises if it is not as declared."""
+    """Return the outcome for a tool's value, with origins and event. Raises if it is not as declared."""
     # The system prompt refers the model to these instructions, so they are not screened.
     outcome = completed(value, is_trusted=bool(tool.spec.prompt_line))
     # Tools of workstreams name no origins: what their runs have read is that of the same session.
@@ -175,7 +175,7 @@ def failed(row: ToolExecution, error: BaseException) -> Outcome:
 
 
 def timed_out(row: ToolExecution) -> Outcome:
-    """Return the outcome of a call that exceeded its time limit."""
+    """Return the outcome of a call that exceeded the time limit."""
     return Outcome(ExecutionStatus.TIMED_OUT, error=f"The call did not finish within {row.timeout_seconds} seconds.")
 
 

@@ -121,7 +121,7 @@ def hand_over(server: SmtpServer, mail: EmailMessage, sender: str, recipient: st
 
 
 def _hand_over_content(smtp: smtplib.SMTP, content: bytes) -> None:
-    """Send the content. Once it has begun, a lost connection leaves a doubt."""
+    """Send the content. After that has begun, a lost connection makes the outcome unknown."""
     try:
         _check(*smtp.data(content))
     except smtplib.SMTPDataError as error:
