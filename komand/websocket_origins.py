@@ -16,7 +16,8 @@ def is_allowed(headers: Mapping[bytes, bytes], hosts: list[str], origins: Collec
     """Return whether a page may open a WebSocket.
 
     headers: names in lower case.
-    hosts: host names served here; origins: other allowed origins, as `https://host[:port]`.
+    hosts: host names served here.
+    origins: other allowed origins, as `https://host[:port]`.
 
     A page must have the host and port that it calls, or be listed. A request without Origin comes from a program; it is
     allowed if it has no cookie, because then only a token authenticates it.

@@ -202,6 +202,6 @@ def title_of(text: str) -> str:
 
 
 def event_about(session: Session, event_type: EventType[P], payload: P, **fields: Any) -> NewEvent:
-    """Return an event of the session. fields: further ones of `NewEvent`. agent_id: by default the session's agent."""
+    """Return an event of the session. fields: of `NewEvent`; agent_id is by default that of the session."""
     agent_id = fields.pop("agent_id", None) or session.agent.agent_id
     return NewEvent(event_type, session.id, payload, agent_id=agent_id, session_key=session.key, **fields)

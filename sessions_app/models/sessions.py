@@ -78,14 +78,14 @@ class Turn(models.Model):
     error_message = models.TextField(blank=True, help_text="Reason of the state partial or error, for users.")
     is_answer = models.BooleanField(default=False, help_text="The answer of its run. At most one per run.")
     tool_calls = models.JSONField(
-        default=list, help_text="Of an assistant turn: [{id, name, arguments}] as sent by the model."
+        default=list, help_text="Calls of an assistant turn, as sent by the model: [{id, name, arguments}]."
     )
     tool_call_ids = models.JSONField(null=True, help_text="Ids of the executions that this turn requested or reports.")
     tool_call_id = models.CharField(
-        max_length=200, blank=True, help_text="Of a tool turn: id of the call, given by the model."
+        max_length=200, blank=True, help_text="Id of the call of a tool turn, given by the model."
     )
     citations = models.JSONField(
-        default=list, help_text="Of an assistant turn: citations of the text, as `citations.Citation`."
+        default=list, help_text="Citations of the text of an assistant turn, as `citations.Citation`."
     )
     idempotency_key = models.CharField(max_length=64, null=True, unique=True)  # noqa: DJ001 - null: no key
     body_digest = models.CharField(
