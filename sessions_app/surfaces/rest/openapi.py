@@ -19,18 +19,18 @@ from sessions_app.surfaces.base.openapi.schemas import (
     record,
 )
 from sessions_app.surfaces.base.serializers import ObjectSerializer
-from sessions_app.surfaces.rest import agent_responses as agents
-from sessions_app.surfaces.rest import channel_fields as channels
 from sessions_app.surfaces.rest import context_responses as context
-from sessions_app.surfaces.rest import link_fields as links
-from sessions_app.surfaces.rest import mcp_requests
-from sessions_app.surfaces.rest import memory_requests as mem
 from sessions_app.surfaces.rest import memory_responses as mem_out
 from sessions_app.surfaces.rest import requests as req
 from sessions_app.surfaces.rest import responses as res
-from sessions_app.surfaces.rest import run_responses as run_out
-from sessions_app.surfaces.rest import usage_requests as usage_req
 from sessions_app.surfaces.rest import usage_responses as usage
+from sessions_app.surfaces.rest.objects import agents as agents
+from sessions_app.surfaces.rest.objects import channels as channels
+from sessions_app.surfaces.rest.objects import links as links
+from sessions_app.surfaces.rest.objects import mcp_servers
+from sessions_app.surfaces.rest.objects import memories as mem
+from sessions_app.surfaces.rest.objects import runs as run_out
+from sessions_app.surfaces.rest.objects import usage as usage_req
 from sessions_app.surfaces.rest.openapi_answers import ERROR, PAGE
 from sessions_app.surfaces.rest.openapi_answers import envelope as _envelope
 from sessions_app.surfaces.rest.openapi_answers import items_of as _list_of
@@ -274,18 +274,18 @@ _USAGE = {
 _OPERATORS = {
     "GET /api/mcp/servers": _page_of("List MCP servers", agents.McpServerOut, errors=[403]),
     "POST /api/mcp/servers": Operation(
-        "Add an MCP server", agents.McpServerOut, body=mcp_requests.McpServerBody, errors=[409]
+        "Add an MCP server", agents.McpServerOut, body=mcp_servers.McpServerBody, errors=[409]
     ),
     "GET /api/mcp/servers/{name}": Operation("Read an MCP server", agents.McpServerOut, errors=[403]),
     "PUT /api/mcp/servers/{name}": Operation(
-        "Change an MCP server", agents.McpServerOut, body=mcp_requests.McpServerBody, partial=True
+        "Change an MCP server", agents.McpServerOut, body=mcp_servers.McpServerBody, partial=True
     ),
     "DELETE /api/mcp/servers/{name}": Operation("Remove an MCP server", NULL),
     "POST /api/mcp/servers/{name}/refresh": Operation(
         "Refresh the tools of an MCP server", agents.McpServerRefreshedOut, streams=True
     ),
     "POST /api/mcp/servers/{name}/approve": Operation(
-        "Approve the tools of an MCP server", agents.McpServerApprovedOut, body=mcp_requests.ToolNamesBody
+        "Approve the tools of an MCP server", agents.McpServerApprovedOut, body=mcp_servers.ToolNamesBody
     ),
     "GET /api/control": Operation("Read the state of the emergency stop", agents.ControlOut),
     "POST /api/control/stop": Operation("Stop agents", agents.ControlOut, body=req.ControlBody, errors=[404]),

@@ -2,11 +2,11 @@
 
 from sessions_app.surfaces.base.openapi.operations import IDEMPOTENCY_KEY, Operation
 from sessions_app.surfaces.base.openapi.schemas import NULL
-from sessions_app.surfaces.rest import network_fields as networks
 from sessions_app.surfaces.rest import responses as res
-from sessions_app.surfaces.rest import schedule_fields as schedules
-from sessions_app.surfaces.rest import shared_memory_fields as shared
-from sessions_app.surfaces.rest import template_fields as templates
+from sessions_app.surfaces.rest.objects import networks as networks
+from sessions_app.surfaces.rest.objects import schedules as schedules
+from sessions_app.surfaces.rest.objects import shared_memory as shared
+from sessions_app.surfaces.rest.objects import templates as templates
 from sessions_app.surfaces.rest.openapi_answers import page_of
 
 _SCHEDULES = {

@@ -25,7 +25,7 @@ from sessions_app.identity.api_keys import NEVER
 from sessions_app.models import Session
 from sessions_app.surfaces.base.serializers import CamelCaseSerializer
 from sessions_app.surfaces.rest.envelope import Page
-from sessions_app.surfaces.rest.policy_fields import (
+from sessions_app.surfaces.rest.objects.field_types import (
     BudgetsBody,
     FallbackBody,
     McpServersField,

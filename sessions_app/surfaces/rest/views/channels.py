@@ -12,7 +12,7 @@ from sessions_app.channels import account_state, routes
 from sessions_app.channels.outbound import dead_letters
 from sessions_app.models import ChannelAccount, ChannelRoute
 from sessions_app.rights import MANAGE_CHANNELS, RESEND_DELIVERIES, VIEW_CHANNELS, VIEW_DELIVERIES
-from sessions_app.surfaces.rest import channel_fields as fields
+from sessions_app.surfaces.rest.objects import channels as fields
 from sessions_app.surfaces.rest.views.base import RestView, ok
 
 

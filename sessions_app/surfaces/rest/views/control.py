@@ -6,7 +6,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from agents_app import services
-from sessions_app.surfaces.rest import agent_responses
+from sessions_app.surfaces.rest.objects import agents
 from sessions_app.surfaces.rest.requests import ControlBody
 from sessions_app.surfaces.rest.views.base import RestView, ok
 from tools_app.policy import emergency_stop
@@ -37,4 +37,4 @@ class ControlResume(ControlStop):
 
 
 def _status() -> dict[str, Any]:
-    return agent_responses.control(emergency_stop.get_status(), emergency_stop.list_stopped())
+    return agents.control(emergency_stop.get_status(), emergency_stop.list_stopped())

@@ -9,7 +9,7 @@ from audit_app.fresh_login import LINK_CHANNEL
 from audit_app.kernel.errors import Forbidden
 from sessions_app.identity import sender_links
 from sessions_app.identity.principal import Principal
-from sessions_app.surfaces.rest.link_fields import LinkCodeOut, LinkOut, NumberBody
+from sessions_app.surfaces.rest.objects.links import LinkCodeOut, LinkOut, NumberBody
 from sessions_app.surfaces.rest.views.base import RestView, ok
 
 

@@ -7,7 +7,7 @@ from rest_framework.response import Response
 
 from sessions_app.access import memory_owner
 from sessions_app.surfaces.rest import memory_responses
-from sessions_app.surfaces.rest.memory_requests import DeleteMemoriesQuery, MemoryBody, MemoryQuery
+from sessions_app.surfaces.rest.objects.memories import DeleteMemoriesQuery, MemoryBody, MemoryQuery
 from sessions_app.surfaces.rest.views.base import RestView, ok
 from tools_app.storage import own_memories
 

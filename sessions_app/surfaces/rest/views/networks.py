@@ -14,8 +14,8 @@ from sessions_app.access import access_network, access_run, access_runnable_netw
 from sessions_app.conversation.network_start import start_network
 from sessions_app.identity import rate_limits
 from sessions_app.identity.scopes import usable_agents
-from sessions_app.surfaces.rest import network_fields as fields
 from sessions_app.surfaces.rest import responses
+from sessions_app.surfaces.rest.objects import networks as fields
 from sessions_app.surfaces.rest.views.base import RestView, ok
 
 

@@ -9,7 +9,7 @@ from sessions_app.access import access_agent, access_runnable_network, access_sc
 from sessions_app.identity import rate_limits
 from sessions_app.models import Schedule
 from sessions_app.schedules import plans, ticks
-from sessions_app.surfaces.rest import schedule_fields as fields
+from sessions_app.surfaces.rest.objects import schedules as fields
 from sessions_app.surfaces.rest.views.base import RestView, ok
 
 _SHOWN_TICKS = 50

@@ -5,7 +5,7 @@ from rest_framework.response import Response
 
 from sessions_app.conversation import message_search
 from sessions_app.surfaces.rest import memory_responses
-from sessions_app.surfaces.rest.memory_requests import SearchQuery
+from sessions_app.surfaces.rest.objects.memories import SearchQuery
 from sessions_app.surfaces.rest.views.base import RestView, ok
 
 

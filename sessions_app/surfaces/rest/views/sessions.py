@@ -19,6 +19,7 @@ from sessions_app.identity import rate_limits
 from sessions_app.models import Attachment, Checkpoint, Session, Turn
 from sessions_app.rights import CHANGE_SESSIONS, VIEW_SESSIONS
 from sessions_app.surfaces.rest import context_responses, responses
+from sessions_app.surfaces.rest.objects.runs import run_json
 from sessions_app.surfaces.rest.requests import (
     BindBody,
     BranchBody,
@@ -29,7 +30,6 @@ from sessions_app.surfaces.rest.requests import (
     SessionPolicyBody,
     SessionQuery,
 )
-from sessions_app.surfaces.rest.run_responses import run_json
 from sessions_app.surfaces.rest.views.base import RestView, ok
 
 _STOPPED, _STOPPED_BY_OPERATOR = "Stopped by its user.", "Stopped by an operator."

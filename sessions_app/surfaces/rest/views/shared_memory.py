@@ -7,7 +7,7 @@ from rest_framework.response import Response
 
 from agents_app.network_runs.shared_spaces import space_of
 from sessions_app.access import access_run, access_session
-from sessions_app.surfaces.rest import shared_memory_fields as fields
+from sessions_app.surfaces.rest.objects import shared_memory as fields
 from sessions_app.surfaces.rest.views.base import RestView, ok
 from tools_app.storage import shared_memory, shared_memory_edits
 from tools_app.storage.shared_memory import Space

@@ -7,7 +7,7 @@ from agents_app.configuration import prompt_templates
 from agents_app.models import PromptTemplate
 from agents_app.rights import CHANGE_TEMPLATES, CREATE_TEMPLATES, DELETE_TEMPLATES, VIEW_TEMPLATES
 from audit_app.kernel.errors import found
-from sessions_app.surfaces.rest import template_fields as fields
+from sessions_app.surfaces.rest.objects import templates as fields
 from sessions_app.surfaces.rest.views.base import RestView, ok
 
 

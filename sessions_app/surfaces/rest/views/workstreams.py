@@ -5,7 +5,7 @@ from rest_framework.response import Response
 
 from agents_app import selectors as agents
 from sessions_app.access import access_run
-from sessions_app.surfaces.rest.run_responses import WorkstreamOut
+from sessions_app.surfaces.rest.objects.runs import WorkstreamOut
 from sessions_app.surfaces.rest.views.base import RestView
 
 

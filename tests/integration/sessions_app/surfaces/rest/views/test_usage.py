@@ -24,7 +24,7 @@ TODAY = date(2026, 11, 20)
 @pytest.fixture(autouse=True)
 def today(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(usage_ledger, "today", lambda: TODAY)
-    monkeypatch.setattr("sessions_app.surfaces.rest.usage_requests.today", lambda: TODAY)
+    monkeypatch.setattr("sessions_app.surfaces.rest.objects.usage.today", lambda: TODAY)
 
 
 def used(actor: str, *, day: int = 20, agent: str = "default", model: str = "m", tokens: int = 10, **more: Any) -> None:

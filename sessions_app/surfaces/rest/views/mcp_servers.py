@@ -5,8 +5,8 @@ from typing import Any
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from sessions_app.surfaces.rest import agent_responses
-from sessions_app.surfaces.rest.mcp_requests import McpServerBody, ToolNamesBody
+from sessions_app.surfaces.rest.objects import agents
+from sessions_app.surfaces.rest.objects.mcp_servers import McpServerBody, ToolNamesBody
 from sessions_app.surfaces.rest.views.base import RestView, ok
 from tools_app.mcp_client import discovery, servers
 from tools_app.models import McpServer
@@ -21,20 +21,20 @@ class McpView(RestView):
 
 class McpServerList(McpView):
     def get(self, request: Request) -> Response:
-        return self.page_of(list(McpServer.objects.prefetch_related("tools")), agent_responses.McpServerOut.of)
+        return self.page_of(list(McpServer.objects.prefetch_related("tools")), agents.McpServerOut.of)
 
     def post(self, request: Request) -> Response:
-        return ok(agent_responses.McpServerOut.of(servers.add_server(**self.body(McpServerBody))))
+        return ok(agents.McpServerOut.of(servers.add_server(**self.body(McpServerBody))))
 
 
 class McpServerDetail(McpView):
     def get(self, request: Request, name: str) -> Response:
-        return ok(agent_responses.McpServerOut.of(servers.get_server(name)))
+        return ok(agents.McpServerOut.of(servers.get_server(name)))
 
     def put(self, request: Request, name: str) -> Response:
         fields = self.body(McpServerBody, partial=True)
         fields.pop("name", None)  # it is part of the names of its tools, which agents and executions refer to
-        return ok(agent_responses.McpServerOut.of(servers.change_server(servers.get_server(name), **fields)))
+        return ok(agents.McpServerOut.of(servers.change_server(servers.get_server(name), **fields)))
 
     def delete(self, request: Request, name: str) -> Response:
         servers.remove_server(servers.get_server(name))
@@ -48,7 +48,7 @@ class McpServerRefresh(McpView):
         found, listed = discovery.refresh(server)
         server.refresh_from_db()
         changes = {"new": listed.new, "changed": listed.changed, "gone": listed.gone, "left_out": found.skipped}
-        return ok(agent_responses.McpServerRefreshedOut.of(server, changes=changes))
+        return ok(agents.McpServerRefreshedOut.of(server, changes=changes))
 
 
 class McpServerApprove(McpView):
@@ -56,4 +56,4 @@ class McpServerApprove(McpView):
         """Approve the named tools as they are listed now, or all of them."""
         server = servers.get_server(name)
         approved = servers.approve_tools(server, self.body(ToolNamesBody)["tools"])
-        return ok(agent_responses.McpServerApprovedOut.of(server, approved=approved))
+        return ok(agents.McpServerApprovedOut.of(server, approved=approved))

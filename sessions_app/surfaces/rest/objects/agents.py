@@ -23,7 +23,7 @@ from sessions_app.surfaces.base.serializers import (
     ObjectSerializer,
     Timestamp,
 )
-from sessions_app.surfaces.rest.mcp_requests import McpServerBody
+from sessions_app.surfaces.rest.objects.mcp_servers import McpServerBody
 from sessions_app.surfaces.rest.requests import AgentBody
 from tools_app.models import McpServer
 from tools_app.policy.emergency_stop import ControlView

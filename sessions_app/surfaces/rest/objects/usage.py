@@ -8,7 +8,7 @@ from rest_framework.serializers import CharField, ChoiceField, DateField, FloatF
 from agents_app.costs.usage_ledger import today
 from agents_app.costs.usage_report import GROUPS, LONGEST_DAYS
 from sessions_app.surfaces.base.serializers import CamelCaseSerializer
-from sessions_app.surfaces.rest.policy_fields import check_finite
+from sessions_app.surfaces.rest.objects.field_types import check_finite
 from sessions_app.surfaces.rest.requests import PageQuery
 
 _DEFAULT_DAYS = 30
