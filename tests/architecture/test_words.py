@@ -19,7 +19,7 @@ FLOOR_PLAN = """
 """
 ROLES = set(FLOOR_PLAN.split())
 # Folders in which a module is named after the object that it is about.
-BY_OBJECT = {"admin", "management", "models", "views", "adapters", "kinds", "builtin"}
+BY_OBJECT = {"admin", "management", "models", "objects", "views", "adapters", "kinds", "builtin"}
 # What a text says is not an identifier, but fair in a sentence.
 QUOTING = {"say", "says", "said"}
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef

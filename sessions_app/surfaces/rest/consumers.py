@@ -29,8 +29,7 @@ from sessions_app.surfaces.base.consumers import LiveConsumer
 from sessions_app.surfaces.base.intake_limit import store_message
 from sessions_app.surfaces.base.run_errors import http_status_of
 from sessions_app.surfaces.rest import envelope
-from sessions_app.surfaces.rest.requests import MessageBody
-from sessions_app.surfaces.rest.responses import AcceptedOut, AnsweredOut, StructuredAnswerOut
+from sessions_app.surfaces.rest.objects.messages import AcceptedOut, AnsweredOut, MessageBody, StructuredAnswerOut
 
 
 class WebChatMessage(LiveConsumer):

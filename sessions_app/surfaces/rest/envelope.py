@@ -3,6 +3,10 @@
 from dataclasses import dataclass
 from typing import Any
 
+from rest_framework.serializers import IntegerField
+
+from sessions_app.surfaces.base.serializers import CamelCaseSerializer
+
 
 @dataclass(frozen=True)
 class Page:
@@ -17,6 +21,19 @@ class Page:
 
     def meta(self, total: int) -> dict[str, Any]:
         return {"total": total, "page": self.number, "pageSize": self.size}
+
+
+DEFAULT_PAGE_SIZE = 50
+LARGEST_PAGE_SIZE = 200
+
+
+class PageQuery(CamelCaseSerializer):
+    page = IntegerField(min_value=1, max_value=100_000, default=1)
+    page_size = IntegerField(min_value=1, max_value=LARGEST_PAGE_SIZE, default=DEFAULT_PAGE_SIZE)
+
+    @property
+    def wanted(self) -> Page:
+        return Page(self.validated_data["page"], self.validated_data["page_size"])
 
 
 def success(data: Any, meta: dict[str, Any] | None = None) -> dict[str, Any]:

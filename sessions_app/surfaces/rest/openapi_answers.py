@@ -19,7 +19,7 @@ from sessions_app.surfaces.base.openapi.schemas import (
     ref,
 )
 from sessions_app.surfaces.base.serializers import ObjectSerializer
-from sessions_app.surfaces.rest import requests as req
+from sessions_app.surfaces.rest.envelope import PageQuery
 
 ERROR = record(
     {
@@ -41,6 +41,6 @@ def items_of(item: type[ObjectSerializer] | Schema) -> Schema:
     return list_of(answer_schema(item))
 
 
-def page_of(summary: str, item: type[ObjectSerializer] | Schema, query: Any = req.PageQuery, **more: Any) -> Operation:
+def page_of(summary: str, item: type[ObjectSerializer] | Schema, query: Any = PageQuery, **more: Any) -> Operation:
     page = Answer("One page; `meta` counts the items.", envelope(items_of(item), ref("Page")))
     return Operation(summary, None, query=query, answers={200: page}, **more)

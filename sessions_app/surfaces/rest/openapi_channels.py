@@ -2,7 +2,7 @@
 
 from sessions_app.surfaces.base.openapi.operations import Operation
 from sessions_app.surfaces.base.openapi.schemas import NULL
-from sessions_app.surfaces.rest.objects import channels as channels
+from sessions_app.surfaces.rest.objects import channels
 from sessions_app.surfaces.rest.openapi_answers import page_of
 
 _ROUTE = "With an agent or a network that you may use."

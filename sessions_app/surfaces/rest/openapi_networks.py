@@ -2,11 +2,9 @@
 
 from sessions_app.surfaces.base.openapi.operations import IDEMPOTENCY_KEY, Operation
 from sessions_app.surfaces.base.openapi.schemas import NULL
-from sessions_app.surfaces.rest import responses as res
-from sessions_app.surfaces.rest.objects import networks as networks
-from sessions_app.surfaces.rest.objects import schedules as schedules
+from sessions_app.surfaces.rest.objects import networks, schedules, templates
 from sessions_app.surfaces.rest.objects import shared_memory as shared
-from sessions_app.surfaces.rest.objects import templates as templates
+from sessions_app.surfaces.rest.objects.messages import AcceptedOut
 from sessions_app.surfaces.rest.openapi_answers import page_of
 
 _SCHEDULES = {
@@ -39,7 +37,7 @@ _NETWORKS = {
     "DELETE /api/networks/{name}": Operation("Delete a network", NULL),
     "POST /api/networks/{name}/run": Operation(
         "Run a network",
-        res.AcceptedOut,
+        AcceptedOut,
         body=networks.RunNetworkBody,
         parameters=[IDEMPOTENCY_KEY],
         status=202,
@@ -102,5 +100,4 @@ _TEMPLATES = {
     ),
 }
 
-FIELDS = (schedules, networks, shared, templates)
 OPERATIONS = {**_SCHEDULES, **_NETWORKS, **_SHARED_MEMORY, **_TEMPLATES}

@@ -1,8 +1,8 @@
-"""The objects of agents, their skills and MCP servers, and the emergency stop, as in `responses`."""
+"""Agents, the versions of their configuration, and their files."""
 
-from collections.abc import Sequence
 from typing import Any, ClassVar
 
+from rest_framework import serializers
 from rest_framework.serializers import (
     BooleanField,
     CharField,
@@ -11,25 +11,172 @@ from rest_framework.serializers import (
     IntegerField,
     JSONField,
     ListField,
+    SlugField,
     UUIDField,
 )
 
-from agents_app.runs.request_view import PartKind
-from sessions_app.surfaces.base.serializers import (
-    CamelCaseSerializer,
-    Count,
-    NullableChoice,
-    NullableText,
-    ObjectSerializer,
-    Timestamp,
-)
-from sessions_app.surfaces.rest.objects.mcp_servers import McpServerBody
-from sessions_app.surfaces.rest.requests import AgentBody
-from tools_app.models import McpServer
-from tools_app.policy.emergency_stop import ControlView
-from tools_app.skills.manifest import Kind
-from tools_app.skills.registry import SkillView
-from tools_app.types import Effect, Risk
+from agents_app.configuration.agent_access import Sharing
+from agents_app.configuration.fallbacks import MOST_FALLBACKS
+from agents_app.models import Agent
+from sessions_app.surfaces.base.serializers import CamelCaseSerializer, NullableText, ObjectSerializer, Timestamp
+from sessions_app.surfaces.rest.objects.field_types import SchemaField, call_rules, check_finite, host_rules
+from tools_app import catalogue, profiles
+from tools_app.policy.scope import ScopeMode
+from tools_app.registry import tools
+
+
+def check_tools_exist(names: list[str]) -> None:
+    """Raise ValidationError for a name that no tool has."""
+    if unknown := [name for name in names if catalogue.find_tool(name, "") is None]:
+        raise serializers.ValidationError(f"There is no tool {unknown[0]!r}. Known: {', '.join(tools.names())}.")
+
+
+class BudgetsBody(serializers.Serializer[Any]):
+    """Limits per hour, and of costs per day and month (UTC), stored under these names. Missing or null: unlimited."""
+
+    actionsPerHour = serializers.IntegerField(  # noqa: N815
+        required=False, allow_null=True, min_value=0, max_value=1_000_000_000
+    )
+    costPerHour = serializers.FloatField(  # noqa: N815
+        required=False, allow_null=True, min_value=0, max_value=1e12, validators=[check_finite]
+    )
+    costPerDay = serializers.FloatField(  # noqa: N815
+        required=False, allow_null=True, min_value=0, max_value=1e12, validators=[check_finite]
+    )
+    costPerMonth = serializers.FloatField(  # noqa: N815
+        required=False, allow_null=True, min_value=0, max_value=1e12, validators=[check_finite]
+    )
+
+    def to_internal_value(self, data: Any) -> dict[str, Any]:
+        if isinstance(data, dict) and (unknown := sorted(map(str, set(data) - set(self.fields)))):
+            known = ", ".join(self.fields)
+            raise serializers.ValidationError(f"There is no budget {unknown[0][:60]!r}. Use one of: {known}.")
+        return {name: value for name, value in super().to_internal_value(data).items() if value is not None}
+
+    def to_representation(self, instance: dict[str, Any]) -> dict[str, Any]:
+        return {name: instance.get(name) for name in self._declared_fields}
+
+
+class FallbackBody(serializers.Serializer[Any]):
+    """A model that answers while those before it cannot."""
+
+    provider = serializers.CharField(max_length=60)
+    model = serializers.CharField(
+        required=False, default="", max_length=200, allow_blank=True, help_text="Empty: its default."
+    )
+
+    def to_internal_value(self, data: Any) -> dict[str, Any]:
+        found = super().to_internal_value(data)
+        if "provider" not in found:  # a partial update requires no field
+            raise serializers.ValidationError({"provider": "This field is required."})
+        return {"model": "", **found}
+
+
+_MOST_SERVERS = 100
+
+
+class McpServersField(serializers.Field[Any, Any, Any, Any]):
+    """`none`, `inherit`, or a list of server names. Stored in two columns of the agent."""
+
+    json_schema: ClassVar = {
+        "anyOf": [
+            {"enum": ["none", "inherit"]},
+            {"type": "array", "items": {"type": "string"}, "maxItems": _MOST_SERVERS},
+        ]
+    }
+
+    def to_internal_value(self, data: Any) -> dict[str, Any]:
+        if data in (ScopeMode.NONE.value, ScopeMode.INHERIT.value):
+            return {"mcp_servers_mode": data, "mcp_servers": []}
+        is_list = isinstance(data, list) and len(data) <= _MOST_SERVERS
+        if is_list and all(isinstance(name, str) and "\0" not in name for name in data):
+            return {"mcp_servers_mode": ScopeMode.LIST.value, "mcp_servers": [name[:24] for name in data]}
+        raise serializers.ValidationError('Must be "none", "inherit" or a list of names.')
+
+    def to_representation(self, value: Agent) -> Any:
+        return value.mcp_servers if value.mcp_servers_mode == ScopeMode.LIST else value.mcp_servers_mode
+
+
+class SharingBody(CamelCaseSerializer):
+    """The users, besides the owner, who may use an agent. Replaces the stored sharing as a whole."""
+
+    everyone = BooleanField(required=False)
+    users = ListField(required=False, child=CharField(max_length=150), max_length=500, help_text="User names.")
+    groups = ListField(required=False, child=CharField(max_length=150), max_length=100)
+
+    def validate(self, attrs: dict[str, Any]) -> Any:
+        users, groups = (tuple(attrs.get(name, ())) for name in ("users", "groups"))
+        return Sharing(attrs.get("everyone", False), users, groups)
+
+
+class AgentBody(CamelCaseSerializer):
+    """An agent as a client may set it; an update may send any part of it. A list replaces the stored one."""
+
+    agent_id = SlugField(max_length=120)
+    name = CharField(max_length=200)
+    description = CharField(required=False, allow_null=True, allow_blank=True)
+    system_prompt = CharField(required=False, allow_blank=True)
+    template = CharField(
+        required=False, max_length=140, allow_blank=True, help_text="Prompt template in front of the system prompt."
+    )
+    template_parameters = DictField(required=False, help_text="Values of the template's parameters.")
+    model_id = CharField(required=False, max_length=200, allow_blank=True)
+    max_context_tokens = IntegerField(required=False, min_value=1000, max_value=10_000_000)
+    memory_budget_tokens = IntegerField(
+        required=False,
+        min_value=0,
+        max_value=20_000,
+        help_text="Most tokens of remembered facts about the person in each request. 0: none.",
+    )
+    parallel_tool_calls = BooleanField(
+        required=False,
+        allow_null=True,
+        help_text="Whether the model may ask for several tool calls at once. Null: default of its server.",
+    )
+    enabled_skill_ids = ListField(required=False, child=CharField(max_length=120), max_length=200)
+    allowed_channels = ListField(required=False, child=CharField(max_length=40), max_length=50, help_text="Empty: all.")
+    enabled_tools = ListField(
+        required=False,
+        child=CharField(max_length=120),
+        allow_null=True,
+        validators=[check_tools_exist],
+        help_text="Null: all.",
+    )
+    tool_profile = ChoiceField(
+        required=False, choices=profiles.CHOICES, help_text="The built-in tools that each model call lists."
+    )
+    autonomy = ChoiceField(required=False, choices=Agent.AUTONOMY)
+    needs_two_approvers = BooleanField(required=False)
+    allowed_tools = call_rules()
+    denied_tools = call_rules()
+    always_ask = call_rules()
+    auto_approve = call_rules()
+    allowed_hosts = host_rules()
+    denied_hosts = host_rules()
+    busy_policy = ChoiceField(required=False, choices=Agent.BUSY)
+    queue_limit = IntegerField(required=False, min_value=0, max_value=1000)
+    max_tool_rounds = IntegerField(required=False, min_value=0, max_value=100)
+    max_active_seconds = IntegerField(required=False, min_value=1, max_value=3600)
+    max_call_seconds = IntegerField(required=False, min_value=1, max_value=3600)
+    max_idle_seconds = IntegerField(required=False, min_value=1, max_value=3600)
+    max_tries = IntegerField(required=False, min_value=1, max_value=10)
+    output_schema = SchemaField(required=False)
+    output_retries = IntegerField(required=False, min_value=0, max_value=10)
+    mcp_servers = McpServersField(required=False, source="*")
+    budgets = BudgetsBody(required=False)
+    model_provider = CharField(required=False, source="provider", max_length=60)
+    fallbacks = ListField(required=False, child=FallbackBody(), max_length=MOST_FALLBACKS)
+    sharing = SharingBody(required=False)
+
+
+class ImportQuery(CamelCaseSerializer):
+    dry_run = BooleanField(default=False, help_text="Show the changes and write nothing.")
+
+
+class DiffQuery(CamelCaseSerializer):
+    to = IntegerField(
+        min_value=0, max_value=2**31 - 1, default=None, allow_null=True, help_text="By default the present version."
+    )
 
 
 class GrantOut(ObjectSerializer):
@@ -70,25 +217,6 @@ class AgentInFullOut(AgentOut):
     optional = ()
 
 
-class PromptPartOut(ObjectSerializer):
-    kind = ChoiceField(choices=list(PartKind))
-    name = CharField(help_text="Of the part of the system message, the tool, or the role of the message.")
-    text = CharField(help_text="Secrets are masked.")
-    tokens = Count(help_text="Estimated.")
-
-
-class PromptOut(ObjectSerializer):
-    """The request of a model call, by the agent's present settings."""
-
-    model = CharField()
-    step = Count(help_text="Place of the model call in its run, from 0.")
-    total_tokens = Count(help_text="Estimated.")
-    reported_tokens = Count(allow_null=True, help_text="As the model server counted; null if it has not.")
-    limit_tokens = Count(help_text="The agent's `maxContextTokens`.")
-    hidden_tools = ListField(child=CharField(), help_text="Tools that are not listed and found by `find_tools`.")
-    parts = ListField(child=PromptPartOut())
-
-
 class VersionOut(ObjectSerializer):
     number = IntegerField(help_text="0: the draft.")
     note = CharField()
@@ -113,109 +241,3 @@ class ImportedAgentOut(ObjectSerializer):
     agent_id = CharField()
     is_new = BooleanField()
     changes = ListField(child=FieldChangeOut(), help_text="None if it is as in the file. Of a new one: all fields.")
-
-
-class StoppedAgentOut(ObjectSerializer):
-    agent_id = CharField(source="scope")
-    reason = CharField()
-    changed_by = NullableText()
-    changed_at = Timestamp(allow_null=True)
-
-
-class ControlOut(ObjectSerializer):
-    stopped = BooleanField(source="is_stopped")
-    reason = CharField()
-    changed_by = NullableText()
-    changed_at = Timestamp(allow_null=True)
-    stopped_agents = ListField(child=StoppedAgentOut())
-
-
-class PermissionOut(ObjectSerializer):
-    resource = CharField()
-    access = CharField()
-    scope = NullableText()
-
-
-class SkillOut(ObjectSerializer):
-    skill_id = CharField()
-    name = CharField()
-    version = CharField()
-    publisher_id = CharField()
-    description = CharField()
-    category = CharField()
-    kind = ChoiceField(choices=list(Kind))
-    input_schema = DictField()
-    output_schema = DictField(allow_null=True)
-    required_permissions = ListField(source="required", child=PermissionOut())
-    declared_tool_access = ListField(child=CharField())
-    risk = ChoiceField(choices=list(Risk))
-    effect = ChoiceField(choices=list(Effect))
-    timeout_seconds = IntegerField()
-    signature_hash = NullableText()
-    digest = CharField()
-    is_verified = BooleanField()
-    versions = ListField(child=CharField(), help_text="Newest first.")
-    created_at = Timestamp()
-    http = DictField(allow_null=True)
-    mcp = DictField(allow_null=True)
-    instruction = DictField(allow_null=True)
-
-    optional = ("http", "mcp", "instruction")
-
-    @classmethod
-    def of(cls, subject: SkillView, **given: Any) -> dict[str, Any]:
-        """Return the manifest as it was published, completed by its defaults and the fields of the registry."""
-        own = {name: getattr(subject, name) for name in ("digest", "is_verified", "versions", "created_at")}
-        return {**subject.data, **super().of(subject.manifest, **own, **given)}
-
-
-class SkillInstallOut(ObjectSerializer):
-    agent_id = CharField()
-    skill_id = CharField()
-    version = CharField()
-    granted_permissions = ListField(source="granted", child=PermissionOut())
-    missing_permissions = ListField(source="lacking", child=PermissionOut())
-    installed_at = Timestamp()
-
-
-class McpToolOut(ObjectSerializer):
-    name = CharField()
-    description = CharField()
-    state = ChoiceField(source="status", choices=["offered", "off", "gone", "new", "changed"])
-    claims = DictField(source="hints")
-    risk = NullableChoice(choices=list(Risk))
-    effect = NullableChoice(choices=list(Effect))
-    parameters = DictField()
-
-
-class McpServerOut(McpServerBody, ObjectSerializer):
-    """Of a row with its tools."""
-
-    state = ChoiceField(choices=McpServer.STATES)
-    last_error = NullableText()
-    reached_at = Timestamp(allow_null=True)
-    tools = ListField(child=McpToolOut())
-
-    @classmethod
-    def of(cls, subject: McpServer, **given: Any) -> dict[str, Any]:
-        return super().of(subject, tools=subject.tools.all(), **given)
-
-
-class McpChangesOut(CamelCaseSerializer):
-    new = ListField(child=CharField())
-    changed = ListField(child=CharField())
-    gone = ListField(child=CharField())
-    left_out = DictField(child=CharField(), help_text="The reason by the name of the tool.")
-
-
-class McpServerRefreshedOut(McpServerOut):
-    changes = McpChangesOut()
-
-
-class McpServerApprovedOut(McpServerOut):
-    approved = ListField(child=CharField())
-
-
-def control(everything: ControlView, stopped: Sequence[ControlView]) -> dict[str, Any]:
-    """Return the state of the emergency stop, from that of all agents and the scopes that are stopped now."""
-    return ControlOut.of(everything, stopped_agents=[view for view in stopped if view.scope])

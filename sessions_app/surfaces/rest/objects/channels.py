@@ -11,7 +11,7 @@ from sessions_app.channels.account_state import DEAD
 from sessions_app.channels.connections import condition
 from sessions_app.models import ChannelAccount, ChannelRoute, Delivery
 from sessions_app.surfaces.base.serializers import CamelCaseSerializer, Count, NullableText, ObjectSerializer, Timestamp
-from sessions_app.surfaces.rest.requests import PageQuery
+from sessions_app.surfaces.rest.envelope import PageQuery
 
 
 class ConnectionStateOut(ObjectSerializer):

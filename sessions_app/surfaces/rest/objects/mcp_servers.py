@@ -1,10 +1,19 @@
-"""Request bodies of MCP servers, as in `requests`."""
+"""MCP servers and their tools."""
+
+from typing import Any
 
 from rest_framework.serializers import BooleanField, CharField, ChoiceField, DictField, IntegerField, ListField
 
-from sessions_app.surfaces.base.serializers import CamelCaseSerializer
+from sessions_app.surfaces.base.serializers import (
+    CamelCaseSerializer,
+    NullableChoice,
+    NullableText,
+    ObjectSerializer,
+    Timestamp,
+)
 from tools_app.models import McpServer
 from tools_app.secrets.credentials import find_references
+from tools_app.types import Effect, Risk
 
 
 class HiddenTexts(DictField):
@@ -33,3 +42,41 @@ class McpServerBody(CamelCaseSerializer):
 
 class ToolNamesBody(CamelCaseSerializer):
     tools = ListField(child=CharField(max_length=128), default=None, allow_null=True)
+
+
+class McpToolOut(ObjectSerializer):
+    name = CharField()
+    description = CharField()
+    state = ChoiceField(source="status", choices=["offered", "off", "gone", "new", "changed"])
+    claims = DictField(source="hints")
+    risk = NullableChoice(choices=list(Risk))
+    effect = NullableChoice(choices=list(Effect))
+    parameters = DictField()
+
+
+class McpServerOut(McpServerBody, ObjectSerializer):
+    """Of a row with its tools."""
+
+    state = ChoiceField(choices=McpServer.STATES)
+    last_error = NullableText()
+    reached_at = Timestamp(allow_null=True)
+    tools = ListField(child=McpToolOut())
+
+    @classmethod
+    def of(cls, subject: McpServer, **given: Any) -> dict[str, Any]:
+        return super().of(subject, tools=subject.tools.all(), **given)
+
+
+class McpChangesOut(CamelCaseSerializer):
+    new = ListField(child=CharField())
+    changed = ListField(child=CharField())
+    gone = ListField(child=CharField())
+    left_out = DictField(child=CharField(), help_text="The reason by the name of the tool.")
+
+
+class McpServerRefreshedOut(McpServerOut):
+    changes = McpChangesOut()
+
+
+class McpServerApprovedOut(McpServerOut):
+    approved = ListField(child=CharField())

@@ -1,14 +1,11 @@
-"""The queries and bodies of memories and of the search."""
+"""Memories: what agents remember about a user."""
 
-from rest_framework.serializers import BooleanField, CharField, IntegerField
+from typing import Any
 
-from sessions_app.surfaces.base.serializers import CamelCaseSerializer
+from rest_framework.serializers import BooleanField, CharField, ChoiceField, IntegerField, ListField, UUIDField
 
-
-class SearchQuery(CamelCaseSerializer):
-    query = CharField(max_length=500, help_text='Words, "phrases" and -exclusions.')
-    limit = IntegerField(min_value=1, max_value=100, default=20)
-    cursor = CharField(max_length=60, default="", allow_blank=True, help_text="`meta.nextCursor` of the page before.")
+from sessions_app.surfaces.base.serializers import CamelCaseSerializer, ObjectSerializer, Timestamp
+from tools_app.models import Memory
 
 
 class DeleteMemoriesQuery(CamelCaseSerializer):
@@ -26,3 +23,22 @@ class MemoryBody(CamelCaseSerializer):
 
     text = CharField(required=False, trim_whitespace=False, help_text="At most 100 KB. You then have said it.")
     is_pinned = BooleanField(required=False)
+
+
+class MemoryOut(ObjectSerializer):
+    memory_id = UUIDField(source="pk")
+    agent_id = CharField()
+    key = CharField()
+    text = CharField()
+    source_ = ChoiceField(choices=Memory.SOURCES)
+    is_trusted = BooleanField(help_text="Whether agents use it by themselves: not from outside, or approved.")
+    is_pinned = BooleanField()
+    origins = ListField(child=CharField(), help_text="What the run that wrote it had read from outside.")
+    approved_at = Timestamp(allow_null=True)
+    created_at = Timestamp()
+    updated_at = Timestamp()
+
+    @classmethod
+    def of(cls, subject: Memory, **given: Any) -> dict[str, Any]:
+        origins = subject.origins.splitlines()
+        return super().of(subject, origins=origins, source_=subject.source or ("tool" if origins else "agent"), **given)

@@ -19,7 +19,7 @@ from agents_app.types.child_runs import ChildState, Phase, RunKind
 from agents_app.types.run_cost import RunCost
 from sessions_app.models import Session
 from sessions_app.surfaces.base.serializers import Count, NullableChoice, NullableText, ObjectSerializer, Timestamp
-from sessions_app.surfaces.rest.usage_responses import UsageOut
+from sessions_app.surfaces.rest.objects.usage import UsageOut
 from tools_app import selectors as tools
 from tools_app.question_types import ASKING_TOOLS, VARIANTS, Question, questions_of, text_of
 from tools_app.run_progress import BATCH, TASK_STATUSES, Batch, find_plan, find_progress

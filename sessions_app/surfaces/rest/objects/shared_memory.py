@@ -3,7 +3,7 @@
 from rest_framework.serializers import CharField, ChoiceField, IntegerField, JSONField
 
 from sessions_app.surfaces.base.serializers import CamelCaseSerializer, ObjectSerializer, Timestamp, check_storable
-from sessions_app.surfaces.rest.requests import PageQuery
+from sessions_app.surfaces.rest.envelope import PageQuery
 from tools_app.storage.shared_memory import MAX_KEY_CHARACTERS
 
 _SPACES = ("network", "run")

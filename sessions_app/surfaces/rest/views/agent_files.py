@@ -12,8 +12,7 @@ from agents_app.configuration import agent_files
 from agents_app.rights import CHANGE_AGENTS, CREATE_AGENTS
 from audit_app.fresh_login import GRANT_AUTONOMY
 from sessions_app.access import access_agent
-from sessions_app.surfaces.rest.objects import agents
-from sessions_app.surfaces.rest.requests import AgentBody, ImportQuery
+from sessions_app.surfaces.rest.objects.agents import AgentBody, ImportedAgentOut, ImportQuery
 from sessions_app.surfaces.rest.views.agent_versions import VersionView
 from sessions_app.surfaces.rest.views.base import RestView, ok
 
@@ -46,7 +45,7 @@ class AgentImport(RestView):
             if needs_fresh_login:
                 self.principal.require_fresh_login(GRANT_AUTONOMY)
             agent_files.apply(planned, owner_id=user.pk)
-        return ok([agents.ImportedAgentOut.of(one) for one in planned], {"dryRun": is_dry_run})
+        return ok([ImportedAgentOut.of(one) for one in planned], {"dryRun": is_dry_run})
 
 
 def _faults_of_limits(name: str, value: Any) -> Iterator[str]:

@@ -15,8 +15,7 @@ from agents_app.configuration.agent_versions import DRAFT
 from agents_app.models import Agent
 from agents_app.rights import CHANGE_AGENTS, VIEW_AGENTS
 from sessions_app.access import access_agent
-from sessions_app.surfaces.rest.objects import agents
-from sessions_app.surfaces.rest.requests import AgentBody, DiffQuery
+from sessions_app.surfaces.rest.objects.agents import AgentBody, DiffQuery, FieldChangeOut, VersionInFullOut, VersionOut
 from sessions_app.surfaces.rest.views.agents import AgentView, in_full
 from sessions_app.surfaces.rest.views.base import ok
 
@@ -37,13 +36,13 @@ class VersionView(AgentView):
 class VersionList(VersionView):
     def get(self, request: Request, agent_id: str) -> Response:
         rows = agent_versions.list_versions(self.visible(agent_id))
-        return self.page_of(rows, agents.VersionOut.of)
+        return self.page_of(rows, VersionOut.of)
 
 
 class VersionDetail(VersionView):
     def get(self, request: Request, agent_id: str, number: int) -> Response:
         version = agent_versions.get_version(self.visible(agent_id), number)
-        return ok(agents.VersionInFullOut.of(version))
+        return ok(VersionInFullOut.of(version))
 
 
 class VersionDiff(VersionView):
@@ -52,7 +51,7 @@ class VersionDiff(VersionView):
         before = agent_versions.get_version(agent, number)
         after = agent_versions.get_version(agent, agent.version if to is None else to)
         changes = agent_versions.compare(before.configuration, after.configuration)
-        return ok([agents.FieldChangeOut.of(change) for change in changes])
+        return ok([FieldChangeOut.of(change) for change in changes])
 
 
 class VersionRollback(VersionView):
@@ -69,13 +68,13 @@ class AgentDraft(VersionView):
     """The draft. PUT changes fields of it; it begins as the published configuration."""
 
     def get(self, request: Request, agent_id: str) -> Response:
-        return ok(agents.VersionInFullOut.of(agent_versions.get_version(self.visible(agent_id), DRAFT)))
+        return ok(VersionInFullOut.of(agent_versions.get_version(self.visible(agent_id), DRAFT)))
 
     def put(self, request: Request, agent_id: str) -> Response:
         agent = self.changeable(agent_id)
         fields: dict[str, Any] = self.body(AgentBody, partial=True)
         self.require_autonomy(fields, agent)
-        return ok(agents.VersionInFullOut.of(services.save_draft(agent, fields)))
+        return ok(VersionInFullOut.of(services.save_draft(agent, fields)))
 
     def delete(self, request: Request, agent_id: str) -> Response:
         agent_versions.discard_draft(self.changeable(agent_id))

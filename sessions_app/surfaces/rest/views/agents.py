@@ -16,8 +16,7 @@ from agents_app.rights import CHANGE_AGENTS, CREATE_AGENTS, DELETE_AGENTS
 from audit_app.fresh_login import GRANT_AUTONOMY
 from audit_app.kernel.errors import InvalidInput
 from sessions_app.access import access_agent, list_agents
-from sessions_app.surfaces.rest.objects import agents
-from sessions_app.surfaces.rest.requests import AgentBody
+from sessions_app.surfaces.rest.objects.agents import AgentBody, AgentInFullOut, AgentOut, AgentSummaryOut
 from sessions_app.surfaces.rest.views.base import RestView, ok
 from tools_app.policy import grants
 from tools_app.rights import REVOKE_GRANTS
@@ -53,7 +52,7 @@ class AgentDetail(AgentView):
     def get(self, request: Request, agent_id: str) -> Response:
         agent = access_agent(self.principal.user, agent_id, or_visible=True)
         is_visible = may_view(self.principal.user, agent)
-        return ok(in_full(agent) if is_visible else agents.AgentSummaryOut.of(agent))
+        return ok(in_full(agent) if is_visible else AgentSummaryOut.of(agent))
 
     def put(self, request: Request, agent_id: str) -> Response:
         agent = access_agent(self.principal.user, agent_id, needs=CHANGE_AGENTS)
@@ -78,11 +77,11 @@ class AgentGrant(RestView):
 
 
 def _listed(user: User, agent: Agent) -> dict[str, Any]:
-    shown = agents.AgentOut if may_view(user, agent) else agents.AgentSummaryOut
+    shown = AgentOut if may_view(user, agent) else AgentSummaryOut
     return shown.of(agent)
 
 
 def in_full(agent: Agent) -> dict[str, Any]:
     """Return an agent with its grants and its sharing, for those who see its configuration."""
     granted = grants.list_grants(agent.agent_id)
-    return agents.AgentInFullOut.of(agent, grants=granted, sharing=get_sharing(agent))
+    return AgentInFullOut.of(agent, grants=granted, sharing=get_sharing(agent))

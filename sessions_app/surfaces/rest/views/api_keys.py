@@ -10,14 +10,13 @@ from audit_app.kernel.errors import Forbidden
 from sessions_app.identity import api_keys
 from sessions_app.identity.scopes import SENDERS_ANY
 from sessions_app.rights import SEND_AS_ANYONE
-from sessions_app.surfaces.rest import responses
-from sessions_app.surfaces.rest.requests import ApiKeyBody
+from sessions_app.surfaces.rest.objects.api_keys import ApiKeyBody, ApiKeyOut, NewApiKeyOut
 from sessions_app.surfaces.rest.views.base import RestView, ok
 
 
 class ApiKeyList(RestView):
     def get(self, request: Request) -> Response:
-        return self.page_of(api_keys.list_api_keys(self.principal.user), responses.ApiKeyOut.of)
+        return self.page_of(api_keys.list_api_keys(self.principal.user), ApiKeyOut.of)
 
     def post(self, request: Request) -> Response:
         """Return the key itself, only this once. A key cannot create keys, so that revoking a leaked one is enough."""
@@ -28,7 +27,7 @@ class ApiKeyList(RestView):
             self.require(SEND_AS_ANYONE)
         self.principal.require_fresh_login(CREATE_API_KEY)
         made = api_keys.create_api_key(self.principal.user, **fields)
-        return ok(responses.NewApiKeyOut.of(made.row, key=made.key))
+        return ok(NewApiKeyOut.of(made.row, key=made.key))
 
 
 class ApiKeyDetail(RestView):

@@ -11,8 +11,7 @@ from sessions_app.access import access_approval
 from sessions_app.approvals import decisions, permissions
 from sessions_app.identity import scopes
 from sessions_app.models import Session
-from sessions_app.surfaces.rest import responses
-from sessions_app.surfaces.rest.requests import ApprovalQuery, DecideBody
+from sessions_app.surfaces.rest.objects.approvals import ApprovalQuery, DecideBody, approval
 from sessions_app.surfaces.rest.views.base import RestView, ok
 from tools_app import selectors as tools
 from tools_app.types import ApprovalView
@@ -28,7 +27,7 @@ class ApprovalsView(RestView):
         owner_id = session.owner_id if session else None
         owner_id = permissions.deciding_user_id(view, owner_id)
         allowed = permissions.allowed_decisions(self.principal.user, owner_id) if self.principal.can_write else ()
-        return responses.approval(view, session_key=session.key if session else "", allowed_decisions=allowed)
+        return approval(view, session_key=session.key if session else "", allowed_decisions=allowed)
 
 
 class ApprovalList(ApprovalsView):

@@ -9,8 +9,7 @@ from audit_app import selectors
 from audit_app.kernel.errors import NotFound
 from audit_app.rights import READ_AUDIT
 from sessions_app.models import Session
-from sessions_app.surfaces.rest import responses
-from sessions_app.surfaces.rest.requests import AuditQuery
+from sessions_app.surfaces.rest.objects.audit import AuditEntryOut, AuditQuery
 from sessions_app.surfaces.rest.views.base import RestView, ok
 
 
@@ -30,7 +29,7 @@ class AuditList(RestView):
             until=fields["until"],
         )
         rows = selectors.list_entries(wanted, limit=page.size, offset=page.offset)
-        return ok([responses.AuditEntryOut.of(row) for row in rows], page.meta(selectors.count_entries(wanted)))
+        return ok([AuditEntryOut.of(row) for row in rows], page.meta(selectors.count_entries(wanted)))
 
 
 def _session_uuid(id_or_key: str) -> UUID:

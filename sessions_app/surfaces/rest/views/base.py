@@ -11,7 +11,7 @@ from rest_framework.response import Response
 from sessions_app.surfaces.base.bodies import BodyTooLarge
 from sessions_app.surfaces.base.views import PlainView
 from sessions_app.surfaces.rest import envelope
-from sessions_app.surfaces.rest.requests import PageQuery
+from sessions_app.surfaces.rest.envelope import PageQuery
 from tools_app import conf
 
 T = TypeVar("T")

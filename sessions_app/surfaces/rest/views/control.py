@@ -6,8 +6,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from agents_app import services
-from sessions_app.surfaces.rest.objects import agents
-from sessions_app.surfaces.rest.requests import ControlBody
+from sessions_app.surfaces.rest.objects.control import ControlBody, control
 from sessions_app.surfaces.rest.views.base import RestView, ok
 from tools_app.policy import emergency_stop
 from tools_app.rights import STOP_AGENTS
@@ -37,4 +36,4 @@ class ControlResume(ControlStop):
 
 
 def _status() -> dict[str, Any]:
-    return agents.control(emergency_stop.get_status(), emergency_stop.list_stopped())
+    return control(emergency_stop.get_status(), emergency_stop.list_stopped())

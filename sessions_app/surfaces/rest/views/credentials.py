@@ -8,15 +8,14 @@ from rest_framework.response import Response
 
 from sessions_app.access import access_agent
 from sessions_app.identity.principal import Principal
-from sessions_app.surfaces.rest import responses
-from sessions_app.surfaces.rest.requests import CredentialBody, NewCredentialBody
+from sessions_app.surfaces.rest.objects.credentials import CredentialBody, CredentialOut, NewCredentialBody
 from sessions_app.surfaces.rest.views.base import RestView, ok
 from tools_app.secrets import credentials
 
 
 class CredentialList(RestView):
     def get(self, request: Request) -> Response:
-        return self.page_of(credentials.list_credentials(self.principal.user.pk), responses.CredentialOut.of)
+        return self.page_of(credentials.list_credentials(self.principal.user.pk), CredentialOut.of)
 
     def post(self, request: Request) -> Response:
         fields = self.body(NewCredentialBody)
@@ -27,7 +26,7 @@ class CredentialDetail(RestView):
     """One credential. Names are per user: credentials of other users are not found and do not conflict."""
 
     def get(self, request: Request, name: str) -> Response:
-        return ok(responses.CredentialOut.of(credentials.get_credential(name, owner_id=self.principal.user.pk)))
+        return ok(CredentialOut.of(credentials.get_credential(name, owner_id=self.principal.user.pk)))
 
     def put(self, request: Request, name: str) -> Response:
         """Store the value and the hosts, and share it with agents; each unless it is left out."""
@@ -47,4 +46,4 @@ def _stored(principal: Principal, name: str, fields: dict[str, Any]) -> dict[str
             credentials.store_credential(name, fields["value"], owner_id=owner_id, hosts=fields.get("hosts"))
         if "agents" in fields:
             credentials.share_credential(name, agents, owner_id=owner_id)
-    return responses.CredentialOut.of(credentials.get_credential(name, owner_id=owner_id))
+    return CredentialOut.of(credentials.get_credential(name, owner_id=owner_id))

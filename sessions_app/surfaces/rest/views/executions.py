@@ -5,8 +5,7 @@ from rest_framework.response import Response
 
 from audit_app.kernel.errors import NotFound
 from sessions_app.access import access_execution
-from sessions_app.surfaces.rest import responses
-from sessions_app.surfaces.rest.requests import ReceiptBody
+from sessions_app.surfaces.rest.objects.executions import ExecutionOut, ReceiptBody, ReceiptVerdictOut
 from sessions_app.surfaces.rest.views.base import RestView, ok
 from tools_app import services as tools
 from tools_app.receipts import receipts
@@ -15,7 +14,7 @@ from tools_app.rights import VIEW_EXECUTIONS
 
 class ExecutionDetail(RestView):
     def get(self, request: Request, execution_id: str) -> Response:
-        return ok(responses.ExecutionOut.of(access_execution(self.principal.user, execution_id)))
+        return ok(ExecutionOut.of(access_execution(self.principal.user, execution_id)))
 
 
 class ReceiptVerify(RestView):
@@ -28,7 +27,7 @@ class ReceiptVerify(RestView):
                 access_execution(self.principal.user, verdict.execution_id)
             except NotFound:
                 verdict = receipts.UNKNOWN
-        return ok(responses.ReceiptVerdictOut.of(verdict))
+        return ok(ReceiptVerdictOut.of(verdict))
 
 
 class ExecutionCancel(RestView):
@@ -36,4 +35,4 @@ class ExecutionCancel(RestView):
 
     def post(self, request: Request, execution_id: str) -> Response:
         tools.cancel_execution(access_execution(self.principal.user, execution_id).id)
-        return ok(responses.ExecutionOut.of(access_execution(self.principal.user, execution_id)))
+        return ok(ExecutionOut.of(access_execution(self.principal.user, execution_id)))

@@ -4,8 +4,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from sessions_app.identity import access_tokens, login, stream_tickets
-from sessions_app.surfaces.rest import responses
-from sessions_app.surfaces.rest.requests import LoginBody, LogoutBody, RefreshBody
+from sessions_app.surfaces.rest.objects.logins import LoginBody, LoginOut, LogoutBody, RefreshBody, TicketOut, TokensOut
 from sessions_app.surfaces.rest.views.base import RestView, ok
 
 
@@ -16,14 +15,14 @@ class Login(RestView):
         fields = self.body(LoginBody)
         user = login.log_in(request._request, fields["email"], fields["password"], fields["code"])
         login.announce(request._request, user)
-        return ok(responses.LoginOut.of(access_tokens.open_login(user, request=request._request), user=user))
+        return ok(LoginOut.of(access_tokens.open_login(user, request=request._request), user=user))
 
 
 class Refresh(RestView):
     is_public = True
 
     def post(self, request: Request) -> Response:
-        return ok(responses.TokensOut.of(access_tokens.rotate(self.body(RefreshBody)["refresh_token"])))
+        return ok(TokensOut.of(access_tokens.rotate(self.body(RefreshBody)["refresh_token"])))
 
 
 class Ticket(RestView):
@@ -31,7 +30,7 @@ class Ticket(RestView):
 
     def post(self, request: Request) -> Response:
         return ok(
-            responses.TicketOut.of(
+            TicketOut.of(
                 None, ticket=stream_tickets.issue_ticket(self.principal), expires_in_seconds=stream_tickets.SECONDS
             )
         )

@@ -5,8 +5,13 @@ from typing import Any
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from sessions_app.surfaces.rest.objects import agents
-from sessions_app.surfaces.rest.objects.mcp_servers import McpServerBody, ToolNamesBody
+from sessions_app.surfaces.rest.objects.mcp_servers import (
+    McpServerApprovedOut,
+    McpServerBody,
+    McpServerOut,
+    McpServerRefreshedOut,
+    ToolNamesBody,
+)
 from sessions_app.surfaces.rest.views.base import RestView, ok
 from tools_app.mcp_client import discovery, servers
 from tools_app.models import McpServer
@@ -21,20 +26,20 @@ class McpView(RestView):
 
 class McpServerList(McpView):
     def get(self, request: Request) -> Response:
-        return self.page_of(list(McpServer.objects.prefetch_related("tools")), agents.McpServerOut.of)
+        return self.page_of(list(McpServer.objects.prefetch_related("tools")), McpServerOut.of)
 
     def post(self, request: Request) -> Response:
-        return ok(agents.McpServerOut.of(servers.add_server(**self.body(McpServerBody))))
+        return ok(McpServerOut.of(servers.add_server(**self.body(McpServerBody))))
 
 
 class McpServerDetail(McpView):
     def get(self, request: Request, name: str) -> Response:
-        return ok(agents.McpServerOut.of(servers.get_server(name)))
+        return ok(McpServerOut.of(servers.get_server(name)))
 
     def put(self, request: Request, name: str) -> Response:
         fields = self.body(McpServerBody, partial=True)
         fields.pop("name", None)  # it is part of the names of its tools, which agents and executions refer to
-        return ok(agents.McpServerOut.of(servers.change_server(servers.get_server(name), **fields)))
+        return ok(McpServerOut.of(servers.change_server(servers.get_server(name), **fields)))
 
     def delete(self, request: Request, name: str) -> Response:
         servers.remove_server(servers.get_server(name))
@@ -48,7 +53,7 @@ class McpServerRefresh(McpView):
         found, listed = discovery.refresh(server)
         server.refresh_from_db()
         changes = {"new": listed.new, "changed": listed.changed, "gone": listed.gone, "left_out": found.skipped}
-        return ok(agents.McpServerRefreshedOut.of(server, changes=changes))
+        return ok(McpServerRefreshedOut.of(server, changes=changes))
 
 
 class McpServerApprove(McpView):
@@ -56,4 +61,4 @@ class McpServerApprove(McpView):
         """Approve the named tools as they are listed now, or all of them."""
         server = servers.get_server(name)
         approved = servers.approve_tools(server, self.body(ToolNamesBody)["tools"])
-        return ok(agents.McpServerApprovedOut.of(server, approved=approved))
+        return ok(McpServerApprovedOut.of(server, approved=approved))

@@ -6,8 +6,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from sessions_app.access import memory_owner
-from sessions_app.surfaces.rest import memory_responses
-from sessions_app.surfaces.rest.objects.memories import DeleteMemoriesQuery, MemoryBody, MemoryQuery
+from sessions_app.surfaces.rest.objects.memories import DeleteMemoriesQuery, MemoryBody, MemoryOut, MemoryQuery
 from sessions_app.surfaces.rest.views.base import RestView, ok
 from tools_app.storage import own_memories
 
@@ -16,7 +15,7 @@ class MemoryList(RestView):
     def get(self, request: Request) -> Response:
         wanted = self.query(MemoryQuery).validated_data
         found = own_memories.list_memories(memory_owner(self.principal.user), **wanted)
-        shown = [memory_responses.MemoryOut.of(row) for row in found.memories]
+        shown = [MemoryOut.of(row) for row in found.memories]
         return ok(shown, {"nextCursor": found.cursor or None})
 
     def delete(self, request: Request) -> Response:
@@ -27,12 +26,12 @@ class MemoryList(RestView):
 
 class MemoryDetail(RestView):
     def get(self, request: Request, memory_id: UUID) -> Response:
-        return ok(memory_responses.MemoryOut.of(own_memories.get(memory_owner(self.principal.user), memory_id)))
+        return ok(MemoryOut.of(own_memories.get(memory_owner(self.principal.user), memory_id)))
 
     def put(self, request: Request, memory_id: UUID) -> Response:
         changes = self.body(MemoryBody)
         changed = own_memories.change(memory_owner(self.principal.user), memory_id, **changes)
-        return ok(memory_responses.MemoryOut.of(changed))
+        return ok(MemoryOut.of(changed))
 
     def delete(self, request: Request, memory_id: UUID) -> Response:
         own_memories.delete(memory_owner(self.principal.user), memory_id)
@@ -43,4 +42,4 @@ class MemoryApprove(RestView):
     """Let a memory that comes from outside be used like others."""
 
     def post(self, request: Request, memory_id: UUID) -> Response:
-        return ok(memory_responses.MemoryOut.of(own_memories.approve(memory_owner(self.principal.user), memory_id)))
+        return ok(MemoryOut.of(own_memories.approve(memory_owner(self.principal.user), memory_id)))

@@ -14,8 +14,8 @@ from sessions_app.access import access_network, access_run, access_runnable_netw
 from sessions_app.conversation.network_start import start_network
 from sessions_app.identity import rate_limits
 from sessions_app.identity.scopes import usable_agents
-from sessions_app.surfaces.rest import responses
 from sessions_app.surfaces.rest.objects import networks as fields
+from sessions_app.surfaces.rest.objects.messages import AcceptedOut
 from sessions_app.surfaces.rest.views.base import RestView, ok
 
 
@@ -80,7 +80,7 @@ class NetworkRun(RestView):
             session=session,
             idempotency_key=request.headers.get("Idempotency-Key", ""),
         )
-        shown = responses.AcceptedOut.of(None, session_id=accepted.session_key, run_id=accepted.run_id)
+        shown = AcceptedOut.of(None, session_id=accepted.session_key, run_id=accepted.run_id)
         return ok(shown, status=202)
 
 

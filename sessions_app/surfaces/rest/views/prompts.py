@@ -9,8 +9,7 @@ from agents_app.rights import VIEW_AGENTS
 from agents_app.runs.request_view import RequestView, view_first_request, view_request
 from sessions_app.access import access_agent, access_run
 from sessions_app.identity import scopes
-from sessions_app.surfaces.rest.objects import agents
-from sessions_app.surfaces.rest.requests import PromptQuery, StepQuery
+from sessions_app.surfaces.rest.objects.prompts import PromptOut, PromptQuery, StepQuery
 from sessions_app.surfaces.rest.views.base import RestView, ok
 
 
@@ -38,4 +37,4 @@ class RunPrompt(_PromptView):
 
 
 def _shown(view: RequestView) -> dict[str, object]:
-    return agents.PromptOut.of(view)
+    return PromptOut.of(view)

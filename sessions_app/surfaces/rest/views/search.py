@@ -4,8 +4,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from sessions_app.conversation import message_search
-from sessions_app.surfaces.rest import memory_responses
-from sessions_app.surfaces.rest.objects.memories import SearchQuery
+from sessions_app.surfaces.rest.objects.messages import FoundMessageOut, SearchQuery
 from sessions_app.surfaces.rest.views.base import RestView, ok
 
 
@@ -17,5 +16,5 @@ class Search(RestView):
         found = message_search.search_messages(
             self.principal.user, wanted["query"], limit=wanted["limit"], cursor=wanted["cursor"]
         )
-        shown = [memory_responses.FoundMessageOut.of(message) for message in found.messages]
+        shown = [FoundMessageOut.of(message) for message in found.messages]
         return ok(shown, {"nextCursor": found.cursor or None})

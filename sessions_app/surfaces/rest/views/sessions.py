@@ -1,4 +1,4 @@
-"""Sessions and their runs: list, read, history, branches, bind, restrict, cancel, retry, delete.
+"""Sessions and their branches: list, read, history, bind, restrict, cancel, delete.
 
 A session of others, such as that of a channel, takes the right to see or to change it.
 """
@@ -10,24 +10,25 @@ from uuid import UUID
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from agents_app import selectors as agents
 from agents_app import services as runs
 from sessions_app import selectors, services
-from sessions_app.access import access_agent, access_run, access_session, uuid_or_404
+from sessions_app.access import access_agent, access_session, uuid_or_404
 from sessions_app.conversation import branches, message_search
 from sessions_app.identity import rate_limits
 from sessions_app.models import Attachment, Checkpoint, Session, Turn
 from sessions_app.rights import CHANGE_SESSIONS, VIEW_SESSIONS
-from sessions_app.surfaces.rest import context_responses, responses
-from sessions_app.surfaces.rest.objects.runs import run_json
-from sessions_app.surfaces.rest.requests import (
+from sessions_app.surfaces.rest.objects.messages import AcceptedOut, EditBody, RegenerateBody, TurnOut
+from sessions_app.surfaces.rest.objects.sessions import (
     BindBody,
     BranchBody,
+    BranchOut,
     CancelBody,
-    EditBody,
+    ContextOut,
+    FoundSessionOut,
     HistoryQuery,
-    RegenerateBody,
+    SessionOut,
     SessionPolicyBody,
+    SessionPolicyOut,
     SessionQuery,
 )
 from sessions_app.surfaces.rest.views.base import RestView, ok
@@ -44,16 +45,16 @@ class SessionList(RestView):
             shown = matches[page.offset : page.offset + page.size]
             return ok([_found(match) for match in shown], page.meta(len(matches)))
         rows = selectors.list_sessions(owner, limit=page.size, offset=page.offset)
-        return ok([responses.SessionOut.of(row) for row in rows], page.meta(selectors.count_sessions(owner)))
+        return ok([SessionOut.of(row) for row in rows], page.meta(selectors.count_sessions(owner)))
 
 
 def _found(match: message_search.FoundSession) -> dict[str, Any]:
-    return responses.FoundSessionOut.of(match.session, snippet=match.excerpt)
+    return FoundSessionOut.of(match.session, snippet=match.excerpt)
 
 
 class SessionDetail(RestView):
     def get(self, request: Request, session_id: str) -> Response:
-        return ok(responses.SessionOut.of(access_session(self.principal.user, session_id, needs=VIEW_SESSIONS)))
+        return ok(SessionOut.of(access_session(self.principal.user, session_id, needs=VIEW_SESSIONS)))
 
     def delete(self, request: Request, session_id: str) -> Response:
         services.delete_session(access_session(self.principal.user, session_id))
@@ -80,7 +81,7 @@ class SessionHistory(RestView):
 
 def _turn(turn: Turn, files: Mapping[UUID, Sequence[Attachment]], checkpoint: Checkpoint | None) -> dict[str, Any]:
     covered = checkpoint is not None and turn.ordinal <= checkpoint.ordinal
-    return responses.TurnOut.of(turn, files.get(turn.pk, ()), is_summarised=covered and not turn.is_pinned)
+    return TurnOut.of(turn, files.get(turn.pk, ()), is_summarised=covered and not turn.is_pinned)
 
 
 class SessionRegenerate(RestView):
@@ -109,17 +110,17 @@ class SessionBranches(RestView):
 
     def get(self, request: Request, session_id: str) -> Response:
         session = access_session(self.principal.user, session_id, needs=VIEW_SESSIONS)
-        return self.page_of(selectors.list_branches(session), responses.BranchOut.of)
+        return self.page_of(selectors.list_branches(session), BranchOut.of)
 
     def post(self, request: Request, session_id: str) -> Response:
         session = access_session(self.principal.user, session_id)
         services.select_branch(session, self.body(BranchBody)["branch"])
         session.refresh_from_db(fields=["active_branch"])
-        return self.page_of(selectors.list_branches(session), responses.BranchOut.of)
+        return self.page_of(selectors.list_branches(session), BranchOut.of)
 
 
 def _accepted(accepted: services.Accepted) -> Response:
-    return ok(responses.AcceptedOut.of(None, session_id=accepted.session_key, run_id=accepted.run_id), status=202)
+    return ok(AcceptedOut.of(None, session_id=accepted.session_key, run_id=accepted.run_id), status=202)
 
 
 class SessionCompact(RestView):
@@ -129,7 +130,7 @@ class SessionCompact(RestView):
         session = access_session(self.principal.user, session_id)
         rate_limits.take(rate_limits.chat_limit(), self.principal.actor)
         run_id = services.compact_session(session, actor=self.principal.actor)
-        return ok(responses.AcceptedOut.of(None, session_id=session.key, run_id=run_id), status=202)
+        return ok(AcceptedOut.of(None, session_id=session.key, run_id=run_id), status=202)
 
 
 class SessionContext(RestView):
@@ -138,7 +139,7 @@ class SessionContext(RestView):
     def get(self, request: Request, session_id: str) -> Response:
         session = access_session(self.principal.user, session_id, needs=VIEW_SESSIONS)
         usage = runs.context_usage(session.agent, session.id, session.next_ordinal)
-        return ok(context_responses.ContextOut.of(usage, checkpoint=selectors.find_checkpoint(session)))
+        return ok(ContextOut.of(usage, checkpoint=selectors.find_checkpoint(session)))
 
 
 class SessionPin(RestView):
@@ -161,7 +162,7 @@ class SessionBind(RestView):
     def post(self, request: Request, session_id: str) -> Response:
         session = access_session(self.principal.user, session_id, needs=CHANGE_SESSIONS)
         agent = access_agent(self.principal.user, self.body(BindBody)["agent_id"])
-        return ok(responses.SessionOut.of(services.bind_session(session, agent)))
+        return ok(SessionOut.of(services.bind_session(session, agent)))
 
 
 class SessionPolicy(RestView):
@@ -179,9 +180,7 @@ class SessionPolicy(RestView):
 
 def _restrictions(session: Session) -> dict[str, Any]:
     policy = session.policy
-    return responses.SessionPolicyOut.of(
-        None, readonly=policy.get("readonly", False), denied_tools=policy.get("deniedTools", ())
-    )
+    return SessionPolicyOut.of(None, readonly=policy.get("readonly", False), denied_tools=policy.get("deniedTools", ()))
 
 
 class SessionCancel(RestView):
@@ -192,30 +191,3 @@ class SessionCancel(RestView):
         reason = _STOPPED if session.owner_id == self.principal.user.pk else _STOPPED_BY_OPERATOR
         run_id = self.body(CancelBody)["run_id"]
         return ok({"cancelled": services.cancel_session_runs(session, reason=reason, run_id=run_id)})
-
-
-class RunDetail(RestView):
-    def get(self, request: Request, run_id: str) -> Response:
-        view = access_run(self.principal.user, run_id)
-        session = access_session(self.principal.user, view.conversation_id)
-        return ok(run_json(agents.get_transcript(view.id), session, agents.get_cost(view.id)))
-
-
-class RunCancel(RestView):
-    """Cancel one run, also a workstream: its parent goes on. Returns whether the run was open, as 1 or 0."""
-
-    def post(self, request: Request, run_id: str) -> Response:
-        view = access_run(self.principal.user, run_id)
-        session = access_session(self.principal.user, view.conversation_id)
-        return ok({"cancelled": services.cancel_session_runs(session, reason=_STOPPED, run_id=view.id)})
-
-
-class RunRetry(RestView):
-    """Retry the message of a failed or cancelled run with a new run."""
-
-    def post(self, request: Request, run_id: str) -> Response:
-        view = access_run(self.principal.user, run_id)
-        session = access_session(self.principal.user, view.conversation_id)
-        rate_limits.take(rate_limits.chat_limit(), self.principal.actor)
-        again = services.retry_run(session, view.id, actor=self.principal.actor, owner=self.principal.user)
-        return ok(responses.AcceptedOut.of(None, session_id=session.key, run_id=again), status=202)

@@ -10,8 +10,14 @@ from agents_app.rights import CHANGE_AGENTS, VIEW_AGENTS
 from audit_app.kernel.errors import InvalidInput
 from sessions_app.access import access_agent
 from sessions_app.identity.principal import Principal
-from sessions_app.surfaces.rest.objects import agents
-from sessions_app.surfaces.rest.requests import GrantBody, InstallBody, SkillQuery, VersionQuery
+from sessions_app.surfaces.rest.objects.skills import (
+    GrantBody,
+    InstallBody,
+    SkillInstallOut,
+    SkillOut,
+    SkillQuery,
+    VersionQuery,
+)
 from sessions_app.surfaces.rest.views.base import RestView, ok
 from tools_app.rights import PUBLISH_SKILLS
 from tools_app.skills import registry
@@ -25,7 +31,7 @@ class SkillList(RestView):
         page, fields = query.wanted, query.validated_data
         wanted = {name: fields[name] for name in ("publisher_id", "category", "verified_only")}
         rows, total = registry.list_skills(**wanted, limit=page.size, offset=page.offset)
-        return ok([agents.SkillOut.of(row) for row in rows], page.meta(total))
+        return ok([SkillOut.of(row) for row in rows], page.meta(total))
 
     def post(self, request: Request) -> Response:
         return _publish(self, request)
@@ -34,7 +40,7 @@ class SkillList(RestView):
 class SkillDetail(RestView):
     def get(self, request: Request, skill_id: str) -> Response:
         version = self.query(VersionQuery).validated_data["version"]
-        return ok(agents.SkillOut.of(registry.get_skill(skill_id, version)))
+        return ok(SkillOut.of(registry.get_skill(skill_id, version)))
 
     def put(self, request: Request, skill_id: str) -> Response:
         """Publish a version. Published versions never change (409)."""
@@ -49,7 +55,7 @@ class SkillDetail(RestView):
 class AgentSkillList(RestView):
     def get(self, request: Request, agent_id: str) -> Response:
         agent = _visible_agent(self.principal, agent_id)
-        return ok([agents.SkillInstallOut.of(row) for row in registry.list_installs(agent.agent_id)])
+        return ok([SkillInstallOut.of(row) for row in registry.list_installs(agent.agent_id)])
 
 
 class AgentSkill(RestView):
@@ -57,7 +63,7 @@ class AgentSkill(RestView):
 
     def get(self, request: Request, agent_id: str, skill_id: str) -> Response:
         agent = _visible_agent(self.principal, agent_id)
-        return ok(agents.SkillInstallOut.of(registry.get_install(agent.agent_id, skill_id)))
+        return ok(SkillInstallOut.of(registry.get_install(agent.agent_id, skill_id)))
 
     def post(self, request: Request, agent_id: str, skill_id: str) -> Response:
         """Install the skill. 403 `permission_missing` if the granted permissions do not cover the required ones."""
@@ -65,13 +71,13 @@ class AgentSkill(RestView):
         installed = agent_skills.install_skill(
             agent, skill_id, owner_id=self.principal.user.pk, **self.body(InstallBody)
         )
-        return ok(agents.SkillInstallOut.of(installed))
+        return ok(SkillInstallOut.of(installed))
 
     def put(self, request: Request, agent_id: str, skill_id: str) -> Response:
         """Change the granted permissions. Without the required ones, calls of the skill are refused."""
         agent = access_agent(self.principal.user, agent_id, needs=CHANGE_AGENTS)
         granted = self.body(GrantBody)["granted"]
-        return ok(agents.SkillInstallOut.of(registry.change_grants(agent.agent_id, skill_id, granted)))
+        return ok(SkillInstallOut.of(registry.change_grants(agent.agent_id, skill_id, granted)))
 
     def delete(self, request: Request, agent_id: str, skill_id: str) -> Response:
         agent_skills.uninstall_skill(access_agent(self.principal.user, agent_id, needs=CHANGE_AGENTS), skill_id)
@@ -93,4 +99,4 @@ def _publish(view: RestView, request: Request, skill_id: str = "") -> Response:
     if skill_id and request.data.get("skillId", skill_id) != skill_id:
         raise InvalidInput("`skillId` of the manifest is not the skill of the URL.", code="bad_manifest")
     published, _ = registry.register({**request.data, "skillId": skill_id} if skill_id else request.data)
-    return ok(agents.SkillOut.of(published))
+    return ok(SkillOut.of(published))

@@ -17,8 +17,15 @@ from audit_app.kernel.errors import InvalidInput
 from audit_app.rights import holds
 from sessions_app.access import access_session, usage_actors
 from sessions_app.identity import scopes
-from sessions_app.surfaces.rest.objects.usage import CostCapsBody, PriceBody, UsageQuery
-from sessions_app.surfaces.rest.usage_responses import CostCapOut, ModelPriceOut, UsageSumOut, UsageTotalsOut
+from sessions_app.surfaces.rest.objects.usage import (
+    CostCapOut,
+    CostCapsBody,
+    ModelPriceOut,
+    PriceBody,
+    UsageQuery,
+    UsageSumOut,
+    UsageTotalsOut,
+)
 from sessions_app.surfaces.rest.views.base import RestView, ok
 
 _MOST_CSV_ROWS = 50_000

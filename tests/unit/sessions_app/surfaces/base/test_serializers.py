@@ -16,8 +16,7 @@ from sessions_app.surfaces.base.serializers import (
     TimeSpan,
     Timestamp,
 )
-from sessions_app.surfaces.rest.objects.agents import AgentOut
-from sessions_app.surfaces.rest.requests import AgentBody
+from sessions_app.surfaces.rest.objects.agents import AgentBody, AgentOut
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

@@ -1,0 +1,42 @@
+"""Credentials."""
+
+from typing import Any
+
+from rest_framework.serializers import CharField, ListField, SlugField, ValidationError
+
+from sessions_app.surfaces.base.serializers import CamelCaseSerializer, ObjectSerializer, Timestamp
+from sessions_app.surfaces.rest.objects.field_types import host_rules
+
+
+class CredentialBody(CamelCaseSerializer):
+    """A credential. The vault limits the length of its value. `agents` alone may change without the value."""
+
+    value = CharField(required=False, trim_whitespace=False, allow_blank=True)
+    hosts = host_rules(help_text="Hosts that it may be sent to. Needed by a new one; a change takes the value again.")
+    agents = ListField(
+        required=False,
+        child=SlugField(max_length=120),
+        max_length=200,
+        help_text="Agents that may use it in runs of other users.",
+    )
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        if "value" not in attrs and ("hosts" in attrs or "agents" not in attrs):
+            raise ValidationError({"value": "This field is required."})
+        return attrs
+
+
+class NewCredentialBody(CredentialBody):
+    name = CharField(max_length=120)
+    value = CharField(trim_whitespace=False, allow_blank=True)
+
+
+class CredentialOut(ObjectSerializer):
+    """Never with its value."""
+
+    name = CharField()
+    hosts = ListField(child=CharField(), help_text="Hosts that calls may send it to.")
+    agents = ListField(child=CharField(), help_text="Agents that may use it in runs of other users.")
+    created_at = Timestamp()
+    updated_at = Timestamp()
+    last_used_at = Timestamp(allow_null=True)

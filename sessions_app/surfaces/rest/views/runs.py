@@ -1,0 +1,49 @@
+"""Runs: read, cancel, retry, and the workstreams of a run."""
+
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from agents_app import selectors as agents
+from sessions_app import services
+from sessions_app.access import access_run, access_session
+from sessions_app.identity import rate_limits
+from sessions_app.surfaces.rest.objects.messages import AcceptedOut
+from sessions_app.surfaces.rest.objects.runs import WorkstreamOut, run_json
+from sessions_app.surfaces.rest.views.base import RestView, ok
+
+_STOPPED = "Stopped by its user."
+
+
+class RunDetail(RestView):
+    def get(self, request: Request, run_id: str) -> Response:
+        view = access_run(self.principal.user, run_id)
+        session = access_session(self.principal.user, view.conversation_id)
+        return ok(run_json(agents.get_transcript(view.id), session, agents.get_cost(view.id)))
+
+
+class RunCancel(RestView):
+    """Cancel one run, also a workstream: its parent goes on. Returns whether the run was open, as 1 or 0."""
+
+    def post(self, request: Request, run_id: str) -> Response:
+        view = access_run(self.principal.user, run_id)
+        session = access_session(self.principal.user, view.conversation_id)
+        return ok({"cancelled": services.cancel_session_runs(session, reason=_STOPPED, run_id=view.id)})
+
+
+class RunRetry(RestView):
+    """Retry the message of a failed or cancelled run with a new run."""
+
+    def post(self, request: Request, run_id: str) -> Response:
+        view = access_run(self.principal.user, run_id)
+        session = access_session(self.principal.user, view.conversation_id)
+        rate_limits.take(rate_limits.chat_limit(), self.principal.actor)
+        again = services.retry_run(session, view.id, actor=self.principal.actor, owner=self.principal.user)
+        return ok(AcceptedOut.of(None, session_id=session.key, run_id=again), status=202)
+
+
+class RunWorkstreams(RestView):
+    """The child runs of a run, at any depth, oldest first; `parentRunId` is the tree."""
+
+    def get(self, request: Request, run_id: str) -> Response:
+        run = access_run(self.principal.user, run_id)
+        return self.page_of(agents.list_subtree(run.id), WorkstreamOut.of)
