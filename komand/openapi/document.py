@@ -3,7 +3,7 @@
 import inspect
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -16,9 +16,9 @@ from komand import __version__
 from komand.openapi import statuses, unowned_routes
 from komand.openapi.routes import Route, list_routes
 from sessions_app.surfaces.base.openapi.fields import body_schema, fields_of, schema_of, without_null
-from sessions_app.surfaces.base.openapi.operations import Description, Operation, Parameter
+from sessions_app.surfaces.base.openapi.operations import Description, Operation, Parameter, operation_of
 from sessions_app.surfaces.base.openapi.schemas import Schema
-from sessions_app.surfaces.base.surface import surfaces
+from sessions_app.surfaces.base.surface import surface_at, surfaces
 
 _ABOUT = """\
 Every surface of one installation. All of them share the same sessions and runs.
@@ -63,8 +63,7 @@ def descriptions() -> tuple[Description, ...]:
 def build() -> dict[str, Any]:
     """Return the document as JSON data. It is shared by all callers: do not change it."""
     described = descriptions()
-    operations = {name: (one, operation) for one in described for name, operation in one.operations.items()}
-    paths = {route.path: item for route in list_routes() if (item := _path_item(route, operations))}
+    paths = {route.path: item for route in list_routes() if (item := _path_item(route))}
     responses = {name: response for one in described for name, response in statuses.shared_responses(one).items()}
     used = set(re.findall(r"#/components/responses/(\w+)", json.dumps(paths)))
     return {
@@ -93,12 +92,21 @@ def build() -> dict[str, Any]:
     }
 
 
-def _path_item(route: Route, operations: Mapping[str, tuple[Description, Operation]]) -> dict[str, Any]:
-    """Return the described operations of a route. operations: by method and path."""
-    names = {method: f"{method.upper()} {route.path}" for method in route.methods}
-    item: dict[str, Any] = {
-        method: _operation(route, method, *operations[name]) for method, name in names.items() if name in operations
+def find_operations(route: Route) -> dict[str, tuple[Description, Operation]]:
+    """Return the operations of a route by method, each with the description of its surface."""
+    surface = surface_at(route.path)
+    candidates = unowned_routes.DESCRIPTIONS if surface is None else (import_module(surface.openapi).DESCRIPTION,)
+    return {
+        method: (one, operation)
+        for method in route.methods
+        for one in candidates
+        if (operation := operation_of(route.view, method) or one.operations.get(f"{method.upper()} {route.path}"))
     }
+
+
+def _path_item(route: Route) -> dict[str, Any]:
+    found = find_operations(route)
+    item: dict[str, Any] = {method: _operation(route, method, *pair) for method, pair in found.items()}
     if item and route.parameters:
         item["parameters"] = [
             {"name": name, "in": "path", "required": True, "schema": _path_schema(converter)}
@@ -121,7 +129,7 @@ def _operation(route: Route, method: str, one: Description, operation: Operation
         "operationId": "_".join([*parts, method]),
         "tags": [one.tag],
         "summary": operation.summary,
-        "security": _SECURITY[operation.access],
+        "security": _SECURITY[operation.access or one.access],
         "parameters": [{"$ref": "#/components/parameters/RequestId"}, *_parameters(operation)],
         "responses": statuses.responses(one, operation, method, has_path=bool(route.parameters)),
     }

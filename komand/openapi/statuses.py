@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from sessions_app.surfaces.base.openapi.fields import answer_schema
 from sessions_app.surfaces.base.openapi.operations import JSON, Answer, Description, Operation
 from sessions_app.surfaces.base.openapi.schemas import Schema, ref
 
@@ -31,12 +32,12 @@ _RETRIED = (429, 503)
 
 def responses(one: Description, operation: Operation, method: str, *, has_path: bool) -> dict[str, Any]:
     """Return the responses of an operation by status. has_path: its path has parameters."""
-    success = Answer("Success.", None if operation.result is None else one.wrap(operation.result))
+    success = Answer("Success.", one.wrap(operation.result))
     answers = {operation.status: success, **operation.answers}
     own = {status: _response(status, answer) for status, answer in answers.items()}
     errors = {
         status: {"$ref": f"#/components/responses/{one.error}{status}"}
-        for status in _errors(operation, method, has_path=has_path)
+        for status in _errors(one, operation, method, has_path=has_path)
     }
     return {str(status): response for status, response in sorted({**errors, **own}.items())}
 
@@ -49,9 +50,9 @@ def shared_responses(one: Description) -> dict[str, Any]:
     }
 
 
-def _errors(operation: Operation, method: str, *, has_path: bool) -> set[int]:
+def _errors(one: Description, operation: Operation, method: str, *, has_path: bool) -> set[int]:
     found = {429, 500, 503, *operation.errors}
-    if operation.access != "open":
+    if (operation.access or one.access) != "open":
         found.add(401)
         if method not in _SAFE:
             found.add(403)
@@ -61,6 +62,8 @@ def _errors(operation: Operation, method: str, *, has_path: bool) -> set[int]:
         found |= {400, 413, 415}
     if operation.query is not None or operation.parameters:
         found.add(400)
+    if operation.body is not None or operation.query is not None:
+        found.update(one.invalid)
     return found
 
 
@@ -70,7 +73,10 @@ def _response(status: int, answer: Answer) -> dict[str, Any]:
         headers["Retry-After"] = {"$ref": "#/components/headers/RetryAfter"}
     response: dict[str, Any] = {"description": answer.description, "headers": headers}
     if answer.schema is not None:
-        response["content"] = {answer.media_type: {"schema": answer.schema}, **{name: {} for name in answer.also_as}}
+        response["content"] = {
+            answer.media_type: {"schema": answer_schema(answer.schema)},
+            **{name: {} for name in answer.also_as},
+        }
     elif answer.media_type != JSON:
         response["content"] = {answer.media_type: {}}
     return response

@@ -23,7 +23,7 @@ HEALTH = Description(
     "Health checks. They are not rate limited.",
     "NotReady",
     _COMPONENTS,
-    {
+    operations={
         "GET /health": Operation("Check the health", ref("Health"), access="open"),
         "GET /health/live": Operation("Check the health of this process", ref("Health"), access="open"),
         "GET /health/ready": Operation(
@@ -39,7 +39,7 @@ WEBHOOKS = Description(
     "Webhooks of messaging platforms. Each channel verifies requests in its own way; see docs/channels.md.",
     "WebhookRefusal",
     {},
-    {
+    operations={
         "POST /channels/{channel}/{account_id}/webhook": Operation(
             "Deliver messages of a channel",
             nullable(OBJECT),

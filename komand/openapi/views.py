@@ -9,14 +9,19 @@ from django.utils.module_loading import import_string
 from rest_framework import serializers
 from rest_framework.request import Request
 
+from sessions_app.surfaces.base.openapi.operations import Answer, Operation
+from sessions_app.surfaces.base.openapi.schemas import just
 from sessions_app.surfaces.rest.views.base import RestView
 
 _WRITTEN = "komand.openapi.document.written"
+_DOCUMENT = Answer("This document.", {"type": "object", "properties": {"openapi": just("3.1.0")}})
 _TYPES = {"json": "application/json", "yaml": "application/yaml"}
 
 
 class FormatQuery(serializers.Serializer[Any]):
-    format = serializers.ChoiceField(choices=sorted(_TYPES), default="json")
+    format = serializers.ChoiceField(
+        choices=sorted(_TYPES), required=False, help_text="The format; also chosen by Accept."
+    )
 
 
 class OpenApi(RestView):
@@ -24,10 +29,10 @@ class OpenApi(RestView):
 
     is_public = True
 
+    @Operation("Read this document", access="open", query=FormatQuery, answers={200: _DOCUMENT})
     def get(self, request: Request) -> HttpResponse:
-        wanted = self.query(FormatQuery).validated_data["format"]
-        if "format" not in request.query_params and "yaml" in request.headers.get("Accept", ""):
-            wanted = "yaml"
+        accepted = "yaml" if "yaml" in request.headers.get("Accept", "") else "json"
+        wanted = self.query().get("format", accepted)
         return HttpResponse(_written(wanted), content_type=_TYPES[wanted])
 
 

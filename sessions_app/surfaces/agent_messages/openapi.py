@@ -199,4 +199,4 @@ _OLDER = {
     f"GET {_WORKFLOW}/interaction": Operation("Read the agent of a run", OBJECT),
     f"POST {_WORKFLOW}/actions/{{action}}": Operation("End a run", record({"message": TEXT}), body=OBJECT),
 }
-DESCRIPTION = Description("Agent runs", _ABOUT, "AgentRunError", COMPONENTS, {**_RUNS, **_FILES, **_OLDER})
+DESCRIPTION = Description("Agent runs", _ABOUT, "AgentRunError", COMPONENTS, operations={**_RUNS, **_FILES, **_OLDER})

@@ -29,6 +29,7 @@ from sessions_app.identity.request_ids import request_id_from
 from sessions_app.surfaces.base.bodies import BodyTooLarge
 from sessions_app.surfaces.base.cors import cors_headers
 from sessions_app.surfaces.base.http_errors import HttpError, http_error_of
+from sessions_app.surfaces.base.openapi.operations import Operation
 from sessions_app.surfaces.base.surface import Surface, most_body_bytes, surface_at
 
 access_log = logging.getLogger("komand.access")
@@ -57,6 +58,7 @@ class LiveConsumer(AsyncHttpConsumer, ABC):
 
     request: HttpRequest
     principal: Principal
+    operation: Operation
     has_left = False  # the client disconnected before the answer was complete
     _is_complete = False  # the answer was sent
 

@@ -4,6 +4,7 @@ Errors have the body that the surface at the path declares.
 """
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, ClassVar, TypeVar
 
 from django.conf import settings
@@ -24,6 +25,7 @@ from sessions_app.identity.principal import Principal
 from sessions_app.identity.request_admission import admit, admit_anyone
 from sessions_app.surfaces.base.bodies import BodyTooLarge, parse_json
 from sessions_app.surfaces.base.http_errors import http_error_of
+from sessions_app.surfaces.base.openapi.operations import Operation
 from sessions_app.surfaces.base.surface import surface_at
 
 S = TypeVar("S", bound=Serializer[Any])
@@ -68,6 +70,7 @@ class PlainView(APIView):
 
     is_public: ClassVar[bool] = False
     principal: Principal
+    operation: Operation
 
     def get_exception_handler(self) -> Callable[[Exception, dict[str, Any]], Response | None]:
         return _error_response
@@ -98,16 +101,25 @@ class PlainView(APIView):
         """Raise MissingRight, audited, unless the caller holds the right."""
         self.principal.require(right)
 
-    def body(self, serializer_class: type[Serializer[Any]], *, partial: bool = False) -> dict[str, Any]:
-        """Return the validated fields of the request body. Raises ValidationError."""
-        serializer = serializer_class(data=self.request.data, partial=partial)
-        serializer.is_valid(raise_exception=True)
-        fields: dict[str, Any] = serializer.validated_data
+    def body(self) -> dict[str, Any]:
+        """Return the request body, checked by the serializer that the operation declares. Raises ValidationError."""
+        declared = self.operation
+        fields: dict[str, Any] = self.checked(declared.body, self.request.data, partial=declared.partial).validated_data
         return fields
 
-    def query(self, serializer_class: type[S]) -> S:
-        """Return a serializer with the validated query parameters. Raises ValidationError."""
-        serializer = serializer_class(data=self.request.query_params)
+    def query(self) -> dict[str, Any]:
+        """Return the query parameters, checked as the body. Raises ValidationError."""
+        fields: dict[str, Any] = self.checked_query.validated_data
+        return fields
+
+    @cached_property
+    def checked_query(self) -> Any:
+        """Return the serializer that the operation declares for the query, with valid data. Raises ValidationError."""
+        return self.checked(self.operation.query, self.request.query_params)
+
+    def checked(self, serializer_class: type[S], data: Any, *, partial: bool = False) -> S:
+        """Return a serializer with valid data. Raises ValidationError."""
+        serializer = serializer_class(data=data, partial=partial)
         serializer.is_valid(raise_exception=True)
         return serializer
 

@@ -29,7 +29,7 @@ DESCRIPTION = Description(
     _ABOUT,
     "McpError",
     COMPONENTS,
-    {
+    operations={
         "POST /mcp": Operation(
             "Send a JSON-RPC message",
             {"$ref": "#/components/schemas/McpResult"},

@@ -150,7 +150,7 @@ DESCRIPTION = Description(
     _ABOUT,
     "OpenAIError",
     COMPONENTS,
-    {
+    operations={
         "GET /v1/models": Operation("List the agents, as models", ref("ModelList")),
         "GET /v1/models/{model}": Operation("Read an agent, as a model", ref("Model")),
         "POST /v1/chat/completions": Operation(

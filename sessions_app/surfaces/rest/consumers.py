@@ -27,9 +27,20 @@ from sessions_app.services import Accepted, NewMessage
 from sessions_app.surfaces.base.bodies import parse_json
 from sessions_app.surfaces.base.consumers import LiveConsumer
 from sessions_app.surfaces.base.intake_limit import store_message
+from sessions_app.surfaces.base.openapi.operations import IDEMPOTENCY_KEY, Answer, Operation, Parameter
+from sessions_app.surfaces.base.openapi.schemas import TEXT, UUID, record
 from sessions_app.surfaces.base.run_errors import http_status_of
 from sessions_app.surfaces.rest import envelope
 from sessions_app.surfaces.rest.objects.messages import AcceptedOut, AnsweredOut, MessageBody, StructuredAnswerOut
+from sessions_app.surfaces.rest.operations import envelope as envelope_schema
+
+_WAIT = Parameter(
+    "wait",
+    "Seconds to wait, at most KOMAND_LONGEST_WAIT_SECONDS; 0 returns at once.",
+    {"type": "integer", "minimum": 0},
+)
+_PREFER = Parameter("Prefer", "`respond-async` returns at once.", TEXT, where="header")
+_ACCEPTED = Answer("The message is stored; the run continues.", envelope_schema(AcceptedOut, record({"runId": UUID})))
 
 
 class WebChatMessage(LiveConsumer):
@@ -38,6 +49,17 @@ class WebChatMessage(LiveConsumer):
     def limit(self) -> rate_limits.Limit:
         return rate_limits.chat_limit()
 
+    @Operation(
+        "Send a message and wait for its answer",
+        AnsweredOut,
+        body=MessageBody,
+        errors=[404, 409, 422, 502, 504],
+        parameters=[IDEMPOTENCY_KEY, _WAIT, _PREFER],
+        answers={202: _ACCEPTED},
+        streams=True,
+        description="Waits up to 30 seconds, then returns 504 with the id of the run, which continues. "
+        "Closing the connection does not stop the run.",
+    )
     async def respond(self, body: bytes) -> None:
         seconds = self._wait_seconds()
         key = self.request.headers.get("Idempotency-Key", "")

@@ -43,7 +43,7 @@ DESCRIPTION = Description(
     _ABOUT,
     "HubError",
     COMPONENTS,
-    {
+    operations={
         f"{method} /{hub}{suffix}": operation
         for hub in settings.KOMAND_HUB_PATHS
         for method, suffix, operation in (

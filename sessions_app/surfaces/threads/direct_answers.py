@@ -5,10 +5,9 @@ Each is a conversation of its own, which the chat page does not list. A client t
 
 import asyncio
 from abc import abstractmethod
-from typing import Any, ClassVar
+from typing import Any
 
 from django.conf import settings
-from rest_framework.serializers import Serializer
 
 from agents_app import selectors as agents
 from agents_app import services as runs
@@ -25,6 +24,8 @@ from sessions_app.models import Session
 from sessions_app.services import Accepted, NewMessage
 from sessions_app.surfaces.base.bodies import parse_json
 from sessions_app.surfaces.base.intake_limit import store_message
+from sessions_app.surfaces.base.openapi.operations import IDEMPOTENCY_KEY, Operation
+from sessions_app.surfaces.base.openapi.schemas import OBJECT, TEXT, record
 from sessions_app.surfaces.base.sse import EventStreamConsumer
 from sessions_app.surfaces.threads import errors
 from sessions_app.surfaces.threads.admission import admit
@@ -33,20 +34,20 @@ from sessions_app.surfaces.threads.requests import LONGEST_TEXT, AskBody, Extrac
 from tools_app.events import INPUT_REQUESTED
 
 CHANNEL = "Api"
+_WAITS: dict[str, Any] = {"streams": True, "errors": [404, 409, 502, 504], "parameters": [IDEMPOTENCY_KEY]}
 
 
 class _DirectAnswer(EventStreamConsumer):
     """Base of both endpoints: sends a prompt to a new session and waits for the answer."""
 
     methods = ("POST",)
-    body_of: ClassVar[type[Serializer[Any]]]
     admit = staticmethod(admit)
 
     def limit(self) -> rate_limits.Limit:
         return rate_limits.chat_limit()
 
     async def respond(self, body: bytes) -> None:
-        fields = errors.checked(self.body_of(data=parse_json(body))).validated_data
+        fields = errors.checked(self.operation.body(data=parse_json(body))).validated_data
         options = self.options_of(fields)
         session = await in_db(self._open, fields["agent_id"])
         try:
@@ -94,7 +95,9 @@ class _DirectAnswer(EventStreamConsumer):
 class AgentAsk(_DirectAnswer):
     """POST /v1/agent/ask."""
 
-    body_of = AskBody
+    respond = Operation("Send one message to an agent", record({"text": TEXT}), body=AskBody, **_WAITS)(
+        _DirectAnswer.respond
+    )
 
     def options_of(self, fields: dict[str, Any]) -> RunOptions:
         return RunOptions(instructions=LANGUAGES.get(fields["output_language"] or "", ""))
@@ -106,7 +109,9 @@ class AgentAsk(_DirectAnswer):
 class AgentExtract(_DirectAnswer):
     """POST /v1/agent/extract."""
 
-    body_of = ExtractBody
+    respond = Operation(
+        "Get an answer that matches a schema", record({"structured": OBJECT}), body=ExtractBody, **_WAITS
+    )(_DirectAnswer.respond)
 
     def options_of(self, fields: dict[str, Any]) -> RunOptions:
         if (fields["schema_path_part_id"] is None) == (fields["output_schema"] is None):

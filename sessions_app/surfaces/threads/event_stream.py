@@ -9,6 +9,8 @@ from sessions_app.access import access_session
 from sessions_app.approvals import permissions
 from sessions_app.events import SESSION_RENAMED
 from sessions_app.live_view.cursor import SessionEvent
+from sessions_app.surfaces.base.openapi.operations import EVENTS, Answer, Operation
+from sessions_app.surfaces.base.openapi.schemas import TEXT
 from sessions_app.surfaces.base.sse import EventStreamConsumer
 from sessions_app.surfaces.threads import delivered_marks, errors
 from sessions_app.surfaces.threads.admission import admit
@@ -39,6 +41,12 @@ class ThreadStream(EventStreamConsumer):
         super().recheck()
         access_session(self.principal.user, self._thread_id)
 
+    @Operation(
+        "Stream the answer",
+        query=StreamQuery,
+        streams=True,
+        answers={200: Answer("The events of docs/threads.md.", TEXT, EVENTS)},
+    )
     async def respond(self, body: bytes) -> None:
         given = self.request.GET.dict()
         # A browser reconnects with the same URL and the newer id in this header (HTML standard, section 9.2.4).

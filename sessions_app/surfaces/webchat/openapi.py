@@ -66,4 +66,4 @@ OPERATIONS = {
     name: operation if operation.access == "open" else Operation(**{**vars(operation), "access": "visitor"})
     for name, operation in _OPERATIONS.items()
 }
-DESCRIPTION = Description("Web chat", _ABOUT, "WebChatError", COMPONENTS, OPERATIONS)
+DESCRIPTION = Description("Web chat", _ABOUT, "WebChatError", COMPONENTS, operations=OPERATIONS)

@@ -1,1 +1,1 @@
-"""The vocabulary in which surfaces describe their operations. Imported only when the document is built."""
+"""The vocabulary in which views and consumers declare their operations."""

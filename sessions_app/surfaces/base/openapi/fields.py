@@ -5,7 +5,7 @@ from typing import Any
 
 from rest_framework import serializers
 
-from sessions_app.surfaces.base.openapi.schemas import NULL, Schema, nullable, record, ref
+from sessions_app.surfaces.base.openapi.schemas import NULL, Schema, list_of, nullable, record, ref
 from sessions_app.surfaces.base.serializers import ObjectSerializer, SnakeCaseObject
 
 _PLAIN: tuple[tuple[type[serializers.Field[Any, Any, Any, Any]], dict[str, Any]], ...] = (
@@ -49,8 +49,16 @@ def object_schema(serializer_class: type[serializers.Serializer[Any]]) -> Schema
     )
 
 
-def answer_schema(given: Schema | type[SnakeCaseObject]) -> Schema:
-    """Return a schema as it is, and a serializer as the reference to its component."""
+def answer_schema(given: Any) -> Any:
+    """Return the schema of an answer.
+
+    given: a serializer class, whose component is referred to; a list with the class of its items; a tuple of
+    alternatives; else a schema, or None, which stay as they are.
+    """
+    if isinstance(given, list):
+        return list_of(answer_schema(given[0]))
+    if isinstance(given, tuple):
+        return {"anyOf": [answer_schema(one) for one in given]}
     return ref(component_name(given)) if isinstance(given, type) else given
 
 

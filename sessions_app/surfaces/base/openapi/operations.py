@@ -1,9 +1,11 @@
-"""The description of a surface's operations, as far as the code does not contain it already. Pure."""
+"""The declaration of operations on views and consumers: requests are checked by it, the document is built from it."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from functools import wraps
+from typing import Any, Literal, TypeVar, cast
 
+from sessions_app.surfaces.base.openapi.fields import answer_schema
 from sessions_app.surfaces.base.openapi.schemas import Schema
 
 JSON = "application/json"
@@ -16,16 +18,19 @@ EVENTS = "text/event-stream"
 Access = Literal["open", "any", "bearer", "query", "thread", "visitor"]
 
 
+Handler = TypeVar("Handler", bound=Callable[..., Any])
+
+
 @dataclass(frozen=True)
 class Answer:
     """An answer of one status.
 
-    schema: None if it has no body.
+    schema: as for `answer_schema`; None if it has no body.
     also_as: media types that the client can choose.
     """
 
     description: str
-    schema: Schema | None = None
+    schema: Any = None
     media_type: str = JSON
     also_as: Sequence[str] = ()
     headers: Mapping[str, Schema] = field(default_factory=dict)
@@ -50,14 +55,15 @@ IDEMPOTENCY_KEY = Parameter(
 
 @dataclass(frozen=True)
 class Operation:
-    """One method of one route.
+    """One method of a view, or the `respond` of a consumer, which it decorates.
 
-    result: the schema of the answer with `status`, before the surface's `wrap`; None if that has no body.
-    body: a serializer class or a JSON Schema.
+    result: the answer with `status`, before the surface's `wrap`, as for `answer_schema`; None if it has no body.
+    body: a serializer class, by which `PlainView.body` checks the request, or a JSON Schema.
     partial: no field of the body is required.
-    query: a serializer class.
+    query: a serializer class, by which `PlainView.query` checks the request.
     errors: statuses beyond those that `komand.openapi.statuses` derives.
     answers: further answers, by status.
+    access: None for that of the surface.
     streams: the operation streams or waits long; schemathesis skips it.
     """
 
@@ -71,23 +77,47 @@ class Operation:
     parameters: Sequence[Parameter] = ()
     errors: Sequence[int] = ()
     answers: Mapping[int, Answer] = field(default_factory=dict)
-    access: Access = "any"
+    access: Access | None = None
     streams: bool = False
     description: str = ""
+
+    def __call__(self, handler: Handler) -> Handler:
+        """Declare a handler, which may be that of a base class: `get = Operation("Read a value")(Base.get)`.
+
+        While it runs, the operation is the attribute `operation` of its view.
+        """
+
+        @wraps(handler)
+        def declared(view: Any, *args: Any, **kwargs: Any) -> Any:
+            view.operation = self
+            return handler(view, *args, **kwargs)
+
+        declared.__dict__["operation"] = self
+        return cast(Handler, declared)
+
+
+def operation_of(view: Any, method: str) -> Operation | None:
+    """Return the declared operation of a method, in lower case, of a view or a consumer."""
+    handler = getattr(view, method, None) or getattr(view, "respond", None)
+    return getattr(handler, "operation", None)
 
 
 @dataclass(frozen=True)
 class Description:
     """One surface in the document.
 
-    operations: by method and path, such as `GET /api/agents/{agent_id}`.
     error: the component name of its errors.
-    wrap: returns the schema of a successful answer from that of its result.
+    access: the credentials of operations that name none.
+    invalid: further statuses of operations with a body or a query.
+    wrap: returns the schema of a successful answer from the result of its operation.
+    operations: those that are not declared on a view or consumer, by method and path: `GET /health/ready`.
     """
 
     tag: str
     about: str
     error: str
     components: Mapping[str, Schema]
-    operations: Mapping[str, Operation]
-    wrap: Callable[[Any], Schema] = lambda schema: schema
+    access: Access = "any"
+    invalid: Sequence[int] = ()
+    wrap: Callable[[Any], Schema | None] = answer_schema
+    operations: Mapping[str, Operation] = field(default_factory=dict)

@@ -12,7 +12,10 @@ from agents_app.configuration import agent_files
 from agents_app.rights import CHANGE_AGENTS, CREATE_AGENTS
 from audit_app.fresh_login import GRANT_AUTONOMY
 from sessions_app.access import access_agent
+from sessions_app.surfaces.base.openapi.operations import Answer, Operation
+from sessions_app.surfaces.base.openapi.schemas import BINARY, BOOLEAN, record
 from sessions_app.surfaces.rest.objects.agents import AgentBody, ImportedAgentOut, ImportQuery
+from sessions_app.surfaces.rest.operations import envelope
 from sessions_app.surfaces.rest.views.agent_versions import VersionView
 from sessions_app.surfaces.rest.views.base import RestView, ok
 
@@ -20,6 +23,9 @@ _OTHER_FORM = ("provider", "fallbacks")  # in a file; checked there
 
 
 class AgentExport(VersionView):
+    @Operation(
+        "Export an agent as YAML", answers={200: Answer("The file.", media_type="application/yaml")}, errors=[403]
+    )
     def get(self, request: Request, agent_id: str) -> HttpResponse:
         """The agent's configuration as a YAML file, for those who see it."""
         agent = self.visible(agent_id)
@@ -31,10 +37,19 @@ class AgentExport(VersionView):
 
 
 class AgentImport(RestView):
+    @Operation(
+        "Import agents from YAML",
+        body=BINARY,
+        media_type="application/yaml",
+        query=ImportQuery,
+        answers={200: Answer("The effect.", envelope([ImportedAgentOut], record({"dryRun": BOOLEAN})))},
+        errors=[403, 404, 409],
+        description="A file with faults changes nothing; `meta.problems` of the error has the line of each.",
+    )
     def post(self, request: Request) -> Response:
         """Create and change the agents of a YAML file, all or none. New ones belong to the caller."""
         self.require(CREATE_AGENTS)
-        user, is_dry_run = self.principal.user, self.query(ImportQuery).validated_data["dry_run"]
+        user, is_dry_run = self.principal.user, self.query()["dry_run"]
         data, _ = self.file_body()
         planned = agent_files.plan(agent_files.read_upload(data), check=_faults_of_limits)
         for one in planned:

@@ -16,7 +16,9 @@ from agents_app.rights import CHANGE_AGENTS, CREATE_AGENTS, DELETE_AGENTS
 from audit_app.fresh_login import GRANT_AUTONOMY
 from audit_app.kernel.errors import InvalidInput
 from sessions_app.access import access_agent, list_agents
+from sessions_app.surfaces.base.openapi.operations import Operation
 from sessions_app.surfaces.rest.objects.agents import AgentBody, AgentInFullOut, AgentOut, AgentSummaryOut
+from sessions_app.surfaces.rest.operations import paged
 from sessions_app.surfaces.rest.views.base import RestView, ok
 from tools_app.policy import grants
 from tools_app.rights import REVOKE_GRANTS
@@ -35,13 +37,15 @@ class AgentView(RestView):
 
 
 class AgentList(AgentView):
+    @paged("List agents that you may use or see", (AgentOut, AgentSummaryOut))
     def get(self, request: Request) -> Response:
         user = self.principal.user
         return self.page_of(list_agents(user, or_visible=True), partial(_listed, user))
 
+    @Operation("Create an agent", AgentInFullOut, body=AgentBody, errors=[404, 409])
     def post(self, request: Request) -> Response:
         self.require(CREATE_AGENTS)
-        fields = self.body(AgentBody)
+        fields = self.body()
         self.require_autonomy(fields)
         return ok(in_full(services.create_agent(owner_id=self.principal.user.pk, **fields)))
 
@@ -49,19 +53,22 @@ class AgentList(AgentView):
 class AgentDetail(AgentView):
     """One agent, with its standing grants."""
 
+    @Operation("Read an agent", (AgentInFullOut, AgentSummaryOut))
     def get(self, request: Request, agent_id: str) -> Response:
         agent = access_agent(self.principal.user, agent_id, or_visible=True)
         is_visible = may_view(self.principal.user, agent)
         return ok(in_full(agent) if is_visible else AgentSummaryOut.of(agent))
 
+    @Operation("Change an agent", AgentInFullOut, body=AgentBody, partial=True, errors=[409])
     def put(self, request: Request, agent_id: str) -> Response:
         agent = access_agent(self.principal.user, agent_id, needs=CHANGE_AGENTS)
-        fields = self.body(AgentBody, partial=True)
+        fields = self.body()
         if fields.pop("agent_id", agent_id) != agent_id:
             raise InvalidInput("An agent's id cannot change. Make a new agent.", code="agent_id_fixed")
         self.require_autonomy(fields, agent)
         return ok(in_full(services.update_agent(agent, skills_of=self.principal.user.pk, **fields)))
 
+    @Operation("Retire an agent", errors=[409])
     def delete(self, request: Request, agent_id: str) -> Response:
         services.retire_agent(access_agent(self.principal.user, agent_id, needs=DELETE_AGENTS))
         return ok(None)
@@ -70,6 +77,7 @@ class AgentDetail(AgentView):
 class AgentGrant(RestView):
     """A standing grant. Once revoked, such calls need approval again."""
 
+    @Operation("Revoke a permission")
     def delete(self, request: Request, agent_id: str, grant_id: UUID) -> Response:
         agent = access_agent(self.principal.user, agent_id, needs=REVOKE_GRANTS)
         grants.revoke_grant(grant_id, agent_id=agent.agent_id)

@@ -11,7 +11,9 @@ from sessions_app.access import access_approval
 from sessions_app.approvals import decisions, permissions
 from sessions_app.identity import scopes
 from sessions_app.models import Session
-from sessions_app.surfaces.rest.objects.approvals import ApprovalQuery, DecideBody, approval
+from sessions_app.surfaces.base.openapi.operations import Operation
+from sessions_app.surfaces.rest.objects.approvals import ApprovalOut, ApprovalQuery, DecideBody, approval
+from sessions_app.surfaces.rest.operations import paged
 from sessions_app.surfaces.rest.views.base import RestView, ok
 from tools_app import selectors as tools
 from tools_app.types import ApprovalView
@@ -33,12 +35,13 @@ class ApprovalsView(RestView):
 class ApprovalList(ApprovalsView):
     """The newest first; `?status=pending` for the open ones. `meta.total` is absent."""
 
+    @paged("List approvals", ApprovalOut, ApprovalQuery)
     def get(self, request: Request) -> Response:
-        user, query = self.principal.user, self.query(ApprovalQuery)
-        page, is_limited = query.wanted, scopes.agents_of(user) is not None
+        user, page = self.principal.user, self.page()
+        is_limited = scopes.agents_of(user) is not None
         own = selectors.session_ids_of(user) if is_limited or not permissions.sees_all(user) else None
         rows = tools.list_approvals(
-            status=query.validated_data["status"],
+            status=self.query()["status"],
             session_ids=own,
             credential_owner="" if is_limited else permissions.credential_owner_of(user),
             limit=page.size,
@@ -48,6 +51,7 @@ class ApprovalList(ApprovalsView):
 
 
 class ApprovalDetail(ApprovalsView):
+    @Operation("Read an approval", ApprovalOut)
     def get(self, request: Request, approval_id: str) -> Response:
         return ok(*self.shown([access_approval(self.principal.user, approval_id)]))
 
@@ -55,8 +59,9 @@ class ApprovalDetail(ApprovalsView):
 class ApprovalDecide(ApprovalsView):
     """Decide an approval. 409 if it is decided already, 410 if it has expired, 403 `missing_right`."""
 
+    @Operation("Decide an approval", ApprovalOut, body=DecideBody, errors=[409, 410])
     def post(self, request: Request, approval_id: str) -> Response:
-        fields = self.body(DecideBody)
+        fields = self.body()
         approval = access_approval(self.principal.user, approval_id, decision=fields["decision"])
         actor, has_fresh_login = self.principal.actor, self.principal.has_fresh_login
         decided = decisions.decide(approval.id, actor=actor, has_fresh_login=has_fresh_login, **fields)

@@ -10,16 +10,17 @@ from audit_app.kernel.errors import NotFound
 from audit_app.rights import READ_AUDIT
 from sessions_app.models import Session
 from sessions_app.surfaces.rest.objects.audit import AuditEntryOut, AuditQuery
+from sessions_app.surfaces.rest.operations import paged
 from sessions_app.surfaces.rest.views.base import RestView, ok
 
 
 class AuditList(RestView):
     """The newest first. `meta.total` is at most `selectors.MOST_COUNTED`."""
 
+    @paged("Read the audit log", AuditEntryOut, AuditQuery, errors=[403, 404])
     def get(self, request: Request) -> Response:
         self.require(READ_AUDIT)
-        query = self.query(AuditQuery)
-        page, fields = query.wanted, query.validated_data
+        page, fields = self.page(), self.query()
         wanted = selectors.EntryFilter(
             action=fields["action"],
             actor=f"user:{fields['actor']}" if fields["actor"].isdigit() else fields["actor"],

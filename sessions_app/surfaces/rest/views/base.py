@@ -11,7 +11,7 @@ from rest_framework.response import Response
 from sessions_app.surfaces.base.bodies import BodyTooLarge
 from sessions_app.surfaces.base.views import PlainView
 from sessions_app.surfaces.rest import envelope
-from sessions_app.surfaces.rest.envelope import PageQuery
+from sessions_app.surfaces.rest.envelope import Page, PageQuery
 from tools_app import conf
 
 T = TypeVar("T")
@@ -38,9 +38,14 @@ class RestView(PlainView):
             raise BodyTooLarge
         return body, "" if kind == _NO_TYPE else kind
 
+    def page(self) -> Page:
+        """Return the page that the query names. Raises ValidationError."""
+        page: Page = self.checked_query.wanted
+        return page
+
     def page_of(self, rows: Sequence[T], show: Callable[[T], Any]) -> Response:
         """Return the page of a whole list that the query names. show: returns the JSON object of a row."""
-        page = self.query(PageQuery).wanted
+        page = self.checked(PageQuery, self.request.query_params).wanted
         shown = rows[page.offset : page.offset + page.size]
         return ok([show(row) for row in shown], page.meta(len(rows)))
 

@@ -12,21 +12,33 @@ from sessions_app.channels import account_state, routes
 from sessions_app.channels.outbound import dead_letters
 from sessions_app.models import ChannelAccount, ChannelRoute
 from sessions_app.rights import MANAGE_CHANNELS, RESEND_DELIVERIES, VIEW_CHANNELS, VIEW_DELIVERIES
-from sessions_app.surfaces.rest.objects import channels as fields
+from sessions_app.surfaces.base.openapi.operations import Operation
+from sessions_app.surfaces.rest.objects.channels import (
+    ChannelAccountOut,
+    DeliveryOut,
+    DeliveryQuery,
+    RouteBody,
+    RouteOut,
+)
+from sessions_app.surfaces.rest.operations import paged
 from sessions_app.surfaces.rest.views.base import RestView, ok
+
+_ROUTE = "With an agent or a network that you may use."
 
 
 class ChannelList(RestView):
+    @paged("List channel accounts", ChannelAccountOut, errors=[403])
     def get(self, request: Request) -> Response:
         rows = list_channel_accounts(self.principal.user)
         counts = account_state.count_deliveries([row.pk for row in rows])
-        return self.page_of(rows, lambda row: fields.ChannelAccountOut.of(row, queue=counts[row.pk]))
+        return self.page_of(rows, lambda row: ChannelAccountOut.of(row, queue=counts[row.pk]))
 
 
 class ChannelDetail(RestView):
+    @Operation("Read a channel account with its state", ChannelAccountOut, errors=[403])
     def get(self, request: Request, channel_id: UUID) -> Response:
         account = access_channel_account(self.principal.user, channel_id, VIEW_CHANNELS, MANAGE_CHANNELS)
-        return ok(fields.ChannelAccountOut.of(account))
+        return ok(ChannelAccountOut.of(account))
 
 
 class RouteView(RestView):
@@ -47,43 +59,51 @@ class RouteView(RestView):
             agent_id, network = body.get("agent_id"), body.get("network")
             route.agent = access_agent(self.principal.user, agent_id) if agent_id else None
             route.network = access_runnable_network(self.principal.user, network) if network else None
-        return ok(fields.RouteOut.of(routes.save(route)))
+        return ok(RouteOut.of(routes.save(route)))
 
 
 class RouteList(RouteView):
+    @paged("List the routes of a channel account", RouteOut, errors=[403, 404])
     def get(self, request: Request, channel_id: UUID) -> Response:
         rows = self._account(channel_id).routes.select_related("agent", "network")
-        return self.page_of(list(rows), fields.RouteOut.of)
+        return self.page_of(list(rows), RouteOut.of)
 
+    @Operation("Add a route", RouteOut, body=RouteBody, errors=[404, 409], description=_ROUTE)
     def post(self, request: Request, channel_id: UUID) -> Response:
         account = self._account(channel_id, is_change=True)
-        return self._save(ChannelRoute(account=account), self.body(fields.RouteBody))
+        return self._save(ChannelRoute(account=account), self.body())
 
 
 class RouteDetail(RouteView):
+    @Operation("Read a route", RouteOut, errors=[403])
     def get(self, request: Request, channel_id: UUID, route_id: UUID) -> Response:
-        return ok(fields.RouteOut.of(self._route(self._account(channel_id), route_id)))
+        return ok(RouteOut.of(self._route(self._account(channel_id), route_id)))
 
+    @Operation("Change a route", RouteOut, body=RouteBody, partial=True, errors=[409], description=_ROUTE)
     def put(self, request: Request, channel_id: UUID, route_id: UUID) -> Response:
         """Change what the body has. An agent replaces the network, and the other way round."""
         route = self._route(self._account(channel_id, is_change=True), route_id)
-        return self._save(route, self.body(fields.RouteBody, partial=True))
+        return self._save(route, self.body())
 
+    @Operation("Delete a route")
     def delete(self, request: Request, channel_id: UUID, route_id: UUID) -> Response:
         routes.remove(self._route(self._account(channel_id, is_change=True), route_id))
         return ok(None)
 
 
 class DeliveryList(RestView):
+    @paged("List deliveries that were given up", DeliveryOut, DeliveryQuery, errors=[403, 404])
     def get(self, request: Request, channel_id: UUID) -> Response:
         account = access_channel_account(self.principal.user, channel_id, VIEW_DELIVERIES, RESEND_DELIVERIES)
-        query = self.query(fields.DeliveryQuery)
-        rows, page = dead_letters.list_of(account, query.validated_data["status"]), query.wanted
+        rows, page = dead_letters.list_of(account, self.query()["status"]), self.page()
         shown = rows[page.offset : page.offset + page.size]
-        return ok([fields.DeliveryOut.of(row) for row in shown], page.meta(rows.count()))
+        return ok([DeliveryOut.of(row) for row in shown], page.meta(rows.count()))
 
 
 class DeliverySendAgain(RestView):
+    @Operation(
+        "Send a delivery again", DeliveryOut, errors=[409], description="What may have arrived would then arrive twice."
+    )
     def post(self, request: Request, channel_id: UUID, delivery_id: int) -> Response:
         """Send a delivery again that was given up. What may have arrived would then arrive twice."""
         account = access_channel_account(self.principal.user, channel_id, RESEND_DELIVERIES)
@@ -91,4 +111,4 @@ class DeliverySendAgain(RestView):
         if not dead_letters.send_again([delivery]):
             raise Conflict("It was sent, or it is waiting to be sent.", code="not_given_up")
         delivery.refresh_from_db()
-        return ok(fields.DeliveryOut.of(delivery))
+        return ok(DeliveryOut.of(delivery))

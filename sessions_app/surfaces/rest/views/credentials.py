@@ -8,30 +8,37 @@ from rest_framework.response import Response
 
 from sessions_app.access import access_agent
 from sessions_app.identity.principal import Principal
+from sessions_app.surfaces.base.openapi.operations import Operation
 from sessions_app.surfaces.rest.objects.credentials import CredentialBody, CredentialOut, NewCredentialBody
+from sessions_app.surfaces.rest.operations import paged
 from sessions_app.surfaces.rest.views.base import RestView, ok
 from tools_app.secrets import credentials
 
 
 class CredentialList(RestView):
+    @paged("List your credentials", CredentialOut)
     def get(self, request: Request) -> Response:
         return self.page_of(credentials.list_credentials(self.principal.user.pk), CredentialOut.of)
 
+    @Operation("Store a credential", CredentialOut, body=NewCredentialBody, errors=[404])
     def post(self, request: Request) -> Response:
-        fields = self.body(NewCredentialBody)
+        fields = self.body()
         return ok(_stored(self.principal, fields.pop("name"), fields))
 
 
 class CredentialDetail(RestView):
     """One credential. Names are per user: credentials of other users are not found and do not conflict."""
 
+    @Operation("Read a credential without its value", CredentialOut)
     def get(self, request: Request, name: str) -> Response:
         return ok(CredentialOut.of(credentials.get_credential(name, owner_id=self.principal.user.pk)))
 
+    @Operation("Store a credential", CredentialOut, body=CredentialBody)
     def put(self, request: Request, name: str) -> Response:
         """Store the value and the hosts, and share it with agents; each unless it is left out."""
-        return ok(_stored(self.principal, name, self.body(CredentialBody)))
+        return ok(_stored(self.principal, name, self.body()))
 
+    @Operation("Delete a credential")
     def delete(self, request: Request, name: str) -> Response:
         credentials.delete_credential(name, owner_id=self.principal.user.pk)
         return ok(None)

@@ -5,6 +5,7 @@ from rest_framework.response import Response
 
 from audit_app.kernel.errors import NotFound
 from sessions_app.access import access_execution
+from sessions_app.surfaces.base.openapi.operations import Operation
 from sessions_app.surfaces.rest.objects.executions import ExecutionOut, ReceiptBody, ReceiptVerdictOut
 from sessions_app.surfaces.rest.views.base import RestView, ok
 from tools_app import services as tools
@@ -13,6 +14,7 @@ from tools_app.rights import VIEW_EXECUTIONS
 
 
 class ExecutionDetail(RestView):
+    @Operation("Read a tool execution", ExecutionOut)
     def get(self, request: Request, execution_id: str) -> Response:
         return ok(ExecutionOut.of(access_execution(self.principal.user, execution_id)))
 
@@ -20,8 +22,9 @@ class ExecutionDetail(RestView):
 class ReceiptVerify(RestView):
     """Verify that a receipt was issued here and that its call is unchanged. With the right to see executions, any."""
 
+    @Operation("Verify a receipt", ReceiptVerdictOut, body=ReceiptBody)
     def post(self, request: Request) -> Response:
-        verdict = receipts.verify_receipt(self.body(ReceiptBody)["receipt"])
+        verdict = receipts.verify_receipt(self.body()["receipt"])
         if verdict.execution_id is not None and not self.principal.holds(VIEW_EXECUTIONS):
             try:
                 access_execution(self.principal.user, verdict.execution_id)
@@ -33,6 +36,7 @@ class ReceiptVerify(RestView):
 class ExecutionCancel(RestView):
     """Cancel an open execution. Idempotent; returns its present state."""
 
+    @Operation("Stop a tool execution", ExecutionOut)
     def post(self, request: Request, execution_id: str) -> Response:
         tools.cancel_execution(access_execution(self.principal.user, execution_id).id)
         return ok(ExecutionOut.of(access_execution(self.principal.user, execution_id)))

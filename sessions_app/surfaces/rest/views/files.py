@@ -14,26 +14,33 @@ from audit_app.kernel.errors import NotFound
 from sessions_app.access import access_artifact, access_sent_file, access_session, access_unsent_file
 from sessions_app.attachments import file_parts, uploads
 from sessions_app.rights import VIEW_SESSIONS
+from sessions_app.surfaces.base.openapi.operations import Answer, Operation
+from sessions_app.surfaces.base.openapi.schemas import BINARY
 from sessions_app.surfaces.rest.objects.files import ArtifactOut, AttachmentOut, AttachmentQuery, UploadQuery
+from sessions_app.surfaces.rest.operations import paged
 from sessions_app.surfaces.rest.views.base import RestView, download, ok
 from tools_app.storage import artifacts
+
+_CONTENT = Answer("The content, as an attachment.", media_type="*/*")
 
 
 class SessionArtifacts(RestView):
     """The files of a session, by path."""
 
+    @paged("List the files of a session", ArtifactOut)
     def get(self, request: Request, session_id: str) -> Response:
         session = access_session(self.principal.user, session_id)
         rows = artifacts.list_artifacts(session.id)
         return self.page_of(rows, lambda row: ArtifactOut.of(row, session_id=session.key))
 
+    @Operation("Upload a file to a session", ArtifactOut, body=BINARY, media_type="*/*", query=UploadQuery)
     def post(self, request: Request, session_id: str) -> Response:
         """Store the body as a file of the type that Content-Type names. Agents read it with `read_artifact`.
 
         If the path is taken and `replace` is not set, the file gets another path; see the answer.
         """
         session = access_session(self.principal.user, session_id)
-        wanted = self.query(UploadQuery).validated_data
+        wanted = self.query()
         data, media_type = self.file_body()
         writer, keep_existing = artifacts.Writer(session.id), not wanted["replace"]
         stored = artifacts.write_artifact(
@@ -45,12 +52,14 @@ class SessionArtifacts(RestView):
 class ArtifactDetail(RestView):
     """One file."""
 
+    @Operation("Download a file", answers={200: _CONTENT})
     def get(self, request: Request, artifact_id: str) -> HttpResponse:
         """The content, as an attachment: browsers save it and do not render it."""
         artifact = access_artifact(self.principal.user, artifact_id)
         artifact, data = artifacts.read_artifact(artifact.session_id, artifact.path)
         return download(data, artifact.media_type, PurePosixPath(artifact.path).name)
 
+    @Operation("Delete a file")
     def delete(self, request: Request, artifact_id: str) -> Response:
         artifact = access_artifact(self.principal.user, artifact_id)
         artifacts.delete_artifact(artifact.session_id, artifact.path)
@@ -60,8 +69,16 @@ class ArtifactDetail(RestView):
 class AttachmentList(RestView):
     """Files for messages. The body is the file; its type is read from its bytes."""
 
+    @Operation(
+        "Upload a file for a message",
+        AttachmentOut,
+        body=BINARY,
+        media_type="*/*",
+        query=AttachmentQuery,
+        description="Send its id in `attachments` of a message within a day.",
+    )
     def post(self, request: Request) -> Response:
-        filename = self.query(AttachmentQuery).validated_data["filename"]
+        filename = self.query()["filename"]
         data, _ = self.file_body()
         return ok(AttachmentOut.of(uploads.upload(self.principal.user, filename, data)))
 
@@ -69,9 +86,11 @@ class AttachmentList(RestView):
 class AttachmentDetail(RestView):
     """One file that is not sent."""
 
+    @Operation("Read a file that is not sent", AttachmentOut)
     def get(self, request: Request, attachment_id: str) -> Response:
         return ok(AttachmentOut.of(access_unsent_file(self.principal.user, attachment_id)))
 
+    @Operation("Delete a file that is not sent")
     def delete(self, request: Request, attachment_id: str) -> Response:
         uploads.discard(access_unsent_file(self.principal.user, attachment_id))
         return ok(None)
@@ -80,6 +99,7 @@ class AttachmentDetail(RestView):
 class AttachmentContent(RestView):
     """The content of a file that is in a message."""
 
+    @Operation("Download a file of a message", answers={200: _CONTENT})
     def get(self, request: Request, file_id: str) -> HttpResponse:
         row = access_sent_file(self.principal.user, file_id, needs=VIEW_SESSIONS)
         try:

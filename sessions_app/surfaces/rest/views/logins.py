@@ -4,6 +4,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from sessions_app.identity import access_tokens, login, stream_tickets
+from sessions_app.surfaces.base.openapi.operations import Operation
 from sessions_app.surfaces.rest.objects.logins import LoginBody, LoginOut, LogoutBody, RefreshBody, TicketOut, TokensOut
 from sessions_app.surfaces.rest.views.base import RestView, ok
 
@@ -11,23 +12,28 @@ from sessions_app.surfaces.rest.views.base import RestView, ok
 class Login(RestView):
     is_public = True
 
+    @Operation("Log in", LoginOut, body=LoginBody, access="open", errors=[401])
     def post(self, request: Request) -> Response:
-        fields = self.body(LoginBody)
+        fields = self.body()
         user = login.log_in(request._request, fields["email"], fields["password"], fields["code"])
         login.announce(request._request, user)
         return ok(LoginOut.of(access_tokens.open_login(user, request=request._request), user=user))
 
 
 class Refresh(RestView):
+    """The refresh token becomes invalid. Using one twice ends the login."""
+
     is_public = True
 
+    @Operation("Renew a login", TokensOut, body=RefreshBody, access="open", errors=[401])
     def post(self, request: Request) -> Response:
-        return ok(TokensOut.of(access_tokens.rotate(self.body(RefreshBody)["refresh_token"])))
+        return ok(TokensOut.of(access_tokens.rotate(self.body()["refresh_token"])))
 
 
 class Ticket(RestView):
     """A short-lived credential for one connection that has to carry it in its URL."""
 
+    @Operation("Get a stream ticket", TicketOut)
     def post(self, request: Request) -> Response:
         return ok(
             TicketOut.of(
@@ -41,8 +47,9 @@ class Logout(RestView):
 
     is_public = True
 
+    @Operation("Log out", body=LogoutBody, access="open", errors=[401])
     def post(self, request: Request) -> Response:
-        refresh_token = self.body(LogoutBody)["refresh_token"]
+        refresh_token = self.body()["refresh_token"]
         if refresh_token:
             access_tokens.close_login(refresh_token)
         else:

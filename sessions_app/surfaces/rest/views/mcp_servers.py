@@ -5,6 +5,7 @@ from typing import Any
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from sessions_app.surfaces.base.openapi.operations import Operation
 from sessions_app.surfaces.rest.objects.mcp_servers import (
     McpServerApprovedOut,
     McpServerBody,
@@ -12,6 +13,7 @@ from sessions_app.surfaces.rest.objects.mcp_servers import (
     McpServerRefreshedOut,
     ToolNamesBody,
 )
+from sessions_app.surfaces.rest.operations import paged
 from sessions_app.surfaces.rest.views.base import RestView, ok
 from tools_app.mcp_client import discovery, servers
 from tools_app.models import McpServer
@@ -25,28 +27,34 @@ class McpView(RestView):
 
 
 class McpServerList(McpView):
+    @paged("List MCP servers", McpServerOut, errors=[403])
     def get(self, request: Request) -> Response:
         return self.page_of(list(McpServer.objects.prefetch_related("tools")), McpServerOut.of)
 
+    @Operation("Add an MCP server", McpServerOut, body=McpServerBody, errors=[409])
     def post(self, request: Request) -> Response:
-        return ok(McpServerOut.of(servers.add_server(**self.body(McpServerBody))))
+        return ok(McpServerOut.of(servers.add_server(**self.body())))
 
 
 class McpServerDetail(McpView):
+    @Operation("Read an MCP server", McpServerOut, errors=[403])
     def get(self, request: Request, name: str) -> Response:
         return ok(McpServerOut.of(servers.get_server(name)))
 
+    @Operation("Change an MCP server", McpServerOut, body=McpServerBody, partial=True)
     def put(self, request: Request, name: str) -> Response:
-        fields = self.body(McpServerBody, partial=True)
+        fields = self.body()
         fields.pop("name", None)  # it is part of the names of its tools, which agents and executions refer to
         return ok(McpServerOut.of(servers.change_server(servers.get_server(name), **fields)))
 
+    @Operation("Remove an MCP server")
     def delete(self, request: Request, name: str) -> Response:
         servers.remove_server(servers.get_server(name))
         return ok(None)
 
 
 class McpServerRefresh(McpView):
+    @Operation("Refresh the tools of an MCP server", McpServerRefreshedOut, streams=True)
     def post(self, request: Request, name: str) -> Response:
         """Connect to the server and store the tools that it lists; 503 with the reason if that fails."""
         server = servers.get_server(name)
@@ -57,8 +65,9 @@ class McpServerRefresh(McpView):
 
 
 class McpServerApprove(McpView):
+    @Operation("Approve the tools of an MCP server", McpServerApprovedOut, body=ToolNamesBody)
     def post(self, request: Request, name: str) -> Response:
         """Approve the named tools as they are listed now, or all of them."""
         server = servers.get_server(name)
-        approved = servers.approve_tools(server, self.body(ToolNamesBody)["tools"])
+        approved = servers.approve_tools(server, self.body()["tools"])
         return ok(McpServerApprovedOut.of(server, approved=approved))

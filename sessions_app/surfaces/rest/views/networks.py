@@ -14,50 +14,66 @@ from sessions_app.access import access_network, access_run, access_runnable_netw
 from sessions_app.conversation.network_start import start_network
 from sessions_app.identity import rate_limits
 from sessions_app.identity.scopes import usable_agents
-from sessions_app.surfaces.rest.objects import networks as fields
+from sessions_app.surfaces.base.openapi.operations import IDEMPOTENCY_KEY, Operation
 from sessions_app.surfaces.rest.objects.messages import AcceptedOut
+from sessions_app.surfaces.rest.objects.networks import (
+    DefinitionBody,
+    DefinitionCheckOut,
+    NetworkBody,
+    NetworkInFullOut,
+    NetworkOut,
+    NetworkRunOut,
+    RunNetworkBody,
+)
+from sessions_app.surfaces.rest.operations import paged
 from sessions_app.surfaces.rest.views.base import RestView, ok
 
 
 class NetworkList(RestView):
+    @paged("List the networks that you may see", NetworkOut)
     def get(self, request: Request) -> Response:
-        return self.page_of(list(library.visible_networks(self.principal.user)), fields.NetworkOut.of)
+        return self.page_of(list(library.visible_networks(self.principal.user)), NetworkOut.of)
 
+    @Operation("Create a network", NetworkInFullOut, body=NetworkBody, errors=[404, 409])
     def post(self, request: Request) -> Response:
         self.require(CREATE_NETWORKS)
-        body = self.body(fields.NetworkBody)
+        body = self.body()
         user = self.principal.user
         is_shared = body["is_shared_with_everyone"]
         stored = library.create(body["definition"], usable_agents(user), owner_id=user.pk, is_shared=is_shared)
-        return ok(fields.NetworkInFullOut.of(stored))
+        return ok(NetworkInFullOut.of(stored))
 
 
 class NetworkCheck(RestView):
     """The problems of a definition. Nothing is stored."""
 
+    @Operation("Check the definition of a network", DefinitionCheckOut, body=DefinitionBody)
     def post(self, request: Request) -> Response:
-        text = self.body(fields.DefinitionBody)["definition"]
+        text = self.body()["definition"]
         problems: tuple[Any, ...] = ()
         mermaid = ""
         try:
             mermaid = to_mermaid(library.read(text, usable_agents(self.principal.user)))
         except UnusableFile as error:
             problems = error.problems
-        return ok(fields.DefinitionCheckOut.of(None, problems=problems, mermaid=mermaid))
+        return ok(DefinitionCheckOut.of(None, problems=problems, mermaid=mermaid))
 
 
 class NetworkDetail(RestView):
+    @Operation("Read a network", NetworkInFullOut)
     def get(self, request: Request, name: str) -> Response:
-        return ok(fields.NetworkInFullOut.of(access_network(self.principal.user, name)))
+        return ok(NetworkInFullOut.of(access_network(self.principal.user, name)))
 
+    @Operation("Change a network", NetworkInFullOut, body=NetworkBody, partial=True)
     def put(self, request: Request, name: str) -> Response:
         user = self.principal.user
         stored = access_network(user, name, needs=CHANGE_NETWORKS)
-        body = self.body(fields.NetworkBody, partial=True)
+        body = self.body()
         shared = body.get("is_shared_with_everyone")
         changed = library.change(stored, usable_agents(user), text=body.get("definition"), is_shared=shared)
-        return ok(fields.NetworkInFullOut.of(changed))
+        return ok(NetworkInFullOut.of(changed))
 
+    @Operation("Delete a network")
     def delete(self, request: Request, name: str) -> Response:
         library.delete(access_network(self.principal.user, name, needs=DELETE_NETWORKS))
         return ok(None)
@@ -66,9 +82,12 @@ class NetworkDetail(RestView):
 class NetworkRun(RestView):
     """Start the network as the caller, who must be allowed to use all its agents."""
 
+    @Operation(
+        "Run a network", AcceptedOut, body=RunNetworkBody, parameters=[IDEMPOTENCY_KEY], status=202, errors=[409]
+    )
     def post(self, request: Request, name: str) -> Response:
         user = self.principal.user
-        body = self.body(fields.RunNetworkBody)
+        body = self.body()
         stored = access_runnable_network(user, name)
         session = access_session(user, body["session_id"]) if body["session_id"] else None
         rate_limits.take(rate_limits.chat_limit(), self.principal.actor)
@@ -87,5 +106,6 @@ class NetworkRun(RestView):
 class NetworkRunDetail(RestView):
     """A run of a network, with the state and result of each task."""
 
+    @Operation("Read a run of a network", NetworkRunOut)
     def get(self, request: Request, run_id: str) -> Response:
-        return ok(fields.NetworkRunOut.of(read_progress(access_run(self.principal.user, run_id).id)))
+        return ok(NetworkRunOut.of(read_progress(access_run(self.principal.user, run_id).id)))

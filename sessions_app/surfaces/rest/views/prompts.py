@@ -9,8 +9,11 @@ from agents_app.rights import VIEW_AGENTS
 from agents_app.runs.request_view import RequestView, view_first_request, view_request
 from sessions_app.access import access_agent, access_run
 from sessions_app.identity import scopes
+from sessions_app.surfaces.base.openapi.operations import Operation
 from sessions_app.surfaces.rest.objects.prompts import PromptOut, PromptQuery, StepQuery
 from sessions_app.surfaces.rest.views.base import RestView, ok
+
+_PROMPT = "For those who may see the agent's configuration. Tokens are estimated by the model's family."
 
 
 class _PromptView(RestView):
@@ -21,19 +24,21 @@ class _PromptView(RestView):
 
 
 class AgentPrompt(_PromptView):
+    @Operation("Read what the model sees of a first message", PromptOut, query=PromptQuery, description=_PROMPT)
     def get(self, request: Request, agent_id: str) -> Response:
         agent = access_agent(self.principal.user, agent_id, or_visible=True)
         self.require_view(agent)
-        return ok(_shown(view_first_request(agent, self.query(PromptQuery).validated_data["text"])))
+        return ok(_shown(view_first_request(agent, self.query()["text"])))
 
 
 class RunPrompt(_PromptView):
+    @Operation("Read what the model saw at a step", PromptOut, query=StepQuery, description=_PROMPT)
     def get(self, request: Request, run_id: str) -> Response:
         run = access_run(self.principal.user, run_id)
         agent = Agent.objects.get(agent_id=run.agent_id)  # of a workstream, perhaps another one than the session's
         scopes.require_agent(self.principal.user, agent)
         self.require_view(agent)
-        return ok(_shown(view_request(run.id, self.query(StepQuery).validated_data["step"])))
+        return ok(_shown(view_request(run.id, self.query()["step"])))
 
 
 def _shown(view: RequestView) -> dict[str, object]:

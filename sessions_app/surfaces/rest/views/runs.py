@@ -7,14 +7,17 @@ from agents_app import selectors as agents
 from sessions_app import services
 from sessions_app.access import access_run, access_session
 from sessions_app.identity import rate_limits
+from sessions_app.surfaces.base.openapi.operations import Operation
 from sessions_app.surfaces.rest.objects.messages import AcceptedOut
-from sessions_app.surfaces.rest.objects.runs import WorkstreamOut, run_json
+from sessions_app.surfaces.rest.objects.runs import RunOut, WorkstreamOut, run_json
+from sessions_app.surfaces.rest.operations import CANCELLED, paged
 from sessions_app.surfaces.rest.views.base import RestView, ok
 
 _STOPPED = "Stopped by its user."
 
 
 class RunDetail(RestView):
+    @Operation("Read a run", RunOut)
     def get(self, request: Request, run_id: str) -> Response:
         view = access_run(self.principal.user, run_id)
         session = access_session(self.principal.user, view.conversation_id)
@@ -24,6 +27,7 @@ class RunDetail(RestView):
 class RunCancel(RestView):
     """Cancel one run, also a workstream: its parent goes on. Returns whether the run was open, as 1 or 0."""
 
+    @Operation("Stop a run or a workstream", CANCELLED)
     def post(self, request: Request, run_id: str) -> Response:
         view = access_run(self.principal.user, run_id)
         session = access_session(self.principal.user, view.conversation_id)
@@ -33,6 +37,7 @@ class RunCancel(RestView):
 class RunRetry(RestView):
     """Retry the message of a failed or cancelled run with a new run."""
 
+    @Operation("Retry a run", AcceptedOut, status=202, errors=[409])
     def post(self, request: Request, run_id: str) -> Response:
         view = access_run(self.principal.user, run_id)
         session = access_session(self.principal.user, view.conversation_id)
@@ -44,6 +49,7 @@ class RunRetry(RestView):
 class RunWorkstreams(RestView):
     """The child runs of a run, at any depth, oldest first; `parentRunId` is the tree."""
 
+    @paged("List the workstreams of a run", WorkstreamOut)
     def get(self, request: Request, run_id: str) -> Response:
         run = access_run(self.principal.user, run_id)
         return self.page_of(agents.list_subtree(run.id), WorkstreamOut.of)

@@ -9,7 +9,15 @@ from sessions_app.access import access_agent, access_runnable_network, access_sc
 from sessions_app.identity import rate_limits
 from sessions_app.models import Schedule
 from sessions_app.schedules import plans, ticks
-from sessions_app.surfaces.rest.objects import schedules as fields
+from sessions_app.surfaces.base.openapi.operations import Operation
+from sessions_app.surfaces.rest.objects.schedules import (
+    NewScheduleBody,
+    ScheduleBody,
+    ScheduleInFullOut,
+    ScheduleOut,
+    StartedRunOut,
+)
+from sessions_app.surfaces.rest.operations import paged
 from sessions_app.surfaces.rest.views.base import RestView, ok
 
 _SHOWN_TICKS = 50
@@ -28,11 +36,13 @@ class _ScheduleView(RestView):
 
 
 class ScheduleList(_ScheduleView):
+    @paged("List your schedules", ScheduleOut)
     def get(self, request: Request) -> Response:
-        return self.page_of(list_schedules(self.principal.user), fields.ScheduleOut.of)
+        return self.page_of(list_schedules(self.principal.user), ScheduleOut.of)
 
+    @Operation("Create a schedule", ScheduleInFullOut, body=NewScheduleBody, errors=[404, 409])
     def post(self, request: Request) -> Response:
-        body = self.body(fields.NewScheduleBody)
+        body = self.body()
         user = self.principal.user
         session = access_session(user, body["session_id"]) if body["session_id"] else None
         schedule = plans.create(
@@ -47,16 +57,19 @@ class ScheduleList(_ScheduleView):
 
 
 class ScheduleDetail(_ScheduleView):
+    @Operation("Read a schedule", ScheduleInFullOut)
     def get(self, request: Request, agent_id: str, task_id: str) -> Response:
         return ok(_in_full(access_schedule(self.principal.user, agent_id, task_id)))
 
+    @Operation("Change a schedule", ScheduleInFullOut, body=ScheduleBody, partial=True)
     def put(self, request: Request, agent_id: str, task_id: str) -> Response:
         """Change what the body has. A time that is over is kept only if it is not changed."""
         schedule = access_schedule(self.principal.user, agent_id, task_id)
-        body = self.body(fields.ScheduleBody, partial=True)
+        body = self.body()
         plan = self.plan({**_current(schedule, body), **body})
         return ok(_in_full(plans.change(schedule, plan, actor=self.principal.actor)))
 
+    @Operation("Delete a schedule")
     def delete(self, request: Request, agent_id: str, task_id: str) -> Response:
         schedule = access_schedule(self.principal.user, agent_id, task_id)
         plans.delete(schedule, actor=self.principal.actor)
@@ -64,6 +77,7 @@ class ScheduleDetail(_ScheduleView):
 
 
 class ScheduleRun(_ScheduleView):
+    @Operation("Send the message of a schedule now", StartedRunOut, errors=[409])
     def post(self, request: Request, agent_id: str, task_id: str) -> Response:
         """Send the message now. The schedule's times stay as they are."""
         schedule = access_schedule(self.principal.user, agent_id, task_id)
@@ -83,4 +97,4 @@ def _current(schedule: Schedule, body: dict[str, Any]) -> dict[str, Any]:
 
 
 def _in_full(schedule: Schedule) -> dict[str, Any]:
-    return fields.ScheduleInFullOut.of(schedule, history=list(schedule.ticks.all()[:_SHOWN_TICKS]))
+    return ScheduleInFullOut.of(schedule, history=list(schedule.ticks.all()[:_SHOWN_TICKS]))

@@ -5,14 +5,16 @@ from rest_framework.response import Response
 
 from sessions_app.conversation import message_search
 from sessions_app.surfaces.rest.objects.messages import FoundMessageOut, SearchQuery
+from sessions_app.surfaces.rest.operations import scrolled
 from sessions_app.surfaces.rest.views.base import RestView, ok
 
 
 class Search(RestView):
     """The messages that match, the best of the newest first. `meta.nextCursor` is null at the end."""
 
+    @scrolled("Search in the messages of your sessions", "messages", FoundMessageOut, SearchQuery)
     def get(self, request: Request) -> Response:
-        wanted = self.query(SearchQuery).validated_data
+        wanted = self.query()
         found = message_search.search_messages(
             self.principal.user, wanted["query"], limit=wanted["limit"], cursor=wanted["cursor"]
         )

@@ -17,6 +17,7 @@ from sessions_app.conversation import branches, message_search
 from sessions_app.identity import rate_limits
 from sessions_app.models import Attachment, Checkpoint, Session, Turn
 from sessions_app.rights import CHANGE_SESSIONS, VIEW_SESSIONS
+from sessions_app.surfaces.base.openapi.operations import IDEMPOTENCY_KEY, Operation
 from sessions_app.surfaces.rest.objects.messages import AcceptedOut, EditBody, RegenerateBody, TurnOut
 from sessions_app.surfaces.rest.objects.sessions import (
     BindBody,
@@ -31,15 +32,23 @@ from sessions_app.surfaces.rest.objects.sessions import (
     SessionPolicyOut,
     SessionQuery,
 )
+from sessions_app.surfaces.rest.operations import CANCELLED, paged
 from sessions_app.surfaces.rest.views.base import RestView, ok
 
 _STOPPED, _STOPPED_BY_OPERATOR = "Stopped by its user.", "Stopped by an operator."
 
+_REPLACES: dict[str, Any] = {
+    "status": 202,
+    "errors": [404, 409, 422],
+    "parameters": [IDEMPOTENCY_KEY],
+    "description": "The new message begins a branch, which later messages continue. The earlier turns stay.",
+}
+
 
 class SessionList(RestView):
+    @paged("List or search your sessions", FoundSessionOut, SessionQuery)
     def get(self, request: Request) -> Response:
-        query, owner = self.query(SessionQuery), self.principal.user
-        page, words = query.wanted, query.validated_data["query"].strip()
+        page, words, owner = self.page(), self.query()["query"].strip(), self.principal.user
         if words:
             matches = message_search.search_sessions(owner, words, limit=message_search.MOST_SESSIONS)
             shown = matches[page.offset : page.offset + page.size]
@@ -53,9 +62,11 @@ def _found(match: message_search.FoundSession) -> dict[str, Any]:
 
 
 class SessionDetail(RestView):
+    @Operation("Read a session", SessionOut)
     def get(self, request: Request, session_id: str) -> Response:
         return ok(SessionOut.of(access_session(self.principal.user, session_id, needs=VIEW_SESSIONS)))
 
+    @Operation("Delete a session")
     def delete(self, request: Request, session_id: str) -> Response:
         services.delete_session(access_session(self.principal.user, session_id))
         return ok(None)
@@ -67,10 +78,11 @@ class SessionHistory(RestView):
     A run that failed before its first word has no turn here unless `failed` is set; its own resource has the error.
     """
 
+    @paged("Read the turns of a session", TurnOut, HistoryQuery)
     def get(self, request: Request, session_id: str) -> Response:
         session = access_session(self.principal.user, session_id, needs=VIEW_SESSIONS)
-        query = self.query(HistoryQuery)
-        page, failed, branch = query.wanted, query.validated_data["failed"], query.validated_data["branch"]
+        page, query = self.page(), self.query()
+        failed, branch = query["failed"], query["branch"]
         among = selectors.ON_PATH if branch is None else branches.turns_of(session.id, branch)
         turns = selectors.list_turns(session, limit=page.size, offset=page.offset, failed=failed, among=among)
         count = selectors.count_turns(session, failed=failed, among=among)
@@ -87,20 +99,22 @@ def _turn(turn: Turn, files: Mapping[UUID, Sequence[Attachment]], checkpoint: Ch
 class SessionRegenerate(RestView):
     """Answer the message of a run again, in a branch of its own: by default the last message."""
 
+    @Operation("Generate an answer again", AcceptedOut, body=RegenerateBody, **_REPLACES)
     def post(self, request: Request, session_id: str) -> Response:
         session, owner = access_session(self.principal.user, session_id), self.principal.user
         rate_limits.take(rate_limits.chat_limit(), self.principal.actor)
-        run_id, key = self.body(RegenerateBody)["run_id"], request.headers.get("Idempotency-Key", "")
+        run_id, key = self.body()["run_id"], request.headers.get("Idempotency-Key", "")
         return _accepted(services.regenerate_answer(session, run_id, owner=owner, idempotency_key=key))
 
 
 class SessionEdit(RestView):
     """Replace the message of a run, in a branch of its own. The turns from that message on stay in the one before."""
 
+    @Operation("Edit a message", AcceptedOut, body=EditBody, **_REPLACES)
     def post(self, request: Request, session_id: str) -> Response:
         session, owner = access_session(self.principal.user, session_id), self.principal.user
         rate_limits.take(rate_limits.chat_limit(), self.principal.actor)
-        fields, key = self.body(EditBody), request.headers.get("Idempotency-Key", "")
+        fields, key = self.body(), request.headers.get("Idempotency-Key", "")
         accepted = services.edit_message(session, fields["run_id"], fields["text"], owner=owner, idempotency_key=key)
         return _accepted(accepted)
 
@@ -108,13 +122,15 @@ class SessionEdit(RestView):
 class SessionBranches(RestView):
     """The branches of the session; and the choice of the one that later messages continue."""
 
+    @paged("List the branches of a session", BranchOut)
     def get(self, request: Request, session_id: str) -> Response:
         session = access_session(self.principal.user, session_id, needs=VIEW_SESSIONS)
         return self.page_of(selectors.list_branches(session), BranchOut.of)
 
+    @paged("Select the active branch", BranchOut, None, body=BranchBody, errors=[409])
     def post(self, request: Request, session_id: str) -> Response:
         session = access_session(self.principal.user, session_id)
-        services.select_branch(session, self.body(BranchBody)["branch"])
+        services.select_branch(session, self.body()["branch"])
         session.refresh_from_db(fields=["active_branch"])
         return self.page_of(selectors.list_branches(session), BranchOut.of)
 
@@ -126,6 +142,7 @@ def _accepted(accepted: services.Accepted) -> Response:
 class SessionCompact(RestView):
     """Have the agent summarise the earlier messages, after the open runs of the session."""
 
+    @Operation("Summarise the earlier messages of a session", AcceptedOut, status=202, errors=[409])
     def post(self, request: Request, session_id: str) -> Response:
         session = access_session(self.principal.user, session_id)
         rate_limits.take(rate_limits.chat_limit(), self.principal.actor)
@@ -136,6 +153,7 @@ class SessionCompact(RestView):
 class SessionContext(RestView):
     """The use of the model's context by the session, in estimated tokens, and the summary of older messages."""
 
+    @Operation("Read the use of a session's context", ContextOut)
     def get(self, request: Request, session_id: str) -> Response:
         session = access_session(self.principal.user, session_id, needs=VIEW_SESSIONS)
         usage = runs.context_usage(session.agent, session.id, session.next_ordinal)
@@ -145,9 +163,11 @@ class SessionContext(RestView):
 class SessionPin(RestView):
     """Pin a message, so that it is sent with every request however old it is; or unpin it."""
 
+    @Operation("Pin a message", TurnOut, errors=[409])
     def put(self, request: Request, session_id: str, turn_id: str) -> Response:
         return self._set(session_id, turn_id, is_pinned=True)
 
+    @Operation("Unpin a message", TurnOut)
     def delete(self, request: Request, session_id: str, turn_id: str) -> Response:
         return self._set(session_id, turn_id, is_pinned=False)
 
@@ -159,21 +179,24 @@ class SessionPin(RestView):
 
 
 class SessionBind(RestView):
+    @Operation("Bind a session to an agent", SessionOut, body=BindBody)
     def post(self, request: Request, session_id: str) -> Response:
         session = access_session(self.principal.user, session_id, needs=CHANGE_SESSIONS)
-        agent = access_agent(self.principal.user, self.body(BindBody)["agent_id"])
+        agent = access_agent(self.principal.user, self.body()["agent_id"])
         return ok(SessionOut.of(services.bind_session(session, agent)))
 
 
 class SessionPolicy(RestView):
     """The restrictions of the session, whichever agent answers. They cannot allow what the agent's policy denies."""
 
+    @Operation("Read the restrictions of a session", SessionPolicyOut)
     def get(self, request: Request, session_id: str) -> Response:
         return ok(_restrictions(access_session(self.principal.user, session_id, needs=VIEW_SESSIONS)))
 
+    @Operation("Restrict a session", SessionPolicyOut, body=SessionPolicyBody)
     def put(self, request: Request, session_id: str) -> Response:
         session = access_session(self.principal.user, session_id, needs=CHANGE_SESSIONS)
-        fields = self.body(SessionPolicyBody)
+        fields = self.body()
         denied = fields.get("denied_tools", ())
         return ok(_restrictions(services.limit_session(session, is_readonly=fields["readonly"], denied=denied)))
 
@@ -186,8 +209,9 @@ def _restrictions(session: Session) -> dict[str, Any]:
 class SessionCancel(RestView):
     """Cancel the open runs of the session, or only `runId`. Returns the number of runs that were open."""
 
+    @Operation("Stop runs", CANCELLED, body=CancelBody)
     def post(self, request: Request, session_id: str) -> Response:
         session = access_session(self.principal.user, session_id, needs=CHANGE_SESSIONS)
         reason = _STOPPED if session.owner_id == self.principal.user.pk else _STOPPED_BY_OPERATOR
-        run_id = self.body(CancelBody)["run_id"]
+        run_id = self.body()["run_id"]
         return ok({"cancelled": services.cancel_session_runs(session, reason=reason, run_id=run_id)})

@@ -7,7 +7,15 @@ from rest_framework.response import Response
 
 from agents_app.network_runs.shared_spaces import space_of
 from sessions_app.access import access_run, access_session
-from sessions_app.surfaces.rest.objects import shared_memory as fields
+from sessions_app.surfaces.base.openapi.operations import Operation
+from sessions_app.surfaces.rest.objects.shared_memory import (
+    PatternQuery,
+    SharedValueBody,
+    SharedValueOut,
+    SpacePatternQuery,
+    SpaceQuery,
+)
+from sessions_app.surfaces.rest.operations import paged
 from sessions_app.surfaces.rest.views.base import RestView, ok
 from tools_app.storage import shared_memory, shared_memory_edits
 from tools_app.storage.shared_memory import Space
@@ -23,18 +31,18 @@ class _Values(RestView, ABC):
 
 class _ValueList(_Values):
     def get(self, request: Request, **owner: str) -> Response:
-        space, query = self.space(**owner), self.query(fields.PatternQuery)
-        return self.page_of(shared_memory.find(space, query.validated_data["pattern"]), fields.SharedValueOut.of)
+        space, query = self.space(**owner), self.query()
+        return self.page_of(shared_memory.find(space, query["pattern"]), SharedValueOut.of)
 
 
 class _Value(_Values):
     def get(self, request: Request, key: str, **owner: str) -> Response:
-        return ok(fields.SharedValueOut.of(shared_memory_edits.get(self.space(**owner), key)))
+        return ok(SharedValueOut.of(shared_memory_edits.get(self.space(**owner), key)))
 
     def put(self, request: Request, key: str, **owner: str) -> Response:
-        space, body, writer = self.space(**owner), self.body(fields.SharedValueBody), self.principal.actor
+        space, body, writer = self.space(**owner), self.body(), self.principal.actor
         stored = shared_memory_edits.put(space, key, body["value"], writer=writer, expected=body["expected_version"])
-        return ok(fields.SharedValueOut.of(stored))
+        return ok(SharedValueOut.of(stored))
 
     def delete(self, request: Request, key: str, **owner: str) -> Response:
         shared_memory_edits.remove(self.space(**owner), key, writer=self.principal.actor)
@@ -49,16 +57,26 @@ class _OfSession(_Values):
 class _OfRun(_Values):
     def space(self, **owner: str) -> Space:
         run = access_run(self.principal.user, owner["run_id"])
-        return space_of(run.id, self.query(fields.SpaceQuery).validated_data.get("space", ""))
+        return space_of(run.id, self.query().get("space", ""))
 
 
-class SessionValueList(_OfSession, _ValueList): ...
+class SessionValueList(_OfSession, _ValueList):
+    get = paged("List the shared memory of a session", SharedValueOut, PatternQuery)(_ValueList.get)
 
 
-class SessionValue(_OfSession, _Value): ...
+class SessionValue(_OfSession, _Value):
+    get = Operation("Read a shared value", SharedValueOut)(_Value.get)
+    put = Operation("Store a shared value", SharedValueOut, body=SharedValueBody, errors=[409])(_Value.put)
+    delete = Operation("Delete a shared value")(_Value.delete)
 
 
-class RunValueList(_OfRun, _ValueList): ...
+class RunValueList(_OfRun, _ValueList):
+    get = paged("List the shared memory of a run", SharedValueOut, SpacePatternQuery)(_ValueList.get)
 
 
-class RunValue(_OfRun, _Value): ...
+class RunValue(_OfRun, _Value):
+    get = Operation("Read a value of a run", SharedValueOut, query=SpaceQuery)(_Value.get)
+    put = Operation("Store a value for a run", SharedValueOut, body=SharedValueBody, query=SpaceQuery, errors=[409])(
+        _Value.put
+    )
+    delete = Operation("Delete a value of a run", query=SpaceQuery)(_Value.delete)

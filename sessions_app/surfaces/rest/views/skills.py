@@ -10,6 +10,7 @@ from agents_app.rights import CHANGE_AGENTS, VIEW_AGENTS
 from audit_app.kernel.errors import InvalidInput
 from sessions_app.access import access_agent
 from sessions_app.identity.principal import Principal
+from sessions_app.surfaces.base.openapi.operations import Operation
 from sessions_app.surfaces.rest.objects.skills import (
     GrantBody,
     InstallBody,
@@ -18,34 +19,40 @@ from sessions_app.surfaces.rest.objects.skills import (
     SkillQuery,
     VersionQuery,
 )
+from sessions_app.surfaces.rest.operations import paged
 from sessions_app.surfaces.rest.views.base import RestView, ok
 from tools_app.rights import PUBLISH_SKILLS
 from tools_app.skills import registry
+from tools_app.skills.manifest_schema import MANIFEST
 
 
 class SkillList(RestView):
     """The newest version of each skill. POST publishes a manifest."""
 
+    @paged("List skills", SkillOut, SkillQuery)
     def get(self, request: Request) -> Response:
-        query = self.query(SkillQuery)
-        page, fields = query.wanted, query.validated_data
+        page, fields = self.page(), self.query()
         wanted = {name: fields[name] for name in ("publisher_id", "category", "verified_only")}
         rows, total = registry.list_skills(**wanted, limit=page.size, offset=page.offset)
         return ok([SkillOut.of(row) for row in rows], page.meta(total))
 
+    @Operation("Publish a skill", SkillOut, body=MANIFEST, errors=[409])
     def post(self, request: Request) -> Response:
         return _publish(self, request)
 
 
 class SkillDetail(RestView):
+    @Operation("Read a skill", SkillOut, query=VersionQuery)
     def get(self, request: Request, skill_id: str) -> Response:
-        version = self.query(VersionQuery).validated_data["version"]
+        version = self.query()["version"]
         return ok(SkillOut.of(registry.get_skill(skill_id, version)))
 
+    @Operation("Publish a version", SkillOut, body=MANIFEST, errors=[409])
     def put(self, request: Request, skill_id: str) -> Response:
         """Publish a version. Published versions never change (409)."""
         return _publish(self, request, skill_id)
 
+    @Operation("Remove a skill", errors=[409])
     def delete(self, request: Request, skill_id: str) -> Response:
         self.require(PUBLISH_SKILLS)
         registry.delete_skill(skill_id)
@@ -53,6 +60,7 @@ class SkillDetail(RestView):
 
 
 class AgentSkillList(RestView):
+    @Operation("List an agent's skills", [SkillInstallOut])
     def get(self, request: Request, agent_id: str) -> Response:
         agent = _visible_agent(self.principal, agent_id)
         return ok([SkillInstallOut.of(row) for row in registry.list_installs(agent.agent_id)])
@@ -61,24 +69,26 @@ class AgentSkillList(RestView):
 class AgentSkill(RestView):
     """A skill of an agent. It uses the credentials of the user who installed it."""
 
+    @Operation("Read an agent's skill", SkillInstallOut)
     def get(self, request: Request, agent_id: str, skill_id: str) -> Response:
         agent = _visible_agent(self.principal, agent_id)
         return ok(SkillInstallOut.of(registry.get_install(agent.agent_id, skill_id)))
 
+    @Operation("Install a skill for an agent", SkillInstallOut, body=InstallBody, errors=[409])
     def post(self, request: Request, agent_id: str, skill_id: str) -> Response:
         """Install the skill. 403 `permission_missing` if the granted permissions do not cover the required ones."""
         agent = access_agent(self.principal.user, agent_id, needs=CHANGE_AGENTS)
-        installed = agent_skills.install_skill(
-            agent, skill_id, owner_id=self.principal.user.pk, **self.body(InstallBody)
-        )
-        return ok(SkillInstallOut.of(installed))
+        installed = agent_skills.install_skill(agent, skill_id, owner_id=self.principal.user.pk, **self.body())
+        return ok(objects.SkillInstallOut.of(installed))
 
+    @Operation("Change the permissions of a skill", SkillInstallOut, body=GrantBody)
     def put(self, request: Request, agent_id: str, skill_id: str) -> Response:
         """Change the granted permissions. Without the required ones, calls of the skill are refused."""
         agent = access_agent(self.principal.user, agent_id, needs=CHANGE_AGENTS)
-        granted = self.body(GrantBody)["granted"]
+        granted = self.body()["granted"]
         return ok(SkillInstallOut.of(registry.change_grants(agent.agent_id, skill_id, granted)))
 
+    @Operation("Uninstall a skill")
     def delete(self, request: Request, agent_id: str, skill_id: str) -> Response:
         agent_skills.uninstall_skill(access_agent(self.principal.user, agent_id, needs=CHANGE_AGENTS), skill_id)
         return ok(None)

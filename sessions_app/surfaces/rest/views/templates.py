@@ -7,7 +7,18 @@ from agents_app.configuration import prompt_templates
 from agents_app.models import PromptTemplate
 from agents_app.rights import CHANGE_TEMPLATES, CREATE_TEMPLATES, DELETE_TEMPLATES, VIEW_TEMPLATES
 from audit_app.kernel.errors import found
-from sessions_app.surfaces.rest.objects import templates as fields
+from sessions_app.surfaces.base.openapi.operations import Operation
+from sessions_app.surfaces.rest.objects.templates import (
+    NewPromptTemplateBody,
+    PreviewBody,
+    PromptTemplateBody,
+    PromptTemplateInFullOut,
+    PromptTemplateOut,
+    PromptTemplateVersionInFullOut,
+    PromptTemplateVersionOut,
+    RenderedTemplateOut,
+)
+from sessions_app.surfaces.rest.operations import paged
 from sessions_app.surfaces.rest.views.base import RestView, ok
 
 
@@ -23,25 +34,30 @@ class _TemplateView(RestView):
 
 
 class TemplateList(_TemplateView):
+    @paged("List prompt templates", PromptTemplateOut, errors=[403])
     def get(self, request: Request) -> Response:
         self.require_view()
-        return self.page_of(prompt_templates.list_templates(), fields.PromptTemplateOut.of)
+        return self.page_of(prompt_templates.list_templates(), PromptTemplateOut.of)
 
+    @Operation("Create a prompt template", PromptTemplateInFullOut, body=NewPromptTemplateBody, errors=[409])
     def post(self, request: Request) -> Response:
         self.require(CREATE_TEMPLATES)
-        body = self.body(fields.NewPromptTemplateBody)
+        body = self.body()
         return _in_full(prompt_templates.create(body["name"], body["text"], body["note"]))
 
 
 class TemplateDetail(_TemplateView):
+    @Operation("Read a prompt template", PromptTemplateInFullOut, errors=[403])
     def get(self, request: Request, name: str) -> Response:
         self.require_view()
-        return ok(fields.PromptTemplateInFullOut.of(prompt_templates.get_view(name)))
+        return ok(PromptTemplateInFullOut.of(prompt_templates.get_view(name)))
 
+    @Operation("Change a prompt template", PromptTemplateInFullOut, body=PromptTemplateBody)
     def put(self, request: Request, name: str) -> Response:
-        stored, body = self.changeable(name), self.body(fields.PromptTemplateBody)
+        stored, body = self.changeable(name), self.body()
         return _in_full(prompt_templates.save(stored.name, body["text"], body["note"]))
 
+    @Operation("Delete a prompt template", errors=[409])
     def delete(self, request: Request, name: str) -> Response:
         self.require(DELETE_TEMPLATES)
         prompt_templates.delete(prompt_templates.get_stored(name))
@@ -51,35 +67,39 @@ class TemplateDetail(_TemplateView):
 class TemplatePreview(_TemplateView):
     """The rendered text, present or not stored yet."""
 
+    @Operation("Render a prompt template", RenderedTemplateOut, body=PreviewBody)
     def post(self, request: Request, name: str) -> Response:
         self.require(CHANGE_TEMPLATES)
-        body = self.body(fields.PreviewBody)
+        body = self.body()
         text = prompt_templates.get_view(name).text if body["text"] is None else body["text"]
         rendered = prompt_templates.preview(name, text, body["parameters"])
         settings = {"model": rendered.settings.model} if rendered.settings.model else {}
         settings |= rendered.settings.to_options()
-        return ok(fields.RenderedTemplateOut.of(rendered, settings=settings))
+        return ok(RenderedTemplateOut.of(rendered, settings=settings))
 
 
 class TemplateVersionList(_TemplateView):
+    @paged("List the versions of a prompt template", PromptTemplateVersionOut, errors=[403])
     def get(self, request: Request, name: str) -> Response:
         self.require_view()
         rows = prompt_templates.get_stored(name).versions.order_by("-number").defer("text")
-        return self.page_of(list(rows), fields.PromptTemplateVersionOut.of)
+        return self.page_of(list(rows), PromptTemplateVersionOut.of)
 
 
 class TemplateVersionDetail(_TemplateView):
+    @Operation("Read a version of a prompt template", PromptTemplateVersionInFullOut, errors=[403])
     def get(self, request: Request, name: str, number: int) -> Response:
         self.require_view()
         version = prompt_templates.get_stored(name).versions.filter(number=number).first()
         shown = found(version, f"The template {name} has no version {number}.", code="unknown_version")
-        return ok(fields.PromptTemplateVersionInFullOut.of(shown))
+        return ok(PromptTemplateVersionInFullOut.of(shown))
 
 
 class TemplateRollback(_TemplateView):
+    @Operation("Roll a prompt template back", PromptTemplateInFullOut)
     def post(self, request: Request, name: str, number: int) -> Response:
         return _in_full(prompt_templates.roll_back(self.changeable(name).name, number))
 
 
 def _in_full(row: PromptTemplate) -> Response:
-    return ok(fields.PromptTemplateInFullOut.of(prompt_templates.get_view(row.name)))
+    return ok(PromptTemplateInFullOut.of(prompt_templates.get_view(row.name)))

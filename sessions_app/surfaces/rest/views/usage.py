@@ -17,6 +17,9 @@ from audit_app.kernel.errors import InvalidInput
 from audit_app.rights import holds
 from sessions_app.access import access_session, usage_actors
 from sessions_app.identity import scopes
+from sessions_app.surfaces.base.openapi.fields import answer_schema
+from sessions_app.surfaces.base.openapi.operations import Answer, Operation
+from sessions_app.surfaces.base.openapi.schemas import COUNT, INTEGER, TEXT, record
 from sessions_app.surfaces.rest.objects.usage import (
     CostCapOut,
     CostCapsBody,
@@ -26,20 +29,39 @@ from sessions_app.surfaces.rest.objects.usage import (
     UsageSumOut,
     UsageTotalsOut,
 )
+from sessions_app.surfaces.rest.operations import envelope, paged
 from sessions_app.surfaces.rest.views.base import RestView, ok
 
 _MOST_CSV_ROWS = 50_000
+_PAGE_META = {"total": COUNT, "page": INTEGER, "pageSize": INTEGER}
+_REPORT_META = {
+    **_PAGE_META,
+    **dict.fromkeys(("from", "to", "currency"), TEXT),
+    "totals": answer_schema(UsageTotalsOut),
+}
 
 
 class UsageReport(RestView):
     """The caller's own usage; that of all users for holders of the right. As JSON in pages, or as CSV in one file."""
 
+    @Operation(
+        "Read usage and costs",
+        query=UsageQuery,
+        errors=[403, 404],
+        description="Your own usage; that of all users with the right agents_app.view_dailyusage.",
+        answers={
+            200: Answer(
+                "One page of sums, or all of them as CSV. `meta.totals` is the sum of all.",
+                envelope([UsageSumOut], record(_REPORT_META)),
+                also_as=["text/csv"],
+            )
+        },
+    )
     def get(self, request: Request) -> HttpResponseBase:
-        query = self.query(UsageQuery)
-        wanted, groups = self._filter(query.validated_data), query.validated_data["by"]
-        if query.validated_data["format_"] == "csv" or "text/csv" in request.headers.get("Accept", ""):
+        query, page = self.query(), self.page()
+        wanted, groups = self._filter(query), query["by"]
+        if query["format_"] == "csv" or "text/csv" in request.headers.get("Accept", ""):
             return self._csv(wanted, groups)
-        page = query.wanted
         rows = usage_report.list_sums(wanted, groups, limit=page.size, offset=page.offset)
         meta = {
             **page.meta(usage_report.count_sums(wanted, groups)),
@@ -81,6 +103,7 @@ class UsageReport(RestView):
 class CapList(RestView):
     """The caps of the caller; all caps for holders of the right."""
 
+    @paged("List cost caps and their use", CostCapOut)
     def get(self, request: Request) -> Response:
         user = self.principal.user
         sees_all = holds(user, VIEW_COSTS)
@@ -92,11 +115,13 @@ class CapList(RestView):
 class UserCaps(RestView):
     """The caps of one user, in place of those that the settings give each user."""
 
+    @Operation("Set the cost caps of a user", [CostCapOut], body=CostCapsBody)
     def put(self, request: Request, user_id: int) -> Response:
         self.require(SET_COST_CAPS)
-        cost_settings.set_user_caps(user_id, **self.body(CostCapsBody))
+        cost_settings.set_user_caps(user_id, **self.body())
         return self._shown(user_id)
 
+    @Operation("Remove the cost caps of a user", [CostCapOut])
     def delete(self, request: Request, user_id: int) -> Response:
         """Let the caps of the settings apply."""
         self.require(SET_COST_CAPS)
@@ -108,6 +133,7 @@ class UserCaps(RestView):
 
 
 class PriceList(RestView):
+    @paged("List prices of models", ModelPriceOut, errors=[403])
     def get(self, request: Request) -> Response:
         if not holds(self.principal.user, SET_PRICES):
             self.require(VIEW_COSTS)
@@ -117,12 +143,14 @@ class PriceList(RestView):
 class PriceDetail(RestView):
     """The price of one model, or of a pattern of models."""
 
+    @Operation("Set the price of a model", ModelPriceOut, body=PriceBody)
     def put(self, request: Request, provider: str, model: str) -> Response:
         self.require(SET_PRICES)
-        body = self.body(PriceBody)
+        body = self.body()
         price = Price(body["input_price"], body["output_price"], body["cached_input_price"])
         return ok(ModelPriceOut.of(cost_settings.set_price(provider, model, price)))
 
+    @Operation("Delete the price of a model")
     def delete(self, request: Request, provider: str, model: str) -> Response:
         self.require(SET_PRICES)
         cost_settings.delete_price(provider, model)

@@ -12,6 +12,8 @@ from audit_app import selectors
 from audit_app.admin.export import stream_csv
 from audit_app.rights import READ_AUDIT
 from audit_app.selectors import EntryFilter
+from sessions_app.surfaces.base.openapi.operations import Answer, Operation
+from sessions_app.surfaces.base.openapi.schemas import TEXT, ref
 from sessions_app.surfaces.threads import responses
 from sessions_app.surfaces.threads.foreign_ids import user_id_of
 from sessions_app.surfaces.threads.requests import AuditQuery
@@ -22,7 +24,7 @@ class _AuditView(ThreadsView):
     def filter_and_fields(self) -> tuple[EntryFilter, dict[str, Any]]:
         """Return the filter of the query, and all fields of the query."""
         self.require(READ_AUDIT)
-        fields = self.query(AuditQuery).validated_data
+        fields = self.query()
         actor = fields["actor_user_id"]
         entry_filter = EntryFilter(
             action=fields["kind"],
@@ -37,6 +39,7 @@ class _AuditView(ThreadsView):
 class AuditEventList(_AuditView):
     """Lists entries, newest first or with `sort_dir=ASC` oldest first. `total` is at most `selectors.MOST_COUNTED`."""
 
+    @Operation("Read the audit log", ref("ThreadAuditEventPage"), query=AuditQuery, errors=[403])
     def get(self, request: Request) -> Response:
         entry_filter, fields = self.filter_and_fields()
         oldest_first, limit = fields["sort_dir"] == "ASC", fields["limit"]
@@ -50,6 +53,12 @@ class AuditEventList(_AuditView):
 class AuditEventExport(_AuditView):
     """Exports all matching entries as CSV."""
 
+    @Operation(
+        "Export the audit log as CSV",
+        query=AuditQuery,
+        errors=[403],
+        answers={200: Answer("All entries.", TEXT, "text/csv")},
+    )
     def get(self, request: Request) -> HttpResponseBase:
         entry_filter, _ = self.filter_and_fields()
         headers = {"Content-Disposition": 'attachment; filename="audit-events.csv"'}

@@ -2,7 +2,6 @@
 
 from contextlib import suppress
 from datetime import datetime
-from typing import Any
 from uuid import UUID
 
 from django.contrib.auth.models import User
@@ -15,6 +14,8 @@ from audit_app.kernel.errors import Forbidden
 from audit_app.kernel.ids import FIRST_MOMENT
 from sessions_app.identity import access_tokens, login
 from sessions_app.identity.principal import Unauthenticated
+from sessions_app.surfaces.base.openapi.operations import Operation
+from sessions_app.surfaces.base.openapi.schemas import TEXT, record
 from sessions_app.surfaces.threads import admission, responses
 from sessions_app.surfaces.threads.foreign_ids import TENANT
 from sessions_app.surfaces.threads.requests import SignInBody
@@ -24,8 +25,9 @@ from sessions_app.surfaces.threads.views.base import ThreadsView
 class SignIn(ThreadsView):
     is_public = True
 
+    @Operation("Sign in", responses.ThreadUserOut, body=SignInBody, access="open", errors=[401, 403])
     def post(self, request: Request) -> Response:
-        fields: dict[str, Any] = self.body(SignInBody)
+        fields = self.body()
         _check_tenant(fields["tenant_id"])
         identifier = fields.get("username") or fields["email"]
         user = login.log_in(request._request, identifier, fields["password"], fields["code"])
@@ -38,6 +40,7 @@ class SignOut(ThreadsView):
 
     is_public = True
 
+    @Operation("Sign out", access="open", status=204)
     def post(self, request: Request) -> Response:
         if token := admission.token_of(request._request):
             with suppress(Unauthenticated):  # the login has ended already
@@ -50,6 +53,7 @@ class SignOut(ThreadsView):
 class Refresh(ThreadsView):
     """Issues a new cookie to a caller with a valid cookie or another credential that is not an API key."""
 
+    @Operation("Renew the cookie", responses.ThreadUserOut)
     def post(self, request: Request) -> Response:
         if self.principal.kind == "api_key":
             raise Forbidden("An API key cannot get a cookie. Sign in with a password instead.")
@@ -58,6 +62,7 @@ class Refresh(ThreadsView):
 
 
 class Me(ThreadsView):
+    @Operation("Read your user", responses.ThreadUserOut)
     def get(self, request: Request) -> Response:
         return Response(responses.user(self.principal.user))
 
@@ -65,6 +70,7 @@ class Me(ThreadsView):
 class Health(ThreadsView):
     is_public = True
 
+    @Operation("Check the health", record({"status": TEXT, "database_ts": TEXT}), access="open")
     def get(self, request: Request) -> Response:
         return Response({"status": "healthy", "database_ts": timezone.now().isoformat()})
 

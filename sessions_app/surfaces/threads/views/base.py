@@ -2,6 +2,7 @@
 
 from typing import Any, TypeVar
 
+from django.http import QueryDict
 from rest_framework import serializers
 
 from sessions_app.access import access_session
@@ -18,19 +19,19 @@ class ThreadsView(PlainView):
 
     admit = staticmethod(admit)
 
-    def body(self, serializer_class: type[serializers.Serializer[Any]], *, partial: bool = False) -> dict[str, Any]:
-        serializer = serializer_class(data=self.request.data, partial=partial)
-        fields: dict[str, Any] = errors.checked(serializer).validated_data
-        return fields
-
-    def query(self, serializer_class: type[S]) -> S:
-        given = self.request.query_params
-        data: dict[str, Any] = given.dict()  # in a QueryDict, DRF takes a missing boolean for false
-        for name, field in serializer_class().fields.items():
-            if isinstance(field, serializers.ListField) and name in given:
-                data[name] = given.getlist(name)
-        return errors.checked(serializer_class(data=data))
+    def checked(self, serializer_class: type[S], data: Any, *, partial: bool = False) -> S:
+        """Return a serializer with valid data. Raises Unprocessable."""
+        if isinstance(data, QueryDict):
+            data = _values_of(data, serializer_class)
+        return errors.checked(serializer_class(data=data, partial=partial))
 
     def thread(self, thread_id: str) -> Session:
         """Return the session of a thread. Raises NotFound."""
         return access_session(self.principal.user, thread_id)
+
+
+def _values_of(given: QueryDict, serializer_class: type[S]) -> dict[str, Any]:
+    """Return the values of query parameters. In a QueryDict, DRF takes a missing boolean for false."""
+    fields = serializer_class().fields
+    lists = {name for name, field in fields.items() if isinstance(field, serializers.ListField)}
+    return {**given.dict(), **{name: given.getlist(name) for name in lists & given.keys()}}

@@ -11,6 +11,8 @@ from agents_app.types import RunView
 from audit_app.kernel.errors import NotFound
 from sessions_app.access import access_session
 from sessions_app.models import Session
+from sessions_app.surfaces.base.openapi.operations import Operation
+from sessions_app.surfaces.base.openapi.schemas import BOOLEAN, OBJECT, TEXT, list_of, record
 from sessions_app.surfaces.threads import responses
 from sessions_app.surfaces.threads.foreign_ids import thread_id_of
 from sessions_app.surfaces.threads.resume import latest_run
@@ -23,10 +25,12 @@ _MOST_TRACES = 100
 class Job(ThreadsView):
     """`agent-<thread id>`: the thread's active run, else its latest."""
 
+    @Operation("Read the state of a thread's run", responses.ThreadJobOut)
     def get(self, request: Request, workflow_id: str) -> Response:
         session, run = self._run(workflow_id)
         return Response(responses.job(session.id, run))
 
+    @Operation("Stop a thread's run", record({"workflow_id": TEXT, "message": TEXT}))
     def delete(self, request: Request, workflow_id: str) -> Response:
         """Request the run's end, keeping its text. Idempotent."""
         session, run = self._run(workflow_id)
@@ -48,6 +52,7 @@ class Job(ThreadsView):
 class ThreadDiagnostics(ThreadsView):
     """Traces of the newest hundred runs, oldest first."""
 
+    @Operation("Read the timing of each turn", record({"final": BOOLEAN, "traces": list_of(OBJECT)}))
     def post(self, request: Request, thread_id: str) -> Response:
         session = self.thread(thread_id)
         rows = Run.objects.select_related("agent").filter(IS_ROOT, conversation_id=session.id).order_by("-ordinal")

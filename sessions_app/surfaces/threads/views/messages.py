@@ -7,6 +7,8 @@ from rest_framework.response import Response
 
 from audit_app.kernel.errors import NotFound
 from sessions_app.models import Session
+from sessions_app.surfaces.base.openapi.operations import Answer, Operation
+from sessions_app.surfaces.base.openapi.schemas import ref
 from sessions_app.surfaces.threads import commands, queries, responses
 from sessions_app.surfaces.threads.queries import MessageFilter, ThreadMessage
 from sessions_app.surfaces.threads.requests import MessageBody, MessageQuery, OneMessageQuery
@@ -19,8 +21,9 @@ class _MessagesView(ThreadsView):
 
 
 class MessageList(_MessagesView):
+    @Operation("List messages", ref("ThreadMessagePage"), query=MessageQuery)
     def get(self, request: Request, thread_id: str) -> Response:
-        session, fields = self.thread(thread_id), self.query(MessageQuery).validated_data
+        session, fields = self.thread(thread_id), self.query()
         wanted = MessageFilter(
             limit=fields["limit"],
             offset=fields["offset"],
@@ -32,16 +35,25 @@ class MessageList(_MessagesView):
         messages, total = queries.list_messages(session, wanted)
         return Response(responses.page([self.shape(message, session) for message in messages], total, fields))
 
+    @Operation(
+        "Store a message",
+        responses.ThreadMessageOut,
+        status=201,
+        body=MessageBody,
+        answers={200: Answer("It exists already.", responses.ThreadMessageOut)},
+        errors=[409],
+    )
     def post(self, request: Request, thread_id: str) -> Response:
         """Store a message that starts no run. Always 201, also for a repeated `message_id`: clients expect no other."""
         session = self.thread(thread_id)
-        turn = commands.write_message(session, self.body(MessageBody))
+        turn = commands.write_message(session, self.body())
         return Response(self.shape(queries.get_message(session, turn.pk), session), status=201)
 
 
 class MessageDetail(_MessagesView):
+    @Operation("Read a message", responses.ThreadMessageOut, query=OneMessageQuery)
     def get(self, request: Request, thread_id: str, message_id: str) -> Response:
-        session, fields = self.thread(thread_id), self.query(OneMessageQuery).validated_data
+        session, fields = self.thread(thread_id), self.query()
         try:
             found = queries.get_message(session, UUID(message_id), with_details=fields["with_details"])
         except ValueError:
