@@ -28,10 +28,13 @@ from sessions_app.live_view.viewer import Viewer
 from sessions_app.surfaces.agent_messages import agent_runs, queries, requests, run_details, signals
 from sessions_app.surfaces.agent_messages.agent_runs import AgentRun
 from sessions_app.surfaces.agent_messages.message_stream import MessageStream, is_closing
+from sessions_app.surfaces.agent_messages.operations import BOOLEANS, LIVE, SINCE, query_value
 from sessions_app.surfaces.agent_messages.wire_format import Compact
 from sessions_app.surfaces.base.bodies import parse_json
 from sessions_app.surfaces.base.consumers import ClientGone
 from sessions_app.surfaces.base.http_errors import http_error_of
+from sessions_app.surfaces.base.openapi.operations import EVENTS, Answer, Operation
+from sessions_app.surfaces.base.openapi.schemas import TEXT
 from sessions_app.surfaces.base.reauthentication import until_refused
 from sessions_app.surfaces.base.sse import EventStreamConsumer
 
@@ -63,6 +66,12 @@ class _StreamConsumer(EventStreamConsumer):
 class MessageStreamConsumer(_StreamConsumer):
     """The messages after `since`; without it the whole history first, unless `skipHistory` is true."""
 
+    @Operation(
+        "Stream the messages of a run",
+        answers={200: Answer("One message per event, in compact form.", TEXT, EVENTS)},
+        parameters=[SINCE, query_value("skipHistory", "Skip messages that exist already.", *BOOLEANS)],
+        **LIVE,
+    )
     async def respond(self, body: bytes) -> None:
         query = self.request.GET
         since = requests.read_since(query.get("since", "") or self._headers.get("last-event-id", ""))
@@ -97,6 +106,11 @@ class MessageStreamConsumer(_StreamConsumer):
 class DetailStreamConsumer(_StreamConsumer):
     """The kept events of the run, each as a `history` event, then a `control` event at its end."""
 
+    @Operation(
+        "Stream the details of a run",
+        answers={200: Answer("`history` events, `control` at the end.", TEXT, EVENTS)},
+        **LIVE,
+    )
     async def respond(self, body: bytes) -> None:
         run = await in_db(self.agent_run)
         await self.open_stream()

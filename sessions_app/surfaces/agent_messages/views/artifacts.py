@@ -1,6 +1,7 @@
 """Files of a run: lists, signed URLs, editable text, and the bytes."""
 
-from typing import Any
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar
 from uuid import UUID
 
 from django.http import HttpResponse
@@ -12,9 +13,12 @@ from audit_app.kernel.errors import InvalidInput, NotFound
 from sessions_app.models import Session
 from sessions_app.surfaces.agent_messages import artifact_names, message_types, requests, session_writes, signed_urls
 from sessions_app.surfaces.agent_messages.agent_runs import AgentRun
+from sessions_app.surfaces.agent_messages.operations import query_value
 from sessions_app.surfaces.agent_messages.signed_urls import FileAccess
 from sessions_app.surfaces.agent_messages.views.base import AgentsView
 from sessions_app.surfaces.base.bodies import BodyTooLarge, clean
+from sessions_app.surfaces.base.openapi.operations import Answer, Operation
+from sessions_app.surfaces.base.openapi.schemas import BINARY, COUNT, OBJECT, TEXT, list_of, record
 from tools_app import conf
 from tools_app.storage import artifact_paths, artifacts
 from tools_app.storage.artifacts import ArtifactView
@@ -22,6 +26,14 @@ from tools_app.storage.artifacts import ArtifactView
 _VISIBILITIES = ("user", "internal", "all")
 _DISPOSITIONS = ("inline", "attachment")
 _CONTENT = {"content": "string", "generation": "string"}
+_BYTES = Answer("The content.", media_type="*/*")
+_FILE_QUERY = [
+    query_value("url", "Return a URL.", "1", "true"),
+    query_value("filename", "The file name for the URL."),
+    query_value("disposition", "The content disposition for the URL.", *_DISPOSITIONS),
+]
+_FILE_TEXT = dict.fromkeys(_CONTENT, TEXT)
+_NEW_TEXT = {"type": "object", "required": list(_FILE_TEXT), "properties": _FILE_TEXT}
 # A file may be an HTML page: browsers show it without an origin, and without scripts.
 _SANDBOX = "sandbox; default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 
@@ -43,6 +55,9 @@ class _SigningView(AgentsView):
 
 
 class ArtifactList(AgentsView):
+    @Operation(
+        "List the files of a run", list_of(TEXT), parameters=[query_value("visibility", "Which files.", *_VISIBILITIES)]
+    )
     def get(self, request: Request, run_id: str) -> Response:
         run, visibility = self.agent_run(run_id), self.query_values().get("visibility", "user")
         if visibility not in _VISIBILITIES:
@@ -55,6 +70,7 @@ class ArtifactList(AgentsView):
 class ArtifactDetail(_SigningView):
     """GET: the bytes, or with `?url=1` a signed URL to read them. PUT: a signed URL to write them."""
 
+    @Operation("Read a file, or get a URL for it", answers={200: _BYTES}, parameters=_FILE_QUERY)
     def get(self, request: Request, run_id: str, path: str) -> HttpResponse:
         run, query = self.agent_run(run_id), self.query_values()
         path = artifact_names.own_path(run.id, path)
@@ -64,6 +80,7 @@ class ArtifactDetail(_SigningView):
             return Response(self.signed_for_download(run, view.path, disposition, filename))
         return send_file(*artifacts.read_artifact(run.session.id, path), disposition, filename)
 
+    @Operation("Get a URL to upload a file", record({"url": TEXT, "path": TEXT}), errors=[400])
     def put(self, request: Request, run_id: str, path: str) -> Response:
         run = self.agent_run(run_id)
         return Response(self.signed_for_upload(run, artifact_names.own_path(run.id, path)))
@@ -72,11 +89,13 @@ class ArtifactDetail(_SigningView):
 class ArtifactContent(AgentsView):
     """A text and its generation. A PUT must carry the present generation, else it is answered with 409."""
 
+    @Operation("Read a text file", record({"path": TEXT, **_FILE_TEXT}), errors=[400])
     def get(self, request: Request, run_id: str, path: str) -> Response:
         run = self.agent_run(run_id)
         view, data = artifacts.read_artifact(run.session.id, artifact_names.own_path(run.id, path))
         return Response({"path": view.path, "content": _as_text(data), "generation": view.sha256})
 
+    @Operation("Change a text file", record({"path": TEXT, "generation": TEXT}), errors=[409], body=_NEW_TEXT)
     def put(self, request: Request, run_id: str, path: str) -> Response:
         run, body = self.agent_run(run_id), requests.checked(request.data, _CONTENT)
         if "content" not in body or not body.get("generation"):
@@ -97,10 +116,19 @@ class Blob(AgentsView):
 
     is_public = True
 
+    @Operation("Read a file by its URL", answers={200: _BYTES}, access="open", errors=[403])
     def get(self, request: Request, token: str, name: str = "") -> HttpResponse:
         access, session = _access(request, token, "get")
         return send_file(*artifacts.read_artifact(session.id, access.path), access.disposition, access.filename)
 
+    @Operation(
+        "Upload a file by its URL",
+        record({"path": TEXT, "size": COUNT}),
+        body=BINARY,
+        media_type="*/*",
+        access="open",
+        errors=[403],
+    )
     def put(self, request: Request, token: str, name: str = "") -> Response:
         access, session = _access(request, token, "put")
         most, _ = conf.artifact_limits()
@@ -112,28 +140,51 @@ class Blob(AgentsView):
         return Response({"path": artifact_names.storage_path(session.id, view.path), "size": view.size_bytes})
 
 
-class FileUrl(_SigningView):
-    """`download-url` and `upload-url`: signed URLs of files, by their storage path."""
+class _FileUrl(_SigningView, ABC):
+    key: ClassVar[str]  # of the storage path in the body
 
-    def post(self, request: Request, use: str) -> Response:
+    def post(self, request: Request) -> Response:
+        """`download-url` and `upload-url`: signed URLs of files, by their storage path."""
         body = clean(requests.as_object(request.data))
-        named = body.get("file" if use == "download-url" else "id") or body.get("name") or ""
+        named = body.get(self.key) or body.get("name") or ""
         run_id, path = artifact_names.split_storage_path(named if isinstance(named, str) else "")
         if not path:
             raise NotFound("File paths have the form agents/<run>/<path>.", code="no_such_file")
-        run = self.agent_run(run_id)
-        if use == "upload-url":
-            media_type = body.get("mime_type") or "application/octet-stream"
-            return Response({**self.signed_for_upload(run, path), "id": named, "mime_type": media_type})
+        signed, media_type = self.sign(self.agent_run(run_id), path, body)
+        return Response({**signed, "id": named, "mime_type": media_type})
+
+    @abstractmethod
+    def sign(self, run: AgentRun, path: str, body: dict[str, Any]) -> tuple[dict[str, Any], str]:
+        """Return the URL of a run's file and the media type of the file."""
+
+
+class DownloadUrl(_FileUrl):
+    key = "file"
+    post = Operation("Get a URL to read a file", OBJECT, body=OBJECT, errors=[404])(_FileUrl.post)
+
+    def sign(self, run: AgentRun, path: str, body: dict[str, Any]) -> tuple[dict[str, Any], str]:
         disposition = _disposition(body.get("disposition"))
         view = artifacts.find_artifact(run.session.id, path)
-        shown = self.signed_for_download(run, view.path, disposition, str(body.get("name") or ""))
-        return Response({**shown, "id": named, "mime_type": view.media_type})
+        return self.signed_for_download(run, view.path, disposition, str(body.get("name") or "")), view.media_type
+
+
+class UploadUrl(_FileUrl):
+    key = "id"
+    post = Operation("Get a URL to upload a file", OBJECT, body=OBJECT, errors=[404])(_FileUrl.post)
+
+    def sign(self, run: AgentRun, path: str, body: dict[str, Any]) -> tuple[dict[str, Any], str]:
+        return self.signed_for_upload(run, path), body.get("mime_type") or "application/octet-stream"
 
 
 class FileList(AgentsView):
     """Storage paths that begin with `prefix`, which must contain a run's folder."""
 
+    @Operation(
+        "List files by prefix",
+        record({"files": list_of(TEXT)}),
+        errors=[404],
+        parameters=[query_value("prefix", "agents/<run>/…")],
+    )
     def get(self, request: Request) -> Response:
         prefix = self.query_values().get("prefix", "").lstrip("/")
         run_id = prefix.removeprefix("agents/").partition("/")[0]

@@ -9,17 +9,26 @@ from rest_framework.response import Response
 
 from audit_app.kernel.errors import InvalidInput
 from sessions_app.surfaces.agent_messages import queries, requests, session_writes, signals, workflow_queries
+from sessions_app.surfaces.agent_messages.operations import BEFORE, SINCE, limit
 from sessions_app.surfaces.agent_messages.views.base import AgentsView
 from sessions_app.surfaces.agent_messages.wire_format import AgentMessageType, create
 from sessions_app.surfaces.agent_messages.wire_schemas import POSTED_TYPES
+from sessions_app.surfaces.base.openapi.operations import Operation
+from sessions_app.surfaces.base.openapi.schemas import ANYTHING, BOOLEAN, COUNT, OBJECT, TEXT, list_of, record, ref
 
 _WORTH_COMPRESSING = 3000  # bytes
 _LONGEST_NAME = 120
+_TELEMETRY = {"type": "object", "properties": {"events": list_of(ANYTHING)}}
 
 
 class RunUpdates(AgentsView):
     """The stored messages after `since`, by time. `limit` and `before` page backwards."""
 
+    @Operation(
+        "List the messages of a run",
+        record({"messages": list_of(OBJECT)}),
+        parameters=[SINCE, BEFORE, limit("Only the newest N messages.")],
+    )
     def get(self, request: Request, run_id: str, workflow_id: str = "") -> HttpResponse:
         run, query = self.agent_run(run_id, workflow_id), self.query_values()
         since, before = requests.read_since(query.get("since", "")), requests.read_since(query.get("before", ""))
@@ -38,6 +47,7 @@ class RunUpdates(AgentsView):
             response.headers["Content-Encoding"] = "gzip"
         return response
 
+    @Operation("Post a message", record({"success": BOOLEAN}), body=ref("AgentMessagePosted"), errors=[409])
     def post(self, request: Request, run_id: str, workflow_id: str = "") -> Response:
         """Store a message, with the server's time. An unknown type is stored as UPDATE."""
         run, posted = self.agent_run(run_id, workflow_id), requests.checked(request.data, POSTED_TYPES)
@@ -56,12 +66,14 @@ class RunUpdates(AgentsView):
 
 
 class RunSignal(AgentsView):
+    @Operation("Signal a run", record({"status": TEXT, "message": TEXT}), body=OBJECT, errors=[409, 422])
     def post(self, request: Request, run_id: str, signal: str, workflow_id: str = "") -> Response:
         result = signals.send(self.principal, self.agent_run(run_id, workflow_id), signal, request.data)
         return Response({"status": result.status, "message": result.message})
 
 
 class RunQuery(AgentsView):
+    @Operation("Query a run", ANYTHING)
     def get(self, request: Request, run_id: str, query: str, workflow_id: str = "") -> Response:
         return Response(workflow_queries.answer(self.agent_run(run_id, workflow_id), query))
 
@@ -69,6 +81,7 @@ class RunQuery(AgentsView):
 class RunEvents(AgentsView):
     """Telemetry of external workers: accepted and discarded. The timeline has the events of this server's workers."""
 
+    @Operation("Send telemetry", record({"ingested": COUNT, "status": TEXT}), body=_TELEMETRY)
     def post(self, request: Request, run_id: str, workflow_id: str = "") -> Response:
         self.agent_run(run_id, workflow_id)
         requests.checked(request.data, {"events": "array"})

@@ -16,9 +16,12 @@ from sessions_app.surfaces.agent_messages import (
 )
 from sessions_app.surfaces.agent_messages.agent_runs import AgentRun
 from sessions_app.surfaces.agent_messages.errors import NotOffered
+from sessions_app.surfaces.agent_messages.operations import BOOLEANS, RUN, START, STARTED, STARTS, limit, query_value
 from sessions_app.surfaces.agent_messages.run_search import list_runs, search_runs
 from sessions_app.surfaces.agent_messages.views.base import AgentsView
 from sessions_app.surfaces.base.bodies import clean
+from sessions_app.surfaces.base.openapi.operations import Operation
+from sessions_app.surfaces.base.openapi.schemas import COUNT, OBJECT, TEXT, list_of, nullable, record
 
 _PROCESS = ("process_id", "process_definition")
 _LABELS = ("status", "activity_state", "title", "topic", "content", "tool_approval_mode", "model", "effort")
@@ -30,13 +33,31 @@ _STATUS = {
 }
 _STORED = ("properties", "disabled_mcp_collections", "tool_approval_mode")
 
+_SHOWN = [
+    limit("The maximal number of runs.", maximum=200),
+    query_value("status", "One or several statuses, separated by commas."),
+    query_value("interaction", "Only runs of this agent."),
+]
+_FILTERS = [
+    *_SHOWN,
+    query_value("cursor", "`next_cursor` of the previous page."),
+    query_value("sort", "The field to sort by.", "started_at", "updated_at"),
+    query_value("order", "The sort order.", "asc", "desc"),
+]
+
 
 class RunList(AgentsView):
+    @Operation(
+        "List runs",
+        record({"items": list_of(RUN), "total_count": COUNT, "next_cursor": nullable(TEXT)}),
+        parameters=_FILTERS,
+    )
     def get(self, request: Request) -> Response:
         runs, total, cursor = list_runs(self.principal.user, self.query_values())
         items = [responses.agent_run(run) for run in runs]
         return Response({"items": items, "total_count": total, "next_cursor": cursor})
 
+    @Operation("Start a run", RUN, body=START, **STARTS)
     def post(self, request: Request) -> Response:
         """Start a run. Idempotent for an `Idempotency-Key`."""
         body = requests.as_object(request.data)
@@ -47,15 +68,26 @@ class RunList(AgentsView):
 
 
 class RunSearch(AgentsView):
+    @Operation(
+        "Search runs",
+        record({"hits": list_of(OBJECT), "total": COUNT}),
+        parameters=[*_SHOWN, query_value("query", "Text in the title or in a message.")],
+    )
     def get(self, request: Request) -> Response:
         hits, total = search_runs(self.principal.user, self.query_values())
         return Response({"hits": [responses.search_hit(run, score) for run, score in hits], "total": total})
 
 
 class RunDetail(AgentsView):
+    @Operation("Read a run", RUN)
     def get(self, request: Request, run_id: str) -> Response:
         return Response(responses.agent_run(self.agent_run(run_id)))
 
+    @Operation(
+        "End a run",
+        record({"message": TEXT, "reason": TEXT}, optional=["reason"]),
+        parameters=[query_value("reason", "The reason; shown to users.")],
+    )
     def delete(self, request: Request, run_id: str) -> Response:
         """End the run. Idempotent."""
         reason = clean(self.query_values().get("reason", ""))[:1000]
@@ -64,11 +96,13 @@ class RunDetail(AgentsView):
 
 
 class RunRestart(AgentsView):
+    @Operation("Restart an ended run", RUN, errors=[409])
     def post(self, request: Request, run_id: str) -> Response:
         return Response(responses.agent_run(commands.restart(self.principal, self.agent_run(run_id))))
 
 
 class RunFork(AgentsView):
+    @Operation("Fork a run", RUN, errors=[409])
     def post(self, request: Request, run_id: str) -> Response:
         return Response(responses.agent_run(commands.fork(self.principal, self.agent_run(run_id))))
 
@@ -76,6 +110,7 @@ class RunFork(AgentsView):
 class RunStatusUpdate(AgentsView):
     """Changes of a run's title, labels and status."""
 
+    @Operation("Set the status of a run", RUN, body=OBJECT, errors=[409])
     def post(self, request: Request, run_id: str) -> Response:
         run, changes = self.agent_run(run_id), requests.checked(request.data, _STATUS)
         if title := changes.get("title", "").strip():
@@ -97,6 +132,7 @@ class RunStatusUpdate(AgentsView):
 
 
 class RunInternals(AgentsView):
+    @Operation("Read the internal state of a run", OBJECT)
     def get(self, request: Request, run_id: str) -> Response:
         return Response(responses.internals(self.agent_run(run_id)))
 
@@ -104,6 +140,11 @@ class RunInternals(AgentsView):
 class RunDetails(AgentsView):
     """The run as a workflow's record, with its history on request."""
 
+    @Operation(
+        "Read the details of a run",
+        OBJECT,
+        parameters=[query_value("include_history", "Include the events.", *BOOLEANS)],
+    )
     def get(self, request: Request, run_id: str, workflow_id: str = "") -> Response:
         query = self.query_values()
         history = query.get("history_format", "")
@@ -118,11 +159,13 @@ class RunDetails(AgentsView):
 class RunChildren(AgentsView):
     """Child runs at any depth, oldest first."""
 
+    @Operation("List child runs", record({"runs": list_of(OBJECT)}))
     def get(self, request: Request, run_id: str) -> Response:
         return Response({"runs": child_runs.list_children(self.agent_run(run_id))})
 
 
 class ChildDetails(AgentsView):
+    @Operation("Read a child run", OBJECT)
     def get(self, request: Request, run_id: str, child_id: str) -> Response:
         return Response(child_runs.child_details(self.agent_run(run_id), child_id))
 
@@ -130,6 +173,7 @@ class ChildDetails(AgentsView):
 class ExecuteAsync(AgentsView):
     """The older route to start a run. Ignores unknown keys."""
 
+    @Operation("Start a run (older clients)", STARTED, body=START, **STARTS)
     def post(self, request: Request) -> Response:
         body = requests.as_object(request.data)
         known = ("interaction", "data", "interactive", "visibility", "config", "tags", "tool_names", "title")

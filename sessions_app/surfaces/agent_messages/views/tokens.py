@@ -11,11 +11,14 @@ from sessions_app.identity.principal import Principal
 from sessions_app.identity.request_admission import admit_bearer
 from sessions_app.surfaces.agent_messages.agent_runs import ACCOUNT, PROJECT
 from sessions_app.surfaces.agent_messages.views.base import AgentsView
+from sessions_app.surfaces.base.openapi.operations import Operation
+from sessions_app.surfaces.base.openapi.schemas import TEXT, record
 
 
 class TokenIssue(AgentsView):
     is_public = True  # `post` admits the caller: a read-only key gets a read-only token by POST
 
+    @Operation("Get a read-only token", record({"token": TEXT}), access="bearer")
     def post(self, request: Request) -> Response:
         principal = admit_bearer(request._request, rate_limits.api_limit())
         claims = _claims(principal, request.build_absolute_uri("/")[:-1])

@@ -8,15 +8,21 @@ from rest_framework.response import Response
 from audit_app.kernel.errors import InvalidInput
 from sessions_app.surfaces.agent_messages import commands, requests, run_details, run_search, signals
 from sessions_app.surfaces.agent_messages.agent_runs import STATUSES, AgentRun
+from sessions_app.surfaces.agent_messages.operations import STARTED, STARTS
 from sessions_app.surfaces.agent_messages.views.base import AgentsView
 from sessions_app.surfaces.base.bodies import clean
+from sessions_app.surfaces.base.openapi.operations import Operation
+from sessions_app.surfaces.base.openapi.schemas import BOOLEAN, OBJECT, TEXT, list_of, record
 
 _STATUSES = {**{status: status for status in STATUSES}, "canceled": "cancelled", "terminated": "cancelled"}
+
+_PAGE = record({"runs": list_of(OBJECT), "has_more": BOOLEAN, "next_page_token": TEXT}, optional=["next_page_token"])
 
 
 class WorkflowRuns(AgentsView):
     """Pages of runs by filters, newest first."""
 
+    @Operation("List runs (older clients)", _PAGE, body=OBJECT)
     def post(self, request: Request) -> Response:
         body = clean(requests.as_object(request.data))
         runs, cursor = self._page(body)
@@ -52,6 +58,7 @@ class WorkflowRuns(AgentsView):
 class RunAction(AgentsView):
     """The actions `terminate` and `cancel`, which both end the run."""
 
+    @Operation("End a run", record({"message": TEXT}), body=OBJECT)
     def post(self, request: Request, workflow_id: str, run_id: str, action: str) -> Response:
         if action not in ("terminate", "cancel"):
             raise InvalidInput("The action must be terminate or cancel.", code="unknown_action")
@@ -61,6 +68,7 @@ class RunAction(AgentsView):
 
 
 class RunInteraction(AgentsView):
+    @Operation("Read the agent of a run", OBJECT)
     def get(self, request: Request, workflow_id: str, run_id: str) -> Response:
         return Response(run_details.interaction(self.agent_run(run_id, workflow_id)))
 
@@ -68,6 +76,7 @@ class RunInteraction(AgentsView):
 class Execute(AgentsView):
     """Starts a run of the agent of the URL, or of the one that `vars.interaction` names."""
 
+    @Operation("Start a run by the name of its agent", list_of(STARTED), body=OBJECT, **STARTS)
     def post(self, request: Request, name: str) -> Response:
         variables = requests.as_object(request.data).get("vars") or {}
         if not isinstance(variables, dict):
