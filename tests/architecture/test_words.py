@@ -13,9 +13,9 @@ from tests.architecture.source import APPS, ROOT, Module, modules
 
 # Names that mean the same role wherever they stand (docs/adding-a-surface.md and the other pages on extending).
 FLOOR_PLAN = """
-    adapter base commands conf consumers errors evaluator events http_request models nudges openapi permissions
-    projection projection_completions projection_responses provider queries registry requests responses retention
-    surface sweeper tasks transitions types urls views webhook worker
+    adapter base commands conf consumers errors evaluator events http_request models nudges openapi operations
+    permissions projection projection_completions projection_responses provider queries registry requests responses
+    retention surface sweeper tasks transitions types urls views webhook worker
 """
 ROLES = set(FLOOR_PLAN.split())
 # Folders in which a module is named after the object that it is about.

@@ -8,7 +8,7 @@ import asyncio
 import json
 import logging
 import time
-from abc import ABC, abstractmethod
+from abc import ABC
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping
 from typing import Any, ClassVar
 
@@ -47,8 +47,9 @@ class ClientGone(Exception):
 
 
 class LiveConsumer(AsyncHttpConsumer, ABC):
-    """One HTTP request that waits or streams. Subclasses set `methods` and implement `respond` and `error_body`.
+    """One HTTP request that waits or streams.
 
+    Subclasses set `methods` and implement `respond`, or an asynchronous method for each of them, such as `post`.
     `respond` is cancelled when the client disconnects or the server shuts down; `has_left` is true in the first case.
     A database call that has begun is finished.
     """
@@ -80,9 +81,12 @@ class LiveConsumer(AsyncHttpConsumer, ABC):
         self.principal = await in_db(self.admit, self.request, self.limit())
         context.actor.set(self.principal.actor)
 
-    @abstractmethod
     async def respond(self, body: bytes) -> None:
-        """Answer the admitted request. Exceptions are answered as errors of the surface."""
+        """Answer the admitted request, by default with the handler that has the name of its method.
+
+        Exceptions are answered as errors of the surface.
+        """
+        await getattr(self, self.scope["method"].lower())(body)
 
     @property
     def surface(self) -> Surface:

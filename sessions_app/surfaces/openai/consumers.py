@@ -28,10 +28,13 @@ from sessions_app.live_view.viewer import wait_until_ended
 from sessions_app.surfaces.base.bodies import clean, parse_json
 from sessions_app.surfaces.base.http_errors import HttpError
 from sessions_app.surfaces.base.intake_limit import store_message
+from sessions_app.surfaces.base.openapi.operations import EVENTS, IDEMPOTENCY_KEY, Answer, Operation, Parameter
+from sessions_app.surfaces.base.openapi.schemas import COUNT, one_of, ref
 from sessions_app.surfaces.base.run_errors import http_status_of
 from sessions_app.surfaces.base.sse import EventStreamConsumer, event_text
 from sessions_app.surfaces.openai import errors, responses, sdk_retries
 from sessions_app.surfaces.openai.annotations import CitedByStep
+from sessions_app.surfaces.openai.body_schemas import COMPLETION_BODY, RESPONSE_BODY
 from sessions_app.surfaces.openai.commands import AcceptedRequest, accept, accept_retry, run_of
 from sessions_app.surfaces.openai.data_parts import invalid_param
 from sessions_app.surfaces.openai.item_references import resolve_references
@@ -45,6 +48,8 @@ from tools_app.events import INPUT_REQUESTED
 _CANCEL_SECONDS = 5
 # SDKs retry after a 409 and any 5xx, which would start a second run with all its side effects.
 _NO_RETRY = {"X-Should-Retry": "false"}
+_EITHER = f"Complete, or as {EVENTS} with `stream`."
+_CREATES: dict[str, Any] = {"streams": True, "parameters": [IDEMPOTENCY_KEY], "errors": [404, 409, 422, 502, 504]}
 
 
 class _Endpoint(EventStreamConsumer):
@@ -135,6 +140,13 @@ class ChatCompletions(_NewAnswer):
 
     methods = ("POST",)
 
+    @Operation(
+        "Create a chat completion",
+        body=COMPLETION_BODY,
+        answers={200: Answer(_EITHER, ref("ChatCompletion"))},
+        **_CREATES,
+        description="Closing the connection stops the run.",
+    )
     async def respond(self, body: bytes) -> None:
         await self.serve(read_completion(clean(parse_json(body))), body)
 
@@ -194,6 +206,13 @@ class Responses(_NewAnswer):
 
     methods = ("POST",)
 
+    @Operation(
+        "Create a response",
+        body=RESPONSE_BODY,
+        answers={200: Answer(_EITHER, ref("Response"))},
+        **_CREATES,
+        description="Closing the connection stops the run, unless `background` is true.",
+    )
     async def respond(self, body: bytes) -> None:
         parsed = read_response(await in_db(resolve_references, self.principal.user, clean(parse_json(body))))
         await self.serve(parsed, body)
@@ -217,18 +236,38 @@ class StoredResponse(_Endpoint):
 
     methods = ("GET", "DELETE")
 
-    async def respond(self, body: bytes) -> None:
-        response_id = str(self.scope["url_route"]["kwargs"]["response_id"])
-        run_id = await in_db(run_of, self.principal.user, response_id)
-        if self.scope["method"] == "DELETE":
-            await in_db(_delete, self.principal.user, run_id)
-            await self.send_json(200, {"id": response_id, "object": "response", "deleted": True})
-            return
-        context, transcript, cited = await in_db(load, run_id)
+    @Operation(
+        "Read a response",
+        streams=True,
+        answers={200: Answer(_EITHER, ref("Response"))},
+        parameters=[
+            Parameter("stream", "Return its events.", one_of(["true", "false"])),
+            Parameter("starting_after", "Return the events after this sequence number.", COUNT),
+        ],
+        description="Current state of the response, or its events after `starting_after`.",
+    )
+    async def get(self, body: bytes) -> None:
+        context, transcript, cited = await in_db(load, await self._run_id())
         if self.request.GET.get("stream", "") not in ("true", "1"):
             await self.send_json(200, responses.of_transcript(context, transcript, cited))
             return
         await _stream_response(self, context, transcript.run.conversation_id, "", after=self._after())
+
+    @Operation(
+        "Delete the conversation of a response",
+        ref("ResponseDeleted"),
+        description="Deletes all turns of the conversation.",
+    )
+    async def delete(self, body: bytes) -> None:
+        await in_db(_delete, self.principal.user, await self._run_id())
+        await self.send_json(200, {"id": self._response_id, "object": "response", "deleted": True})
+
+    @property
+    def _response_id(self) -> str:
+        return str(self.scope["url_route"]["kwargs"]["response_id"])
+
+    async def _run_id(self) -> UUID:
+        return await in_db(run_of, self.principal.user, self._response_id)
 
     def _after(self) -> int:
         given = self.request.GET.get("starting_after", "")
@@ -245,6 +284,7 @@ class CancelledResponse(_Endpoint):
     methods = ("POST",)
     media_types = ()  # it has no body
 
+    @Operation("Cancel a response", ref("Response"))
     async def respond(self, body: bytes) -> None:
         run_id = await in_db(run_of, self.principal.user, str(self.scope["url_route"]["kwargs"]["response_id"]))
         await in_db(runs.cancel_run, run_id, reason="Cancelled by the client.")

@@ -22,6 +22,8 @@ from sessions_app.identity.authentication import authenticate
 from sessions_app.identity.principal import Principal, Unauthenticated
 from sessions_app.identity.request_admission import admit_bearer, check_again
 from sessions_app.surfaces.base.consumers import LiveConsumer
+from sessions_app.surfaces.base.openapi.operations import EVENTS, Answer, Operation, Parameter
+from sessions_app.surfaces.base.openapi.schemas import TEXT, one_of, ref
 from sessions_app.surfaces.base.reauthentication import until_refused
 from sessions_app.surfaces.base.sse import EventStreamConsumer
 from sessions_app.surfaces.signalr import connections
@@ -31,6 +33,10 @@ from sessions_app.surfaces.signalr.hub import PING_SECONDS, Hub
 POSITIONS = "positions"  # a parameter of the hub's URL, which clients keep in all their requests
 _NAMES = ("WebSockets", "ServerSentEvents", "LongPolling")
 _TRANSPORTS = [{"transport": name, "transferFormats": ["Text"]} for name in _NAMES]
+_VERSION = "With 1, the connection token differs from the connection id."
+_ID = Parameter("id", "The connection token that the negotiation returned.", TEXT, required=True)
+_CONNECTED: dict[str, Any] = {"streams": True, "parameters": [_ID]}
+_TEXT_TYPE = "text/plain"
 _SILENT_SECONDS = 4 * PING_SECONDS  # without a ping, after which a client is considered gone
 
 
@@ -51,6 +57,11 @@ class _HubRequest(LiveConsumer):
 class Negotiate(_HubRequest):
     """TransportProtocols.md, "`POST [endpoint-base]/negotiate` request"."""
 
+    @Operation(
+        "Negotiate a connection",
+        ref("HubNegotiation"),
+        parameters=[Parameter("negotiateVersion", _VERSION, one_of(["0", "1"]))],
+    )
     async def respond(self, body: bytes) -> None:
         connection = connections.negotiate(self.principal)
         connection.hub.has_positions = _asks_for_positions(self.request.GET.get(POSITIONS, ""))
@@ -70,25 +81,48 @@ class HubOverHttp(EventStreamConsumer, _HubRequest):
 
     methods = ("GET", "POST", "DELETE")
 
-    async def respond(self, body: bytes) -> None:
-        connection = connections.find(self.request.GET.get("id", ""), self.principal)
-        match self.scope["method"]:
-            case "POST":
-                await self._receive_records(connection, body)
-            case "DELETE":
-                connection.hub.closed.set()
-                await self._answer(202)
-            case _ if "text/event-stream" in self._headers.get("accept", ""):
-                await self._stream(connection)
-            case _:
-                await self._poll(connection)
+    @Operation(
+        "Stream or poll messages of the hub",
+        errors=[403, 404, 409],
+        answers={
+            200: Answer(f"Messages; as {EVENTS} if the client accepts it.", TEXT, _TEXT_TYPE),
+            204: Answer("The connection is closed."),
+        },
+        **_CONNECTED,
+    )
+    async def get(self, body: bytes) -> None:
+        if "text/event-stream" in self._headers.get("accept", ""):
+            await self._stream(self._connection())
+        else:
+            await self._poll(self._connection())
 
-    async def _receive_records(self, connection: Connection, body: bytes) -> None:
+    @Operation(
+        "Send messages to the hub",
+        errors=[404, 409, 413],
+        answers={200: Answer("Accepted.", media_type=_TEXT_TYPE)},
+        **_CONNECTED,
+    )
+    async def post(self, body: bytes) -> None:
+        connection = self._connection()
         if not connection.is_open:
             message = "The connection has no transport yet. Open an event stream or poll first."
             raise Forbidden(message, code="not_connected")
         await connection.hub.receive(body.decode("utf-8"))
         await self._answer(200)
+
+    @Operation(
+        "Close a connection",
+        errors=[404, 409],
+        answers={202: Answer("Closing.", media_type=_TEXT_TYPE)},
+        status=202,
+        **_CONNECTED,
+    )
+    async def delete(self, body: bytes) -> None:
+        self._connection().hub.closed.set()
+        await self._answer(202)
+
+    def _connection(self) -> Connection:
+        return connections.find(self.request.GET.get("id", ""), self.principal)
 
     async def _stream(self, connection: Connection) -> None:
         connection = connections.claim(connection.token, self.principal)

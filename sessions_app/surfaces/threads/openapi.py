@@ -1,4 +1,4 @@
-"""The operations of this surface for the OpenAPI document. docs/threads.md describes the events of its stream."""
+"""This surface in the OpenAPI document. docs/threads.md describes the events of its stream."""
 
 from sessions_app.surfaces.base.openapi.fields import components_of
 from sessions_app.surfaces.base.openapi.operations import Description

@@ -17,11 +17,14 @@ from sessions_app.platforms.adapters.web.adapter import Web
 from sessions_app.platforms.adapters.web.visitor_tokens import Visitor
 from sessions_app.platforms.base import WebhookRequest
 from sessions_app.surfaces.base.intake_limit import store_message
+from sessions_app.surfaces.base.openapi.operations import EVENTS, Answer, Operation
+from sessions_app.surfaces.base.openapi.schemas import TEXT, record, ref
 from sessions_app.surfaces.base.sse import EventStreamConsumer, event_text
-from sessions_app.surfaces.webchat import commands, queries
-from sessions_app.surfaces.webchat.commands import Answer
+from sessions_app.surfaces.webchat import commands, queries, responses
 from sessions_app.surfaces.webchat.errors import TokenRefused
+from sessions_app.surfaces.webchat.operations import FORM, LAST, MESSAGE, PRESS, RECEIVED, TICKET
 from sessions_app.surfaces.webchat.projection import page_event
+from sessions_app.surfaces.webchat.requests import OpenBody
 from sessions_app.surfaces.webchat.visitor_admission import Site, admit_opening, admit_visitor, find_site, origin_of
 
 
@@ -47,7 +50,7 @@ class SiteConsumer(EventStreamConsumer):
             body, headers, self.scope["method"], self.scope.get("query_string", b"").decode("latin-1")
         )
 
-    async def answer(self, answer: Answer) -> None:
+    async def answer(self, answer: commands.Answer) -> None:
         await self.send_json(answer.status, answer.data)
 
 
@@ -57,6 +60,9 @@ class Sessions(SiteConsumer):
     async def let_in(self) -> None:
         self._opened_at = await in_db(admit_opening, self.site, self.request)
 
+    @Operation(
+        "Open a conversation", responses.WebChatOpenedOut, status=201, body=OpenBody, access="open", errors=[401, 403]
+    )
     async def respond(self, body: bytes) -> None:
         own, request = origin_of(self.request), self.webhook_request(body)
         await self.answer(await in_db(commands.open_conversation, self._opened_at, request, own))
@@ -81,7 +87,7 @@ class VisitorConsumer(SiteConsumer):
 class VisitorCommand(VisitorConsumer):
     """A request that changes something. command: carries it out, synchronous."""
 
-    command: ClassVar[Callable[[Site, Visitor, WebhookRequest], Answer]]
+    command: ClassVar[Callable[[Site, Visitor, WebhookRequest], commands.Answer]]
 
     async def respond(self, body: bytes) -> None:
         command = partial(type(self).command, self.known_site, self.visitor, self.webhook_request(body))
@@ -92,12 +98,27 @@ class Messages(VisitorCommand):
     """POST /webchat/<account>/messages."""
 
     command = commands.receive_message
+    respond = Operation(
+        "Send a message",
+        RECEIVED,
+        status=202,
+        body=MESSAGE,
+        errors=[422],
+        answers={200: Answer("Sent before.", RECEIVED)},
+    )(VisitorCommand.respond)
 
 
 class Actions(VisitorCommand):
     """POST /webchat/<account>/actions."""
 
     command = commands.press_button
+    respond = Operation(
+        "Press a button",
+        record({"notice": ref("WebChatNotice")}, optional=["notice"]),
+        status=202,
+        body=PRESS,
+        errors=[422],
+    )(VisitorCommand.respond)
 
 
 class Uploads(VisitorCommand):
@@ -105,6 +126,13 @@ class Uploads(VisitorCommand):
 
     media_types = ()  # a form, which the command reads
     command = commands.upload
+    respond = Operation(
+        "Upload a file for a message",
+        responses.WebChatUploadOut,
+        status=201,
+        body=FORM,
+        media_type="multipart/form-data",
+    )(VisitorCommand.respond)
 
 
 class Tickets(VisitorConsumer):
@@ -112,6 +140,7 @@ class Tickets(VisitorConsumer):
 
     media_types = ()
 
+    @Operation("Get a ticket for the events", responses.WebChatTicketOut, status=201, errors=[404])
     async def respond(self, body: bytes) -> None:
         await self.answer(await in_db(commands.issue_ticket, self.known_site, self.visitor))
 
@@ -121,6 +150,7 @@ class Typing(VisitorConsumer):
 
     media_types = ()
 
+    @Operation("Say that the visitor writes", status=204)
     async def respond(self, body: bytes) -> None:
         await self.send({"type": "http.response.start", "status": 204, "headers": []})
         await self.send({"type": "http.response.body", "body": b""})
@@ -132,6 +162,13 @@ class Events(VisitorConsumer):
     methods = ("GET",)
     is_endless = True
 
+    @Operation(
+        "Follow the conversation",
+        parameters=[TICKET, LAST],
+        errors=[403],
+        answers={200: Answer("The events, without end.", TEXT, EVENTS)},
+        streams=True,
+    )
     async def respond(self, body: bytes) -> None:
         self._session_id = await in_db(self._find_session)
         cursor = self._resume_at(self._headers.get("last-event-id") or self.request.GET.get("lastEventId", ""))

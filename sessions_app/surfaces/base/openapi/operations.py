@@ -55,7 +55,7 @@ IDEMPOTENCY_KEY = Parameter(
 
 @dataclass(frozen=True)
 class Operation:
-    """One method of a view, or the `respond` of a consumer, which it decorates.
+    """One method of a view or a consumer, whose handler it decorates: the one of its name, or a consumer's `respond`.
 
     result: the answer with `status`, before the surface's `wrap`, as for `answer_schema`; None if it has no body.
     body: a serializer class, by which `PlainView.body` checks the request, or a JSON Schema.
@@ -110,7 +110,7 @@ class Description:
     access: the credentials of operations that name none.
     invalid: further statuses of operations with a body or a query.
     wrap: returns the schema of a successful answer from the result of its operation.
-    operations: those that are not declared on a view or consumer, by method and path: `GET /health/ready`.
+    operations: those of routes that belong to no surface, by method and path: `GET /health/ready`.
     """
 
     tag: str

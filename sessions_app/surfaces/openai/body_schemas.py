@@ -1,0 +1,67 @@
+"""JSON Schemas of request bodies, with the fields of the protocol that this surface supports."""
+
+from sessions_app.surfaces.base.openapi.schemas import (
+    BOOLEAN,
+    OBJECT,
+    TEXT,
+    Schema,
+    about,
+    just,
+    list_of,
+    nullable,
+    one_of,
+    record,
+)
+from sessions_app.surfaces.openai.chat_messages import MOST_MESSAGES
+from sessions_app.surfaces.openai.requests import LABELS, LONGEST_LABEL, LONGEST_TEXT
+
+_MAYBE_TEXT = nullable(TEXT)
+_CONTENT: Schema = {"anyOf": [TEXT, list_of(record({"type": TEXT}, open_ended=True))]}
+_TEMPERATURE: Schema = {"type": ["number", "null"], "minimum": 0, "maximum": 2}
+_MOST_TOKENS: Schema = {"type": ["integer", "null"], "minimum": 1}
+_METADATA: Schema = {
+    "type": ["object", "null"],
+    "maxProperties": 16,
+    "additionalProperties": {"type": "string", "maxLength": 512},
+    "description": "`session_id`: the session to continue.",
+}
+
+
+def _body(fields: dict[str, Schema], required: list[str]) -> Schema:
+    """Return the schema of a body or a part of it. Further fields are ignored."""
+    return {"type": "object", "properties": fields, "required": required}
+
+
+_FORMAT = _body({"type": one_of(["text", "json_object", "json_schema"]), "json_schema": OBJECT}, ["type"])
+_MESSAGE = _body({"role": one_of(["system", "developer", "user", "assistant", "tool"]), "content": _CONTENT}, ["role"])
+COMPLETION_BODY = _body(
+    {
+        "model": about(TEXT, "An agent's id."),
+        "messages": {"type": "array", "items": _MESSAGE, "minItems": 1, "maxItems": MOST_MESSAGES},
+        "stream": BOOLEAN,
+        "stream_options": nullable(_body({"include_usage": BOOLEAN}, [])),
+        "response_format": _FORMAT,
+        "temperature": _TEMPERATURE,
+        "max_completion_tokens": _MOST_TOKENS,
+        "max_tokens": _MOST_TOKENS,
+        "n": nullable(just(1)),
+        "metadata": _METADATA,
+    },
+    ["model", "messages"],
+)
+RESPONSE_BODY = _body(
+    {
+        "model": about(TEXT, "An agent's id."),
+        "input": {"anyOf": [TEXT, {"type": "array", "items": OBJECT, "minItems": 1, "maxItems": MOST_MESSAGES}]},
+        "instructions": {"type": ["string", "null"], "maxLength": LONGEST_TEXT},
+        "stream": BOOLEAN,
+        "background": BOOLEAN,
+        "previous_response_id": _MAYBE_TEXT,
+        "text": _body({"format": OBJECT}, []),
+        "temperature": _TEMPERATURE,
+        "max_output_tokens": _MOST_TOKENS,
+        "metadata": _METADATA,
+        **dict.fromkeys(LABELS, nullable({"type": "string", "maxLength": LONGEST_LABEL})),
+    },
+    ["model", "input"],
+)
