@@ -16,14 +16,7 @@ from agents_app.models import Agent
 from agents_app.rights import CHANGE_AGENTS, VIEW_AGENTS
 from sessions_app.access import access_agent
 from sessions_app.surfaces.base.openapi.operations import Operation
-from sessions_app.surfaces.rest.objects.agents import (
-    AgentBody,
-    AgentInFullOut,
-    DiffQuery,
-    FieldChangeOut,
-    VersionInFullOut,
-    VersionOut,
-)
+from sessions_app.surfaces.rest.objects import agents as objects
 from sessions_app.surfaces.rest.operations import paged
 from sessions_app.surfaces.rest.views.agents import AgentView, in_full
 from sessions_app.surfaces.rest.views.base import ok
@@ -43,33 +36,33 @@ class VersionView(AgentView):
 
 
 class VersionList(VersionView):
-    @paged("List an agent's versions", VersionOut, errors=[403])
+    @paged("List an agent's versions", objects.VersionOut, errors=[403])
     def get(self, request: Request, agent_id: str) -> Response:
         rows = agent_versions.list_versions(self.visible(agent_id))
-        return self.page_of(rows, VersionOut.of)
+        return self.page_of(rows, objects.VersionOut.of)
 
 
 class VersionDetail(VersionView):
-    @Operation("Read a version of an agent", VersionInFullOut, errors=[403])
+    @Operation("Read a version of an agent", objects.VersionInFullOut, errors=[403])
     def get(self, request: Request, agent_id: str, number: int) -> Response:
         version = agent_versions.get_version(self.visible(agent_id), number)
-        return ok(VersionInFullOut.of(version))
+        return ok(objects.VersionInFullOut.of(version))
 
 
 class VersionDiff(VersionView):
-    @Operation("Compare two versions of an agent", [FieldChangeOut], query=DiffQuery, errors=[403])
+    @Operation("Compare two versions of an agent", [objects.FieldChangeOut], query=objects.DiffQuery, errors=[403])
     def get(self, request: Request, agent_id: str, number: int) -> Response:
         agent, to = self.visible(agent_id), self.query()["to"]
         before = agent_versions.get_version(agent, number)
         after = agent_versions.get_version(agent, agent.version if to is None else to)
         changes = agent_versions.compare(before.configuration, after.configuration)
-        return ok([FieldChangeOut.of(change) for change in changes])
+        return ok([objects.FieldChangeOut.of(change) for change in changes])
 
 
 class VersionRollback(VersionView):
     """Make a version the agent's configuration again, as a new version."""
 
-    @Operation("Roll an agent back", AgentInFullOut)
+    @Operation("Roll an agent back", objects.AgentInFullOut)
     def post(self, request: Request, agent_id: str, number: int) -> Response:
         agent = self.changeable(agent_id)
         version = agent_versions.get_version(agent, number)
@@ -80,16 +73,16 @@ class VersionRollback(VersionView):
 class AgentDraft(VersionView):
     """The draft. PUT changes fields of it; it begins as the published configuration."""
 
-    @Operation("Read the draft of an agent", VersionInFullOut, errors=[403])
+    @Operation("Read the draft of an agent", objects.VersionInFullOut, errors=[403])
     def get(self, request: Request, agent_id: str) -> Response:
-        return ok(VersionInFullOut.of(agent_versions.get_version(self.visible(agent_id), DRAFT)))
+        return ok(objects.VersionInFullOut.of(agent_versions.get_version(self.visible(agent_id), DRAFT)))
 
-    @Operation("Change the draft of an agent", VersionInFullOut, body=AgentBody, partial=True)
+    @Operation("Change the draft of an agent", objects.VersionInFullOut, body=objects.AgentBody, partial=True)
     def put(self, request: Request, agent_id: str) -> Response:
         agent = self.changeable(agent_id)
         fields: dict[str, Any] = self.body()
         self.require_autonomy(fields, agent)
-        return ok(VersionInFullOut.of(services.save_draft(agent, fields)))
+        return ok(objects.VersionInFullOut.of(services.save_draft(agent, fields)))
 
     @Operation("Discard the draft of an agent")
     def delete(self, request: Request, agent_id: str) -> Response:
@@ -98,7 +91,7 @@ class AgentDraft(VersionView):
 
 
 class DraftPublish(VersionView):
-    @Operation("Publish the draft of an agent", AgentInFullOut)
+    @Operation("Publish the draft of an agent", objects.AgentInFullOut)
     def post(self, request: Request, agent_id: str) -> Response:
         agent = self.changeable(agent_id)
         draft = agent_versions.get_version(agent, DRAFT)

@@ -13,13 +13,7 @@ from sessions_app.channels.outbound import dead_letters
 from sessions_app.models import ChannelAccount, ChannelRoute
 from sessions_app.rights import MANAGE_CHANNELS, RESEND_DELIVERIES, VIEW_CHANNELS, VIEW_DELIVERIES
 from sessions_app.surfaces.base.openapi.operations import Operation
-from sessions_app.surfaces.rest.objects.channels import (
-    ChannelAccountOut,
-    DeliveryOut,
-    DeliveryQuery,
-    RouteBody,
-    RouteOut,
-)
+from sessions_app.surfaces.rest.objects import channels as objects
 from sessions_app.surfaces.rest.operations import paged
 from sessions_app.surfaces.rest.views.base import RestView, ok
 
@@ -27,18 +21,18 @@ _ROUTE = "With an agent or a network that you may use."
 
 
 class ChannelList(RestView):
-    @paged("List channel accounts", ChannelAccountOut, errors=[403])
+    @paged("List channel accounts", objects.ChannelAccountOut, errors=[403])
     def get(self, request: Request) -> Response:
         rows = list_channel_accounts(self.principal.user)
         counts = account_state.count_deliveries([row.pk for row in rows])
-        return self.page_of(rows, lambda row: ChannelAccountOut.of(row, queue=counts[row.pk]))
+        return self.page_of(rows, lambda row: objects.ChannelAccountOut.of(row, queue=counts[row.pk]))
 
 
 class ChannelDetail(RestView):
-    @Operation("Read a channel account with its state", ChannelAccountOut, errors=[403])
+    @Operation("Read a channel account with its state", objects.ChannelAccountOut, errors=[403])
     def get(self, request: Request, channel_id: UUID) -> Response:
         account = access_channel_account(self.principal.user, channel_id, VIEW_CHANNELS, MANAGE_CHANNELS)
-        return ok(ChannelAccountOut.of(account))
+        return ok(objects.ChannelAccountOut.of(account))
 
 
 class RouteView(RestView):
@@ -59,27 +53,29 @@ class RouteView(RestView):
             agent_id, network = body.get("agent_id"), body.get("network")
             route.agent = access_agent(self.principal.user, agent_id) if agent_id else None
             route.network = access_runnable_network(self.principal.user, network) if network else None
-        return ok(RouteOut.of(routes.save(route)))
+        return ok(objects.RouteOut.of(routes.save(route)))
 
 
 class RouteList(RouteView):
-    @paged("List the routes of a channel account", RouteOut, errors=[403, 404])
+    @paged("List the routes of a channel account", objects.RouteOut, errors=[403, 404])
     def get(self, request: Request, channel_id: UUID) -> Response:
         rows = self._account(channel_id).routes.select_related("agent", "network")
-        return self.page_of(list(rows), RouteOut.of)
+        return self.page_of(list(rows), objects.RouteOut.of)
 
-    @Operation("Add a route", RouteOut, body=RouteBody, errors=[404, 409], description=_ROUTE)
+    @Operation("Add a route", objects.RouteOut, body=objects.RouteBody, errors=[404, 409], description=_ROUTE)
     def post(self, request: Request, channel_id: UUID) -> Response:
         account = self._account(channel_id, is_change=True)
         return self._save(ChannelRoute(account=account), self.body())
 
 
 class RouteDetail(RouteView):
-    @Operation("Read a route", RouteOut, errors=[403])
+    @Operation("Read a route", objects.RouteOut, errors=[403])
     def get(self, request: Request, channel_id: UUID, route_id: UUID) -> Response:
-        return ok(RouteOut.of(self._route(self._account(channel_id), route_id)))
+        return ok(objects.RouteOut.of(self._route(self._account(channel_id), route_id)))
 
-    @Operation("Change a route", RouteOut, body=RouteBody, partial=True, errors=[409], description=_ROUTE)
+    @Operation(
+        "Change a route", objects.RouteOut, body=objects.RouteBody, partial=True, errors=[409], description=_ROUTE
+    )
     def put(self, request: Request, channel_id: UUID, route_id: UUID) -> Response:
         """Change what the body has. An agent replaces the network, and the other way round."""
         route = self._route(self._account(channel_id, is_change=True), route_id)
@@ -92,17 +88,20 @@ class RouteDetail(RouteView):
 
 
 class DeliveryList(RestView):
-    @paged("List deliveries that were given up", DeliveryOut, DeliveryQuery, errors=[403, 404])
+    @paged("List deliveries that were given up", objects.DeliveryOut, objects.DeliveryQuery, errors=[403, 404])
     def get(self, request: Request, channel_id: UUID) -> Response:
         account = access_channel_account(self.principal.user, channel_id, VIEW_DELIVERIES, RESEND_DELIVERIES)
         rows, page = dead_letters.list_of(account, self.query()["status"]), self.page()
         shown = rows[page.offset : page.offset + page.size]
-        return ok([DeliveryOut.of(row) for row in shown], page.meta(rows.count()))
+        return ok([objects.DeliveryOut.of(row) for row in shown], page.meta(rows.count()))
 
 
 class DeliverySendAgain(RestView):
     @Operation(
-        "Send a delivery again", DeliveryOut, errors=[409], description="What may have arrived would then arrive twice."
+        "Send a delivery again",
+        objects.DeliveryOut,
+        errors=[409],
+        description="What may have arrived would then arrive twice.",
     )
     def post(self, request: Request, channel_id: UUID, delivery_id: int) -> Response:
         """Send a delivery again that was given up. What may have arrived would then arrive twice."""
@@ -111,4 +110,4 @@ class DeliverySendAgain(RestView):
         if not dead_letters.send_again([delivery]):
             raise Conflict("It was sent, or it is waiting to be sent.", code="not_given_up")
         delivery.refresh_from_db()
-        return ok(DeliveryOut.of(delivery))
+        return ok(objects.DeliveryOut.of(delivery))

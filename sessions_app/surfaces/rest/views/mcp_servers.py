@@ -6,13 +6,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from sessions_app.surfaces.base.openapi.operations import Operation
-from sessions_app.surfaces.rest.objects.mcp_servers import (
-    McpServerApprovedOut,
-    McpServerBody,
-    McpServerOut,
-    McpServerRefreshedOut,
-    ToolNamesBody,
-)
+from sessions_app.surfaces.rest.objects import mcp_servers as objects
 from sessions_app.surfaces.rest.operations import paged
 from sessions_app.surfaces.rest.views.base import RestView, ok
 from tools_app.mcp_client import discovery, servers
@@ -27,25 +21,25 @@ class McpView(RestView):
 
 
 class McpServerList(McpView):
-    @paged("List MCP servers", McpServerOut, errors=[403])
+    @paged("List MCP servers", objects.McpServerOut, errors=[403])
     def get(self, request: Request) -> Response:
-        return self.page_of(list(McpServer.objects.prefetch_related("tools")), McpServerOut.of)
+        return self.page_of(list(McpServer.objects.prefetch_related("tools")), objects.McpServerOut.of)
 
-    @Operation("Add an MCP server", McpServerOut, body=McpServerBody, errors=[409])
+    @Operation("Add an MCP server", objects.McpServerOut, body=objects.McpServerBody, errors=[409])
     def post(self, request: Request) -> Response:
-        return ok(McpServerOut.of(servers.add_server(**self.body())))
+        return ok(objects.McpServerOut.of(servers.add_server(**self.body())))
 
 
 class McpServerDetail(McpView):
-    @Operation("Read an MCP server", McpServerOut, errors=[403])
+    @Operation("Read an MCP server", objects.McpServerOut, errors=[403])
     def get(self, request: Request, name: str) -> Response:
-        return ok(McpServerOut.of(servers.get_server(name)))
+        return ok(objects.McpServerOut.of(servers.get_server(name)))
 
-    @Operation("Change an MCP server", McpServerOut, body=McpServerBody, partial=True)
+    @Operation("Change an MCP server", objects.McpServerOut, body=objects.McpServerBody, partial=True)
     def put(self, request: Request, name: str) -> Response:
         fields = self.body()
         fields.pop("name", None)  # it is part of the names of its tools, which agents and executions refer to
-        return ok(McpServerOut.of(servers.change_server(servers.get_server(name), **fields)))
+        return ok(objects.McpServerOut.of(servers.change_server(servers.get_server(name), **fields)))
 
     @Operation("Remove an MCP server")
     def delete(self, request: Request, name: str) -> Response:
@@ -54,20 +48,20 @@ class McpServerDetail(McpView):
 
 
 class McpServerRefresh(McpView):
-    @Operation("Refresh the tools of an MCP server", McpServerRefreshedOut, streams=True)
+    @Operation("Refresh the tools of an MCP server", objects.McpServerRefreshedOut, streams=True)
     def post(self, request: Request, name: str) -> Response:
         """Connect to the server and store the tools that it lists; 503 with the reason if that fails."""
         server = servers.get_server(name)
         found, listed = discovery.refresh(server)
         server.refresh_from_db()
         changes = {"new": listed.new, "changed": listed.changed, "gone": listed.gone, "left_out": found.skipped}
-        return ok(McpServerRefreshedOut.of(server, changes=changes))
+        return ok(objects.McpServerRefreshedOut.of(server, changes=changes))
 
 
 class McpServerApprove(McpView):
-    @Operation("Approve the tools of an MCP server", McpServerApprovedOut, body=ToolNamesBody)
+    @Operation("Approve the tools of an MCP server", objects.McpServerApprovedOut, body=objects.ToolNamesBody)
     def post(self, request: Request, name: str) -> Response:
         """Approve the named tools as they are listed now, or all of them."""
         server = servers.get_server(name)
         approved = servers.approve_tools(server, self.body()["tools"])
-        return ok(McpServerApprovedOut.of(server, approved=approved))
+        return ok(objects.McpServerApprovedOut.of(server, approved=approved))

@@ -15,39 +15,31 @@ from sessions_app.conversation.network_start import start_network
 from sessions_app.identity import rate_limits
 from sessions_app.identity.scopes import usable_agents
 from sessions_app.surfaces.base.openapi.operations import IDEMPOTENCY_KEY, Operation
+from sessions_app.surfaces.rest.objects import networks as objects
 from sessions_app.surfaces.rest.objects.messages import AcceptedOut
-from sessions_app.surfaces.rest.objects.networks import (
-    DefinitionBody,
-    DefinitionCheckOut,
-    NetworkBody,
-    NetworkInFullOut,
-    NetworkOut,
-    NetworkRunOut,
-    RunNetworkBody,
-)
 from sessions_app.surfaces.rest.operations import paged
 from sessions_app.surfaces.rest.views.base import RestView, ok
 
 
 class NetworkList(RestView):
-    @paged("List the networks that you may see", NetworkOut)
+    @paged("List the networks that you may see", objects.NetworkOut)
     def get(self, request: Request) -> Response:
-        return self.page_of(list(library.visible_networks(self.principal.user)), NetworkOut.of)
+        return self.page_of(list(library.visible_networks(self.principal.user)), objects.NetworkOut.of)
 
-    @Operation("Create a network", NetworkInFullOut, body=NetworkBody, errors=[404, 409])
+    @Operation("Create a network", objects.NetworkInFullOut, body=objects.NetworkBody, errors=[404, 409])
     def post(self, request: Request) -> Response:
         self.require(CREATE_NETWORKS)
         body = self.body()
         user = self.principal.user
         is_shared = body["is_shared_with_everyone"]
         stored = library.create(body["definition"], usable_agents(user), owner_id=user.pk, is_shared=is_shared)
-        return ok(NetworkInFullOut.of(stored))
+        return ok(objects.NetworkInFullOut.of(stored))
 
 
 class NetworkCheck(RestView):
     """The problems of a definition. Nothing is stored."""
 
-    @Operation("Check the definition of a network", DefinitionCheckOut, body=DefinitionBody)
+    @Operation("Check the definition of a network", objects.DefinitionCheckOut, body=objects.DefinitionBody)
     def post(self, request: Request) -> Response:
         text = self.body()["definition"]
         problems: tuple[Any, ...] = ()
@@ -56,22 +48,22 @@ class NetworkCheck(RestView):
             mermaid = to_mermaid(library.read(text, usable_agents(self.principal.user)))
         except UnusableFile as error:
             problems = error.problems
-        return ok(DefinitionCheckOut.of(None, problems=problems, mermaid=mermaid))
+        return ok(objects.DefinitionCheckOut.of(None, problems=problems, mermaid=mermaid))
 
 
 class NetworkDetail(RestView):
-    @Operation("Read a network", NetworkInFullOut)
+    @Operation("Read a network", objects.NetworkInFullOut)
     def get(self, request: Request, name: str) -> Response:
-        return ok(NetworkInFullOut.of(access_network(self.principal.user, name)))
+        return ok(objects.NetworkInFullOut.of(access_network(self.principal.user, name)))
 
-    @Operation("Change a network", NetworkInFullOut, body=NetworkBody, partial=True)
+    @Operation("Change a network", objects.NetworkInFullOut, body=objects.NetworkBody, partial=True)
     def put(self, request: Request, name: str) -> Response:
         user = self.principal.user
         stored = access_network(user, name, needs=CHANGE_NETWORKS)
         body = self.body()
         shared = body.get("is_shared_with_everyone")
         changed = library.change(stored, usable_agents(user), text=body.get("definition"), is_shared=shared)
-        return ok(NetworkInFullOut.of(changed))
+        return ok(objects.NetworkInFullOut.of(changed))
 
     @Operation("Delete a network")
     def delete(self, request: Request, name: str) -> Response:
@@ -83,7 +75,12 @@ class NetworkRun(RestView):
     """Start the network as the caller, who must be allowed to use all its agents."""
 
     @Operation(
-        "Run a network", AcceptedOut, body=RunNetworkBody, parameters=[IDEMPOTENCY_KEY], status=202, errors=[409]
+        "Run a network",
+        AcceptedOut,
+        body=objects.RunNetworkBody,
+        parameters=[IDEMPOTENCY_KEY],
+        status=202,
+        errors=[409],
     )
     def post(self, request: Request, name: str) -> Response:
         user = self.principal.user
@@ -106,6 +103,6 @@ class NetworkRun(RestView):
 class NetworkRunDetail(RestView):
     """A run of a network, with the state and result of each task."""
 
-    @Operation("Read a run of a network", NetworkRunOut)
+    @Operation("Read a run of a network", objects.NetworkRunOut)
     def get(self, request: Request, run_id: str) -> Response:
-        return ok(NetworkRunOut.of(read_progress(access_run(self.principal.user, run_id).id)))
+        return ok(objects.NetworkRunOut.of(read_progress(access_run(self.principal.user, run_id).id)))

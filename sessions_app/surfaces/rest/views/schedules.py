@@ -10,13 +10,7 @@ from sessions_app.identity import rate_limits
 from sessions_app.models import Schedule
 from sessions_app.schedules import plans, ticks
 from sessions_app.surfaces.base.openapi.operations import Operation
-from sessions_app.surfaces.rest.objects.schedules import (
-    NewScheduleBody,
-    ScheduleBody,
-    ScheduleInFullOut,
-    ScheduleOut,
-    StartedRunOut,
-)
+from sessions_app.surfaces.rest.objects import schedules as objects
 from sessions_app.surfaces.rest.operations import paged
 from sessions_app.surfaces.rest.views.base import RestView, ok
 
@@ -36,11 +30,11 @@ class _ScheduleView(RestView):
 
 
 class ScheduleList(_ScheduleView):
-    @paged("List your schedules", ScheduleOut)
+    @paged("List your schedules", objects.ScheduleOut)
     def get(self, request: Request) -> Response:
-        return self.page_of(list_schedules(self.principal.user), ScheduleOut.of)
+        return self.page_of(list_schedules(self.principal.user), objects.ScheduleOut.of)
 
-    @Operation("Create a schedule", ScheduleInFullOut, body=NewScheduleBody, errors=[404, 409])
+    @Operation("Create a schedule", objects.ScheduleInFullOut, body=objects.NewScheduleBody, errors=[404, 409])
     def post(self, request: Request) -> Response:
         body = self.body()
         user = self.principal.user
@@ -57,11 +51,11 @@ class ScheduleList(_ScheduleView):
 
 
 class ScheduleDetail(_ScheduleView):
-    @Operation("Read a schedule", ScheduleInFullOut)
+    @Operation("Read a schedule", objects.ScheduleInFullOut)
     def get(self, request: Request, agent_id: str, task_id: str) -> Response:
         return ok(_in_full(access_schedule(self.principal.user, agent_id, task_id)))
 
-    @Operation("Change a schedule", ScheduleInFullOut, body=ScheduleBody, partial=True)
+    @Operation("Change a schedule", objects.ScheduleInFullOut, body=objects.ScheduleBody, partial=True)
     def put(self, request: Request, agent_id: str, task_id: str) -> Response:
         """Change what the body has. A time that is over is kept only if it is not changed."""
         schedule = access_schedule(self.principal.user, agent_id, task_id)
@@ -77,7 +71,7 @@ class ScheduleDetail(_ScheduleView):
 
 
 class ScheduleRun(_ScheduleView):
-    @Operation("Send the message of a schedule now", StartedRunOut, errors=[409])
+    @Operation("Send the message of a schedule now", objects.StartedRunOut, errors=[409])
     def post(self, request: Request, agent_id: str, task_id: str) -> Response:
         """Send the message now. The schedule's times stay as they are."""
         schedule = access_schedule(self.principal.user, agent_id, task_id)
@@ -97,4 +91,4 @@ def _current(schedule: Schedule, body: dict[str, Any]) -> dict[str, Any]:
 
 
 def _in_full(schedule: Schedule) -> dict[str, Any]:
-    return ScheduleInFullOut.of(schedule, history=list(schedule.ticks.all()[:_SHOWN_TICKS]))
+    return objects.ScheduleInFullOut.of(schedule, history=list(schedule.ticks.all()[:_SHOWN_TICKS]))

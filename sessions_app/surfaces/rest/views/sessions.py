@@ -17,36 +17,17 @@ from sessions_app.conversation import branches, message_search
 from sessions_app.identity import rate_limits
 from sessions_app.models import Attachment, Checkpoint, Session, Turn
 from sessions_app.rights import CHANGE_SESSIONS, VIEW_SESSIONS
-from sessions_app.surfaces.base.openapi.operations import IDEMPOTENCY_KEY, Operation
-from sessions_app.surfaces.rest.objects.messages import AcceptedOut, EditBody, RegenerateBody, TurnOut
-from sessions_app.surfaces.rest.objects.sessions import (
-    BindBody,
-    BranchBody,
-    BranchOut,
-    CancelBody,
-    ContextOut,
-    FoundSessionOut,
-    HistoryQuery,
-    SessionOut,
-    SessionPolicyBody,
-    SessionPolicyOut,
-    SessionQuery,
-)
+from sessions_app.surfaces.base.openapi.operations import Operation
+from sessions_app.surfaces.rest.objects import sessions as objects
+from sessions_app.surfaces.rest.objects.messages import AcceptedOut, TurnOut
 from sessions_app.surfaces.rest.operations import CANCELLED, paged
 from sessions_app.surfaces.rest.views.base import RestView, ok
 
 _STOPPED, _STOPPED_BY_OPERATOR = "Stopped by its user.", "Stopped by an operator."
 
-_REPLACES: dict[str, Any] = {
-    "status": 202,
-    "errors": [404, 409, 422],
-    "parameters": [IDEMPOTENCY_KEY],
-    "description": "The new message begins a branch, which later messages continue. The earlier turns stay.",
-}
-
 
 class SessionList(RestView):
-    @paged("List or search your sessions", FoundSessionOut, SessionQuery)
+    @paged("List or search your sessions", objects.FoundSessionOut, objects.SessionQuery)
     def get(self, request: Request) -> Response:
         page, words, owner = self.page(), self.query()["query"].strip(), self.principal.user
         if words:
@@ -54,17 +35,17 @@ class SessionList(RestView):
             shown = matches[page.offset : page.offset + page.size]
             return ok([_found(match) for match in shown], page.meta(len(matches)))
         rows = selectors.list_sessions(owner, limit=page.size, offset=page.offset)
-        return ok([SessionOut.of(row) for row in rows], page.meta(selectors.count_sessions(owner)))
+        return ok([objects.SessionOut.of(row) for row in rows], page.meta(selectors.count_sessions(owner)))
 
 
 def _found(match: message_search.FoundSession) -> dict[str, Any]:
-    return FoundSessionOut.of(match.session, snippet=match.excerpt)
+    return objects.FoundSessionOut.of(match.session, snippet=match.excerpt)
 
 
 class SessionDetail(RestView):
-    @Operation("Read a session", SessionOut)
+    @Operation("Read a session", objects.SessionOut)
     def get(self, request: Request, session_id: str) -> Response:
-        return ok(SessionOut.of(access_session(self.principal.user, session_id, needs=VIEW_SESSIONS)))
+        return ok(objects.SessionOut.of(access_session(self.principal.user, session_id, needs=VIEW_SESSIONS)))
 
     @Operation("Delete a session")
     def delete(self, request: Request, session_id: str) -> Response:
@@ -78,7 +59,7 @@ class SessionHistory(RestView):
     A run that failed before its first word has no turn here unless `failed` is set; its own resource has the error.
     """
 
-    @paged("Read the turns of a session", TurnOut, HistoryQuery)
+    @paged("Read the turns of a session", TurnOut, objects.HistoryQuery)
     def get(self, request: Request, session_id: str) -> Response:
         session = access_session(self.principal.user, session_id, needs=VIEW_SESSIONS)
         page, query = self.page(), self.query()
@@ -96,47 +77,20 @@ def _turn(turn: Turn, files: Mapping[UUID, Sequence[Attachment]], checkpoint: Ch
     return TurnOut.of(turn, files.get(turn.pk, ()), is_summarised=covered and not turn.is_pinned)
 
 
-class SessionRegenerate(RestView):
-    """Answer the message of a run again, in a branch of its own: by default the last message."""
-
-    @Operation("Generate an answer again", AcceptedOut, body=RegenerateBody, **_REPLACES)
-    def post(self, request: Request, session_id: str) -> Response:
-        session, owner = access_session(self.principal.user, session_id), self.principal.user
-        rate_limits.take(rate_limits.chat_limit(), self.principal.actor)
-        run_id, key = self.body()["run_id"], request.headers.get("Idempotency-Key", "")
-        return _accepted(services.regenerate_answer(session, run_id, owner=owner, idempotency_key=key))
-
-
-class SessionEdit(RestView):
-    """Replace the message of a run, in a branch of its own. The turns from that message on stay in the one before."""
-
-    @Operation("Edit a message", AcceptedOut, body=EditBody, **_REPLACES)
-    def post(self, request: Request, session_id: str) -> Response:
-        session, owner = access_session(self.principal.user, session_id), self.principal.user
-        rate_limits.take(rate_limits.chat_limit(), self.principal.actor)
-        fields, key = self.body(), request.headers.get("Idempotency-Key", "")
-        accepted = services.edit_message(session, fields["run_id"], fields["text"], owner=owner, idempotency_key=key)
-        return _accepted(accepted)
-
-
 class SessionBranches(RestView):
     """The branches of the session; and the choice of the one that later messages continue."""
 
-    @paged("List the branches of a session", BranchOut)
+    @paged("List the branches of a session", objects.BranchOut)
     def get(self, request: Request, session_id: str) -> Response:
         session = access_session(self.principal.user, session_id, needs=VIEW_SESSIONS)
-        return self.page_of(selectors.list_branches(session), BranchOut.of)
+        return self.page_of(selectors.list_branches(session), objects.BranchOut.of)
 
-    @paged("Select the active branch", BranchOut, None, body=BranchBody, errors=[409])
+    @paged("Select the active branch", objects.BranchOut, None, body=objects.BranchBody, errors=[409])
     def post(self, request: Request, session_id: str) -> Response:
         session = access_session(self.principal.user, session_id)
         services.select_branch(session, self.body()["branch"])
         session.refresh_from_db(fields=["active_branch"])
-        return self.page_of(selectors.list_branches(session), BranchOut.of)
-
-
-def _accepted(accepted: services.Accepted) -> Response:
-    return ok(AcceptedOut.of(None, session_id=accepted.session_key, run_id=accepted.run_id), status=202)
+        return self.page_of(selectors.list_branches(session), objects.BranchOut.of)
 
 
 class SessionCompact(RestView):
@@ -153,11 +107,11 @@ class SessionCompact(RestView):
 class SessionContext(RestView):
     """The use of the model's context by the session, in estimated tokens, and the summary of older messages."""
 
-    @Operation("Read the use of a session's context", ContextOut)
+    @Operation("Read the use of a session's context", objects.ContextOut)
     def get(self, request: Request, session_id: str) -> Response:
         session = access_session(self.principal.user, session_id, needs=VIEW_SESSIONS)
         usage = runs.context_usage(session.agent, session.id, session.next_ordinal)
-        return ok(ContextOut.of(usage, checkpoint=selectors.find_checkpoint(session)))
+        return ok(objects.ContextOut.of(usage, checkpoint=selectors.find_checkpoint(session)))
 
 
 class SessionPin(RestView):
@@ -179,21 +133,21 @@ class SessionPin(RestView):
 
 
 class SessionBind(RestView):
-    @Operation("Bind a session to an agent", SessionOut, body=BindBody)
+    @Operation("Bind a session to an agent", objects.SessionOut, body=objects.BindBody)
     def post(self, request: Request, session_id: str) -> Response:
         session = access_session(self.principal.user, session_id, needs=CHANGE_SESSIONS)
         agent = access_agent(self.principal.user, self.body()["agent_id"])
-        return ok(SessionOut.of(services.bind_session(session, agent)))
+        return ok(objects.SessionOut.of(services.bind_session(session, agent)))
 
 
 class SessionPolicy(RestView):
     """The restrictions of the session, whichever agent answers. They cannot allow what the agent's policy denies."""
 
-    @Operation("Read the restrictions of a session", SessionPolicyOut)
+    @Operation("Read the restrictions of a session", objects.SessionPolicyOut)
     def get(self, request: Request, session_id: str) -> Response:
         return ok(_restrictions(access_session(self.principal.user, session_id, needs=VIEW_SESSIONS)))
 
-    @Operation("Restrict a session", SessionPolicyOut, body=SessionPolicyBody)
+    @Operation("Restrict a session", objects.SessionPolicyOut, body=objects.SessionPolicyBody)
     def put(self, request: Request, session_id: str) -> Response:
         session = access_session(self.principal.user, session_id, needs=CHANGE_SESSIONS)
         fields = self.body()
@@ -203,13 +157,15 @@ class SessionPolicy(RestView):
 
 def _restrictions(session: Session) -> dict[str, Any]:
     policy = session.policy
-    return SessionPolicyOut.of(None, readonly=policy.get("readonly", False), denied_tools=policy.get("deniedTools", ()))
+    return objects.SessionPolicyOut.of(
+        None, readonly=policy.get("readonly", False), denied_tools=policy.get("deniedTools", ())
+    )
 
 
 class SessionCancel(RestView):
     """Cancel the open runs of the session, or only `runId`. Returns the number of runs that were open."""
 
-    @Operation("Stop runs", CANCELLED, body=CancelBody)
+    @Operation("Stop runs", CANCELLED, body=objects.CancelBody)
     def post(self, request: Request, session_id: str) -> Response:
         session = access_session(self.principal.user, session_id, needs=CHANGE_SESSIONS)
         reason = _STOPPED if session.owner_id == self.principal.user.pk else _STOPPED_BY_OPERATOR

@@ -8,13 +8,7 @@ from rest_framework.response import Response
 from agents_app.network_runs.shared_spaces import space_of
 from sessions_app.access import access_run, access_session
 from sessions_app.surfaces.base.openapi.operations import Operation
-from sessions_app.surfaces.rest.objects.shared_memory import (
-    PatternQuery,
-    SharedValueBody,
-    SharedValueOut,
-    SpacePatternQuery,
-    SpaceQuery,
-)
+from sessions_app.surfaces.rest.objects import shared_memory as objects
 from sessions_app.surfaces.rest.operations import paged
 from sessions_app.surfaces.rest.views.base import RestView, ok
 from tools_app.storage import shared_memory, shared_memory_edits
@@ -32,17 +26,17 @@ class _Values(RestView, ABC):
 class _ValueList(_Values):
     def get(self, request: Request, **owner: str) -> Response:
         space, query = self.space(**owner), self.query()
-        return self.page_of(shared_memory.find(space, query["pattern"]), SharedValueOut.of)
+        return self.page_of(shared_memory.find(space, query["pattern"]), objects.SharedValueOut.of)
 
 
 class _Value(_Values):
     def get(self, request: Request, key: str, **owner: str) -> Response:
-        return ok(SharedValueOut.of(shared_memory_edits.get(self.space(**owner), key)))
+        return ok(objects.SharedValueOut.of(shared_memory_edits.get(self.space(**owner), key)))
 
     def put(self, request: Request, key: str, **owner: str) -> Response:
         space, body, writer = self.space(**owner), self.body(), self.principal.actor
         stored = shared_memory_edits.put(space, key, body["value"], writer=writer, expected=body["expected_version"])
-        return ok(SharedValueOut.of(stored))
+        return ok(objects.SharedValueOut.of(stored))
 
     def delete(self, request: Request, key: str, **owner: str) -> Response:
         shared_memory_edits.remove(self.space(**owner), key, writer=self.principal.actor)
@@ -61,22 +55,28 @@ class _OfRun(_Values):
 
 
 class SessionValueList(_OfSession, _ValueList):
-    get = paged("List the shared memory of a session", SharedValueOut, PatternQuery)(_ValueList.get)
+    get = paged("List the shared memory of a session", objects.SharedValueOut, objects.PatternQuery)(_ValueList.get)
 
 
 class SessionValue(_OfSession, _Value):
-    get = Operation("Read a shared value", SharedValueOut)(_Value.get)
-    put = Operation("Store a shared value", SharedValueOut, body=SharedValueBody, errors=[409])(_Value.put)
+    get = Operation("Read a shared value", objects.SharedValueOut)(_Value.get)
+    put = Operation("Store a shared value", objects.SharedValueOut, body=objects.SharedValueBody, errors=[409])(
+        _Value.put
+    )
     delete = Operation("Delete a shared value")(_Value.delete)
 
 
 class RunValueList(_OfRun, _ValueList):
-    get = paged("List the shared memory of a run", SharedValueOut, SpacePatternQuery)(_ValueList.get)
+    get = paged("List the shared memory of a run", objects.SharedValueOut, objects.SpacePatternQuery)(_ValueList.get)
 
 
 class RunValue(_OfRun, _Value):
-    get = Operation("Read a value of a run", SharedValueOut, query=SpaceQuery)(_Value.get)
-    put = Operation("Store a value for a run", SharedValueOut, body=SharedValueBody, query=SpaceQuery, errors=[409])(
-        _Value.put
-    )
-    delete = Operation("Delete a value of a run", query=SpaceQuery)(_Value.delete)
+    get = Operation("Read a value of a run", objects.SharedValueOut, query=objects.SpaceQuery)(_Value.get)
+    put = Operation(
+        "Store a value for a run",
+        objects.SharedValueOut,
+        body=objects.SharedValueBody,
+        query=objects.SpaceQuery,
+        errors=[409],
+    )(_Value.put)
+    delete = Operation("Delete a value of a run", query=objects.SpaceQuery)(_Value.delete)

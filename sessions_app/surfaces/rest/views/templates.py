@@ -8,16 +8,7 @@ from agents_app.models import PromptTemplate
 from agents_app.rights import CHANGE_TEMPLATES, CREATE_TEMPLATES, DELETE_TEMPLATES, VIEW_TEMPLATES
 from audit_app.kernel.errors import found
 from sessions_app.surfaces.base.openapi.operations import Operation
-from sessions_app.surfaces.rest.objects.templates import (
-    NewPromptTemplateBody,
-    PreviewBody,
-    PromptTemplateBody,
-    PromptTemplateInFullOut,
-    PromptTemplateOut,
-    PromptTemplateVersionInFullOut,
-    PromptTemplateVersionOut,
-    RenderedTemplateOut,
-)
+from sessions_app.surfaces.rest.objects import templates as objects
 from sessions_app.surfaces.rest.operations import paged
 from sessions_app.surfaces.rest.views.base import RestView, ok
 
@@ -34,12 +25,14 @@ class _TemplateView(RestView):
 
 
 class TemplateList(_TemplateView):
-    @paged("List prompt templates", PromptTemplateOut, errors=[403])
+    @paged("List prompt templates", objects.PromptTemplateOut, errors=[403])
     def get(self, request: Request) -> Response:
         self.require_view()
-        return self.page_of(prompt_templates.list_templates(), PromptTemplateOut.of)
+        return self.page_of(prompt_templates.list_templates(), objects.PromptTemplateOut.of)
 
-    @Operation("Create a prompt template", PromptTemplateInFullOut, body=NewPromptTemplateBody, errors=[409])
+    @Operation(
+        "Create a prompt template", objects.PromptTemplateInFullOut, body=objects.NewPromptTemplateBody, errors=[409]
+    )
     def post(self, request: Request) -> Response:
         self.require(CREATE_TEMPLATES)
         body = self.body()
@@ -47,12 +40,12 @@ class TemplateList(_TemplateView):
 
 
 class TemplateDetail(_TemplateView):
-    @Operation("Read a prompt template", PromptTemplateInFullOut, errors=[403])
+    @Operation("Read a prompt template", objects.PromptTemplateInFullOut, errors=[403])
     def get(self, request: Request, name: str) -> Response:
         self.require_view()
-        return ok(PromptTemplateInFullOut.of(prompt_templates.get_view(name)))
+        return ok(objects.PromptTemplateInFullOut.of(prompt_templates.get_view(name)))
 
-    @Operation("Change a prompt template", PromptTemplateInFullOut, body=PromptTemplateBody)
+    @Operation("Change a prompt template", objects.PromptTemplateInFullOut, body=objects.PromptTemplateBody)
     def put(self, request: Request, name: str) -> Response:
         stored, body = self.changeable(name), self.body()
         return _in_full(prompt_templates.save(stored.name, body["text"], body["note"]))
@@ -67,7 +60,7 @@ class TemplateDetail(_TemplateView):
 class TemplatePreview(_TemplateView):
     """The rendered text, present or not stored yet."""
 
-    @Operation("Render a prompt template", RenderedTemplateOut, body=PreviewBody)
+    @Operation("Render a prompt template", objects.RenderedTemplateOut, body=objects.PreviewBody)
     def post(self, request: Request, name: str) -> Response:
         self.require(CHANGE_TEMPLATES)
         body = self.body()
@@ -75,31 +68,31 @@ class TemplatePreview(_TemplateView):
         rendered = prompt_templates.preview(name, text, body["parameters"])
         settings = {"model": rendered.settings.model} if rendered.settings.model else {}
         settings |= rendered.settings.to_options()
-        return ok(RenderedTemplateOut.of(rendered, settings=settings))
+        return ok(objects.RenderedTemplateOut.of(rendered, settings=settings))
 
 
 class TemplateVersionList(_TemplateView):
-    @paged("List the versions of a prompt template", PromptTemplateVersionOut, errors=[403])
+    @paged("List the versions of a prompt template", objects.PromptTemplateVersionOut, errors=[403])
     def get(self, request: Request, name: str) -> Response:
         self.require_view()
         rows = prompt_templates.get_stored(name).versions.order_by("-number").defer("text")
-        return self.page_of(list(rows), PromptTemplateVersionOut.of)
+        return self.page_of(list(rows), objects.PromptTemplateVersionOut.of)
 
 
 class TemplateVersionDetail(_TemplateView):
-    @Operation("Read a version of a prompt template", PromptTemplateVersionInFullOut, errors=[403])
+    @Operation("Read a version of a prompt template", objects.PromptTemplateVersionInFullOut, errors=[403])
     def get(self, request: Request, name: str, number: int) -> Response:
         self.require_view()
         version = prompt_templates.get_stored(name).versions.filter(number=number).first()
         shown = found(version, f"The template {name} has no version {number}.", code="unknown_version")
-        return ok(PromptTemplateVersionInFullOut.of(shown))
+        return ok(objects.PromptTemplateVersionInFullOut.of(shown))
 
 
 class TemplateRollback(_TemplateView):
-    @Operation("Roll a prompt template back", PromptTemplateInFullOut)
+    @Operation("Roll a prompt template back", objects.PromptTemplateInFullOut)
     def post(self, request: Request, name: str, number: int) -> Response:
         return _in_full(prompt_templates.roll_back(self.changeable(name).name, number))
 
 
 def _in_full(row: PromptTemplate) -> Response:
-    return ok(PromptTemplateInFullOut.of(prompt_templates.get_view(row.name)))
+    return ok(objects.PromptTemplateInFullOut.of(prompt_templates.get_view(row.name)))

@@ -20,15 +20,7 @@ from sessions_app.identity import scopes
 from sessions_app.surfaces.base.openapi.fields import answer_schema
 from sessions_app.surfaces.base.openapi.operations import Answer, Operation
 from sessions_app.surfaces.base.openapi.schemas import COUNT, INTEGER, TEXT, record
-from sessions_app.surfaces.rest.objects.usage import (
-    CostCapOut,
-    CostCapsBody,
-    ModelPriceOut,
-    PriceBody,
-    UsageQuery,
-    UsageSumOut,
-    UsageTotalsOut,
-)
+from sessions_app.surfaces.rest.objects import usage as objects
 from sessions_app.surfaces.rest.operations import envelope, paged
 from sessions_app.surfaces.rest.views.base import RestView, ok
 
@@ -37,7 +29,7 @@ _PAGE_META = {"total": COUNT, "page": INTEGER, "pageSize": INTEGER}
 _REPORT_META = {
     **_PAGE_META,
     **dict.fromkeys(("from", "to", "currency"), TEXT),
-    "totals": answer_schema(UsageTotalsOut),
+    "totals": answer_schema(objects.UsageTotalsOut),
 }
 
 
@@ -46,13 +38,13 @@ class UsageReport(RestView):
 
     @Operation(
         "Read usage and costs",
-        query=UsageQuery,
+        query=objects.UsageQuery,
         errors=[403, 404],
         description="Your own usage; that of all users with the right agents_app.view_dailyusage.",
         answers={
             200: Answer(
                 "One page of sums, or all of them as CSV. `meta.totals` is the sum of all.",
-                envelope([UsageSumOut], record(_REPORT_META)),
+                envelope([objects.UsageSumOut], record(_REPORT_META)),
                 also_as=["text/csv"],
             )
         },
@@ -68,9 +60,9 @@ class UsageReport(RestView):
             "from": wanted.since.isoformat(),
             "to": wanted.until.isoformat(),
             "currency": settings.KOMAND_CURRENCY,
-            "totals": UsageTotalsOut.of(usage_report.total(wanted)),
+            "totals": objects.UsageTotalsOut.of(usage_report.total(wanted)),
         }
-        return ok([UsageSumOut.of(row) for row in rows], meta)
+        return ok([objects.UsageSumOut.of(row) for row in rows], meta)
 
     def _filter(self, fields: dict[str, Any]) -> UsageFilter:
         user, agents = self.principal.user, scopes.agents_of(self.principal.user)
@@ -92,8 +84,8 @@ class UsageReport(RestView):
         rows = usage_report.list_sums(wanted, groups, limit=_MOST_CSV_ROWS + 1)
         if len(rows) > _MOST_CSV_ROWS:
             raise InvalidInput(f"The report has more than {_MOST_CSV_ROWS:,} rows. Choose a shorter range.")
-        shown = [UsageSumOut.of(row) for row in rows]
-        columns = [name for name in map(str, UsageSumOut().fields) if not shown or shown[0][name] is not None]
+        shown = [objects.UsageSumOut.of(row) for row in rows]
+        columns = [name for name in map(str, objects.UsageSumOut().fields) if not shown or shown[0][name] is not None]
         lines = csv_lines([columns, *([row[name] for name in columns] for row in shown)])
         name = f"usage-{wanted.since}-{wanted.until}.csv"
         headers = {"Content-Disposition": f'attachment; filename="{name}"'}
@@ -103,25 +95,25 @@ class UsageReport(RestView):
 class CapList(RestView):
     """The caps of the caller; all caps for holders of the right."""
 
-    @paged("List cost caps and their use", CostCapOut)
+    @paged("List cost caps and their use", objects.CostCapOut)
     def get(self, request: Request) -> Response:
         user = self.principal.user
         sees_all = holds(user, VIEW_COSTS)
         return self.page_of(
-            usage_report.list_cap_uses() if sees_all else usage_report.list_cap_uses_of(user.pk), CostCapOut.of
+            usage_report.list_cap_uses() if sees_all else usage_report.list_cap_uses_of(user.pk), objects.CostCapOut.of
         )
 
 
 class UserCaps(RestView):
     """The caps of one user, in place of those that the settings give each user."""
 
-    @Operation("Set the cost caps of a user", [CostCapOut], body=CostCapsBody)
+    @Operation("Set the cost caps of a user", [objects.CostCapOut], body=objects.CostCapsBody)
     def put(self, request: Request, user_id: int) -> Response:
         self.require(SET_COST_CAPS)
         cost_settings.set_user_caps(user_id, **self.body())
         return self._shown(user_id)
 
-    @Operation("Remove the cost caps of a user", [CostCapOut])
+    @Operation("Remove the cost caps of a user", [objects.CostCapOut])
     def delete(self, request: Request, user_id: int) -> Response:
         """Let the caps of the settings apply."""
         self.require(SET_COST_CAPS)
@@ -129,26 +121,26 @@ class UserCaps(RestView):
         return self._shown(user_id)
 
     def _shown(self, user_id: int) -> Response:
-        return ok([CostCapOut.of(use) for use in usage_report.list_cap_uses_of(user_id)])
+        return ok([objects.CostCapOut.of(use) for use in usage_report.list_cap_uses_of(user_id)])
 
 
 class PriceList(RestView):
-    @paged("List prices of models", ModelPriceOut, errors=[403])
+    @paged("List prices of models", objects.ModelPriceOut, errors=[403])
     def get(self, request: Request) -> Response:
         if not holds(self.principal.user, SET_PRICES):
             self.require(VIEW_COSTS)
-        return self.page_of(cost_settings.list_prices(), ModelPriceOut.of)
+        return self.page_of(cost_settings.list_prices(), objects.ModelPriceOut.of)
 
 
 class PriceDetail(RestView):
     """The price of one model, or of a pattern of models."""
 
-    @Operation("Set the price of a model", ModelPriceOut, body=PriceBody)
+    @Operation("Set the price of a model", objects.ModelPriceOut, body=objects.PriceBody)
     def put(self, request: Request, provider: str, model: str) -> Response:
         self.require(SET_PRICES)
         body = self.body()
         price = Price(body["input_price"], body["output_price"], body["cached_input_price"])
-        return ok(ModelPriceOut.of(cost_settings.set_price(provider, model, price)))
+        return ok(objects.ModelPriceOut.of(cost_settings.set_price(provider, model, price)))
 
     @Operation("Delete the price of a model")
     def delete(self, request: Request, provider: str, model: str) -> Response:
