@@ -9,7 +9,8 @@ import pytest
 
 from tests.architecture.exemptions import problems
 from tests.architecture.figures import NOUNS, WH_WORD, gerunds
-from tests.architecture.source import APPS, ROOT, Module, modules
+from tests.architecture.source import APPS, PACKAGES, ROOT, Module, modules
+from tests.architecture.user_texts import docstrings, help_texts, texts, texts_of_templates
 
 # Names that mean the same role wherever they stand (docs/adding-a-surface.md and the other pages on extending).
 FLOOR_PLAN = """
@@ -22,7 +23,15 @@ ROLES = set(FLOOR_PLAN.split())
 BY_OBJECT = {"admin", "management", "models", "objects", "views", "adapters", "kinds", "builtin"}
 # What a text says is not an identifier, but fair in a sentence.
 QUOTING = {"say", "says", "said"}
-DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+# What people say and tell an agent, and the facts that it remembers about them.
+OF_PEOPLE = {"say", "says", "said", "tell", "told", "facts"}
+# The name of a field note, at the begin of a line or behind another note.
+NOTE = re.compile(r"(?:^|(?<=[.;,] ))\s*(?:\w+(?:,| and) )*([A-Za-z_]\w*): ")
+# German constructions, and limits that read like descriptions.
+ODD = re.compile(
+    r"(?<![Tt]here )\b(is|are|was|were) no (?!longer\b|more\b)\w|\b(is|are) none of\b|\bof (theirs|ours)\b"
+    r"|\bthat of an? \w+s\b|\b[Aa]n? \w+ has (at most|\d+ to|\{\} to)\b|\bfor ever\b"
+)
 HELD = ("audit_app", "tools_app", "agents_app", "sessions_app", "komand", "tests", "benchmarks")
 
 
@@ -34,9 +43,17 @@ def forbidden() -> set[str]:
 
 def documented(module: Module) -> Iterator[tuple[int, str]]:
     """Yield the line and text of each docstring."""
-    for node in ast.walk(module.tree):
-        if isinstance(node, DOCUMENTED) and (text := ast.get_docstring(node)):
-            yield getattr(node, "lineno", 1), text
+    yield from ((getattr(node, "lineno", 1), text) for node, text in docstrings(module))
+
+
+def names_in(node: ast.AST) -> set[str]:
+    """Return the names that field notes of a class or function may be about: parameters, fields and attributes."""
+    found = {child.arg for child in ast.walk(node) if isinstance(child, ast.arg)}
+    for child in ast.walk(node):
+        if isinstance(child, ast.AnnAssign | ast.Assign):
+            targets = child.targets if isinstance(child, ast.Assign) else [child.target]
+            found |= {getattr(target, "id", getattr(target, "attr", "")) for target in targets}
+    return found
 
 
 def defined_names(module: Module) -> Iterator[tuple[int, str]]:
@@ -92,6 +109,43 @@ def test_no_docstring_has_a_forbidden_word() -> None:
         for match in pattern.finditer(re.sub(r"`[^`]*`", "", text))
     ]
     assert not problems(found, QUOTING)
+
+
+def test_field_notes_are_one_field_a_line() -> None:
+    found = [
+        f"{module.path}:{node.lineno} {line.strip()[:80]}"
+        for module in modules()
+        for node, text in docstrings(module)
+        if not isinstance(node, ast.Module)
+        for line in text.splitlines()
+        if len(set(NOTE.findall(line)) & names_in(node)) > 1
+    ]
+    assert not found
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_no_help_text_begins_with_a_wh_word_or_continues_its_label(package: str) -> None:
+    half = re.compile(rf"{WH_WORD.pattern}|(of|that)\b", re.IGNORECASE)
+    assert not [
+        f"{module.path}:{line} {text}"
+        for module in modules(package)
+        for line, text in help_texts(module)
+        if half.match(text)
+    ]
+
+
+def test_texts_for_users_are_plain() -> None:
+    """Check what the code and the templates say to users, operators and models."""
+    shown = [(f"{module.path}:{line}", text) for module in modules() for line, text in texts(module)]
+    shown += texts_of_templates()
+    assert not [f"{place} {match[0]}" for place, text in shown if (match := ODD.search(text))]
+    pattern = re.compile(rf"\b({'|'.join(sorted(forbidden()))})\b")
+    found = [
+        (match[0], f"{place} {match[0]}")
+        for place, text in shown
+        for match in pattern.finditer(re.sub(r"`[^`]*`", "", text))
+    ]
+    assert not problems(found, OF_PEOPLE)
 
 
 @pytest.mark.parametrize("app", APPS)

@@ -41,5 +41,9 @@ def success(data: Any, meta: dict[str, Any] | None = None) -> dict[str, Any]:
 
 
 def failure(message: str, meta: dict[str, Any] | None = None) -> dict[str, Any]:
-    """Return an error. message: for people; meta: the stable `code` and further data."""
+    """Return an error.
+
+    message: for people.
+    meta: the stable `code` and further data.
+    """
     return {"success": False, "data": None, "error": message, "meta": meta}

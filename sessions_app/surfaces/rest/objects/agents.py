@@ -62,7 +62,11 @@ class FallbackBody(serializers.Serializer[Any]):
 
     provider = serializers.CharField(max_length=60)
     model = serializers.CharField(
-        required=False, default="", max_length=200, allow_blank=True, help_text="Empty: its default."
+        required=False,
+        default="",
+        max_length=200,
+        allow_blank=True,
+        help_text="Name of a model. Empty: the default of the provider.",
     )
 
     def to_internal_value(self, data: Any) -> dict[str, Any]:
@@ -126,12 +130,12 @@ class AgentBody(CamelCaseSerializer):
         required=False,
         min_value=0,
         max_value=20_000,
-        help_text="Most tokens of remembered facts about the person in each request. 0: none.",
+        help_text="Limit of remembered facts about the user in each request, in tokens. 0: none.",
     )
     parallel_tool_calls = BooleanField(
         required=False,
         allow_null=True,
-        help_text="Whether the model may ask for several tool calls at once. Null: default of its server.",
+        help_text="Allow several tool calls in one response. Null: default of the model server.",
     )
     enabled_skill_ids = ListField(required=False, child=CharField(max_length=120), max_length=200)
     allowed_channels = ListField(required=False, child=CharField(max_length=40), max_length=50, help_text="Empty: all.")
@@ -143,7 +147,7 @@ class AgentBody(CamelCaseSerializer):
         help_text="Null: all.",
     )
     tool_profile = ChoiceField(
-        required=False, choices=profiles.CHOICES, help_text="The built-in tools that each model call lists."
+        required=False, choices=profiles.CHOICES, help_text="Profile of built-in tools that each model call lists."
     )
     autonomy = ChoiceField(required=False, choices=Agent.AUTONOMY)
     needs_two_approvers = BooleanField(required=False)
@@ -175,7 +179,11 @@ class ImportQuery(CamelCaseSerializer):
 
 class DiffQuery(CamelCaseSerializer):
     to = IntegerField(
-        min_value=0, max_value=2**31 - 1, default=None, allow_null=True, help_text="By default the present version."
+        min_value=0,
+        max_value=2**31 - 1,
+        default=None,
+        allow_null=True,
+        help_text="Number of a version. Default: the current one.",
     )
 
 
@@ -207,7 +215,7 @@ class AgentOut(AgentBody, ObjectSerializer):
     sharing = SharingOut()  # type: ignore[assignment]
     optional: ClassVar[tuple[str, ...]] = ("sharing",)
     owner_id = CharField(allow_null=True)
-    version = IntegerField(help_text="Number of its present version.")
+    version = IntegerField(help_text="Number of the current version.")
     created_at = Timestamp()
     updated_at = Timestamp()
 
@@ -218,7 +226,7 @@ class AgentInFullOut(AgentOut):
 
 
 class VersionOut(ObjectSerializer):
-    number = IntegerField(help_text="0: the draft.")
+    number = IntegerField(help_text="Number of the version; 0 is the draft.")
     note = CharField()
     changed_by = NullableText(source="actor")
     created_at = Timestamp()
@@ -240,4 +248,7 @@ class ImportedAgentOut(ObjectSerializer):
 
     agent_id = CharField()
     is_new = BooleanField()
-    changes = ListField(child=FieldChangeOut(), help_text="None if it is as in the file. Of a new one: all fields.")
+    changes = ListField(
+        child=FieldChangeOut(),
+        help_text="Changed fields; empty if the agent is as in the file, all fields of a new one.",
+    )

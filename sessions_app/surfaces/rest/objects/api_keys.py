@@ -18,7 +18,11 @@ class ApiKeyBody(CamelCaseSerializer):
         help_text="For example `all`, `read`, `rest`, `openai:read`, `agent:default`, `rights`. None grants nothing.",
     )
     expires_in_days = IntegerField(
-        min_value=1, max_value=3650, default=None, allow_null=True, help_text="By default KOMAND_API_KEY_DAYS."
+        min_value=1,
+        max_value=3650,
+        default=None,
+        allow_null=True,
+        help_text="Days until the key expires. Default: KOMAND_API_KEY_DAYS.",
     )
     never_expires = BooleanField(default=False)
 

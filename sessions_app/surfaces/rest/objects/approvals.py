@@ -43,15 +43,15 @@ class ApprovalOut(ObjectSerializer):
     risk = ChoiceField(choices=list(Risk))
     reason = CharField()
     origins = ListField(
-        child=CharField(), help_text="What the run had read from outside by then, such as `page:example.org`."
+        child=CharField(), help_text="Origins of what the run had read by then, such as `page:example.org`."
     )
     choices = ListField(child=ChoiceField(choices=list(Decision)), help_text="The decisions that you may make now.")
     patterns = PatternsOut(help_text="The calls that the wider decisions would allow.")
     credentials = ListField(child=CharField(), help_text="Names of the credentials that the call uses.")
-    credential_owner = NullableText(help_text="Their owner: user:<id> or installation.")
-    may_decide = BooleanField(help_text="Whether you may decide it now.")
-    needs_two = BooleanField(help_text="Whether two people must allow it, neither of them the requester.")
-    first_allowed_by = NullableText(help_text="The first of the two; it is pending until the second.")
+    credential_owner = NullableText(help_text="Owner of the credentials: user:<id> or installation.")
+    may_decide = BooleanField(help_text="You may decide it now.")
+    needs_two = BooleanField(help_text="Two people must allow it, neither of them the requester.")
+    first_allowed_by = NullableText(help_text="User who allowed it first. It stays pending until the second one.")
     status = ChoiceField(choices=list(ApprovalStatus))
     decision = NullableChoice(choices=list(Decision))
     decided_by = NullableText()

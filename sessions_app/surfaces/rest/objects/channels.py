@@ -15,9 +15,9 @@ from sessions_app.surfaces.rest.envelope import PageQuery
 
 
 class ConnectionStateOut(ObjectSerializer):
-    is_ok = BooleanField(help_text="Events arrive.")
+    is_ok = BooleanField(help_text="The account receives events.")
     text = CharField()
-    remedy = CharField(help_text="What to do; empty if nothing.")
+    remedy = CharField(help_text="Remedy; empty if nothing has to be done.")
 
 
 class DeliveryQueueOut(ObjectSerializer):
@@ -35,21 +35,25 @@ class ChannelAccountOut(ObjectSerializer):
 
     id = UUIDField()
     channel = CharField()
-    account_id = CharField(help_text="Its name, part of the address of its webhook.")
-    agent_id = CharField(help_text="Of new sessions without a route.")
+    account_id = CharField(help_text="Name of the account, part of its webhook's address.")
+    agent_id = CharField(help_text="Agent of new sessions without a route.")
     access = ChoiceField(choices=[name for name, _ in ChannelAccount.ACCESS])
     is_enabled = BooleanField()
-    tools = ListField(child=CharField(), allow_null=True, help_text="That its runs may use; null: those of the agent.")
-    messages_per_day = IntegerField(allow_null=True, help_text="Of one sender; null: any number.")
+    tools = ListField(
+        child=CharField(), allow_null=True, help_text="Tools that its runs may use. Null: those of the agent."
+    )
+    messages_per_day = IntegerField(allow_null=True, help_text="Limit of messages per sender and day. Null: none.")
     choosable_agents = ListField(child=CharField(), help_text="Ids of agents that senders may choose by /agent.")
     last_inbound_at = Timestamp(allow_null=True)
     last_sent_at = Timestamp(allow_null=True)
     last_error = NullableText()
     last_error_at = Timestamp(allow_null=True)
-    connection = ConnectionStateOut(allow_null=True, help_text="Null: it receives by webhook.")
+    connection = ConnectionStateOut(
+        allow_null=True, help_text="State of the connection. Null: the account receives by webhook."
+    )
     queue = DeliveryQueueOut()
-    refused_last_day = Count(help_text="Messages refused for their sender, in 24 hours.")
-    warnings = ListField(child=CharField(), help_text="What an account that is open to everyone exposes.")
+    refused_last_day = Count(help_text="Messages of the last 24 hours that were refused because of their sender.")
+    warnings = ListField(child=CharField(), help_text="Warnings about an account that is open to everyone.")
     created_at = Timestamp()
     updated_at = Timestamp()
 
@@ -73,19 +77,25 @@ class ChannelAccountOut(ObjectSerializer):
 class RouteBody(CamelCaseSerializer):
     """An agent or a network for a chat, a sender, or both. A change keeps what it leaves out."""
 
-    chat_id = CharField(max_length=200, default="", allow_blank=True, help_text="Of the platform. Empty: any.")
-    sender_id = CharField(max_length=200, default="", allow_blank=True, help_text="Of the platform. Empty: anyone.")
+    chat_id = CharField(
+        max_length=200, default="", allow_blank=True, help_text="Platform id of the chat. Empty: any chat."
+    )
+    sender_id = CharField(
+        max_length=200, default="", allow_blank=True, help_text="Platform id of the sender. Empty: any sender."
+    )
     agent_id = CharField(max_length=120, default="", allow_blank=True)
-    network = CharField(max_length=60, default="", allow_blank=True, help_text="Instead of an agent.")
+    network = CharField(
+        max_length=60, default="", allow_blank=True, help_text="Network that answers, instead of an agent."
+    )
 
 
 class RouteOut(ObjectSerializer):
     id = UUIDField()
-    chat_id = CharField(help_text="Empty: any chat.")
-    sender_id = CharField(help_text="Empty: anyone.")
+    chat_id = CharField(help_text="Platform id of the chat. Empty: any chat.")
+    sender_id = CharField(help_text="Platform id of the sender. Empty: any sender.")
     agent_id = NullableText()
     network = NullableText()
-    is_chosen = BooleanField(help_text="A sender has chosen the agent.")
+    is_chosen = BooleanField(help_text="Chosen by a sender with /agent.")
     created_at = Timestamp()
     updated_at = Timestamp()
 
@@ -96,7 +106,7 @@ class RouteOut(ObjectSerializer):
 
 
 class DeliveryQuery(PageQuery):
-    status = ChoiceField(DEAD, default="", help_text="Default: all three.")
+    status = ChoiceField(DEAD, default="", help_text="States to list. Default: all three.")
 
 
 class DeliveryOut(ObjectSerializer):

@@ -12,7 +12,9 @@ class CredentialBody(CamelCaseSerializer):
     """A credential. The vault limits the length of its value. `agents` alone may change without the value."""
 
     value = CharField(required=False, trim_whitespace=False, allow_blank=True)
-    hosts = host_rules(help_text="Hosts that it may be sent to. Needed by a new one; a change takes the value again.")
+    hosts = host_rules(
+        help_text="Hosts that it may be sent to. Required for a new credential; a change needs the value again."
+    )
     agents = ListField(
         required=False,
         child=SlugField(max_length=120),

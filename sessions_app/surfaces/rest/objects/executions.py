@@ -19,14 +19,12 @@ class ReceiptBody(CamelCaseSerializer):
 class ExecutionOut(ObjectSerializer):
     execution_id = UUIDField(source="id")
     status = ChoiceField(choices=list(ExecutionStatus))
-    output = CharField(allow_null=True, help_text="JSON in a string.")
+    output = CharField(allow_null=True, help_text="Output as JSON text.")
     error = CharField(allow_null=True)
     completed_at = Timestamp(allow_null=True)
     duration = TimeSpan(source="duration_seconds", allow_null=True)
     receipt = NullableText()
-    origins = ListField(
-        child=CharField(), help_text="What the result brought into the run from outside, such as `page:example.org`."
-    )
+    origins = ListField(child=CharField(), help_text="Origins of the result, such as `page:example.org`.")
 
 
 class ReceiptVerdictOut(ObjectSerializer):

@@ -17,7 +17,7 @@ class UploadQuery(CamelCaseSerializer):
         trim_whitespace=False,
         help_text="Such as files/report.pdf. If the path is taken, the file becomes `files/report (2).pdf`.",
     )
-    replace = BooleanField(default=False, help_text="Replace a file of the same path instead.")
+    replace = BooleanField(default=False, help_text="Replace an existing file with the same path.")
 
 
 class AttachmentQuery(CamelCaseSerializer):
@@ -33,7 +33,7 @@ class ArtifactOut(ObjectSerializer):
     size_bytes = Count()
     sha256 = CharField()
     updated_at = Timestamp()
-    url = CharField(help_text="The path of its content on this server.")
+    url = CharField(help_text="Path of the content on this server.")
 
     @classmethod
     def of(cls, subject: ArtifactView, **given: Any) -> dict[str, Any]:
@@ -44,14 +44,14 @@ class AttachmentOut(ObjectSerializer):
     attachment_id = UUIDField(source="pk")
     kind = CharField(help_text="image, audio, voice, video, file or sticker.")
     filename = CharField()
-    media_type = CharField(source="mime_type", help_text="As the bytes of the file say.")
+    media_type = CharField(source="mime_type", help_text="Media type detected from the content.")
     size_bytes = Count(allow_null=True)
     status = ChoiceField(choices=Attachment.STATUSES)
-    error = NullableText(help_text="The reason why it was not fetched.")
-    transcript = NullableText(help_text="The words of an audio file, written by a machine.")
-    omitted_because = NullableText(help_text="The reason why the model did not get its content.")
+    error = NullableText(help_text="Reason why it was not downloaded.")
+    transcript = NullableText(help_text="Transcript of an audio file.")
+    omitted_because = NullableText(help_text="Reason why the model did not get the content.")
     artifact_id = UUIDField(allow_null=True, help_text="The file of the session with its content.")
-    url = NullableText(help_text="The path of its content on this server.")
+    url = NullableText(help_text="Path of the content on this server.")
 
     @classmethod
     def of(cls, subject: Attachment, **given: Any) -> dict[str, Any]:

@@ -9,11 +9,11 @@ from sessions_app.surfaces.base.serializers import CamelCaseSerializer, ObjectSe
 
 
 class NumberBody(CamelCaseSerializer):
-    number = CharField(max_length=20, help_text="That the chat replied with.")
+    number = CharField(max_length=20, help_text="Number that the chat replied with.")
 
 
 class LinkCodeOut(ObjectSerializer):
-    code = CharField(help_text="To send as `/link CODE` in a private chat. It is shown only once.")
+    code = CharField(help_text="Code to send as `/link CODE` in a private chat. It is shown only once.")
     expires_at = Timestamp()
 
 
@@ -23,7 +23,7 @@ class LinkOut(ObjectSerializer):
     account_id = CharField()
     sender_id = CharField()
     sender_name = CharField()
-    is_linked = BooleanField(help_text="False: the sender has sent your code, and waits for the number.")
+    is_linked = BooleanField(help_text="False: the sender has sent your code, but you have not entered the number yet.")
     created_at = Timestamp()
     linked_at = Timestamp(allow_null=True)
 

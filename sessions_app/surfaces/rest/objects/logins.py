@@ -13,7 +13,7 @@ class LoginBody(CamelCaseSerializer):
     email = CharField(max_length=254, help_text="E-mail address or user name.")
     password = CharField(max_length=4096, trim_whitespace=False)
     code = CharField(
-        max_length=40, default="", allow_blank=True, help_text="Of the second factor, if the user has one."
+        max_length=40, default="", allow_blank=True, help_text="Code of the second factor, if the user has one."
     )
 
 

@@ -71,7 +71,7 @@ class McpChangesOut(CamelCaseSerializer):
     new = ListField(child=CharField())
     changed = ListField(child=CharField())
     gone = ListField(child=CharField())
-    left_out = DictField(child=CharField(), help_text="The reason by the name of the tool.")
+    left_out = DictField(child=CharField(), help_text="Reason by name of the tool.")
 
 
 class McpServerRefreshedOut(McpServerOut):

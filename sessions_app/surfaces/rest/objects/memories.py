@@ -9,7 +9,7 @@ from tools_app.models import Memory
 
 
 class DeleteMemoriesQuery(CamelCaseSerializer):
-    agent_id = CharField(max_length=120, default="", allow_blank=True, help_text="Empty: of all agents.")
+    agent_id = CharField(max_length=120, default="", allow_blank=True, help_text="Id of an agent. Empty: all agents.")
 
 
 class MemoryQuery(DeleteMemoriesQuery):
@@ -21,7 +21,9 @@ class MemoryQuery(DeleteMemoriesQuery):
 class MemoryBody(CamelCaseSerializer):
     """A change of a memory; a missing field stays."""
 
-    text = CharField(required=False, trim_whitespace=False, help_text="At most 100 KB. You then have said it.")
+    text = CharField(
+        required=False, trim_whitespace=False, help_text="New text, at most 100 KB. Its source is then you."
+    )
     is_pinned = BooleanField(required=False)
 
 
@@ -31,9 +33,9 @@ class MemoryOut(ObjectSerializer):
     key = CharField()
     text = CharField()
     source_ = ChoiceField(choices=Memory.SOURCES)
-    is_trusted = BooleanField(help_text="Whether agents use it by themselves: not from outside, or approved.")
+    is_trusted = BooleanField(help_text="Recalled by agents without a tool call: not from outside, or approved.")
     is_pinned = BooleanField()
-    origins = ListField(child=CharField(), help_text="What the run that wrote it had read from outside.")
+    origins = ListField(child=CharField(), help_text="Origins of what the run that wrote it had read.")
     approved_at = Timestamp(allow_null=True)
     created_at = Timestamp()
     updated_at = Timestamp()

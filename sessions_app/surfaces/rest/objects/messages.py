@@ -82,7 +82,7 @@ class MessageBody(CamelCaseSerializer):
         max_value=2**31 - 1,
         default=None,
         allow_null=True,
-        help_text="Of the agent, for those who may change it; 0: its draft.",
+        help_text="Version of the agent, for users who may change it; 0: the draft.",
     )
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
@@ -118,7 +118,7 @@ class AnsweredOut(ObjectSerializer):
 
 
 class StructuredAnswerOut(AnsweredOut):
-    output = JSONField(help_text="The value of an answer that has a JSON Schema.")
+    output = JSONField(help_text="Parsed value of an answer that has a JSON Schema.")
 
 
 class TurnOut(ObjectSerializer):
@@ -129,7 +129,7 @@ class TurnOut(ObjectSerializer):
     turn_id = UUIDField(source="pk")
     run_id = UUIDField(allow_null=True)
     state = ChoiceField(choices=Turn.STATES)
-    error = NullableText(source="error_message", help_text="The reason why the turn is partial or an error.")
+    error = NullableText(source="error_message", help_text="Reason why the turn is partial or an error.")
     error_code = NullableText()
     citations = ListField(child=CitationOut(), help_text="In the order of the markers in `content`.")
     attachments = ListField(child=AttachmentOut(), help_text="Files of the message.")
@@ -144,9 +144,9 @@ class TurnOut(ObjectSerializer):
 
 class FoundMessageOut(ObjectSerializer):
     session_id = CharField(source="session_key")
-    title = CharField(help_text="Of the session.")
+    title = CharField(help_text="Title of the session.")
     turn_id = UUIDField()
     run_id = UUIDField(allow_null=True)
     role = ChoiceField(choices=Turn.ROLES)
-    snippet = CharField(source="excerpt", help_text="The part of the message around the words.")
+    snippet = CharField(source="excerpt", help_text="Part of the message around the matching words.")
     timestamp = Timestamp(source="created_at")

@@ -36,7 +36,7 @@ class DefinitionBody(CamelCaseSerializer):
 class NetworkBody(DefinitionBody):
     """A definition, under the name in it. A change keeps what it leaves out."""
 
-    is_shared_with_everyone = BooleanField(default=False, help_text="Every user may run it who may use its agents.")
+    is_shared_with_everyone = BooleanField(default=False, help_text="Every user who may use its agents may run it.")
 
 
 class NetworkOut(ObjectSerializer):
@@ -57,8 +57,8 @@ class NetworkVersionOut(ObjectSerializer):
 
 class NetworkInFullOut(NetworkOut):
     definition = CharField()
-    mermaid = CharField(help_text="A flowchart in the Mermaid language.")
-    versions = ListField(child=NetworkVersionOut(), help_text="The newest 20.")
+    mermaid = CharField(help_text="Flowchart in the Mermaid language.")
+    versions = ListField(child=NetworkVersionOut(), help_text="The newest 20 versions.")
 
     @classmethod
     def of(cls, subject: StoredNetwork, **given: Any) -> dict[str, Any]:
@@ -70,9 +70,13 @@ class NetworkInFullOut(NetworkOut):
 class RunNetworkBody(CamelCaseSerializer):
     message = CharField(max_length=10_000)
     context_ = DictField(
-        default=dict, validators=[check_storable], help_text="Values for its prompts, over those of the definition."
+        default=dict,
+        validators=[check_storable],
+        help_text="Values for its prompts; they override those of the definition.",
     )
-    session_id = CharField(max_length=512, default="", allow_blank=True, help_text="Default: a new session.")
+    session_id = CharField(
+        max_length=512, default="", allow_blank=True, help_text="Id of a session. Default: a new session."
+    )
 
 
 class NetworkTaskOut(ObjectSerializer):
@@ -82,13 +86,13 @@ class NetworkTaskOut(ObjectSerializer):
     status = ChoiceField(choices=[status.value for status in TaskStatus])
     output = JSONField(allow_null=True)
     error = NullableText()
-    reason = NullableText(help_text="Why it was skipped.")
+    reason = NullableText(help_text="Reason why the task was skipped.")
     attempts = IntegerField()
-    iteration = IntegerField(help_text="Of its loop.")
+    iteration = IntegerField(help_text="Iteration of its loop.")
 
 
 class TaskAttemptOut(ObjectSerializer):
-    name = CharField(source="workstream", help_text="Such as draft#2 or each[0]~2.")
+    name = CharField(source="workstream", help_text="Label of the attempt, such as draft#2 or each[0]~2.")
     run_id = UUIDField(source="pk")
     status = CharField()
     started_at = Timestamp(allow_null=True)
@@ -105,7 +109,7 @@ class NetworkRunOut(ObjectSerializer):
     error = NullableText(source="run.error_message")
     tasks = ListField(child=NetworkTaskOut())
     attempts = ListField(child=TaskAttemptOut())
-    mermaid = CharField(help_text="A flowchart in which each task has the colour of its state.")
+    mermaid = CharField(help_text="Flowchart that shows the state of each task by a colour.")
 
     @classmethod
     def of(cls, subject: NetworkProgress, **given: Any) -> dict[str, Any]:
@@ -115,10 +119,10 @@ class NetworkRunOut(ObjectSerializer):
 
 class DefinitionProblemOut(ObjectSerializer):
     line = IntegerField()
-    place = CharField(help_text="Such as tasks[2].depends_on[0].")
+    place = CharField(help_text="Place in the definition, such as tasks[2].depends_on[0].")
     message = CharField()
 
 
 class DefinitionCheckOut(ObjectSerializer):
     problems = ListField(child=DefinitionProblemOut())
-    mermaid = CharField(help_text="Empty if there are problems.")
+    mermaid = CharField(help_text="Flowchart in the Mermaid language. Empty if there are problems.")

@@ -13,24 +13,28 @@ class PromptQuery(CamelCaseSerializer):
 
 class StepQuery(CamelCaseSerializer):
     step = IntegerField(
-        min_value=0, max_value=2**31 - 1, default=None, allow_null=True, help_text="From 0. Default: the last one."
+        min_value=0,
+        max_value=2**31 - 1,
+        default=None,
+        allow_null=True,
+        help_text="Index of the step, from 0. Default: the last one.",
     )
 
 
 class PromptPartOut(ObjectSerializer):
     kind = ChoiceField(choices=list(PartKind))
-    name = CharField(help_text="Of the part of the system message, the tool, or the role of the message.")
+    name = CharField(help_text="Name of the part of the system message or of the tool, or the role of the message.")
     text = CharField(help_text="Secrets are masked.")
-    tokens = Count(help_text="Estimated.")
+    tokens = Count(help_text="Estimated tokens.")
 
 
 class PromptOut(ObjectSerializer):
     """The request of a model call, by the agent's present settings."""
 
     model = CharField()
-    step = Count(help_text="Place of the model call in its run, from 0.")
-    total_tokens = Count(help_text="Estimated.")
-    reported_tokens = Count(allow_null=True, help_text="As the model server counted; null if it has not.")
+    step = Count(help_text="Index of the model call in the run, from 0.")
+    total_tokens = Count(help_text="Estimated tokens.")
+    reported_tokens = Count(allow_null=True, help_text="Tokens that the model server counted. Null: not reported.")
     limit_tokens = Count(help_text="The agent's `maxContextTokens`.")
     hidden_tools = ListField(child=CharField(), help_text="Tools that are not listed and found by `find_tools`.")
     parts = ListField(child=PromptPartOut())

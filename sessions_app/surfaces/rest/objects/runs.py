@@ -57,7 +57,7 @@ class PlanTaskOut(ObjectSerializer):
 
 class PlanOut(ObjectSerializer):
     tasks = ListField(child=PlanTaskOut())
-    comment = CharField(allow_blank=True, help_text="Why it was changed last, or empty.")
+    comment = CharField(allow_blank=True, help_text="Reason of the last change, or empty.")
 
 
 class ProgressOut(ObjectSerializer):
@@ -67,10 +67,10 @@ class ProgressOut(ObjectSerializer):
 
 
 class BatchItemOut(ObjectSerializer):
-    id = CharField(help_text="Its number in the list, from 1.")
+    id = CharField(help_text="Position in the list, from 1.")
     execution_id = UUIDField()
     status = ChoiceField(choices=["pending", "running", "success", "error"])
-    message = CharField(allow_blank=True, help_text="Why it failed, or empty.")
+    message = CharField(allow_blank=True, help_text="Reason why it failed, or empty.")
     duration_ms = IntegerField(allow_null=True)
 
 
@@ -91,16 +91,16 @@ class RunOut(ObjectSerializer):
     waiting_on = ChoiceField(choices=list(WaitingOn), allow_null=True)
     question = QuestionOut(allow_null=True, help_text="The question that the next message of the session answers.")
     plan = PlanOut(allow_null=True, help_text="The newest revision of the agent's plan.")
-    progress = ProgressOut(allow_null=True, help_text="How far the run was when the agent reported it last.")
-    batches = ListField(child=BatchOut(), help_text="The tools that it has called over lists.")
+    progress = ProgressOut(allow_null=True, help_text="Last progress report of the agent.")
+    batches = ListField(child=BatchOut(), help_text="Batches of tool calls.")
     text = CharField(allow_null=True, help_text="The answer; null until the run has ended.")
-    output = JSONField(allow_null=True, help_text="The value of a completed answer that has a JSON Schema.")
+    output = JSONField(allow_null=True, help_text="Parsed value of a completed answer that has a JSON Schema.")
     error = NullableText(source="error_message")
     error_code = NullableText()
     tool_call_ids = ListField(child=UUIDField())
-    agent_version = IntegerField(allow_null=True, help_text="The agent's version that it runs with; 0: the draft.")
+    agent_version = IntegerField(allow_null=True, help_text="Version of the agent; 0: the draft.")
     parent_run_id = UUIDField(source="parent_id", allow_null=True, help_text="The run that launched this workstream.")
-    workstream = NullableText(help_text="Its name within its parent.")
+    workstream = NullableText(help_text="Name of the workstream within its parent.")
     usage = UsageOut()
     created_at = Timestamp()
     started_at = Timestamp(allow_null=True)
@@ -110,25 +110,25 @@ class RunOut(ObjectSerializer):
 class WorkstreamOut(ObjectSerializer):
     """A child run. parent_run_id: the run that launched it, which may be a workstream itself."""
 
-    id = UUIDField(source="launch_id", help_text="Its run id.")
+    id = UUIDField(source="launch_id", help_text="Run id of the workstream.")
     parent_run_id = UUIDField(source="parent_id")
     workstream = CharField(help_text="The name that its parent chose; of a network's task, such as draft#2.")
-    name = CharField(help_text="For people.")
+    name = CharField(help_text="Display name.")
     kind = ChoiceField(choices=[kind.value for kind in RunKind if kind is not RunKind.MESSAGE])
     agent_id = CharField()
     state = ChoiceField(choices=list(ChildState))
     phase = ChoiceField(choices=list(Phase))
-    current_tool = NullableText(help_text="The tool that it executes.")
-    asks = NullableChoice(choices=["approval", "input"], help_text="What it waits for a person to do.")
-    is_interactive = BooleanField(help_text="It waits for messages of its parent after its task.")
-    is_idle = BooleanField(help_text="It waits for a message of its parent.")
+    current_tool = NullableText(help_text="Tool that is being executed.")
+    asks = NullableChoice(choices=["approval", "input"], help_text="Decision or answer of a user that it waits for.")
+    is_interactive = BooleanField(help_text="Stays open after its task, for messages of the parent.")
+    is_idle = BooleanField(help_text="Waiting for a message of the parent.")
     is_paused = BooleanField()
-    result = NullableText(help_text="Its last answer.")
+    result = NullableText(help_text="Last answer.")
     error = NullableText()
     created_at = Timestamp()
     started_at = Timestamp(allow_null=True)
     ended_at = Timestamp(allow_null=True)
-    deadline_at = Timestamp(allow_null=True, help_text="Null while it waits for its parent.")
+    deadline_at = Timestamp(allow_null=True, help_text="Deadline. Null while it waits for the parent.")
 
 
 def run_json(transcript: RunTranscript, session: Session, cost: RunCost) -> dict[str, Any]:
@@ -163,7 +163,11 @@ def _question(asking: ExecutionView) -> "_Asked":
 
 @dataclass(frozen=True)
 class _Asked:
-    """An open form of questions. text: of all of them; options: labels of a single one."""
+    """An open form of questions.
+
+    text: of all of them.
+    options: labels of a single one.
+    """
 
     text: str
     options: tuple[str, ...]

@@ -34,7 +34,9 @@ class ScheduleBody(CamelCaseSerializer):
     cron = CharField(max_length=120, default="", allow_blank=True, help_text="Five fields, such as 0 9 * * 1-5.")
     at = DateTimeField(default=None, allow_null=True, help_text="A single time, instead of cron.")
     time_zone = CharField(max_length=64, default="UTC", help_text="IANA name, such as Europe/Berlin.")
-    missed = ChoiceField(choices=_POLICIES, default="latest", help_text="For times at which Komand did not run.")
+    missed = ChoiceField(
+        choices=_POLICIES, default="latest", help_text="Handling of times at which Komand was not running."
+    )
     is_paused = BooleanField(default=False)
     network = CharField(
         max_length=60, default="", allow_blank=True, help_text="Network that the prompt starts, instead of the agent."
@@ -48,7 +50,10 @@ class NewScheduleBody(ScheduleBody):
     agent_id = SlugField(max_length=120, default="default")
     task_id = SlugField(max_length=120)
     session_id = CharField(
-        max_length=512, default="", allow_blank=True, help_text="Session to send it to. Default: one of its own."
+        max_length=512,
+        default="",
+        allow_blank=True,
+        help_text="Session that the prompt is sent to. Default: a new session.",
     )
 
 
@@ -69,7 +74,7 @@ class ScheduleOut(ObjectSerializer):
     network = NullableText()
     network_context = DictField()
     cron = CharField()
-    explained = CharField(help_text="The expression in words; empty for a single time.")
+    explained = CharField(help_text="Description of the expression; empty for a single time.")
     time_zone = CharField()
     missed = ChoiceField(choices=_POLICIES)
     is_paused = BooleanField()

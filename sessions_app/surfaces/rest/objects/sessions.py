@@ -17,7 +17,11 @@ class HistoryQuery(PageQuery):
     )
     failed = BooleanField(default=False, help_text="Return the turns of failed runs that have no text, too.")
     branch = IntegerField(
-        min_value=0, max_value=2**31 - 1, default=None, allow_null=True, help_text="By default the active one."
+        min_value=0,
+        max_value=2**31 - 1,
+        default=None,
+        allow_null=True,
+        help_text="Number of the branch. Default: the active one.",
     )
 
     @property
@@ -62,7 +66,7 @@ class SessionOut(ObjectSerializer):
 
 
 class FoundSessionOut(SessionOut):
-    snippet = CharField(help_text="Of the best message; empty if the title alone matches.")
+    snippet = CharField(help_text="Part of the best message; empty if only the title matches.")
     optional = ("snippet",)
 
 
@@ -72,23 +76,21 @@ class SessionPolicyOut(ObjectSerializer):
 
 
 class BranchOut(ObjectSerializer):
-    branch = IntegerField(source="number", help_text="0 is the path with which the session began.")
-    parent_branch = IntegerField(source="parent", allow_null=True, help_text="The branch whose turns are before it.")
+    branch = IntegerField(source="number", help_text="Number of the branch; 0 is the original path.")
+    parent_branch = IntegerField(source="parent", allow_null=True, help_text="Branch that it departs from.")
     run_id = UUIDField(source="run", allow_null=True, help_text="The first run of the branch.")
-    replaces_run_id = UUIDField(
-        source="replaces_run", allow_null=True, help_text="The run of the parent in whose place it begins."
-    )
+    replaces_run_id = UUIDField(source="replaces_run", allow_null=True, help_text="Run of the parent that it replaces.")
     is_active = BooleanField(help_text="Later messages continue it.")
     created_at = Timestamp()
 
 
 class CheckpointOut(ObjectSerializer):
-    summary = CharField(help_text="The text that stands for the older turns in requests.")
-    covered_turns = Count(help_text="Number of turns that it stands for.")
-    covered_until = IntegerField(source="ordinal", help_text="The highest ordinal of these turns.")
+    summary = CharField(help_text="Summary that replaces the older turns in requests.")
+    covered_turns = Count(help_text="Number of summarised turns.")
+    covered_until = IntegerField(source="ordinal", help_text="Highest ordinal of these turns.")
     reason = CharField(help_text="threshold, overflow or asked.")
-    tokens_before = Count(help_text="Estimate of the request without it.")
-    tokens_after = Count(help_text="The same with it.")
+    tokens_before = Count(help_text="Estimated tokens of the request without the summary.")
+    tokens_after = Count(help_text="Estimated tokens of the request with the summary.")
     model = CharField()
     created_at = Timestamp()
 
@@ -96,15 +98,15 @@ class CheckpointOut(ObjectSerializer):
 class ContextOut(ObjectSerializer):
     """Of a `ContextUsage`: estimated tokens."""
 
-    limit = Count(help_text="The context of the agent.")
-    budget = Count(help_text="The part of it that a request may have.")
-    used = Count(help_text="The sum of the parts.")
-    percent = IntegerField(help_text="The used part of the budget, at most 100.")
+    limit = Count(help_text="Context size of the agent, in tokens.")
+    budget = Count(help_text="Tokens that a request may have.")
+    used = Count(help_text="Sum of the parts.")
+    percent = IntegerField(help_text="Used percentage of the budget, at most 100.")
     system = Count()
     tools = Count()
     summary = Count()
     pinned = Count()
     history = Count()
     newest = Count(help_text="The messages of the last run.")
-    is_calibrated = BooleanField(help_text="The last report of the model's server corrects the estimates.")
+    is_calibrated = BooleanField(help_text="The estimates are corrected by the last report of the model server.")
     checkpoint = CheckpointOut(allow_null=True, help_text="The summary of older turns, if there is one.")

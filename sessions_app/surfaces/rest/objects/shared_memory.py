@@ -7,11 +7,11 @@ from sessions_app.surfaces.rest.envelope import PageQuery
 from tools_app.storage.shared_memory import MAX_KEY_CHARACTERS
 
 _SPACES = ("network", "run")
-_SPACE_HELP = "Whose memory. Default: of the network that the run executes or works for, else of its tree of runs."
+_SPACE_HELP = "Owner of the memory. Default: the network of the run, else its tree of runs."
 
 
 class PatternQuery(PageQuery):
-    pattern = CharField(max_length=MAX_KEY_CHARACTERS, default="*", help_text="Of keys, such as `research.*`.")
+    pattern = CharField(max_length=MAX_KEY_CHARACTERS, default="*", help_text="Pattern of keys, such as `research.*`.")
 
 
 class SpaceQuery(CamelCaseSerializer):
@@ -28,13 +28,13 @@ class SharedValueBody(CamelCaseSerializer):
         max_value=2**31 - 1,
         default=None,
         allow_null=True,
-        help_text="Refuse if it has another one; 0: only if there is none.",
+        help_text="Expected version: refuse if it differs. 0: only create.",
     )
 
 
 class SharedValueOut(ObjectSerializer):
     key = CharField()
     value = JSONField(allow_null=True)
-    version = IntegerField(help_text="Raised by each write.")
-    writer = CharField(help_text="Of the last write: an agent and its workstream or task, or user:ID.")
+    version = IntegerField(help_text="Version, raised by each write.")
+    writer = CharField(help_text="Writer of the value: an agent and its workstream or task, or user:ID.")
     updated_at = Timestamp()

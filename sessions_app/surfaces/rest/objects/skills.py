@@ -18,7 +18,7 @@ class SkillQuery(PageQuery):
 
 
 class VersionQuery(CamelCaseSerializer):
-    version = CharField(max_length=60, default="", help_text="Empty: the newest.")
+    version = CharField(max_length=60, default="", help_text="Version. Empty: the newest.")
 
 
 class InstallBody(VersionQuery):

@@ -12,7 +12,7 @@ class PromptTemplateBody(CamelCaseSerializer):
         trim_whitespace=False,
         help_text="Markdown with front matter, see docs/templates.md.",
     )
-    note = CharField(max_length=300, default="", allow_blank=True, help_text="Of the new version.")
+    note = CharField(max_length=300, default="", allow_blank=True, help_text="Note on the new version.")
 
 
 class NewPromptTemplateBody(PromptTemplateBody):
@@ -25,7 +25,7 @@ class PreviewBody(CamelCaseSerializer):
         default=None,
         allow_null=True,
         trim_whitespace=False,
-        help_text="Null: the present text.",
+        help_text="Number of a version. Null: the current text.",
     )
     parameters = DictField(default=dict)
 
@@ -33,14 +33,16 @@ class PreviewBody(CamelCaseSerializer):
 class PromptTemplateOut(ObjectSerializer):
     name = CharField()
     description = CharField()
-    version = IntegerField(allow_null=True, help_text="Null: a file of the folder KOMAND_PROMPTS_DIR.")
+    version = IntegerField(
+        allow_null=True, help_text="Number of the version. Null: a file of the folder KOMAND_PROMPTS_DIR."
+    )
     updated_at = Timestamp(allow_null=True)
-    problem = NullableText(help_text="Why it cannot be used.")
+    problem = NullableText(help_text="Reason why it cannot be used.")
 
 
 class PromptTemplateInFullOut(PromptTemplateOut):
     text = CharField()
-    parameters = DictField(help_text="Its own parameters with their defaults; null: required.")
+    parameters = DictField(help_text="Own parameters with their defaults. Null: required.")
 
 
 class PromptTemplateVersionOut(ObjectSerializer):
@@ -62,5 +64,5 @@ class RenderedPartOut(ObjectSerializer):
 class RenderedTemplateOut(ObjectSerializer):
     """A rendered prompt. It is stored nowhere."""
 
-    parts = ListField(child=RenderedPartOut(), help_text="Its skills, then the template.")
+    parts = ListField(child=RenderedPartOut(), help_text="Texts of the skills, then of the template.")
     settings = DictField(help_text="Settings of model calls.")

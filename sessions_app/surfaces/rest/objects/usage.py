@@ -26,19 +26,23 @@ _DEFAULT_DAYS = 30
 class UsageQuery(PageQuery):
     by = CharField(max_length=60, default="day", help_text=f"One or several of {', '.join(GROUPS)}, as `day,agent`.")
     agent_id = CharField(max_length=120, default="")
-    user_id = IntegerField(min_value=1, max_value=2**63 - 1, default=None, help_text="Of others: takes a right.")
+    user_id = IntegerField(
+        min_value=1, max_value=2**63 - 1, default=None, help_text="Id of a user. Usage of other users needs a right."
+    )
     session_id = CharField(max_length=512, default="")
     model = CharField(max_length=200, default="")
     to = DateField(default=None, source="until", help_text="The last day, in UTC. Default: today.")
     from_ = DateField(
         default=None, source="since", help_text=f"The first day. At most {LONGEST_DAYS} days. Default: 30 days."
     )
-    format_ = ChoiceField(("json", "csv"), default="json", help_text="Also chosen by `Accept`.")
+    format_ = ChoiceField(
+        ("json", "csv"), default="json", help_text="Format of the answer. Default: by the header `Accept`."
+    )
 
     def validate_by(self, value: str) -> list[str]:
         groups = list(dict.fromkeys(name.strip() for name in value.split(",")))
         if unknown := [name for name in groups if name not in GROUPS]:
-            raise ValidationError(f"{unknown[0][:60]!r} is none of {', '.join(GROUPS)}.")
+            raise ValidationError(f"{unknown[0][:60]!r} is not one of {', '.join(GROUPS)}.")
         return groups
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
@@ -58,7 +62,9 @@ class PriceBody(CamelCaseSerializer):
     """Prices per 1,000 tokens."""
 
     input_price = _price()
-    cached_input_price = _price(default=None, allow_null=True, help_text="Null: as other input.")
+    cached_input_price = _price(
+        default=None, allow_null=True, help_text="Price of cached input tokens. Null: the same as other input."
+    )
     output_price = _price()
 
 
@@ -72,8 +78,8 @@ class CostCapsBody(CamelCaseSerializer):
 class FallbackOut(ObjectSerializer):
     provider = CharField()
     model = CharField(help_text="Empty: the provider's default.")
-    failed = CharField(help_text="The provider/model before it.")
-    reason = CharField(help_text="Why that could not answer.")
+    failed = CharField(help_text="Model that was replaced, as provider/model.")
+    reason = CharField(help_text="Reason why that model could not answer.")
 
 
 class UsageOut(ObjectSerializer):
@@ -90,7 +96,7 @@ class UsageTotalsOut(ObjectSerializer):
     """A sum of model calls."""
 
     calls = Count()
-    unpriced_calls = Count(help_text="Calls of models without a price, which are not in `cost`.")
+    unpriced_calls = Count(help_text="Number of calls without a price, which `cost` does not contain.")
     input_tokens = Count()
     cached_input_tokens = Count(help_text="Part of the input that the server had cached.")
     output_tokens = Count()
@@ -101,7 +107,7 @@ class UsageTotalsOut(ObjectSerializer):
 class UsageSumOut(UsageTotalsOut):
     """A row of a report. Fields by which it does not group are null."""
 
-    day = DateField(allow_null=True, help_text="In UTC.")
+    day = DateField(allow_null=True, help_text="Day in UTC.")
     agent_id = CharField(allow_null=True)
     actor_id = CharField(source="actor", allow_null=True, help_text="A user as `user:7`, or a sender of a channel.")
     session_id = UUIDField(allow_null=True)
@@ -115,7 +121,9 @@ class ModelPriceOut(ObjectSerializer):
     provider = CharField(source="provider.name")
     model = CharField()
     input_price = FloatField()
-    cached_input_price = FloatField(allow_null=True, help_text="Null: as other input.")
+    cached_input_price = FloatField(
+        allow_null=True, help_text="Price of cached input tokens. Null: the same as other input."
+    )
     output_price = FloatField()
 
 
@@ -123,9 +131,9 @@ class CostCapOut(ObjectSerializer):
     """A cap with the part of it that is used."""
 
     scope = CharField(source="cap.scope", help_text="`installation`, `agent:<id>` or `user:<id>`.")
-    period = ChoiceField(("day", "month"), source="cap.period", help_text="In UTC.")
+    period = ChoiceField(("day", "month"), source="cap.period", help_text="Period in UTC.")
     limit = FloatField(source="cap.limit")
     spent = FloatField()
-    percent = Count(help_text="The used part; more than 100 if calls in flight exceeded it.")
+    percent = Count(help_text="Used percentage; above 100 if calls in flight exceeded the cap.")
     resets = DateField(help_text="First day of the next period.")
-    set_by = CharField(source="cap.remedy", help_text="Where it is set.")
+    set_by = CharField(source="cap.remedy", help_text="Setting or field that defines it.")

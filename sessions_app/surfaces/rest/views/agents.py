@@ -64,7 +64,7 @@ class AgentDetail(AgentView):
         agent = access_agent(self.principal.user, agent_id, needs=CHANGE_AGENTS)
         fields = self.body()
         if fields.pop("agent_id", agent_id) != agent_id:
-            raise InvalidInput("An agent's id cannot change. Make a new agent.", code="agent_id_fixed")
+            raise InvalidInput("The id of an agent cannot be changed. Create a new agent.", code="agent_id_fixed")
         self.require_autonomy(fields, agent)
         return ok(in_full(services.update_agent(agent, skills_of=self.principal.user.pk, **fields)))
 

@@ -101,13 +101,15 @@ class DeliverySendAgain(RestView):
         "Send a delivery again",
         objects.DeliveryOut,
         errors=[409],
-        description="What may have arrived would then arrive twice.",
+        description="A message that has arrived is then delivered twice.",
     )
     def post(self, request: Request, channel_id: UUID, delivery_id: int) -> Response:
         """Send a delivery again that was given up. What may have arrived would then arrive twice."""
         account = access_channel_account(self.principal.user, channel_id, RESEND_DELIVERIES)
         delivery = dead_letters.find(account, delivery_id)
         if not dead_letters.send_again([delivery]):
-            raise Conflict("It was sent, or it is waiting to be sent.", code="not_given_up")
+            raise Conflict(
+                "This delivery was sent or is still queued, so it cannot be sent again.", code="not_given_up"
+            )
         delivery.refresh_from_db()
         return ok(objects.DeliveryOut.of(delivery))

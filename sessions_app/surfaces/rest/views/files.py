@@ -105,5 +105,5 @@ class AttachmentContent(RestView):
         try:
             data = file_parts.load(str(row.pk))
         except NotFound:
-            raise NotFound("The file is not here: it was not fetched, was replaced, or is no longer kept.") from None
+            raise NotFound("The file is not available: it was not downloaded, was replaced, or has expired.") from None
         return download(data, row.mime_type, row.filename or row.kind)

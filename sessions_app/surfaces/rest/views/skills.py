@@ -98,7 +98,7 @@ def _visible_agent(principal: Principal, agent_id: str) -> Agent:
 def _publish(view: RestView, request: Request, skill_id: str = "") -> Response:
     view.require(PUBLISH_SKILLS)
     if not isinstance(request.data, dict):
-        raise InvalidInput("A manifest is a JSON object.", code="bad_manifest")
+        raise InvalidInput("A manifest must be a JSON object.", code="bad_manifest")
     if skill_id and request.data.get("skillId", skill_id) != skill_id:
         raise InvalidInput("`skillId` of the manifest is not the skill of the URL.", code="bad_manifest")
     published, _ = registry.register({**request.data, "skillId": skill_id} if skill_id else request.data)
