@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
-from agents_app.providers.kinds.demo import intents, result_text
+from agents_app.providers.kinds.demo import intents, response
 from tests.fakes import transcriptions
 from tests.fakes.completions import tokens, whole_answer
 from tests.fakes.directives import Directives, read_directives
@@ -222,7 +222,7 @@ def _results_answer(body: dict[str, Any]) -> str:
     called = max(at for at, message in enumerate(messages) if message.get("tool_calls"))
     calls = {call["id"]: call["function"] for call in messages[called]["tool_calls"]}
     lines = [
-        result_text.describe(call["name"], call["arguments"], message["content"])
+        response.describe(call["name"], call["arguments"], message["content"])
         for message in messages[called + 1 :]
         if (call := calls.get(message.get("tool_call_id")))
     ]

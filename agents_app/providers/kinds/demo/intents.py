@@ -4,38 +4,48 @@ import ast
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
+from zoneinfo import available_timezones
 
-from agents_app.providers.kinds.demo.cities import ZONE_OF_CITY
 from tools_app.types import ToolSpec
 
 MAX_INTENTS = 8
 _MAX_EXPRESSION = 200
+_AREAS = r"(?:Africa|America|Antarctica|Arctic|Asia|Atlantic|Australia|Europe|Indian|Pacific)"
 
 _ECHO = re.compile(r"(?:\A\s*|\b(?:and|then)\s+)(?:please\s+)?echo\b[:,]?\s+(?P<text>\S.*)", re.IGNORECASE | re.DOTALL)
 _URL = re.compile(r"https?://[^\s<>\"'`]+", re.IGNORECASE)
-_ZONE = re.compile(
-    r"\b(?:Africa|America|Antarctica|Arctic|Asia|Atlantic|Australia|Europe|Indian|Pacific)(?:/[A-Za-z_\-]+){1,2}|\b(?:UTC|GMT)\b"
-)
-_CITY = re.compile(r"\b(?:" + "|".join(sorted(ZONE_OF_CITY, key=len, reverse=True)) + r")\b", re.IGNORECASE)
+_ZONE = re.compile(rf"\b{_AREAS}(?:/[A-Za-z_\-]+){{1,2}}|\b(?:UTC|GMT)\b")
 _CLOCK_WORD = re.compile(r"\b(?:time|clock|date|day|hour|o'clock|today|now)\b", re.IGNORECASE)
 _CLOCK_QUESTION = re.compile(
-    r"\bwhat(?:'s|\s+is)?\s+(?:the\s+)?(?:current\s+|local\s+)?(?:time|date|day)\b|\bwhat\s+(?:time|day|date)\b"
-    r"|\b(?:current|local)\s+(?:time|date)\b|\btime\s+is\s+it\b|\btoday'?s\s+date\b|\bdate\s+today\b",
+    r"\bwhat(?:'s|\s+is)?\s+(?:the\s+)?(?:current\s+|local\s+)?(?:time|date|day)\b|\b(?:current|local)\s+(?:time|date)\b"
+    r"|\btime\s+is\s+it\b|\btoday'?s\s+date\b|\bdate\s+today\b",
     re.IGNORECASE,
 )
 _DATE_OR_HOUR = re.compile(r"\b\d{4}-\d{1,2}-\d{1,2}\b|\b\d{1,2}:\d{2}\b")
+# Cities that the names of zones lack; and last parts of such names that are plain words.
+_MORE_CITIES = {
+    **dict.fromkeys(("hamburg", "munich"), "Europe/Berlin"),
+    **dict.fromkeys(("delhi", "mumbai"), "Asia/Kolkata"),
+    **dict.fromkeys(("san francisco", "seattle"), "America/Los_Angeles"),
+    **{"barcelona": "Europe/Madrid", "milan": "Europe/Rome", "beijing": "Asia/Shanghai", "hanoi": "Asia/Bangkok"},
+    **{"boston": "America/New_York", "rio de janeiro": "America/Sao_Paulo", "cape town": "Africa/Johannesburg"},
+}
+_PLAIN_WORDS = {"act", "center", "christmas", "easter", "midway", "north", "oral", "resolute", "south", "wake", "west"}
 _OPERATORS_IN_ENGLISH = [
-    (re.compile(r"(?<=\d),(?=\d{3}\b)"), ""),
-    (re.compile(r"\bsquare\s+root\s+of\s+(\d+(?:\.\d+)?)", re.IGNORECASE), r"sqrt(\1)"),
-    (re.compile(r"(\d)\s*(?:%|percent)\s*of\b", re.IGNORECASE), r"\1 / 100 *"),
-    (re.compile(r"(?<=[\d)])\s*(?:×|·|\btimes\b|\bmultiplied\s+by\b|\bx\b)\s*(?=[\d(])", re.IGNORECASE), " * "),
-    (re.compile(r"(?<=\d)x(?=\d)"), " * "),
-    (re.compile(r"÷|\bdivided\s+by\b", re.IGNORECASE), " / "),
-    (re.compile(r"\bplus\b", re.IGNORECASE), " + "),
-    (re.compile(r"−|\bminus\b", re.IGNORECASE), " - "),
-    (re.compile(r"\^|\bto\s+the\s+power\s+of\b", re.IGNORECASE), " ** "),
-    (re.compile(r"(?<=\d)\s+squared\b", re.IGNORECASE), " ** 2"),
+    (re.compile(pattern, re.IGNORECASE), replacement)
+    for pattern, replacement in (
+        (r"(?<=\d),(?=\d{3}\b)", ""),
+        (r"\bsquare\s+root\s+of\s+(\d+(?:\.\d+)?)", r"sqrt(\1)"),
+        (r"(\d)\s*(?:%|percent)\s*of\b", r"\1 / 100 *"),
+        (r"(?<=[\d)])\s*(?:×|·|\btimes\b|\bmultiplied\s+by\b|\bx\b)\s*(?=[\d(])|(?<=\d)x(?=\d)", " * "),
+        (r"÷|\bdivided\s+by\b", " / "),
+        (r"\bplus\b", " + "),
+        (r"−|\bminus\b", " - "),
+        (r"\^|\bto\s+the\s+power\s+of\b", " ** "),
+        (r"(?<=\d)\s+squared\b", " ** 2"),
+    )
 ]
 _FUNCTION = r"\b(?:abs|ceil|cos|exp|factorial|floor|log|round|sin|sqrt|tan)(?=\()|\b(?:pi|tau)\b"
 _ARITHMETIC = re.compile(rf"(?:[\d\s.+\-*/%()]|{_FUNCTION})+")
@@ -61,7 +71,7 @@ def find_intents(text: str) -> tuple[Intent, ...]:
     if echo:
         found.append((echo.start(), Intent("echo", {"text": echo["text"].strip()})))
     rest = _URL.sub(_blank, rest)
-    found += _clocks(rest)
+    found += [(at, Intent("date_time", {"timezone": zone})) for at, zone in _clocks(rest)]
     found += _sums(_DATE_OR_HOUR.sub(_blank, _ZONE.sub(_blank, rest)))
     intents: list[Intent] = []
     for _, intent in sorted(found, key=lambda item: item[0]):
@@ -72,23 +82,32 @@ def find_intents(text: str) -> tuple[Intent, ...]:
 
 def supported(intents: Iterable[Intent], tools: Iterable[ToolSpec]) -> tuple[Intent, ...]:
     """Return the intents for which a tool with this name and these arguments is offered."""
-    parameters = {spec.name: spec.parameters.get("properties", {}) for spec in tools}
-    return tuple(
-        intent
-        for intent in intents
-        if intent.tool in parameters and intent.arguments.keys() <= parameters[intent.tool].keys()
-    )
+    parameters = {spec.name: spec.parameters.get("properties", {}).keys() for spec in tools}
+    return tuple(each for each in intents if each.tool in parameters and each.arguments.keys() <= parameters[each.tool])
 
 
-def _clocks(text: str) -> list[tuple[int, Intent]]:
+@cache
+def zone_of_city() -> dict[str, str]:
+    """Return the time zones of cities by the name of the city in lower case."""
+    zones = [zone for zone in sorted(available_timezones()) if re.match(f"{_AREAS}/", zone)]
+    cities = {zone.rpartition("/")[2].replace("_", " ").lower(): zone for zone in zones}
+    return {city: zone for city, zone in {**cities, **_MORE_CITIES}.items() if city not in _PLAIN_WORDS}
+
+
+@cache
+def _city() -> re.Pattern[str]:
+    names = sorted(zone_of_city(), key=len, reverse=True)
+    return re.compile(rf"\b(?:{'|'.join(map(re.escape, names))})\b", re.IGNORECASE)
+
+
+def _clocks(text: str) -> list[tuple[int, str]]:
+    """Return the positions and the zones of places whose time is asked for, or UTC if no place is named."""
     if not _CLOCK_WORD.search(text):
         return []
     places = [(match.start(), "UTC" if match[0] == "GMT" else match[0]) for match in _ZONE.finditer(text)]
-    places += [(match.start(), ZONE_OF_CITY[match[0].lower()]) for match in _CITY.finditer(_ZONE.sub(_blank, text))]
+    places += [(match.start(), zone_of_city()[match[0].lower()]) for match in _city().finditer(_ZONE.sub(_blank, text))]
     question = _CLOCK_QUESTION.search(text)
-    if not places and question:
-        places = [(question.start(), "UTC")]
-    return [(at, Intent("date_time", {"timezone": zone})) for at, zone in places]
+    return places or ([(question.start(), "UTC")] if question else [])
 
 
 def _sums(text: str) -> list[tuple[int, Intent]]:
@@ -123,11 +142,12 @@ def _is_sum(expression: str) -> bool:
         tree = ast.parse(expression, mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
-    return isinstance(tree, ast.BinOp | ast.Call) and all(map(_is_part_of_sum, ast.walk(tree)))
-
-
-def _is_part_of_sum(node: ast.AST) -> bool:
-    return isinstance(node, _SUM_NODES) and (not isinstance(node, ast.Call) or isinstance(node.func, ast.Name))
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    return (
+        isinstance(tree, ast.BinOp | ast.Call)
+        and all(isinstance(node, _SUM_NODES) for node in ast.walk(tree))
+        and all(isinstance(call.func, ast.Name) for call in calls)
+    )
 
 
 def _blank(match: re.Match[str]) -> str:

@@ -1,17 +1,21 @@
 """The decision of the demo model: a pure function of the messages and the offered tools."""
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from agents_app.prompt.tool_output_markers import split_memories
-from agents_app.providers.kinds.demo import result_text, texts
+from agents_app.prompt.tool_output_markers import split_memories, unmark
+from agents_app.providers.kinds.demo import texts
 from agents_app.providers.kinds.demo.intents import Intent, find_intents, supported
 from agents_app.types import Message
+from audit_app.kernel.shorten import one_line
 from tools_app.profiles import FIND_TOOLS
-from tools_app.types import ToolSpec
+from tools_app.types import ToolSpec, without_receipt
 
 _FILES = "\n\n[Attached "  # begins the description of the files of a message
+_MAX_QUOTED = 600
 _COMMAND = re.compile(r"\s*/demo\b\s*(\w*)\s*", re.IGNORECASE)
 _GREETING = re.compile(
     r"\s*(?:hi|hello|hey|help|start|good\s+(?:morning|day|evening)|what\s+can\s+you\s+do|who\s+are\s+you)\b[\s\w]{0,20}[.!?]*\s*",
@@ -35,13 +39,17 @@ def decide(messages: Sequence[Message], tools: Sequence[ToolSpec]) -> Decision:
         return Decision(texts.INTRODUCTION)
     _, content = split_memories(messages[last_user].content)
     written, _, _ = content.partition(_FILES)  # what the files contain asks for nothing
-    since = messages[last_user + 1 :]
-    made = {call.name for message in since for call in message.tool_calls}
+    calls = {call.id: call for message in messages[last_user + 1 :] for call in message.tool_calls}
+    made = {call.name for call in calls.values()}
     if FIND_TOOLS in made:
         found = tuple(intent for intent in supported(find_intents(written), tools) if intent.tool not in made)
         if found:
-            return Decision(texts.calling(len(found)), found)
-    results = _results(since)
+            return Decision(texts.CALLING, found)
+    results = [
+        describe(call.name, call.arguments, message.content)
+        for message in messages[last_user + 1 :]
+        if message.role == "tool" and (call := calls.get(message.tool_call_id)) and call.name != FIND_TOOLS
+    ]
     if results:
         return Decision("\n".join([texts.FOUND, "", *results]) + texts.FOOTER)
     return _first_decision(written, () if made else tools)
@@ -51,31 +59,57 @@ def _first_decision(text: str, tools: Sequence[ToolSpec]) -> Decision:
     # Messages without an answer, such as one whose run failed, come merged with the next one as paragraphs.
     newest = text.rsplit("\n\n", 1)[-1]
     command = _COMMAND.fullmatch(newest)
+    if command and command[1].lower() == "error":
+        return Decision(texts.BEFORE_ERROR, fails=True)
     if command:
-        name = command[1].lower()
-        if name == "error":
-            return Decision(texts.BEFORE_ERROR, fails=True)
-        return Decision(texts.COMMANDS.get(name, texts.INTRODUCTION))
+        return Decision(texts.COMMANDS.get(command[1].lower(), texts.INTRODUCTION))
     intents = find_intents(text)
     calls = supported(intents, tools)
-    missing = [intent.tool for intent in intents if intent not in calls]
+    missing = sorted({intent.tool for intent in intents if intent not in calls})
     if missing:
         calls += supported([Intent(FIND_TOOLS, {"query": missing[0]})], tools)
     if calls:
-        return Decision(texts.calling(len(calls)), calls)
-    if intents:
-        names = sorted({intent.tool for intent in intents})
-        return Decision(texts.not_offered(names) + texts.FOOTER)
-    if _GREETING.fullmatch(newest):
-        return Decision(texts.INTRODUCTION)
-    return Decision(f"{texts.NOT_UNDERSTOOD}\n\n{texts.REAL_MODEL}")
+        return Decision(texts.CALLING, calls)
+    if missing:
+        return Decision(texts.NOT_OFFERED.format(" and ".join(f"`{tool}`" for tool in missing)) + texts.FOOTER)
+    return Decision(texts.INTRODUCTION if _GREETING.fullmatch(newest) else texts.NOT_UNDERSTOOD)
 
 
-def _results(messages: Sequence[Message]) -> list[str]:
-    calls = {call.id: call for message in messages for call in message.tool_calls}
-    described = []
-    for message in messages:
-        call = calls.get(message.tool_call_id) if message.role == "tool" else None
-        if call and call.name != FIND_TOOLS:
-            described.append(result_text.describe(call.name, call.arguments, message.content))
-    return described
+def describe(tool: str, arguments: str, content: str) -> str:
+    """Return a list item.
+
+    arguments: raw JSON of the call.
+    content: JSON of the result, or `[Status] error`.
+    """
+    content = without_receipt(unmark(content))
+    sent, found = _value(arguments), _value(content)
+    sent = sent if isinstance(sent, dict) else {}
+    if content.startswith("[") and not isinstance(found, list):
+        return f"- **{tool}** failed. {content}"
+    match tool, found:
+        case "calculator", {"result": result}:
+            return f"- `{sent.get('expression', '?')}` is **{result}**."
+        case "date_time", {"timezone": zone, "time": time, "weekday": weekday, "date": date}:
+            return f"- In {str(zone).rpartition('/')[2].replace('_', ' ')} it is **{time}** on {weekday}, {date}."
+        case "echo", {"text": text}:
+            return f"- The echo returned:{_quoted(str(text))}"
+        case "web_fetch", dict():
+            url = str(found.get("url") or sent.get("url") or "")
+            title = str(found.get("title") or url).replace("[", "(").replace("]", ")")
+            cited = "".join(f" [{source['cite']}]" for source in found.get("sources", ()) if "cite" in source)
+            return f"- The page [{title}]({url}) starts with{cited}:{_quoted(str(found.get('text') or ''))}"
+    text = content if isinstance(found, str) else json.dumps(found, indent=2, ensure_ascii=False)
+    return f"- **{tool}** returned:\n\n```json\n{text[:_MAX_QUOTED]}\n```"
+
+
+def _quoted(text: str) -> str:
+    flat = one_line(text, _MAX_QUOTED)
+    return f"\n\n  > {flat}\n" if flat else " nothing."
+
+
+def _value(text: str) -> Any:
+    """Return the JSON value, or the text itself if it is not JSON."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text

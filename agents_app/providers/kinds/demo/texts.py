@@ -32,20 +32,25 @@ export KOMAND_MODEL=your-model
 
 {REAL_MODEL}"""
 
-CALLING = {1: "Let me look that up.", 2: "Let me look both up."}
-CALLING_MANY = "Let me look these up."
+CALLING = "Let me look that up."
 FOUND = "Here is what I found:"
-
-NOT_UNDERSTOOD = """\
+NOT_UNDERSTOOD = f"""\
 I am only the **demo model**, so I cannot answer that. I can do arithmetic, show the time, fetch web pages and echo \
-text: try *what is 17\\*23 and what time is it in Tokyo?*, or send *help*."""
+text: try *what is 17\\*23 and what time is it in Tokyo?*, or send *help*.
 
-NOT_OFFERED = "I would use {tools} for that, but this agent is not allowed to use {it}."
-
+{REAL_MODEL}"""
+NOT_OFFERED = "I would need {}, but this agent is not allowed to use that."
 BEFORE_ERROR = "You asked to see a failure, so this answer stops right "
 ERROR = "The demo model failed because you asked it to. Nothing is wrong; send another message."
 
-MARKDOWN = """\
+_TABLE = """\
+| Planet | Moons | Day (hours) | Year (days) |
+| --- | ---: | ---: | ---: |
+| Mercury | 0 | 4,222.6 | 88 |
+| Venus | 0 | 2,802.0 | 225 |
+| Earth | 1 | 24.0 | 365 |
+| Mars | 2 | 24.7 | 687 |"""
+_MARKDOWN = f"""\
 ## What an answer can contain
 
 Text can be **bold**, *italic*, ~~struck through~~ or `code`, and contain [links](https://www.python.org/).
@@ -59,45 +64,15 @@ Text can be **bold**, *italic*, ~~struck through~~ or `code`, and contain [links
 
 ```python
 def greet(name: str) -> str:
-    return f"Hello, {name}!"
+    return f"Hello, {{name}}!"
 ```
 
-| Left | Right |
-| :--- | ---: |
-| apples | 3 |
-| pears | 14 |
-
----
-
-That is all."""
-
-TABLE = """\
-| Planet | Moons | Day (hours) | Year (days) |
-| --- | ---: | ---: | ---: |
-| Mercury | 0 | 4,222.6 | 88 |
-| Venus | 0 | 2,802.0 | 225 |
-| Earth | 1 | 24.0 | 365 |
-| Mars | 2 | 24.7 | 687 |"""
-
-_PARAGRAPHS = (
-    "A message is stored before anything else happens. Only then does a worker start to process it. The worker may "
-    "crash at any moment without losing the message.",
-    "A run consists of steps. Each step calls the model once and records the whole response; the next step starts from "
-    "the recorded ones. After a crash, another worker reads the recorded steps and resumes the run.",
-    "Tools run beside the model, each with a time limit. A tool that only reads may run twice; one that changes "
-    "something runs once, and if its outcome is unknown, the model is informed.",
-    "Meanwhile the text of the model is streamed to every window that shows the session. A window that was closed for "
-    "a while catches up first and then follows live, with no text missing or doubled.",
+{_TABLE}"""
+_PARAGRAPH = (
+    "A message is stored before a worker starts to process it. A run consists of steps: each calls the model once and "
+    "records the whole response, so that after a crash another worker resumes from the recorded steps. Meanwhile the "
+    "text is streamed to every window that shows the session, with no text missing or doubled."
 )
-LONG = "\n\n".join(f"### Part {part}\n\n{paragraph}" for part, paragraph in enumerate(_PARAGRAPHS * 4, start=1))
+_LONG = "\n\n".join(f"### Part {part}\n\n{_PARAGRAPH}" for part in range(1, 17))
 
-COMMANDS = {"markdown": MARKDOWN, "table": TABLE, "long": LONG}
-
-
-def calling(count: int) -> str:
-    return CALLING.get(count, CALLING_MANY)
-
-
-def not_offered(tools: list[str]) -> str:
-    names = " and ".join(f"`{tool}`" for tool in tools)
-    return NOT_OFFERED.format(tools=names, it="it" if len(tools) == 1 else "them")
+COMMANDS = {"markdown": _MARKDOWN, "table": _TABLE, "long": _LONG}

@@ -6,11 +6,9 @@ import pytest
 
 from agents_app.prompt.history import repair
 from agents_app.providers.base import ProviderError
-from agents_app.providers.kinds.demo.cities import ZONE_OF_CITY
-from agents_app.providers.kinds.demo.intents import MAX_INTENTS, Intent, find_intents, supported
+from agents_app.providers.kinds.demo.intents import MAX_INTENTS, Intent, find_intents, supported, zone_of_city
 from agents_app.providers.kinds.demo.provider import DemoProvider
-from agents_app.providers.kinds.demo.response import decide
-from agents_app.providers.kinds.demo.result_text import describe
+from agents_app.providers.kinds.demo.response import decide, describe
 from agents_app.types import Message, ModelRequest
 from tests.fakes.streams import Streamed, collect, request_of
 from tools_app.registry import tools
@@ -88,6 +86,7 @@ def test_what_is_no_sum_and_no_question_of_time_wants_no_tool(text: str) -> None
         ("time in Europe/Berlin please", ["Europe/Berlin"]),
         ("what time is it in GMT", ["UTC"]),
         ("I live in Tokyo", []),
+        ("what time is sunrise in the north of Munich?", ["Europe/Berlin"]),
     ],
 )
 def test_clocks_are_found_by_city_and_by_zone(text: str, zones: list[str]) -> None:
@@ -225,7 +224,8 @@ def test_its_sums_are_sums_for_the_calculator(text: str) -> None:
 
 
 def test_every_city_has_a_real_time_zone() -> None:
-    assert len(ZONE_OF_CITY) >= 60 and set(ZONE_OF_CITY.values()) <= available_timezones()
+    assert len(zone_of_city()) >= 60 and set(zone_of_city().values()) <= available_timezones()
+    assert {"tokyo", "new york", "buenos aires", "mumbai"} <= zone_of_city().keys()
 
 
 def test_the_content_of_attached_files_asks_for_nothing() -> None:
