@@ -22,13 +22,12 @@ from agents_app.models import Agent
 from agents_app.rights import DELETE_AGENTS
 from audit_app import fresh_login
 from audit_app.admin_base import columns, links, names
-from audit_app.admin_base.base import AuditedAdmin, VersionedAdmin, acting, get_or_404
+from audit_app.admin_base.base import AuditedAdmin, VersionedAdmin, acting, get_or_404, reported
 from audit_app.admin_base.dialogs import back_to
 from audit_app.admin_base.filters import ActiveFilter
+from audit_app.admin_base.permissions import granted_by, never
 from audit_app.admin_base.theme import Dialog, act, button, submit
-from audit_app.kernel.errors import AppError
 from audit_app.kernel.safe_text import visible
-from audit_app.rights import holds
 from tools_app.policy import emergency_stop
 from tools_app.rights import STOP_AGENTS
 
@@ -121,14 +120,9 @@ class AgentAdmin(VersionedAdmin, AuditedAdmin):  # type: ignore[misc]  # the the
         ),
     )
 
-    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return False
-
-    def has_retire_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
-        return holds(request.user, DELETE_AGENTS)
-
-    def has_stop_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
-        return holds(request.user, STOP_AGENTS)
+    has_delete_permission = never
+    has_retire_permission = granted_by(DELETE_AGENTS)
+    has_stop_permission = granted_by(STOP_AGENTS)
 
     def get_readonly_fields(self, request: HttpRequest, obj: Agent | None = None) -> tuple[str, ...]:
         return ("agent_id",) if obj else ()
@@ -266,12 +260,9 @@ class AgentAdmin(VersionedAdmin, AuditedAdmin):  # type: ignore[misc]  # the the
     )
     def retire(self, request: HttpRequest, form: Any, object_id: str) -> HttpResponse:
         agent = get_or_404(self, request, object_id)
-        try:
-            with acting(request):
-                services.retire_agent(agent)
+        with reported(request):
+            services.retire_agent(agent)
             messages.success(request, f"{agent.name} is retired.")
-        except AppError as error:
-            messages.error(request, error.message)
         return back_to(request, PAGE, object_id)
 
     @act(

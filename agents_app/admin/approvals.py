@@ -18,17 +18,16 @@ from agents_app import services
 from agents_app.admin.pending_approvals import changes_of, read_waiting, time_left
 from audit_app import fresh_login
 from audit_app.admin_base import columns, links
-from audit_app.admin_base.base import ReadOnlyAdmin, acting
+from audit_app.admin_base.base import ReadOnlyAdmin, reported
 from audit_app.admin_base.dialogs import back_to
 from audit_app.admin_base.filters import KeyDateFilter
 from audit_app.admin_base.html import json_block
 from audit_app.admin_base.names import name_of
+from audit_app.admin_base.permissions import granted_by
 from audit_app.admin_base.theme import Dialog, act
 from audit_app.fresh_login import ALLOW_HIGH_RISK
-from audit_app.kernel.errors import AppError
 from audit_app.kernel.redact import masked, masked_arguments
 from audit_app.kernel.safe_text import summary, visible
-from audit_app.rights import holds
 from tools_app import selectors
 from tools_app.models import Approval
 from tools_app.rights import ALLOW_ALWAYS, DECIDE_APPROVALS
@@ -74,12 +73,9 @@ def _button(
         actor, note = f"user:{request.user.pk}", form.cleaned_data["note"]
         if decision is not Decision.DENY and selectors.get_approval(UUID(object_id)).risk == Risk.HIGH:
             fresh_login.require(request, ALLOW_HIGH_RISK)
-        try:
-            with acting(request):
-                decided = services.decide_approval(UUID(object_id), decision=decision, actor=actor, note=note)
+        with reported(request):
+            decided = services.decide_approval(UUID(object_id), decision=decision, actor=actor, note=note)
             messages.success(request, _done(decided))
-        except AppError as error:
-            messages.error(request, error.message)
         return back_to(request, PAGE, object_id)
 
     return decide
@@ -113,11 +109,8 @@ class ApprovalAdmin(ReadOnlyAdmin):
         ("Decision", {"fields": (("requested", "left"), ("who", "decided"), "remark")}),
     )
 
-    def has_decide_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
-        return holds(request.user, DECIDE_APPROVALS)
-
-    def has_allow_always_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
-        return holds(request.user, DECIDE_APPROVALS) and holds(request.user, ALLOW_ALWAYS)
+    has_decide_permission = granted_by(DECIDE_APPROVALS)
+    has_allow_always_permission = granted_by(DECIDE_APPROVALS, ALLOW_ALWAYS)
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> Any:
         """Show the waiting requests above the list, unless the list is filtered."""

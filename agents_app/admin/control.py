@@ -13,8 +13,8 @@ from agents_app import services
 from audit_app.admin_base import columns
 from audit_app.admin_base.base import ReadOnlyAdmin, acting
 from audit_app.admin_base.dialogs import back_to
+from audit_app.admin_base.permissions import granted_by
 from audit_app.admin_base.theme import Dialog, act
-from audit_app.rights import holds
 from tools_app.models import Control
 from tools_app.rights import STOP_AGENTS
 
@@ -54,8 +54,7 @@ class ControlAdmin(ReadOnlyAdmin):
     list_filter_submit = False
     actions_list: Any = ("stop_all", "resume_all")
 
-    def has_operate_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
-        return holds(request.user, STOP_AGENTS)
+    has_operate_permission = granted_by(STOP_AGENTS)
 
     @act(
         "Stop all agents",

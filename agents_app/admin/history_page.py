@@ -15,8 +15,7 @@ from agents_app.configuration.agent_versions import DRAFT
 from agents_app.configuration.autonomy import needed_rights, stored_autonomy
 from agents_app.models import Agent, AgentVersion
 from audit_app import fresh_login
-from audit_app.admin_base.base import acting
-from audit_app.kernel.errors import AppError
+from audit_app.admin_base.base import reported
 from audit_app.rights import require
 
 _MOST_SHOWN = 100
@@ -33,11 +32,8 @@ def page(request: HttpRequest, model_admin: ModelAdmin, agent: Agent) -> HttpRes
     if request.method == "POST":
         if not model_admin.has_change_permission(request, agent):
             raise PermissionDenied
-        try:
-            with acting(request):
-                messages.success(request, _act(request, agent))
-        except AppError as error:
-            messages.error(request, error.message)
+        with reported(request):
+            messages.success(request, _act(request, agent))
         return HttpResponseRedirect(request.path)
     versions, draft = agent_versions.list_versions(agent), agent_versions.find_draft(agent)
     rows = [draft, *versions] if draft else list(versions)

@@ -8,7 +8,6 @@ from django.db.models import Model
 from django.http import HttpRequest
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
-from unfold.admin import ModelAdmin
 from unfold.decorators import display
 from unfold.widgets import UnfoldAdminTextareaWidget
 
@@ -19,7 +18,7 @@ from agents_app.networks import yaml_format
 from agents_app.networks.mermaid import to_mermaid
 from agents_app.networks.picture import to_svg
 from agents_app.yaml_documents import UnusableFile
-from audit_app.admin_base.base import acting
+from audit_app.admin_base.base import OperatorFormAdmin, acting
 from audit_app.kernel.errors import AppError
 from audit_app.kernel.safe_text import visible
 
@@ -60,7 +59,7 @@ class NetworkForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptab
 
 
 @admin.register(StoredNetwork)
-class NetworkAdmin(ModelAdmin):
+class NetworkAdmin(OperatorFormAdmin):
     form = NetworkForm
     list_display = ("name", "description", "version", "is_shared_with_everyone", "updated_at")
     search_fields = ("name", "description")
@@ -70,10 +69,6 @@ class NetworkAdmin(ModelAdmin):
     def get_fields(self, request: HttpRequest, obj: StoredNetwork | None = None) -> Any:
         edited = ("definition", "is_shared_with_everyone")
         return ("picture", *edited, "mermaid", "history") if obj else edited
-
-    def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
-        form = super().get_form(request, obj, change, **kwargs)
-        return type(form.__name__, (form,), {"operator": request.user})
 
     def get_actions(self, request: HttpRequest) -> Any:
         return {}

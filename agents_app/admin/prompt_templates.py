@@ -13,7 +13,7 @@ from unfold.widgets import UnfoldAdminTextareaWidget
 from agents_app.configuration import agent_versions, prompt_templates
 from agents_app.models import PromptTemplate
 from audit_app.admin_base import columns
-from audit_app.admin_base.base import VersionedAdmin, acting, get_or_404
+from audit_app.admin_base.base import VersionedAdmin, acting, get_or_404, reported
 from audit_app.admin_base.dialogs import back_to
 from audit_app.admin_base.theme import button
 from audit_app.kernel.errors import AppError
@@ -120,12 +120,9 @@ class PromptTemplateAdmin(VersionedAdmin):
         template: PromptTemplate = get_or_404(self, request, object_id)
         if request.method == "POST":
             number = request.POST.get("number", "")
-            try:
-                with acting(request):
-                    row = prompt_templates.roll_back(template.name, int(number) if number.isdecimal() else -1)
+            with reported(request):
+                row = prompt_templates.roll_back(template.name, int(number) if number.isdecimal() else -1)
                 messages.success(request, f"{row} was restored from version {number} as version {row.version}.")
-            except AppError as error:
-                messages.error(request, error.message)
             return HttpResponseRedirect(request.path)
         versions = list(template.versions.order_by("-number"))
         by_number = {str(version.number): version for version in versions}

@@ -15,12 +15,12 @@ from agents_app.providers import trial
 from agents_app.rights import SET_PRICES
 from audit_app import services as audit
 from audit_app.admin_base import columns, links
-from audit_app.admin_base.base import AuditedAdmin, acting, get_or_404
+from audit_app.admin_base.base import AuditedAdmin, acting, get_or_404, reported
 from audit_app.admin_base.dialogs import back_to
+from audit_app.admin_base.permissions import granted_by
 from audit_app.admin_base.theme import Dialog, act, button
 from audit_app.kernel.errors import AppError
 from audit_app.kernel.safe_text import duration, visible
-from audit_app.rights import holds
 from tools_app.secrets import vault
 
 PAGE = "admin:agents_app_modelprovider_change"
@@ -41,9 +41,7 @@ class ModelPriceInline(TabularInline):
     extra = 0
     fields = ("model", "input_price", "cached_input_price", "output_price")
 
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return holds(request.user, SET_PRICES)
-
+    has_change_permission = granted_by(SET_PRICES)
     has_add_permission = has_delete_permission = has_change_permission
 
 
@@ -106,13 +104,11 @@ class ModelProviderAdmin(AuditedAdmin):
         provider = get_or_404(self, request, object_id)
         with acting(request):
             audit.record("ModelProviderTested", details={"provider": provider.name})
-        try:
+        with reported(request):
             tested = trial.try_out(provider)
             count = len(tested.models)
             listed = f" It lists {count} model{'' if count == 1 else 's'}." if count else ""
             messages.success(request, f"{visible(tested.model)} answered in {duration(tested.seconds)}.{listed}")
-        except AppError as error:
-            messages.error(request, error.message)
         return back_to(request, PAGE, object_id)
 
     @button("Choose a model", path="models", icon="list", permissions=["try"])

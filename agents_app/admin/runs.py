@@ -27,9 +27,10 @@ from agents_app.runs import network_step
 from agents_app.types import RunStatus
 from audit_app import services as audit
 from audit_app.admin_base import columns, links
-from audit_app.admin_base.base import ReadOnlyAdmin, acting, get_or_404
-from audit_app.admin_base.dialogs import MOST_SELECTED, back_to, confirmation, confirmed
+from audit_app.admin_base.base import ReadOnlyAdmin, acting, get_or_404, reported
+from audit_app.admin_base.dialogs import back_to
 from audit_app.admin_base.filters import KeyDateFilter
+from audit_app.admin_base.permissions import granted_by
 from audit_app.admin_base.theme import Dialog, act, bulk_act, button
 from audit_app.kernel.errors import AppError
 from audit_app.kernel.safe_text import took
@@ -106,8 +107,7 @@ class RunAdmin(ReadOnlyAdmin):
     change_form_template = "admin/agents_app/run/timeline.html"
     fields = ("status",)
 
-    def has_operate_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
-        return holds(request.user, OPERATE_RUNS)
+    has_operate_permission = granted_by(OPERATE_RUNS)
 
     def has_prompt_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
         """Require the rights to see the agent's configuration and the session's messages."""
@@ -166,38 +166,25 @@ class RunAdmin(ReadOnlyAdmin):
         dialog=Dialog("Retry this run?", "A new run answers the same message.", "Retry"),
     )
     def retry_this(self, request: HttpRequest, form: BaseDialogForm, object_id: str) -> HttpResponse:
-        try:
-            with acting(request):
-                again = retry(get_or_404(self, request, object_id), f"user:{request.user.pk}")
-        except AppError as error:
-            messages.error(request, error.message)
-            return back_to(request, PAGE, object_id)
-        messages.success(request, "This is the new run.")
-        return back_to(request, PAGE, again)
+        shown: object = object_id
+        with reported(request):
+            shown = retry(get_or_404(self, request, object_id), f"user:{request.user.pk}")
+            messages.success(request, "This is the new run.")
+        return back_to(request, PAGE, shown)
 
-    @bulk_act("Stop", permissions=["operate"])
-    def cancel_selected(self, request: HttpRequest, queryset: QuerySet[Run]) -> HttpResponse | None:
-        if not confirmed(request):
-            return confirmation(
-                request, self, queryset, act="cancel_selected", question="Stop these runs?", submit="Stop them"
-            )
-        self._each(request, queryset, lambda run: "is being stopped" if cancel(run, "") else "had already ended")
-        return None
+    @bulk_act("Stop", permissions=["operate"], question="Stop these runs?", submit="Stop them")
+    def cancel_selected(self, request: HttpRequest, runs: QuerySet[Run]) -> None:
+        self._each(request, runs, lambda run: "is being stopped" if cancel(run, "") else "had already ended")
 
-    @bulk_act("Retry", permissions=["operate"])
-    def retry_selected(self, request: HttpRequest, queryset: QuerySet[Run]) -> HttpResponse | None:
-        if not confirmed(request):
-            return confirmation(
-                request, self, queryset, act="retry_selected", question="Retry these runs?", submit="Retry them"
-            )
+    @bulk_act("Retry", permissions=["operate"], question="Retry these runs?", submit="Retry them")
+    def retry_selected(self, request: HttpRequest, runs: QuerySet[Run]) -> None:
         actor = f"user:{request.user.pk}"
-        self._each(request, queryset, lambda run: format_html("is retried as {}", links.link("run", retry(run, actor))))
-        return None
+        self._each(request, runs, lambda run: format_html("is retried as {}", links.link("run", retry(run, actor))))
 
-    def _each(self, request: HttpRequest, queryset: QuerySet[Run], action: Callable[[Run], str]) -> None:
+    def _each(self, request: HttpRequest, runs: QuerySet[Run], action: Callable[[Run], str]) -> None:
         """Apply the action to each run and show its outcome. An error does not stop the others."""
         with acting(request):
-            for run in queryset[:MOST_SELECTED]:
+            for run in runs:
                 name = links.link("run", run.pk)
                 try:
                     messages.info(request, format_html("{} {}.", name, action(run)))

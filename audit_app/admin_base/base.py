@@ -1,10 +1,11 @@
 """Base classes of admin pages: read-only pages of big tables, and audited pages of settings."""
 
-from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, ClassVar
 from uuid import UUID
 
+from django.contrib import messages
 from django.contrib.admin import ShowFacets
 from django.db.models import Model, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
@@ -12,7 +13,9 @@ from unfold.admin import ModelAdmin
 
 from audit_app import fresh_login, services
 from audit_app.admin_base import names
+from audit_app.admin_base.permissions import never
 from audit_app.kernel import context
+from audit_app.kernel.errors import AppError
 from audit_app.pagination import UncountedChangeList
 
 # Text is searched in this many of the newest rows unless a date filter is set: no index helps such a search.
@@ -50,14 +53,7 @@ class ReadOnlyAdmin(ModelAdmin):
     list_filter_submit = True
     list_fullwidth = True
 
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return False
+    has_add_permission = has_change_permission = has_delete_permission = never
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return super().get_queryset(request).prefetch_related(*self.prefetched)
@@ -126,6 +122,16 @@ def acting(request: HttpRequest) -> AbstractContextManager[None]:
     return context.bind(actor=f"user:{request.user.pk}")
 
 
+@contextmanager
+def reported(request: HttpRequest) -> Iterator[None]:
+    """Bind the operator as the actor of the block, and show an AppError that ends it as a message."""
+    try:
+        with acting(request):
+            yield
+    except AppError as error:
+        messages.error(request, error.message)
+
+
 class FreshLoginAdmin(ModelAdmin):
     """Pages that take a fresh login. fresh_login_action: completes "To …, log in again"."""
 
@@ -146,6 +152,14 @@ class FreshLoginAdmin(ModelAdmin):
     def _require_fresh_login(self, request: HttpRequest) -> None:
         if self.has_view_or_change_permission(request):  # others get the usual refusal
             fresh_login.require(request, self.fresh_login_action)
+
+
+class OperatorFormAdmin(ModelAdmin):
+    """Pages whose form has the operator as `operator`."""
+
+    def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
+        form = super().get_form(request, obj, change, **kwargs)
+        return type(form.__name__, (form,), {"operator": request.user})
 
 
 class VersionedAdmin(ModelAdmin):

@@ -21,11 +21,6 @@ def back_to(request: HttpRequest, url_name: str, *args: object) -> HttpResponse:
     return HttpResponseRedirect(url)
 
 
-def confirmed(request: HttpRequest) -> bool:
-    """Return whether the confirmation page of a bulk action was submitted."""
-    return request.POST.get("confirmed") == "yes"
-
-
 def confirmation(
     request: HttpRequest, page: ModelAdmin, rows: QuerySet[Any], *, act: str, question: str, submit: str
 ) -> TemplateResponse:

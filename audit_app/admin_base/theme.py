@@ -2,11 +2,16 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import wraps
 from typing import Any, TypeVar, cast
 
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
 from unfold.decorators import action as theme_action
 from unfold.enums import ActionVariant
 from unfold.forms import BaseDialogForm
+
+from audit_app.admin_base.dialogs import MOST_SELECTED, confirmation
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -54,9 +59,20 @@ def submit(label: str, *, permissions: Sequence[str]) -> Callable[[F], F]:
     return _action(description=label, permissions=permissions)
 
 
-def bulk_act(label: str, *, permissions: Sequence[str]) -> Callable[[F], F]:
-    """Declare an action on the selected rows of a list: `method(self, request, queryset)`."""
-    return _action(description=label, permissions=permissions)
+def bulk_act(label: str, *, permissions: Sequence[str], question: str, submit: str) -> Callable[[Any], Any]:
+    """Declare an action on the selected rows of a list, with a confirmation: `method(self, request, rows)`."""
+
+    def declare(method: Callable[[Any, HttpRequest, QuerySet[Any]], None]) -> Any:
+        @wraps(method)
+        def confirmed(page: Any, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
+            if request.POST.get("confirmed") != "yes":
+                return confirmation(request, page, queryset, act=method.__name__, question=question, submit=submit)
+            method(page, request, queryset[:MOST_SELECTED])
+            return None
+
+        return _action(description=label, permissions=permissions)(confirmed)
+
+    return declare
 
 
 def _action(**options: Any) -> Callable[[F], F]:

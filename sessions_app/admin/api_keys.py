@@ -5,11 +5,10 @@ from typing import Any
 from django import forms
 from django.contrib import admin, messages
 from django.contrib.auth.models import User
-from django.db.models import Model, QuerySet
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.utils import timezone
-from unfold.admin import ModelAdmin
 from unfold.decorators import display
 from unfold.enums import ActionVariant
 from unfold.widgets import (
@@ -24,14 +23,15 @@ from unfold.widgets import (
 from agents_app.models import Agent
 from audit_app import fresh_login
 from audit_app.admin_base import columns
-from audit_app.admin_base.base import acting, get_or_404
-from audit_app.admin_base.dialogs import MOST_SELECTED, back_to, confirmation, confirmed
+from audit_app.admin_base.base import OperatorFormAdmin, acting, get_or_404
+from audit_app.admin_base.dialogs import back_to
 from audit_app.admin_base.filters import ActiveFilter
+from audit_app.admin_base.permissions import granted_by, never
 from audit_app.admin_base.theme import Dialog, act, bulk_act
 from audit_app.fresh_login import CREATE_API_KEY
 from audit_app.kernel.errors import AppError
 from audit_app.kernel.safe_text import visible
-from audit_app.rights import holds, require
+from audit_app.rights import require
 from sessions_app.identity import scopes
 from sessions_app.identity.api_keys import NEVER, create_api_key, revoke_api_key
 from sessions_app.models import ApiKey
@@ -104,7 +104,7 @@ class StateFilter(ActiveFilter):
 
 
 @admin.register(ApiKey)
-class ApiKeyAdmin(ModelAdmin):
+class ApiKeyAdmin(OperatorFormAdmin):
     form = ApiKeyForm
     list_display = ("name", "beginning", "user", "scope_names", "state", "created_at", "expires_at", "last_used_at")
     list_display_links = ("name",)
@@ -121,21 +121,11 @@ class ApiKeyAdmin(ModelAdmin):
             fresh_login.require(request, CREATE_API_KEY)
         return super().add_view(request, *args, **kwargs)
 
-    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return False
-
-    def has_revoke_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
-        return holds(request.user, REVOKE_API_KEYS)
+    has_change_permission = has_delete_permission = never
+    has_revoke_permission = granted_by(REVOKE_API_KEYS)
 
     def get_fields(self, request: HttpRequest, obj: ApiKey | None = None) -> tuple[str, ...]:
         return (*self.list_display, "revoked_at") if obj else self.fields
-
-    def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
-        form = super().get_form(request, obj, change, **kwargs)
-        return type(form.__name__, (form,), {"operator": request.user})
 
     def render_change_form(
         self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
@@ -174,23 +164,18 @@ class ApiKeyAdmin(ModelAdmin):
         ),
     )
     def revoke(self, request: HttpRequest, form: Any, object_id: str) -> HttpResponse:
-        key = get_or_404(self, request, object_id)
+        self._revoke(request, get_or_404(self, request, object_id))
+        return back_to(request, PAGE, object_id)
+
+    @bulk_act("Revoke", permissions=["revoke"], question="Revoke these keys?", submit="Revoke them")
+    def revoke_selected(self, request: HttpRequest, keys: QuerySet[ApiKey]) -> None:
+        for key in keys:
+            self._revoke(request, key)
+
+    def _revoke(self, request: HttpRequest, key: ApiKey) -> None:
         with acting(request):
             revoke_api_key(key.user, key.pk)
         messages.success(request, f"The key {visible(key.name)} is revoked.")
-        return back_to(request, PAGE, object_id)
-
-    @bulk_act("Revoke", permissions=["revoke"])
-    def revoke_selected(self, request: HttpRequest, queryset: QuerySet[ApiKey]) -> HttpResponse | None:
-        if not confirmed(request):
-            return confirmation(
-                request, self, queryset, act="revoke_selected", question="Revoke these keys?", submit="Revoke them"
-            )
-        with acting(request):
-            for key in queryset[:MOST_SELECTED]:
-                revoke_api_key(key.user, key.pk)
-                messages.success(request, f"The key {visible(key.name)} is revoked.")
-        return None
 
     beginning = columns.column("Key", lambda key: f"sk-user-{key.prefix}…")
     scope_names = columns.column("Scopes", lambda key: ", ".join(key.scopes) or "–")

@@ -6,7 +6,6 @@ from django import forms
 from django.contrib import admin
 from django.db.models import Model
 from django.http import HttpRequest
-from unfold.admin import ModelAdmin
 from unfold.contrib.filters.admin import RelatedDropdownFilter
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
@@ -14,7 +13,8 @@ from agents_app.configuration import agent_access
 from agents_app.models import Agent, StoredNetwork
 from agents_app.network_runs import library
 from audit_app.admin_base import columns, links
-from audit_app.admin_base.base import acting
+from audit_app.admin_base.base import OperatorFormAdmin, acting
+from audit_app.admin_base.permissions import granted_by
 from audit_app.kernel.errors import AppError
 from audit_app.kernel.safe_text import visible
 from audit_app.rights import holds
@@ -67,7 +67,7 @@ class RouteForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptable
 
 
 @admin.register(ChannelRoute)
-class ChannelRouteAdmin(ModelAdmin):
+class ChannelRouteAdmin(OperatorFormAdmin):
     form = RouteForm
     list_display = ("place", "account", "answering", "set_by", "updated_at")
     list_select_related = ("account", "agent", "network")
@@ -88,24 +88,13 @@ class ChannelRouteAdmin(ModelAdmin):
     def has_view_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return holds(request.user, VIEW_CHANNELS) or holds(request.user, MANAGE_CHANNELS)
 
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return holds(request.user, MANAGE_CHANNELS)
-
-    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return holds(request.user, MANAGE_CHANNELS)
-
-    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return holds(request.user, MANAGE_CHANNELS)
+    has_add_permission = has_change_permission = has_delete_permission = granted_by(MANAGE_CHANNELS)
 
     def get_actions(self, request: HttpRequest) -> Any:
         return {}
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
         return ("account",) if obj else ()
-
-    def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
-        form = super().get_form(request, obj, change, **kwargs)
-        return type(form.__name__, (form,), {"operator": request.user})
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         with acting(request):

@@ -11,8 +11,9 @@ from unfold.decorators import display
 
 from audit_app import services as audit
 from audit_app.admin_base import columns, links
-from audit_app.admin_base.base import AuditedAdmin, acting, get_or_404
+from audit_app.admin_base.base import AuditedAdmin, acting, get_or_404, reported
 from audit_app.admin_base.dialogs import back_to
+from audit_app.admin_base.permissions import never
 from audit_app.admin_base.theme import Dialog, act, button
 from audit_app.kernel.errors import AppError
 from audit_app.kernel.safe_text import visible
@@ -108,12 +109,8 @@ class ChannelAccountAdmin(AuditedAdmin):
     )
     def try_out(self, request: HttpRequest, form: Any, object_id: str) -> HttpResponse:
         account = get_or_404(self, request, object_id)
-        try:
-            with acting(request):
-                lines = accounts.try_out(account)
-            messages.success(request, " ".join(lines))
-        except AppError as error:
-            messages.error(request, error.message)
+        with reported(request):
+            messages.success(request, " ".join(accounts.try_out(account)))
         return back_to(request, PAGE, object_id)
 
     @act(
@@ -207,7 +204,6 @@ class PairingAdmin(AuditedAdmin):
     fields = ("account", "sender_id", "sender_name", "user", "created_at", "paired_at", "expires_at")
     readonly_fields = fields
 
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return False
+    has_add_permission = never
 
     sender = columns.column("Sender", lambda row: visible(row.sender_name or row.sender_id or "an open code"))

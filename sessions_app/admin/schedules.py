@@ -4,11 +4,9 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin, messages
-from django.db.models import Model
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from django.utils.html import format_html, format_html_join
-from unfold.admin import ModelAdmin
 from unfold.widgets import (
     UnfoldAdminSelectWidget,
     UnfoldAdminSplitDateTimeWidget,
@@ -20,13 +18,13 @@ from agents_app.configuration import agent_access
 from agents_app.models import Agent
 from agents_app.network_runs import library
 from audit_app.admin_base import columns, links
-from audit_app.admin_base.base import acting, get_or_404
+from audit_app.admin_base.base import OperatorFormAdmin, get_or_404, reported
 from audit_app.admin_base.dialogs import back_to
+from audit_app.admin_base.permissions import granted_by, never
 from audit_app.admin_base.theme import Dialog, act
 from audit_app.kernel.errors import AppError
 from audit_app.kernel.safe_text import visible
 from audit_app.kernel.shorten import shorten
-from audit_app.rights import holds
 from sessions_app.access import access_runnable_network
 from sessions_app.models import Schedule
 from sessions_app.rights import CHANGE_SCHEDULES
@@ -90,7 +88,7 @@ class ScheduleForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscripta
 
 
 @admin.register(Schedule)
-class ScheduleAdmin(ModelAdmin):
+class ScheduleAdmin(OperatorFormAdmin):
     form = ScheduleForm
     list_display = ("task_id", "what", "rhythm", "next_time", "state", "agent_name", "person")
     list_display_links = ("task_id",)
@@ -112,18 +110,11 @@ class ScheduleAdmin(ModelAdmin):
         "created_at",
     )
 
-    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return False
-
-    def has_control_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
-        return holds(request.user, CHANGE_SCHEDULES)
+    has_change_permission = never
+    has_control_permission = granted_by(CHANGE_SCHEDULES)
 
     def get_fields(self, request: HttpRequest, obj: Schedule | None = None) -> Any:
         return self._SHOWN if obj else ScheduleForm.Meta.fields
-
-    def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
-        form = super().get_form(request, obj, change, **kwargs)
-        return type(form.__name__, (form,), {"operator": request.user})
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         data, operator = form.cleaned_data, form.operator
@@ -143,12 +134,8 @@ class ScheduleAdmin(ModelAdmin):
     )
     def run_now(self, request: HttpRequest, form: Any, object_id: str) -> HttpResponse:
         schedule = get_or_404(self, request, object_id)
-        try:
-            with acting(request):
-                run_id = ticks.run_now(schedule, actor=f"user:{request.user.pk}")
-        except AppError as error:
-            messages.error(request, error.message)
-        else:
+        with reported(request):
+            run_id = ticks.run_now(schedule, actor=f"user:{request.user.pk}")
             messages.success(request, format_html("Started: {}", links.link("run", run_id, "its run")))
         return back_to(request, PAGE, object_id)
 
@@ -174,10 +161,8 @@ class ScheduleAdmin(ModelAdmin):
 
     def _set_paused(self, request: HttpRequest, object_id: str, *, is_paused: bool) -> HttpResponse:
         schedule = get_or_404(self, request, object_id)
-        try:
+        with reported(request):
             plans.pause(schedule, is_paused=is_paused, actor=f"user:{request.user.pk}")
-        except AppError as error:
-            messages.error(request, error.message)
         return back_to(request, PAGE, object_id)
 
     what = columns.column("Prompt", lambda row: visible(shorten(row.prompt, 80)))

@@ -14,14 +14,13 @@ from unfold.widgets import UnfoldAdminTextInputWidget
 
 from agents_app import selectors as agents
 from audit_app.admin_base import columns, links, names
-from audit_app.admin_base.base import ReadOnlyAdmin, acting, get_or_404
+from audit_app.admin_base.base import ReadOnlyAdmin, get_or_404, reported
 from audit_app.admin_base.dialogs import back_to
 from audit_app.admin_base.filters import KeyDateFilter
+from audit_app.admin_base.permissions import granted_by
 from audit_app.admin_base.theme import Dialog, act
-from audit_app.kernel.errors import AppError
 from audit_app.kernel.safe_text import visible
 from audit_app.kernel.shorten import shorten
-from audit_app.rights import holds
 from sessions_app import selectors
 from sessions_app.access import access_agent
 from sessions_app.models import Session
@@ -62,8 +61,7 @@ class SessionAdmin(ReadOnlyAdmin):
     fields = ("channel",)
     actions_detail: Any = ("bind",)
 
-    def has_bind_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
-        return holds(request.user, CHANGE_SESSIONS)
+    has_bind_permission = granted_by(CHANGE_SESSIONS)
 
     @act(
         "Bind to an agent",
@@ -79,14 +77,10 @@ class SessionAdmin(ReadOnlyAdmin):
     )
     def bind(self, request: HttpRequest, form: Any, object_id: str) -> HttpResponse:
         session = get_or_404(self, request, object_id)
-        try:
+        with reported(request):
             agent = access_agent(request.user, form.cleaned_data["agent"])
-        except AppError as error:
-            messages.error(request, error.message)
-            return back_to(request, PAGE, object_id)
-        with acting(request):
             bind_session(session, agent)
-        messages.success(request, f"{agent.agent_id} answers the next message of this session.")
+            messages.success(request, f"{agent.agent_id} answers the next message of this session.")
         return back_to(request, PAGE, object_id)
 
     def render_change_form(

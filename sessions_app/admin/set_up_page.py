@@ -8,8 +8,7 @@ from django.template.response import TemplateResponse
 from django.utils import timezone
 from unfold.admin import ModelAdmin
 
-from audit_app.admin_base.base import acting
-from audit_app.kernel.errors import AppError
+from audit_app.admin_base.base import reported
 from sessions_app.admin import account_form
 from sessions_app.channels import accounts, first_message, open_access
 from sessions_app.channels.connections import condition
@@ -27,11 +26,8 @@ def page(request: HttpRequest, model_admin: ModelAdmin, account: ChannelAccount)
     The page polls until a message received after `since` was answered.
     """
     if request.method == "POST":
-        try:
-            with acting(request):
-                messages.success(request, _act(request, account))
-        except AppError as error:
-            messages.error(request, error.message)
+        with reported(request):
+            messages.success(request, _act(request, account))
         return HttpResponseRedirect(request.get_full_path())
     since = _since(request)
     if "since" not in request.GET:

@@ -2,17 +2,16 @@
 
 from django.contrib import admin, messages
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 from unfold.contrib.filters.admin import ChoicesDropdownFilter, FieldTextFilter, RelatedDropdownFilter
 
 from audit_app.admin_base import columns
 from audit_app.admin_base.base import ReadOnlyAdmin, acting
-from audit_app.admin_base.dialogs import MOST_SELECTED, confirmation, confirmed
 from audit_app.admin_base.html import json_block
+from audit_app.admin_base.permissions import granted_by
 from audit_app.admin_base.theme import bulk_act
 from audit_app.kernel.safe_text import visible
 from audit_app.kernel.shorten import shorten
-from audit_app.rights import holds
 from sessions_app.admin.masked_fields import masked_metadata, masked_payload
 from sessions_app.channels.outbound import dead_letters
 from sessions_app.models import Attachment, Delivery, InboundMessage
@@ -122,20 +121,19 @@ class DeliveryAdmin(ReadOnlyAdmin):
     )
     readonly_fields = fields
 
-    def has_resend_permission(self, request: HttpRequest) -> bool:
-        return holds(request.user, RESEND_DELIVERIES)
+    has_resend_permission = granted_by(RESEND_DELIVERIES)
 
-    @bulk_act("Send again", permissions=["resend"])
-    def send_again(self, request: HttpRequest, queryset: QuerySet[Delivery]) -> HttpResponse | None:
-        if not confirmed(request):
-            question = "Send these again? A message that has arrived is then delivered twice."
-            return confirmation(request, self, queryset, act="send_again", question=question, submit="Send again")
+    @bulk_act(
+        "Send again",
+        permissions=["resend"],
+        question="Send these again? A message that has arrived is then delivered twice.",
+        submit="Send again",
+    )
+    def send_again(self, request: HttpRequest, deliveries: QuerySet[Delivery]) -> None:
         with acting(request):
-            count = dead_letters.send_again(list(queryset[:MOST_SELECTED]))
-        messages.success(
-            request, f"{count} will be sent again. Deliveries that were sent or are waiting are unchanged."
-        )
-        return None
+            count = dead_letters.send_again(list(deliveries))
+        done = f"{count} will be sent again. Deliveries that were sent or are waiting are unchanged."
+        messages.success(request, done)
 
     line = columns.column("Message", lambda row: visible(shorten(row.text or row.filename or row.kind, 80)))
     text_shown = columns.text("Text", "text")

@@ -20,6 +20,7 @@ from agents_app.rights import SET_COST_CAPS
 from audit_app.admin_base import names
 from audit_app.admin_base.base import AuditedAdmin, acting, get_or_404
 from audit_app.admin_base.dialogs import back_to
+from audit_app.admin_base.permissions import granted_by
 from audit_app.admin_base.theme import Dialog, act
 from audit_app.kernel.safe_text import visible
 from audit_app.rights import holds
@@ -57,9 +58,7 @@ class CostCapInline(StackedInline):
     fields = (("per_day", "per_month"),)
     max_num = 1
 
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return holds(request.user, SET_COST_CAPS)
-
+    has_change_permission = granted_by(SET_COST_CAPS)
     has_add_permission = has_delete_permission = has_change_permission
 
 

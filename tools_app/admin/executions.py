@@ -16,10 +16,10 @@ from audit_app.admin_base.base import ReadOnlyAdmin, acting
 from audit_app.admin_base.dialogs import back_to
 from audit_app.admin_base.filters import KeyDateFilter
 from audit_app.admin_base.html import json_block
+from audit_app.admin_base.permissions import granted_by
 from audit_app.admin_base.theme import Dialog, act, button
 from audit_app.kernel.redact import masked_arguments
 from audit_app.kernel.safe_text import clipped, took, visible
-from audit_app.rights import holds
 from tools_app import registry, services
 from tools_app.models import IS_OPEN, ToolExecution
 from tools_app.receipts import receipts
@@ -111,8 +111,7 @@ class ToolExecutionAdmin(ReadOnlyAdmin):
         (messages.success if verdict.is_valid else messages.error)(request, verdict.reason)
         return HttpResponseRedirect(reverse(PAGE, args=[object_id]))
 
-    def has_stop_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
-        return holds(request.user, CANCEL_EXECUTIONS)
+    has_stop_permission = granted_by(CANCEL_EXECUTIONS)
 
     name = columns.text("Tool", "tool")
     state = columns.column("Status", lambda execution: execution.status, label=STATUS_TONES)

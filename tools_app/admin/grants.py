@@ -12,12 +12,11 @@ from unfold.decorators import display
 from unfold.enums import ActionVariant
 
 from audit_app.admin_base import columns, links
-from audit_app.admin_base.base import ReadOnlyAdmin, acting
+from audit_app.admin_base.base import ReadOnlyAdmin, reported
 from audit_app.admin_base.dialogs import back_to
+from audit_app.admin_base.permissions import granted_by
 from audit_app.admin_base.theme import Dialog, act
-from audit_app.kernel.errors import AppError
 from audit_app.kernel.safe_text import visible
-from audit_app.rights import holds
 from tools_app.models import Grant
 from tools_app.policy import grants
 from tools_app.rights import REVOKE_GRANTS
@@ -56,8 +55,7 @@ class GrantAdmin(ReadOnlyAdmin):
     actions_detail: Any = ("revoke",)
     fieldsets = ((None, {"fields": ("what", ("agent", "holds"), ("who", "when"), ("approval", "revoked"))}),)
 
-    def has_revoke_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
-        return holds(request.user, REVOKE_GRANTS)
+    has_revoke_permission = granted_by(REVOKE_GRANTS)
 
     def get_actions_detail(self, request: HttpRequest, object_id: Any) -> list[Any]:
         """Offer to revoke a grant that is still valid."""
@@ -74,12 +72,9 @@ class GrantAdmin(ReadOnlyAdmin):
         dialog=Dialog("Revoke this permission?", "From now on, such calls require approval again.", "Revoke it"),
     )
     def revoke(self, request: HttpRequest, form: Any, object_id: str) -> HttpResponse:
-        try:
-            with acting(request):
-                grants.revoke_grant(UUID(object_id))
+        with reported(request):
+            grants.revoke_grant(UUID(object_id))
             messages.success(request, "The permission is revoked.")
-        except AppError as error:
-            messages.error(request, error.message)
         return back_to(request, PAGE, object_id)
 
     what = columns.text("Allowed calls", "pattern")

@@ -11,13 +11,13 @@ from unfold.decorators import display
 from unfold.enums import ActionVariant
 
 from audit_app.admin_base import columns, links
-from audit_app.admin_base.base import AuditedAdmin, acting
+from audit_app.admin_base.base import AuditedAdmin, acting, reported
 from audit_app.admin_base.dialogs import back_to
 from audit_app.admin_base.html import json_block
+from audit_app.admin_base.permissions import granted_by, never
 from audit_app.admin_base.theme import Dialog, act
 from audit_app.kernel.errors import AppError
 from audit_app.kernel.safe_text import clipped, visible
-from audit_app.rights import holds
 from tools_app.mcp_client import discovery, servers
 from tools_app.models import McpServer, McpTool
 from tools_app.rights import MANAGE_MCP_SERVERS
@@ -39,8 +39,7 @@ class ToolInline(TabularInline):
     fields = ("tool", "takes", "claims", "state", "is_enabled", "risk", "effect")
     readonly_fields = ("tool", "takes", "claims", "state")
 
-    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
+    has_add_permission = never
 
     tool = columns.column("Tool", lambda tool: visible(f"{tool.name}: {tool.description or tool.title}"))
     takes = columns.column("Takes", lambda tool: json_block(tool.parameters.get("properties") or {}))
@@ -78,14 +77,8 @@ class McpServerAdmin(AuditedAdmin):
         super().save_related(request, form, formsets, change)
         servers.touch_tools(form.instance)
 
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return self.has_set_up_permission(request)
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return self.has_set_up_permission(request)
-
-    def has_set_up_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
-        return holds(request.user, MANAGE_MCP_SERVERS)
+    has_set_up_permission = granted_by(MANAGE_MCP_SERVERS)
+    has_add_permission = has_delete_permission = has_set_up_permission
 
     @act(
         "Refresh tools",
@@ -100,12 +93,8 @@ class McpServerAdmin(AuditedAdmin):
     )
     def refresh_tools(self, request: HttpRequest, form: Any, object_id: str) -> HttpResponse:
         server = McpServer.objects.get(pk=object_id)
-        try:
-            with acting(request):
-                found, listed = discovery.refresh(server)
-        except AppError as problem:
-            messages.error(request, problem.message)
-        else:
+        with reported(request):
+            found, listed = discovery.refresh(server)
             changes = len(listed.new) + len(listed.changed) + len(listed.gone)
             messages.success(request, f"{len(found.tools)} tools are listed, {changes} of them changed.")
             for name, reason in found.skipped.items():

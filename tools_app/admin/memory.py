@@ -3,14 +3,14 @@
 from typing import Any
 
 from django.contrib import admin
-from django.db.models import Model, QuerySet
+from django.db.models import QuerySet
 from django.http import HttpRequest
 
 from audit_app import services as audit
 from audit_app.admin_base import columns
 from audit_app.admin_base.base import ReadOnlyAdmin, acting
+from audit_app.admin_base.permissions import granted_by
 from audit_app.kernel.safe_text import clipped, visible
-from audit_app.rights import holds
 from tools_app.models import Memory
 from tools_app.rights import DELETE_MEMORIES
 
@@ -31,8 +31,7 @@ class MemoryAdmin(ReadOnlyAdmin):
         ),
     )
 
-    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return holds(request.user, DELETE_MEMORIES)
+    has_delete_permission = granted_by(DELETE_MEMORIES)
 
     def log_deletions(self, request: HttpRequest, queryset: QuerySet[Memory]) -> Any:
         with acting(request):

@@ -11,13 +11,12 @@ from unfold.decorators import display
 from unfold.enums import ActionVariant
 
 from audit_app.admin_base import columns, links
-from audit_app.admin_base.base import ReadOnlyAdmin, acting
+from audit_app.admin_base.base import ReadOnlyAdmin, reported
 from audit_app.admin_base.dialogs import back_to
 from audit_app.admin_base.html import json_block
+from audit_app.admin_base.permissions import granted_by
 from audit_app.admin_base.theme import Dialog, act
-from audit_app.kernel.errors import AppError
 from audit_app.kernel.safe_text import visible
-from audit_app.rights import holds
 from tools_app.models import Skill
 from tools_app.rights import PUBLISH_SKILLS
 from tools_app.skills import registry
@@ -60,17 +59,13 @@ class SkillAdmin(ReadOnlyAdmin):
         ),
     )
     def remove(self, request: HttpRequest, form: Any, object_id: str) -> HttpResponse:
-        try:
-            with acting(request):
-                registry.delete_skill(Skill.objects.get(pk=object_id).skill_id)
-        except AppError as error:
-            messages.error(request, error.message)
-            return back_to(request, PAGE, object_id)
-        messages.success(request, "The skill was removed.")
-        return back_to(request, "admin:tools_app_skill_changelist")
+        with reported(request):
+            registry.delete_skill(Skill.objects.get(pk=object_id).skill_id)
+            messages.success(request, "The skill was removed.")
+            return back_to(request, "admin:tools_app_skill_changelist")
+        return back_to(request, PAGE, object_id)
 
-    def has_remove_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
-        return holds(request.user, PUBLISH_SKILLS)
+    has_remove_permission = granted_by(PUBLISH_SKILLS)
 
     title = columns.text("Name", "name")
     publisher = columns.text("Publisher", "publisher_id")
