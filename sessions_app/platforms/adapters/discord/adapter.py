@@ -30,7 +30,8 @@ from sessions_app.platforms.base import (
     WebhookRequest,
     read_guide,
 )
-from sessions_app.platforms.http import HttpAdapter, call, certainty_of, download, retry_after_seconds
+from sessions_app.platforms.http import download
+from sessions_app.platforms.json_api import JsonApi, as_object
 from sessions_app.platforms.link import Link
 from sessions_app.platforms.messages import Attachment, Capabilities, ChannelEvent, Chat, Outgoing, Rendered, Target
 from sessions_app.platforms.rendering.renderer import render
@@ -65,7 +66,7 @@ _OPTIONS = {
 }
 
 
-class Discord(HttpAdapter):
+class Discord(JsonApi):
     slug = "discord"
     name = "Discord"
     summary = "Gateway, and interactions by webhook"
@@ -222,30 +223,20 @@ class Discord(HttpAdapter):
 
     async def _call(self, method: str, path: str, **content: Any) -> Any:
         headers = {"authorization": f"Bot {self.account.secrets['bot_token']}", "user-agent": _USER_AGENT}
-        response, body = await call(self.client, method, self._base + path, headers=headers, **content)
-        return _result(response, body, self.clock())
+        return await self.call_json(method, self._base + path, headers=headers, **content)
 
-
-def _result(response: httpx2.Response, body: bytes, now: datetime) -> Any:
-    """Return the JSON of a response, None for an empty one. Raises SendError."""
-    status = response.status_code
-    try:
-        answer = json.loads(body) if body else None
-    except ValueError:
-        answer = None
+    def result_of(self, response: httpx2.Response, answer: Any) -> Any:
+        """Return the JSON of an answer, None for an empty one."""
         if response.is_success:
-            raise SendError("Discord's response cannot be parsed.", SendCertainty.UNKNOWN) from None
-    if response.is_success:
-        return answer
-    problem = answer if isinstance(answer, dict) else {}
-    waits = problem.get("retry_after")
-    raise SendError(
-        f"Discord: {problem.get('message') or f'status {status}'} ({problem.get('code', status)})"[:300],
-        certainty_of(status),
-        retry_after_seconds=float(waits) if waits else retry_after_seconds(response.headers, now),
-        slows_account=bool(problem.get("global")),
-        ends_account=status == 401,
-    )
+            return answer
+        problem, status = as_object(answer), response.status_code
+        raise self.refusal(
+            response,
+            f"{problem.get('message') or f'status {status}'} ({problem.get('code', status)})",
+            retry_after_seconds=float(problem.get("retry_after") or 0),
+            slows_account=bool(problem.get("global")),
+            ends_account=status == 401,
+        )
 
 
 def _response_to(interaction: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -27,7 +27,8 @@ from sessions_app.platforms.base import (
     WebhookRequest,
     read_guide,
 )
-from sessions_app.platforms.http import HttpAdapter, certainty_of, post, retry_after_seconds
+from sessions_app.platforms.http import retry_after_seconds
+from sessions_app.platforms.json_api import JsonApi
 from sessions_app.platforms.link import ConnectionLost, CredentialsRefused, Link, Received
 from sessions_app.platforms.messages import Attachment, Capabilities, ChannelEvent, Chat, Outgoing, Rendered, Target
 from sessions_app.platforms.rendering.renderer import render
@@ -45,9 +46,10 @@ _FAILURES = {
 _DIALECT = SignalText()
 
 
-class Signal(HttpAdapter):
+class Signal(JsonApi):
     slug = "signal"
     name = "Signal"
+    platform = "signal-cli"
     summary = "a number by the daemon of signal-cli"
     setup_guide = read_guide(__file__)
     methods: ClassVar[Sequence[str]] = ()  # everything comes over the connection
@@ -178,7 +180,7 @@ class Signal(HttpAdapter):
         try:
             outcomes, sent_at = [one["type"] for one in result.get("results") or ()], str(int(result["timestamp"]))
         except (KeyError, TypeError, ValueError, AttributeError):
-            raise SendError("The daemon's response cannot be parsed.", SendCertainty.UNKNOWN) from None
+            raise self.unreadable() from None
         if not outcomes or "SUCCESS" in outcomes:  # in a group, others may have got it
             return sent_at
         certainty, why = _FAILURES.get(outcomes[0], (SendCertainty.REFUSED, outcomes[0]))
@@ -187,21 +189,17 @@ class Signal(HttpAdapter):
     async def _call(self, method: str, fields: Mapping[str, Any], **options: Any) -> Any:
         """Call a method of the daemon for our number. Raises SendError."""
         call = {"jsonrpc": "2.0", "id": "1", "method": method, "params": {"account": self._us.number, **fields}}
-        response, body = await post(self.client, f"{self._url}/api/v1/rpc", json=call, **options)
+        return await self.call_json("POST", f"{self._url}/api/v1/rpc", json=call, **options)
+
+    def result_of(self, response: httpx2.Response, answer: Any) -> Any:
         if not response.is_success:
-            status = response.status_code
-            raise SendError(
-                f"The daemon answered with status {status}.",
-                certainty_of(status),
-                retry_after_seconds=retry_after_seconds(response.headers, self.clock()),
-            )
+            raise self.refusal(response, f"status {response.status_code}")
         try:
-            answer = json.loads(body)
             if "error" not in answer:
                 return answer["result"]
             code, text = int(answer["error"]["code"]), str(answer["error"].get("message") or "")
         except (ValueError, KeyError, TypeError):
-            raise SendError("The daemon's response cannot be parsed.", SendCertainty.UNKNOWN) from None
+            raise self.unreadable() from None
         raise _problem(code, text)
 
 

@@ -30,7 +30,8 @@ from sessions_app.platforms.base import (
     WebhookRequest,
     read_guide,
 )
-from sessions_app.platforms.http import HttpAdapter, certainty_of, download, post, retry_after_seconds
+from sessions_app.platforms.http import certainty_of, download, post
+from sessions_app.platforms.json_api import JsonApi, as_object
 from sessions_app.platforms.link import Link
 from sessions_app.platforms.messages import (
     Attachment,
@@ -58,7 +59,7 @@ _IN_DOUBT = frozenset({"fatal_error", "internal_error", "request_timeout"})
 _NOT_RENDERED = frozenset({"invalid_blocks", "invalid_blocks_format", "msg_blocks_too_long"})
 
 
-class Slack(HttpAdapter):
+class Slack(JsonApi):
     slug = "slack"
     name = "Slack"
     summary = "Events API or Socket Mode"
@@ -266,8 +267,25 @@ class Slack(HttpAdapter):
         else:
             headers["content-type"] = "application/json; charset=utf-8"
             content = {"content": json.dumps(fields, ensure_ascii=False).encode()}
-        response, body = await post(self.client, f"{self._base}/{method}", headers=headers, **content)
-        return _result(response, body, self.clock())
+        return await self.call_json("POST", f"{self._base}/{method}", headers=headers, **content)
+
+    def result_of(self, response: httpx2.Response, answer: Any) -> Any:
+        """Return an answer whose `ok` is true. An error has status 200, too, and `ok` false."""
+        found = as_object(answer)
+        if found.get("ok") is True:
+            return found
+        if "ok" not in found:
+            found = {}
+            if response.is_success:
+                raise self.unreadable()
+        code = str(found.get("error") or "error") if found else f"status {response.status_code}"
+        certainty = SendCertainty.REFUSED if response.is_success else certainty_of(response.status_code)
+        if code in _TRY_AGAIN:
+            certainty = SendCertainty.NOT_SENT
+        elif code in _IN_DOUBT:
+            certainty = SendCertainty.UNKNOWN
+        needed = f" (needs the scope {found['needed']})" if found.get("needed") else ""
+        raise self.refusal(response, f"{code}{needed}", certainty, ends_account=code in _ENDS_ACCOUNT)
 
     def _is_of_slack(self, url: str) -> bool:
         """Return whether the token may be sent to an address: one of Slack, or of the configured API."""
@@ -288,32 +306,6 @@ def _payload_of(request: WebhookRequest) -> Any:
     if "command" not in form and "ssl_check" not in form:
         raise NotReadable("The form was not sent by Slack.")
     return form
-
-
-def _result(response: httpx2.Response, body: bytes, now: datetime) -> Any:
-    """Return the response of a method. Raises SendError: an error has status 200, too, and `ok` false."""
-    status = response.status_code
-    try:
-        answer = json.loads(body)
-        if answer["ok"] is True:
-            return answer
-        code = str(answer.get("error") or "error")
-    except (ValueError, KeyError, TypeError, AttributeError):
-        if response.is_success:
-            raise SendError("Slack's response cannot be parsed.", SendCertainty.UNKNOWN) from None
-        answer, code = {}, f"status {status}"
-    certainty = SendCertainty.REFUSED if response.is_success else certainty_of(status)
-    if code in _TRY_AGAIN:
-        certainty = SendCertainty.NOT_SENT
-    elif code in _IN_DOUBT:
-        certainty = SendCertainty.UNKNOWN
-    needed = f" (needs the scope {answer['needed']})" if answer.get("needed") else ""
-    raise SendError(
-        f"Slack: {code}{needed}"[:300],
-        certainty,
-        retry_after_seconds=retry_after_seconds(response.headers, now),
-        ends_account=code in _ENDS_ACCOUNT,
-    )
 
 
 def _place(target: Target) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 See https://www.twilio.com/docs/messaging.
 """
 
-import json
 import re
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from datetime import datetime
@@ -28,7 +27,8 @@ from sessions_app.platforms.base import (
     WebhookRequest,
     read_guide,
 )
-from sessions_app.platforms.http import HttpAdapter, call, certainty_of, download, open_client, retry_after_seconds
+from sessions_app.platforms.http import download, open_client
+from sessions_app.platforms.json_api import JsonApi
 from sessions_app.platforms.link import Link
 from sessions_app.platforms.messages import Attachment, Capabilities, ChannelEvent, Chat, Ignored, Outgoing, Rendered
 from sessions_app.platforms.rendering.renderer import render
@@ -45,9 +45,10 @@ _PICTURES = ("image/jpeg", "image/png", "image/gif")  # Twilio scales them to wh
 _DIALECT = SmsText()
 
 
-class Sms(HttpAdapter):
+class Sms(JsonApi):
     slug = "sms"
     name = "Sms"
+    platform = "Twilio"
     summary = "SMS and MMS by Twilio"
     setup_guide = read_guide(__file__)
     can_listen = True
@@ -149,7 +150,7 @@ class Sms(HttpAdapter):
         fields |= {"MessagingServiceSid": service} if service else {"From": config["number"]}
         if url.startswith("https://"):
             fields["StatusCallback"] = url
-        return str((await self._request("POST", f"{self._base}/Messages.json", data=fields))["sid"])
+        return str((await self.call_json("POST", f"{self._base}/Messages.json", data=fields))["sid"])
 
     async def fetch(self, file: Attachment, most_bytes: int) -> AsyncGenerator[bytes, None]:
         url = httpx2.URL(self._origin).join(file.url or "")
@@ -176,7 +177,7 @@ class Sms(HttpAdapter):
             lines.append(f"Enter {url} as the request URL of incoming messages in the messaging service.")
         else:
             path = f"{self._base}/IncomingPhoneNumbers/{found[0]['sid']}.json"
-            await self._request("POST", path, data={"SmsUrl": url, "SmsMethod": "POST"})
+            await self.call_json("POST", path, data={"SmsUrl": url, "SmsMethod": "POST"})
             lines.append(f"Twilio sends messages to {url}.")
         return Checked(tuple(lines))
 
@@ -188,24 +189,9 @@ class Sms(HttpAdapter):
     async def _get(self, path: str, **options: Any) -> Any:
         """Return the JSON of a path below the account, or of a whole path, as Twilio returns for the next page."""
         url = f"{self._origin}{path}" if urlsplit(path).path.startswith("/2010-04-01/") else f"{self._base}{path}"
-        return await self._request("GET", url, **options)
+        return await self.call_json("GET", url, **options)
 
-    async def _request(self, method: str, url: str, **options: Any) -> Any:
-        response, body = await call(self.client, method, url, **options)
-        try:
-            answer = json.loads(body)
-            if response.is_success and isinstance(answer, dict):
-                return answer
-        except ValueError:
-            answer = {}
-        if response.is_success:
-            raise SendError("Twilio's response cannot be parsed.", SendCertainty.UNKNOWN)
+    def refusal_of(self, response: httpx2.Response, answer: Mapping[str, Any]) -> SendError:
         status = response.status_code
         problem = f"{answer.get('message') or f'status {status}'} ({answer.get('code', status)})"
-        raise SendError(
-            f"Twilio: {problem}"[:300],
-            certainty_of(status),
-            retry_after_seconds=retry_after_seconds(response.headers, self.clock()),
-            slows_account=status == 429,
-            ends_account=status == 401,
-        )
+        return self.refusal(response, problem, slows_account=status == 429, ends_account=status == 401)

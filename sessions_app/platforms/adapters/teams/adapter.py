@@ -30,16 +30,8 @@ from sessions_app.platforms.base import (
     WrongMediaType,
     read_guide,
 )
-from sessions_app.platforms.http import (
-    HttpAdapter,
-    call,
-    certainty_of,
-    download,
-    open_client,
-    open_guarded_client,
-    post,
-    retry_after_seconds,
-)
+from sessions_app.platforms.http import download, open_client, open_guarded_client, post
+from sessions_app.platforms.json_api import JsonApi, as_object
 from sessions_app.platforms.messages import (
     Attachment,
     ButtonPress,
@@ -75,7 +67,7 @@ class TeamsMarkdown(SignedText):
 _DIALECT = TeamsMarkdown()
 
 
-class Teams(HttpAdapter):
+class Teams(JsonApi):
     slug = "teams"
     name = "Teams"
     summary = "Microsoft Teams by the Bot Framework"
@@ -233,18 +225,14 @@ class Teams(HttpAdapter):
         if activity_id:
             url += f"/{quote(activity_id, safe='')}"
         headers = {"authorization": f"Bearer {await self._access_token()}"}
-        response, body = await call(self.client, method, url, json=activity, headers=headers)
-        if response.status_code == 401:
+        return await self.call_json(method, url, empty={}, json=activity, headers=headers)
+
+    def refusal_of(self, response: httpx2.Response, answer: Mapping[str, Any]) -> SendError:
+        status, text = response.status_code, as_object(answer.get("error")).get("message")
+        if status == 401:  # the token has ended early: the next one is fetched first
             self._token = ""
-        if not response.is_success:
-            raise _problem(response, body, self.clock())
-        try:
-            answer = json.loads(body or b"{}")
-        except ValueError:
-            answer = None
-        if not isinstance(answer, dict):
-            raise SendError("The response of Teams cannot be parsed.", SendCertainty.UNKNOWN)
-        return answer
+        certainty = SendCertainty.NOT_SENT if status == 401 else None
+        return self.refusal(response, f"{text or 'the message was refused'} ({status})", certainty)
 
     async def _access_token(self) -> str:
         """Return a token for the Bot Framework, kept until shortly before it ends. Raises SendError."""
@@ -303,18 +291,3 @@ def _message(message: Outgoing) -> dict[str, Any]:
         card = {"type": "AdaptiveCard", "version": "1.4", "body": [], "actions": actions}
         fields["attachments"] = [{"contentType": _CARD, "content": card}]
     return fields
-
-
-def _problem(response: httpx2.Response, body: bytes, now: datetime) -> SendError:
-    """Return the error of a refused request."""
-    status = response.status_code
-    try:
-        text = str(json.loads(body)["error"]["message"])
-    except (ValueError, KeyError, TypeError):
-        text = ""
-    is_passing = status == 401  # the token has ended early: the next one is fetched first
-    return SendError(
-        f"Teams: {text or 'the message was refused'} ({status})"[:300],
-        SendCertainty.NOT_SENT if is_passing else certainty_of(status),
-        retry_after_seconds=retry_after_seconds(response.headers, now),
-    )

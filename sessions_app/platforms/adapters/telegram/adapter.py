@@ -3,7 +3,6 @@
 See https://core.telegram.org/bots/api.
 """
 
-import json
 import re
 import secrets
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -28,7 +27,8 @@ from sessions_app.platforms.base import (
     WebhookRequest,
     read_guide,
 )
-from sessions_app.platforms.http import HttpAdapter, certainty_of, download, post, retry_after_seconds
+from sessions_app.platforms.http import certainty_of, download
+from sessions_app.platforms.json_api import JsonApi, as_object
 from sessions_app.platforms.link import Link
 from sessions_app.platforms.messages import (
     Attachment,
@@ -55,7 +55,7 @@ _DRAFT_SECONDS = 0.6
 _DIALECT = TelegramHtml()
 
 
-class Telegram(HttpAdapter):
+class Telegram(JsonApi):
     slug = "telegram"
     name = "Telegram"
     summary = "Bot API by webhook or long polling"
@@ -238,31 +238,27 @@ class Telegram(HttpAdapter):
         return await self._request(method, json=fields)
 
     async def _request(self, method: str, **content: Any) -> Any:
-        url = f"{self._base}/bot{self.account.secrets['bot_token']}/{method}"
-        response, body = await post(self.client, url, **content)
-        return _result(response, body, self.clock())
+        return await self.call_json("POST", f"{self._base}/bot{self.account.secrets['bot_token']}/{method}", **content)
 
-
-def _result(response: httpx2.Response, body: bytes, now: datetime) -> Any:
-    """Return the `result` of a response. Raises SendError for an error response."""
-    try:
-        answer = json.loads(body)
-        if answer["ok"] is True:
-            return answer["result"]
-    except (ValueError, KeyError, TypeError):
-        answer = {}
-        if response.is_success:
-            raise SendError("Telegram's response cannot be parsed.", SendCertainty.UNKNOWN) from None
-    status = int(answer.get("error_code", response.status_code))
-    further = answer.get("parameters") or {}
-    waits = further.get("retry_after")
-    raise SendError(
-        f"Telegram: {answer.get('description') or f'status {status}'}"[:300],
-        certainty_of(status),
-        retry_after_seconds=float(waits) if waits else retry_after_seconds(response.headers, now),
-        moved_to=str(further.get("migrate_to_chat_id") or ""),
-        ends_account=status == 401,
-    )
+    def result_of(self, response: httpx2.Response, answer: Any) -> Any:
+        """Return the `result` of an answer."""
+        found = as_object(answer)
+        if found.get("ok") is True and "result" in found:
+            return found["result"]
+        if found.get("ok", True) is True:  # not in Telegram's form
+            found = {}
+            if response.is_success:
+                raise self.unreadable()
+        status = int(found.get("error_code", response.status_code))
+        further = found.get("parameters") or {}
+        raise self.refusal(
+            response,
+            str(found.get("description") or f"status {status}"),
+            certainty_of(status),
+            retry_after_seconds=float(further.get("retry_after") or 0),
+            moved_to=str(further.get("migrate_to_chat_id") or ""),
+            ends_account=status == 401,
+        )
 
 
 def _place(target: Target) -> dict[str, Any]:

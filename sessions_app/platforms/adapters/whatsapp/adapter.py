@@ -5,7 +5,6 @@ See https://developers.facebook.com/docs/whatsapp/cloud-api.
 
 import hashlib
 import hmac
-import json
 import re
 import secrets
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -17,7 +16,6 @@ import httpx2
 
 from audit_app.kernel.errors import InvalidInput
 from sessions_app.platforms.account_settings import AccountSettings, Setting
-from sessions_app.platforms.adapters.whatsapp.dialect import WhatsAppText
 from sessions_app.platforms.adapters.whatsapp.payloads import read_payload
 from sessions_app.platforms.base import (
     MIB,
@@ -30,7 +28,8 @@ from sessions_app.platforms.base import (
     WebhookRequest,
     read_guide,
 )
-from sessions_app.platforms.http import HttpAdapter, call, certainty_of, download, open_client, retry_after_seconds
+from sessions_app.platforms.http import download, open_client, retry_after_seconds
+from sessions_app.platforms.json_api import JsonApi, as_object
 from sessions_app.platforms.messages import (
     Attachment,
     Capabilities,
@@ -43,8 +42,17 @@ from sessions_app.platforms.messages import (
     Target,
 )
 from sessions_app.platforms.rendering.renderer import render
+from sessions_app.platforms.rendering.signed_text import SignedText
 from sessions_app.platforms.signatures import same_secret
 from sessions_app.platforms.webhook_json import read_object
+
+
+class WhatsAppText(SignedText):
+    """The text format of WhatsApp. A zero-width space keeps a sign from beginning a format."""
+
+    format_signs: ClassVar[Mapping[str, str]] = {"bold": "*", "italic": "_", "strike": "~", "code": "`"}
+    literal = "\\g<sign>\u200b"
+
 
 API, VERSION = "https://graph.facebook.com", "v25.0"
 MAX_TEXT, _MAX_BUTTON_TEXT, _MAX_CAPTION, _MAX_TITLE = 4096, 1024, 1024, 20
@@ -64,7 +72,7 @@ _REMEDIES = {
 _DIALECT = WhatsAppText()
 
 
-class WhatsApp(HttpAdapter):
+class WhatsApp(JsonApi):
     slug = "whatsapp"
     name = "WhatsApp"
     summary = "Cloud API of Meta by webhook"
@@ -178,7 +186,7 @@ class WhatsApp(HttpAdapter):
         if not _DIGITS.fullmatch(file.id):
             raise FetchError("its id is not valid", is_final=True)
         try:
-            found = await self._request("GET", f"{self._base}/{file.id}")
+            found = await self.call_json("GET", f"{self._base}/{file.id}")
             url = httpx2.URL(str(found["url"]))
         except SendError as error:
             raise FetchError(error.message, is_final=error.certainty is SendCertainty.REFUSED) from None
@@ -196,7 +204,7 @@ class WhatsApp(HttpAdapter):
 
     async def check(self) -> Checked:
         fields = {"fields": "verified_name,display_phone_number"}
-        found = await self._request("GET", f"{self._base}/{self._number}", params=fields)
+        found = await self.call_json("GET", f"{self._base}/{self._number}", params=fields)
         lines = [f"The number is {found.get('display_phone_number')} ({found.get('verified_name')})."]
         url, app_id = self.account.public_url, self.account.config.get("app_id")
         if not url.startswith("https://"):
@@ -243,39 +251,25 @@ class WhatsApp(HttpAdapter):
         try:
             return str(sent["messages"][0]["id"])
         except (KeyError, IndexError, TypeError):
-            raise SendError("WhatsApp's response cannot be parsed.", SendCertainty.UNKNOWN) from None
+            raise self.unreadable() from None
 
     async def _post(self, path: str, **content: Any) -> Any:
-        return await self._request("POST", f"{self._base}/{path}", **content)
+        return await self.call_json("POST", f"{self._base}/{path}", **content)
 
-    async def _request(self, method: str, url: str, **content: Any) -> Any:
-        response, body = await call(self.client, method, url, **content)
-        try:
-            answer = json.loads(body)
-        except ValueError:
-            answer = None
-        if response.is_success and isinstance(answer, dict):
-            return answer
-        if response.is_success:
-            raise SendError("WhatsApp's response cannot be parsed.", SendCertainty.UNKNOWN)
-        raise _problem(response, answer, self.clock())
-
-
-def _problem(response: httpx2.Response, answer: Any, now: datetime) -> SendError:
-    """Return the error of a refused request."""
-    error = answer.get("error") if isinstance(answer, dict) else None
-    error = error if isinstance(error, dict) else {}
-    status = response.status_code
-    code: Any = error.get("code")
-    is_passing = code in _PASSING or code in _WAIT_SECONDS
-    text = _REMEDIES.get(code) or str(error.get("message") or f"status {status}")
-    return SendError(
-        f"WhatsApp: {text} ({code or status})"[:300],
-        SendCertainty.NOT_SENT if is_passing else certainty_of(status),
-        retry_after_seconds=retry_after_seconds(response.headers, now) or _WAIT_SECONDS.get(code),
-        slows_account=code in _ACCOUNT_LIMITS,
-        ends_account=code in _BLOCKED or status == 401,
-    )
+    def refusal_of(self, response: httpx2.Response, answer: Mapping[str, Any]) -> SendError:
+        error = as_object(answer.get("error"))
+        status = response.status_code
+        code: Any = error.get("code")
+        is_passing = code in _PASSING or code in _WAIT_SECONDS
+        text = _REMEDIES.get(code) or str(error.get("message") or f"status {status}")
+        return self.refusal(
+            response,
+            f"{text} ({code or status})",
+            SendCertainty.NOT_SENT if is_passing else None,
+            retry_after_seconds=retry_after_seconds(response.headers, self.clock()) or _WAIT_SECONDS.get(code),
+            slows_account=code in _ACCOUNT_LIMITS,
+            ends_account=code in _BLOCKED or status == 401,
+        )
 
 
 def _text(body: str) -> dict[str, Any]:
