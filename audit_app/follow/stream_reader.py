@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 from uuid import UUID, uuid4
@@ -14,7 +15,6 @@ from redis.exceptions import RedisError
 
 from audit_app import stream
 from audit_app.follow.items import Hint, LiveEntry, Position, format_position, parse_entry, parse_hint
-from audit_app.follow.read_interval import Pacer
 from audit_app.kernel import valkey
 
 logger = logging.getLogger(__name__)
@@ -166,3 +166,19 @@ class StreamReader:
 
 def _parse_entries(run_id: UUID, raw: RawEntries) -> list[LiveEntry]:
     return [entry for entry_id, fields in raw if (entry := parse_entry(run_id, entry_id, fields))]
+
+
+class Pacer:
+    """A token bucket: allows `burst` deliveries at once and one more every `interval` seconds."""
+
+    def __init__(self, interval: float, burst: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._interval = interval
+        self._allowance = interval * (burst - 1)
+        self._clock = clock
+        self._spent_until = 0.0
+
+    def delay(self) -> float:
+        """Count a delivery and return the seconds to wait before the next read."""
+        now = self._clock()
+        self._spent_until = max(self._spent_until, now) + self._interval
+        return max(0.0, self._spent_until - now - self._allowance)

@@ -1,14 +1,16 @@
 """The commands of text channels, such as /new, /agent and /help; and storing messages that get no run."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from django.db import IntegrityError, transaction
 
 from agents_app import selectors as agents
+from agents_app.models import Agent
 from audit_app.kernel.errors import AppError
 from sessions_app.channels import routes
-from sessions_app.channels.inbound import agent_command, refusals, routed_session
+from sessions_app.channels.inbound import refusals, routed_session
 from sessions_app.channels.outbound.outbox import Destination, plan_notice
+from sessions_app.channels.routes import Place
 from sessions_app.conversation.inbound_record import InboundRecord
 from sessions_app.conversation.session_key import SessionKey
 from sessions_app.conversation.sessions import set_aside
@@ -25,6 +27,8 @@ _HELP = """Send me a message and I will answer. Commands:
 - `/link CODE`: link this chat with your user, `/unlink`: end that
 - `/approve`, `/deny`: decide an approval request, if you are allowed to
 - `/help`: show this list"""
+_FIXED = "The operator has chosen who answers here."
+_DEFAULT = "default"
 
 
 def record(
@@ -80,7 +84,7 @@ def handle_command(arrival: InboundRecord, destination: Destination, key: Sessio
             if arrival.find_earlier() is None:
                 record(arrival, reason, destination, _compact(session, arrival), session=session)
         case "agent":
-            reply, act = agent_command.carry_out(place, " ".join(rest).strip())
+            reply, act = _choose_agent(place, " ".join(rest).strip())
             record(arrival, reason, destination, reply, session=session, act=act)
         case "status":
             record(arrival, reason, destination, _status(session, routes.find(place)), session=session)
@@ -115,3 +119,26 @@ def _status(session: Session | None, routing: routes.Routing) -> str:
         return f"Nothing is running. {routed_session.answerer(session, routing)} answers here."
     more = f" {len(waiting)} more messages are waiting." if waiting else ""
     return f"{session.agent.name} is working on your message.{more}"
+
+
+def _choose_agent(place: Place, wanted: str) -> tuple[str, Callable[[], object] | None]:
+    """Return the reply to `/agent`, and the function that stores the choice, called in the transaction of the reply."""
+    choosable = routes.list_choosable(place.account)
+    if not choosable or routes.is_fixed(place):
+        return _FIXED, None
+    if not wanted:
+        return _agents_here(place, choosable), None
+    if wanted.lower() == _DEFAULT:
+        return "The operator's choice answers here again.", lambda: routes.forget_choice(place)
+    found = [agent for agent in choosable if wanted.lower() in (agent.agent_id.lower(), agent.name.lower())]
+    if len(found) != 1:
+        return f"There is no such agent to choose.\n\n{_agents_here(place, choosable)}", None
+    reply = f"{found[0].name} answers here from now on. The conversation continues; `/new` starts a new one."
+    return reply, lambda: routes.choose(place, found[0])
+
+
+def _agents_here(place: Place, choosable: Sequence[Agent]) -> str:
+    routing = routes.find(place)
+    current = "" if routing.network else routing.agent_id
+    lines = [f"- `{agent.agent_id}`: {agent.name}{' (now)' * (agent.agent_id == current)}" for agent in choosable]
+    return "\n".join(["Agents here:\n", *lines, "\nChoose one by `/agent NAME`; `/agent default` goes back."])

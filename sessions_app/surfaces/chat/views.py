@@ -1,18 +1,22 @@
 """The pages: a session, a new chat; and fragments: older turns, files, the list of sessions."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from uuid import UUID
 
 from django.conf import settings
+from django.contrib.auth.models import User
 from django.http import HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
+from agents_app import selectors as agents
 from agents_app import services as runs
 from agents_app.models import Agent
+from agents_app.types.prices import money
 from audit_app.kernel.errors import InvalidInput
 from audit_app.kernel.ids import new_id
-from sessions_app import selectors
+from sessions_app import feedback, selectors
 from sessions_app.access import access_run, access_session, list_agents
 from sessions_app.approvals import permissions
 from sessions_app.conversation.session_key import STORED_CHANNELS
@@ -21,8 +25,8 @@ from sessions_app.live_view.viewer import cursor_now
 from sessions_app.models import Session
 from sessions_app.services import LONGEST_TEXT, WEB_CHAT
 from sessions_app.surfaces.base.pages import PageRequest, page
-from sessions_app.surfaces.chat import answer_details, queries
-from sessions_app.surfaces.chat.ratings import with_ratings
+from sessions_app.surfaces.chat import labels, queries
+from sessions_app.surfaces.chat.queries import TurnPage
 from sessions_app.surfaces.chat.session_files import read_files
 from sessions_app.surfaces.chat.sidebar import read_days, title_of
 from tools_app import conf
@@ -97,7 +101,7 @@ def older_turns(request: PageRequest, session_id: UUID) -> HttpResponse:
 def details(request: PageRequest, run_id: UUID) -> HttpResponse:
     """Return a fragment with the model, the time, the tokens and the cost of an answer."""
     access_run(request.user, run_id)
-    return render(request, "chat/_details.html", {"shown": answer_details.read_details(run_id)})
+    return render(request, "chat/_details.html", {"shown": read_details(run_id)})
 
 
 @page
@@ -162,3 +166,29 @@ def _id_in(request: PageRequest, parameter: str) -> UUID | None:
         return UUID(request.GET.get(parameter, ""))
     except ValueError:
         return None
+
+
+def with_ratings(page: TurnPage, user: User) -> TurnPage:
+    """Return the page with the user's ratings of its answers. One query."""
+    found = feedback.ratings_of(user, [view.run_id for view in page.turn_views if view.run_id])
+    if not found:
+        return page
+    views = (replace(view, rating=found.get(view.run_id)) if view.run_id else view for view in page.turn_views)
+    return replace(page, turn_views=tuple(views))
+
+
+def read_details(run_id: UUID) -> list[tuple[str, str]]:
+    """Return labels and values. Raises NotFound."""
+    found = agents.get_cost(run_id)
+    rows = [
+        ("Model", ", ".join(found.models)),
+        ("Time", labels.duration(found.seconds)),
+        ("Input", _tokens(found.usage.input_tokens)),
+        ("Output", _tokens(found.usage.output_tokens)),
+        ("Cost", "" if found.cost is None else money(found.cost, settings.KOMAND_CURRENCY)),
+    ]
+    return [(label, value) for label, value in rows if value]
+
+
+def _tokens(count: int) -> str:
+    return f"{count:,} token{'' if count == 1 else 's'}" if count else ""

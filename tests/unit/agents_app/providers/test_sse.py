@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents_app.providers.sse import MAX_PAYLOAD_BYTES, PayloadTooLargeError, SseParser
+from agents_app.providers.http_stream import MAX_PAYLOAD_BYTES, PayloadTooLargeError, SseParser
 
 
 def payloads_of(*received: bytes) -> list[bytes]:

@@ -1,6 +1,6 @@
 """Few deliveries have no delay, many are spaced."""
 
-from audit_app.follow.read_interval import Pacer
+from audit_app.follow.stream_reader import Pacer
 
 
 def delays(gap: float, count: int) -> list[float]:
