@@ -28,11 +28,15 @@ GetResponse = Callable[[HttpRequest], HttpResponseBase]
 _QUIET = ("/health", "/static/", "/favicon")
 
 
-class RequestContext:
-    """Binds the caller's request id, or a new one, for logs and events, returns it, and writes the access log."""
+class _Middleware:
+    """The part that all have in common."""
 
     def __init__(self, get_response: GetResponse) -> None:
         self.get_response = get_response
+
+
+class RequestContext(_Middleware):
+    """Binds the caller's request id, or a new one, for logs and events, returns it, and writes the access log."""
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         request_id = request_id_from(request.headers.get("X-Request-Id"))
@@ -46,11 +50,8 @@ class RequestContext:
         return response
 
 
-class Actor:
+class Actor(_Middleware):
     """Binds the logged-in user as the actor. A request without a session cookie costs no query here."""
-
-    def __init__(self, get_response: GetResponse) -> None:
-        self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         if settings.SESSION_COOKIE_NAME not in request.COOKIES or not request.user.is_authenticated:
@@ -60,11 +61,8 @@ class Actor:
         return self.get_response(request)
 
 
-class CrossOrigin:
+class CrossOrigin(_Middleware):
     """Adds CORS headers for the origins that the settings list, and answers their preflight requests."""
-
-    def __init__(self, get_response: GetResponse) -> None:
-        self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         origin = request.headers.get("Origin", "")
@@ -77,11 +75,8 @@ class CrossOrigin:
         return response
 
 
-class FreshLogin:
+class FreshLogin(_Middleware):
     """Redirects to the confirmation of the login from pages of the admin that take a fresh one."""
-
-    def __init__(self, get_response: GetResponse) -> None:
-        self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         return self.get_response(request)
@@ -93,11 +88,8 @@ class FreshLogin:
         return HttpResponseRedirect(f"{CONFIRM_URL}?{urlencode({'next': back})}")
 
 
-class AdminPolicy:
+class AdminPolicy(_Middleware):
     """Relaxes the Content-Security-Policy for the admin, whose theme needs it."""
-
-    def __init__(self, get_response: GetResponse) -> None:
-        self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         response = self.get_response(request)

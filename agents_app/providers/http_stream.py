@@ -110,8 +110,8 @@ class SseParser:
     """An incremental parser of server-sent events: `feed` bytes and receive the `data` payloads that are complete.
 
     Names, ids and comments are ignored. Older releases of llama.cpp, and servers built on it, send an error in a field
-    of its own: it becomes a payload, too. Accepts LF and CRLF, and servers that omit the blank line between events: a JSON object that follows a complete one
-    starts a new event.
+    of its own: it becomes a payload, too. Accepts LF and CRLF, and servers that omit the blank line between events: a
+    JSON object that follows a complete one starts a new event.
     """
 
     def __init__(self) -> None:

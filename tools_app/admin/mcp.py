@@ -16,7 +16,6 @@ from audit_app.admin_base.dialogs import back_to
 from audit_app.admin_base.html import json_block
 from audit_app.admin_base.permissions import granted_by, never
 from audit_app.admin_base.theme import Dialog, act
-from audit_app.kernel.errors import AppError
 from audit_app.kernel.safe_text import clipped, visible
 from tools_app.mcp_client import discovery, servers
 from tools_app.models import McpServer, McpTool

@@ -3,15 +3,15 @@
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from agents_app.configuration import agent_files
 from agents_app.models import Agent
 from audit_app.kernel import context
-from audit_app.kernel.errors import AppError
+from audit_app.management.app_command import AppCommand
 
 
-class Command(BaseCommand):
+class Command(AppCommand):
     help = "Export agents as YAML, without secrets and sharing; import such a file."
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -42,8 +42,6 @@ class Command(BaseCommand):
                     agent_files.apply(planned)
         except (OSError, UnicodeDecodeError) as error:
             raise CommandError(f"{file} cannot be read: {error}") from None
-        except AppError as error:
-            raise CommandError(error.message) from None
         for one in planned:
             self._show(one)
         self.stdout.write("Nothing was written: this was a dry run." if dry_run else "Imported.")

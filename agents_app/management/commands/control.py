@@ -3,15 +3,15 @@
 import getpass
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandParser
 
 from agents_app import services
 from audit_app.kernel import context
-from audit_app.kernel.errors import AppError
+from audit_app.management.app_command import AppCommand
 from tools_app.policy import emergency_stop
 
 
-class Command(BaseCommand):
+class Command(AppCommand):
     help = "Stop or resume all agents, or one, or show which are stopped."
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -23,14 +23,11 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         scope, reason = options["agent"], options["reason"]
-        try:
-            with context.bind(actor=f"shell:{getpass.getuser()}"):
-                if options["what"] == "stop":
-                    services.stop_agents(scope, reason=reason)
-                elif options["what"] == "resume":
-                    services.resume_agents(scope, reason=reason)
-        except AppError as error:
-            raise CommandError(error.message) from None
+        with context.bind(actor=f"shell:{getpass.getuser()}"):
+            if options["what"] == "stop":
+                services.stop_agents(scope, reason=reason)
+            elif options["what"] == "resume":
+                services.resume_agents(scope, reason=reason)
         stopped = emergency_stop.list_stopped()
         for view in stopped:
             since = f"{view.changed_at:%Y-%m-%d %H:%M:%S} UTC" if view.changed_at else ""

@@ -5,17 +5,18 @@ from pathlib import Path
 from typing import Any
 
 from django.contrib.auth.models import User
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from agents_app import selectors
 from agents_app.configuration import agent_skills
-from audit_app.kernel.errors import AppError, InvalidInput
+from audit_app.kernel.errors import InvalidInput
+from audit_app.management.app_command import AppCommand
 from tools_app.skills import registry
 from tools_app.skills.folder import read_folder
 from tools_app.skills.manifest import digest_of
 
 
-class Command(BaseCommand):
+class Command(AppCommand):
     help = "Publish skills and install them for agents. See docs/skills.md."
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -48,12 +49,6 @@ class Command(BaseCommand):
             metavar="NAME",
             help="user whose credentials it uses (default: those of the installation)",
         )
-
-    def handle(self, *args: Any, **options: Any) -> None:
-        try:
-            getattr(self, f"_{options['action']}")(options)
-        except AppError as error:
-            raise CommandError(error.message) from None
 
     def _add(self, options: dict[str, Any]) -> None:
         if options["manifest"]:

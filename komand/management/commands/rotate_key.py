@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from audit_app import services as audit
-from audit_app.kernel.errors import AppError
+from audit_app.management.app_command import AppCommand
 from komand import key_files
 from tools_app.secrets import key_rotation
 
@@ -15,7 +15,7 @@ _NEXT = {
 }
 
 
-class Command(BaseCommand):
+class Command(AppCommand):
     help = "Add a new key for receipts or for the vault of secrets; older keys stay valid."
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -26,17 +26,14 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         which = options["which"]
-        try:
-            if options["reseal"]:
-                self._reseal(which)
-            elif options["drop_old"]:
-                self._drop_old(which)
-            else:
-                count = key_files.rotate(which)
-                audit.record("KeyRotated", details={"keys": which, "count": count})
-                self.stdout.write(f"A new key was added: {count} keys. {_NEXT[which]}")
-        except AppError as error:
-            raise CommandError(error.message) from None
+        if options["reseal"]:
+            self._reseal(which)
+        elif options["drop_old"]:
+            self._drop_old(which)
+        else:
+            count = key_files.rotate(which)
+            audit.record("KeyRotated", details={"keys": which, "count": count})
+            self.stdout.write(f"A new key was added: {count} keys. {_NEXT[which]}")
 
     def _reseal(self, which: str) -> None:
         if which != "vault":

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from django.contrib.auth.models import User
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from audit_app.kernel.errors import AppError
+from audit_app.management.app_command import AppCommand
 from sessions_app.channels import accounts, open_access
 from sessions_app.channels.connections import condition
 from sessions_app.channels.inbound import pairing_codes
@@ -18,7 +19,7 @@ from sessions_app.models import ChannelAccount
 from sessions_app.platforms.registry import channels
 
 
-class Command(BaseCommand):
+class Command(AppCommand):
     help = "Set up channels. docs/channels.md lists the settings of each."
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -58,12 +59,8 @@ class Command(BaseCommand):
                     "--user", default="", help="user of the sender; an operator can decide approvals in that chat"
                 )
 
-    def handle(self, *args: Any, **options: Any) -> None:
-        try:
-            getattr(self, f"_{options['action']}")(options)
-        except AppError as error:
-            hint = " docs/channels.md lists what an account needs." if error.code == "bad_account" else ""
-            raise CommandError(f"{error.message}{hint}") from None
+    def hint(self, error: AppError) -> str:
+        return " docs/channels.md lists what an account needs." if error.code == "bad_account" else ""
 
     def _add(self, options: dict[str, Any]) -> None:
         channel, name = options["channel"], options["account_id"]

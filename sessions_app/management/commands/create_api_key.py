@@ -5,15 +5,15 @@ from typing import Any, Literal
 
 from django.conf import settings
 from django.contrib.auth.models import User
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
 
-from audit_app.kernel.errors import AppError
+from audit_app.management.app_command import AppCommand
 from sessions_app.identity import scopes
 from sessions_app.identity.api_keys import NEVER, create_api_key
 
 
-class Command(BaseCommand):
+class Command(AppCommand):
     help = "Create an API key and print it on standard output. It is not shown again."
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -32,11 +32,8 @@ class Command(BaseCommand):
         if user is None:
             raise CommandError(f"There is no active user {options['user']!r}.")
         wanted = options["scope"] or [scopes.ALL]
-        try:
-            expires_at = _expiry(options["expires_days"])
-            made = create_api_key(user, options["name"], scopes=wanted, expires_at=expires_at)
-        except AppError as error:
-            raise CommandError(error.message) from None
+        expires_at = _expiry(options["expires_days"])
+        made = create_api_key(user, options["name"], scopes=wanted, expires_at=expires_at)
         self.stdout.write(made.key)
 
 

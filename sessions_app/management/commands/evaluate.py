@@ -7,7 +7,7 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import User
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from agents_app import selectors as agents
 from agents_app.configuration.agent_versions import get_version
@@ -15,8 +15,8 @@ from agents_app.costs.usage_ledger import Payer
 from agents_app.models import Agent, ModelProvider
 from agents_app.types import Usage
 from audit_app import services as audit
-from audit_app.kernel.errors import AppError
 from audit_app.kernel.ids import new_id
+from audit_app.management.app_command import AppCommand
 from sessions_app.evaluation import dataset, report
 from sessions_app.evaluation.cases import Case, read_cases, write_cases
 from sessions_app.evaluation.checks import Outcome, faults_of
@@ -29,7 +29,7 @@ _NOTE = (
 )
 
 
-class Command(BaseCommand):
+class Command(AppCommand):
     help = "Send cases to an agent, check the answers, and compare two of its versions. The installation has to run."
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -56,17 +56,14 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Exit with 1 if a case fails; with --against, if one fails that passes with that version."""
-        try:
-            agent = agents.get_agent(options["agent"])
-            if options["from_runs"] is not None:
-                self._write_cases(agent, options["from_runs"])
-                return
-            cases = read_cases(self._read(options["cases"]))
-            evaluations = [self._evaluation(agent, options, version) for version in _versions(agent, options)]
-            chosen = _judge(options["judge"], agent)
-            columns = [self._column(evaluation, cases, chosen) for evaluation in evaluations]
-        except AppError as error:
-            raise CommandError(error.message) from None
+        agent = agents.get_agent(options["agent"])
+        if options["from_runs"] is not None:
+            self._write_cases(agent, options["from_runs"])
+            return
+        cases = read_cases(self._read(options["cases"]))
+        evaluations = [self._evaluation(agent, options, version) for version in _versions(agent, options)]
+        chosen = _judge(options["judge"], agent)
+        columns = [self._column(evaluation, cases, chosen) for evaluation in evaluations]
         worse = report.worse(*columns) if len(columns) > 1 else []
         self._show(columns, worse, as_json=options["json"])
         if worse or (len(columns) == 1 and columns[0].passed < len(cases)):

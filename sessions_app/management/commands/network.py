@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from django.contrib.auth.models import User
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from agents_app.models import Agent, Run, StoredNetwork
 from agents_app.network_runs import library
 from agents_app.network_runs.progress import read_progress
 from audit_app.kernel import context
-from audit_app.kernel.errors import AppError
+from audit_app.management.app_command import AppCommand
 from sessions_app.access import access_runnable_network, access_session
 from sessions_app.conversation.network_start import start_network
 from sessions_app.identity.scopes import usable_agents
@@ -21,7 +21,7 @@ _POLL_SECONDS = 0.5
 _SUFFIXES = (".yaml", ".yml")
 
 
-class Command(BaseCommand):
+class Command(AppCommand):
     help = "Check the file of a network, store it, or run a network as a user."
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -44,8 +44,6 @@ class Command(BaseCommand):
                 self._read(options["file"], stores=action == "import")
         except (OSError, UnicodeDecodeError, ValueError) as error:
             raise CommandError(str(error)) from None
-        except AppError as error:
-            raise CommandError(error.message) from None
 
     def _read(self, file: Path, *, stores: bool) -> None:
         text, agents = file.read_text(encoding="utf-8"), Agent.objects.all()

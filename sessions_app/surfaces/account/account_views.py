@@ -5,7 +5,6 @@ from uuid import UUID
 from django.http import HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from audit_app import fresh_login
 from audit_app.kernel.errors import AppError
@@ -16,8 +15,7 @@ from sessions_app.surfaces.base.http_errors import http_error_of
 from sessions_app.surfaces.base.pages import PageRequest, page
 
 
-@page
-@require_GET
+@page("GET")
 def account(request: PageRequest) -> HttpResponse:
     """Show the state of the second factor, and where the user is logged in."""
     own_key = request.session.session_key
@@ -32,16 +30,14 @@ def account(request: PageRequest) -> HttpResponse:
     return render(request, "account/account.html", shown)
 
 
-@page
-@require_POST
+@page("POST")
 def sign_out(request: PageRequest, login_id: UUID) -> HttpResponse:
     """End one login of the user."""
     logins.end_login(request.user, login_id)
     return HttpResponseRedirect("/account")
 
 
-@page
-@require_POST
+@page("POST")
 def sign_out_elsewhere(request: PageRequest) -> HttpResponse:
     """End all logins of the user but this one."""
     logins.sign_out_everywhere(request.user, keep_session=request.session.session_key or "")
@@ -49,8 +45,7 @@ def sign_out_elsewhere(request: PageRequest) -> HttpResponse:
 
 
 @never_cache
-@page
-@require_http_methods(["GET", "POST"])
+@page("GET", "POST")
 def add_second_factor(request: PageRequest) -> HttpResponse:
     """Show the secret for an authenticator app, and switch the second factor on with its first code."""
     fresh_login.require(request, "set up a second factor")
@@ -66,8 +61,7 @@ def add_second_factor(request: PageRequest) -> HttpResponse:
     return render(request, "account/recovery_codes.html", {"codes": codes, "next": "/account"})
 
 
-@page
-@require_POST
+@page("POST")
 def remove_second_factor(request: PageRequest) -> HttpResponse:
     """Remove the authenticator app. Who has to have one sets up the next one at the next login."""
     fresh_login.require(request, "remove your second factor")
@@ -76,8 +70,7 @@ def remove_second_factor(request: PageRequest) -> HttpResponse:
 
 
 @never_cache
-@page
-@require_POST
+@page("POST")
 def renew_recovery_codes(request: PageRequest) -> HttpResponse:
     """Replace the recovery codes, and show the new ones once."""
     fresh_login.require(request, "see new recovery codes")

@@ -6,7 +6,6 @@ from uuid import UUID
 from django.http import HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_GET, require_POST
 
 from audit_app import fresh_login
 from audit_app.kernel.errors import AppError
@@ -19,24 +18,21 @@ from sessions_app.surfaces.base.pages import PageRequest, page
 _PAGE = "/account/links"
 
 
-@page
-@require_GET
+@page("GET")
 def list_links(request: PageRequest) -> HttpResponse:
     """Show the linked senders, and the sender who waits for the number."""
     return _show(request)
 
 
 @never_cache
-@page
-@require_POST
+@page("POST")
 def make_code(request: PageRequest) -> HttpResponse:
     """Create a code and show it once, with the form for the number that the chat replies with."""
     fresh_login.require(request, fresh_login.LINK_CHANNEL)
     return _show(request, made=sender_links.make_code(request.user), minutes=sender_links.MINUTES)
 
 
-@page
-@require_POST
+@page("POST")
 def confirm(request: PageRequest) -> HttpResponse:
     """Link the sender whose chat shows the number."""
     try:
@@ -46,8 +42,7 @@ def confirm(request: PageRequest) -> HttpResponse:
     return HttpResponseRedirect(_PAGE)
 
 
-@page
-@require_POST
+@page("POST")
 def unlink(request: PageRequest, link_id: UUID) -> HttpResponse:
     """End a link, or refuse the sender who waits."""
     sender_links.unlink(request.user, link_id)

@@ -92,8 +92,7 @@ def enrol(request: HttpRequest) -> HttpResponse:
 
 @never_cache
 @sensitive_post_parameters("password")
-@page
-@require_http_methods(["GET", "POST"])
+@page("GET", "POST")
 def confirm(request: PageRequest) -> HttpResponse:
     """Let a logged-in user prove again who they are, before an action that takes a fresh login."""
     target = safe_target(request)

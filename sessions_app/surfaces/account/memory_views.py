@@ -5,7 +5,6 @@ from uuid import UUID
 
 from django.http import HttpResponse, HttpResponseRedirect, QueryDict
 from django.shortcuts import render
-from django.views.decorators.http import require_GET, require_POST
 
 from audit_app.kernel.errors import InvalidInput
 from audit_app.kernel.safe_text import visible
@@ -20,8 +19,7 @@ _LONGEST_EDITED = 20_000  # characters that a form shows; longer texts are corre
 _SOURCES = {"person": "You said so", "tool": "From outside", "agent": "Concluded by the agent"}
 
 
-@page
-@require_GET
+@page("GET")
 def list_memories(request: PageRequest) -> HttpResponse:
     """Show the user's memories: of all agents or one, all or those that match, in pages."""
     owner = memory_owner(request.user)
@@ -40,8 +38,7 @@ def list_memories(request: PageRequest) -> HttpResponse:
     return render(request, "account/memories.html", shown)
 
 
-@page
-@require_POST
+@page("POST")
 def change(request: PageRequest, memory_id: UUID) -> HttpResponse:
     """Correct the text of a memory."""
     text = request.POST.get("text", "").replace("\r\n", "\n")
@@ -49,32 +46,28 @@ def change(request: PageRequest, memory_id: UUID) -> HttpResponse:
     return _back(request, memory_id)
 
 
-@page
-@require_POST
+@page("POST")
 def pin(request: PageRequest, memory_id: UUID) -> HttpResponse:
     """Pin a memory, or release it if the form says `is_pinned=0`."""
     own_memories.change(memory_owner(request.user), memory_id, is_pinned=request.POST.get("is_pinned") != "0")
     return _back(request, memory_id)
 
 
-@page
-@require_POST
+@page("POST")
 def approve(request: PageRequest, memory_id: UUID) -> HttpResponse:
     """Approve a memory that comes from outside."""
     own_memories.approve(memory_owner(request.user), memory_id)
     return _back(request, memory_id)
 
 
-@page
-@require_POST
+@page("POST")
 def delete(request: PageRequest, memory_id: UUID) -> HttpResponse:
     """Delete a memory."""
     own_memories.delete(memory_owner(request.user), memory_id)
     return _back(request)
 
 
-@page
-@require_POST
+@page("POST")
 def delete_all(request: PageRequest) -> HttpResponse:
     """Delete all memories, or those of one agent, if the form confirms it."""
     if request.POST.get("confirmed") != "yes":

@@ -26,8 +26,7 @@ def begin(request: HttpRequest) -> HttpResponse:
 
 
 @never_cache
-@page
-@require_GET
+@page("GET")
 def begin_again(request: PageRequest) -> HttpResponse:
     """Redirect to the provider, which asks a logged-in user for the credentials again."""
     return _begin(request, again=True)

@@ -8,6 +8,7 @@ from urllib.parse import urlencode, urlsplit
 from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
+from django.views.decorators.http import require_http_methods
 from django_htmx.http import HttpResponseClientRedirect
 from django_htmx.middleware import HtmxDetails
 
@@ -28,23 +29,30 @@ class PageRequest(HttpRequest):
     htmx: HtmxDetails
 
 
-def page(
-    view: Callable[Concatenate[PageRequest, P], HttpResponse],
-) -> Callable[Concatenate[HttpRequest, P], HttpResponse]:
-    """Require a login, and render AppErrors as a note or a page."""
+_View = Callable[Concatenate[HttpRequest, P], HttpResponse]
+_PageView = Callable[Concatenate[PageRequest, P], HttpResponse]
 
-    @wraps(view)
-    def guarded(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponse:
-        if not request.user.is_authenticated:
-            return _to_login(cast(PageRequest, request))
-        try:
-            response = view(cast(PageRequest, request), *args, **kwargs)
-        except AppError as error:
-            return refused(cast(PageRequest, request), error)
-        response.headers.setdefault("Cache-Control", "no-store")
-        return response
 
-    return guarded
+def page(*methods: str) -> Callable[[_PageView[P]], _View[P]]:
+    """Require a login, then one of these methods if any are named, and render AppErrors as a note or a page."""
+
+    def declare(view: _PageView[P]) -> _View[P]:
+        of_methods = require_http_methods(list(methods))(view) if methods else view
+
+        @wraps(view)
+        def guarded(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponse:
+            if not request.user.is_authenticated:
+                return _to_page(cast(PageRequest, request), "/login")
+            try:
+                response = of_methods(cast(PageRequest, request), *args, **kwargs)
+            except AppError as error:
+                return refused(cast(PageRequest, request), error)
+            response.headers.setdefault("Cache-Control", "no-store")
+            return response
+
+        return guarded
+
+    return declare
 
 
 def refused(request: PageRequest, error: AppError) -> HttpResponse:
@@ -59,12 +67,8 @@ def refused(request: PageRequest, error: AppError) -> HttpResponse:
     return response
 
 
-def _to_login(request: PageRequest) -> HttpResponse:
-    """Redirect to the login, and from there back to the page (of htmx: the page that it was on)."""
-    return _to_page(request, "/login")
-
-
 def _to_page(request: PageRequest, page_url: str) -> HttpResponse:
+    """Redirect to a page, and from there back to this one (of htmx: the page that it was on)."""
     if request.htmx:
         wanted = request.htmx.current_url_abs_path or "/"
     else:  # what a POST was sent to cannot be shown: back to the page with the form

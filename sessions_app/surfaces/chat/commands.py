@@ -5,7 +5,6 @@ from uuid import UUID
 from django.http import HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.utils import timezone
-from django.views.decorators.http import require_http_methods, require_POST
 from django_htmx.http import HttpResponseClientRedirect
 
 from audit_app import fresh_login
@@ -26,8 +25,7 @@ from tools_app.question_types import NO_ANSWER, answer_line, questions_of
 from tools_app.types import ApprovalStatus, Decision
 
 
-@page
-@require_POST
+@page("POST")
 def start(request: PageRequest) -> HttpResponse:
     """Store the first message of a new chat, and redirect to its session."""
     rate_limits.take(rate_limits.chat_limit(), f"user:{request.user.pk}")
@@ -44,8 +42,7 @@ def start(request: PageRequest) -> HttpResponse:
     return _go(request, f"/chat/{accepted.session_id}")
 
 
-@page
-@require_POST
+@page("POST")
 def send(request: PageRequest, session_id: UUID) -> HttpResponse:
     """Store a message and return its turn; later updates come over the WebSocket."""
     session = access_session(request.user, session_id)
@@ -57,8 +54,7 @@ def send(request: PageRequest, session_id: UUID) -> HttpResponse:
     return _turn_view(request, session, accepted.run_id)
 
 
-@page
-@require_POST
+@page("POST")
 def stop(request: PageRequest, session_id: UUID) -> HttpResponse:
     """Stop one run, or all runs of the session if none is named. Runs that have ended stay as they are."""
     session = access_session(request.user, session_id)
@@ -66,8 +62,7 @@ def stop(request: PageRequest, session_id: UUID) -> HttpResponse:
     return _done(request, session)
 
 
-@page
-@require_POST
+@page("POST")
 def stop_run(request: PageRequest, run_id: UUID) -> HttpResponse:
     """Stop this run, as to withdraw a queued message."""
     session = access_session(request.user, access_run(request.user, run_id).conversation_id)
@@ -75,8 +70,7 @@ def stop_run(request: PageRequest, run_id: UUID) -> HttpResponse:
     return _done(request, session)
 
 
-@page
-@require_POST
+@page("POST")
 def retry_run(request: PageRequest, run_id: UUID) -> HttpResponse:
     """Retry a failed or stopped run as a new turn."""
     session = access_session(request.user, access_run(request.user, run_id).conversation_id)
@@ -85,8 +79,7 @@ def retry_run(request: PageRequest, run_id: UUID) -> HttpResponse:
     return _turn_view(request, session, again)
 
 
-@page
-@require_POST
+@page("POST")
 def regenerate(request: PageRequest, run_id: UUID) -> HttpResponse:
     """Answer the message of a run again, in a branch of its own."""
     session = access_session(request.user, access_run(request.user, run_id).conversation_id)
@@ -96,8 +89,7 @@ def regenerate(request: PageRequest, run_id: UUID) -> HttpResponse:
     return _done(request, session)
 
 
-@page
-@require_POST
+@page("POST")
 def edit(request: PageRequest, run_id: UUID) -> HttpResponse:
     """Replace the message of a run, in a branch of its own."""
     session = access_session(request.user, access_run(request.user, run_id).conversation_id)
@@ -107,8 +99,7 @@ def edit(request: PageRequest, run_id: UUID) -> HttpResponse:
     return _done(request, session)
 
 
-@page
-@require_POST
+@page("POST")
 def select_branch(request: PageRequest, run_id: UUID) -> HttpResponse:
     """Show another version of the message of a run, and what follows it."""
     session = access_session(request.user, access_run(request.user, run_id).conversation_id)
@@ -120,8 +111,7 @@ def select_branch(request: PageRequest, run_id: UUID) -> HttpResponse:
     return _done(request, session)
 
 
-@page
-@require_POST
+@page("POST")
 def rate(request: PageRequest, run_id: UUID) -> HttpResponse:
     """Rate an answer, or take the rating back if `rating` is empty. Return the buttons."""
     session = access_session(request.user, access_run(request.user, run_id).conversation_id)
@@ -133,8 +123,7 @@ def rate(request: PageRequest, run_id: UUID) -> HttpResponse:
     return render(request, "chat/_feedback.html", shown)
 
 
-@page
-@require_POST
+@page("POST")
 def decide(request: PageRequest, approval_id: UUID) -> HttpResponse:
     """Decide a request for approval, and return its card."""
     given = {name: request.POST.get(name, "") for name in ("decision", "note")}
@@ -149,8 +138,7 @@ def decide(request: PageRequest, approval_id: UUID) -> HttpResponse:
     return HttpResponse(approval_html(queries.read_approval(decided.id, allowed_decisions=choices)))
 
 
-@page
-@require_POST
+@page("POST")
 def answer(request: PageRequest, execution_id: UUID) -> HttpResponse:
     """Answer a question of an agent with the fields of its form."""
     execution = access_execution(request.user, execution_id)
@@ -170,8 +158,7 @@ def answer(request: PageRequest, execution_id: UUID) -> HttpResponse:
     return _done(request, session)
 
 
-@page
-@require_http_methods(["GET", "POST"])
+@page("GET", "POST")
 def title(request: PageRequest, session_id: UUID) -> HttpResponse:
     """Return the form to rename a session, in place of its entry in the list; rename it, and return the entry."""
     session = access_session(request.user, session_id)
@@ -187,8 +174,7 @@ def title(request: PageRequest, session_id: UUID) -> HttpResponse:
     return render(request, "chat/_renamed.html", {"entry": entry})
 
 
-@page
-@require_POST
+@page("POST")
 def delete(request: PageRequest, session_id: UUID) -> HttpResponse:
     """Delete the session. If the page shows it, redirect."""
     session = access_session(request.user, session_id)
@@ -198,8 +184,7 @@ def delete(request: PageRequest, session_id: UUID) -> HttpResponse:
     return _go(request, "/")
 
 
-@page
-@require_POST
+@page("POST")
 def compact(request: PageRequest, session_id: UUID) -> HttpResponse:
     """Have the agent summarise the earlier messages. A line in the chat shows the result."""
     session = access_session(request.user, session_id)
@@ -208,8 +193,7 @@ def compact(request: PageRequest, session_id: UUID) -> HttpResponse:
     return _done(request, session)
 
 
-@page
-@require_POST
+@page("POST")
 def pin(request: PageRequest, run_id: UUID) -> HttpResponse:
     """Pin or unpin the message or the answer of a run, and return the button."""
     session = access_session(request.user, access_run(request.user, run_id).conversation_id)
@@ -222,8 +206,7 @@ def pin(request: PageRequest, run_id: UUID) -> HttpResponse:
     return render(request, "chat/_pin.html", {"key": run_id, "part": part, "what": what, "pinned": is_pinned})
 
 
-@page
-@require_POST
+@page("POST")
 def bind(request: PageRequest, session_id: UUID) -> HttpResponse:
     """Set the agent that answers from now on."""
     session = access_session(request.user, session_id)

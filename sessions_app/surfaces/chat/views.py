@@ -8,7 +8,6 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.http import HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
-from django.views.decorators.http import require_GET
 
 from agents_app import selectors as agents
 from agents_app import services as runs
@@ -41,16 +40,14 @@ STARTERS = (
 _DEFAULT_AGENT = "default"
 
 
-@page
-@require_GET
+@page("GET")
 def home(request: PageRequest) -> HttpResponse:
     """Redirect to the newest session, or to a new chat if there is none."""
     newest = selectors.list_sessions(request.user, limit=1)
     return HttpResponseRedirect(f"/chat/{newest[0].id}" if newest else "/chat/new")
 
 
-@page
-@require_GET
+@page("GET")
 def new_chat(request: PageRequest) -> HttpResponse:
     """Show an empty chat. Its session is created with the first message."""
     wanted = request.GET.get("agent", _DEFAULT_AGENT)
@@ -60,8 +57,7 @@ def new_chat(request: PageRequest) -> HttpResponse:
     return _chat(request, context, None)
 
 
-@page
-@require_GET
+@page("GET")
 def session(request: PageRequest, session_id: UUID) -> HttpResponse:
     """Show one session with its newest turns and open runs, down to the run `at` if the request names one."""
     found = access_session(request.user, session_id)
@@ -83,8 +79,7 @@ def session(request: PageRequest, session_id: UUID) -> HttpResponse:
     return _chat(request, context, found)
 
 
-@page
-@require_GET
+@page("GET")
 def older_turns(request: PageRequest, session_id: UUID) -> HttpResponse:
     """Return a fragment with the turns before those shown."""
     found = access_session(request.user, session_id)
@@ -96,23 +91,20 @@ def older_turns(request: PageRequest, session_id: UUID) -> HttpResponse:
     return render(request, "chat/_turns.html", {"session": found, "page": page_of})
 
 
-@page
-@require_GET
+@page("GET")
 def details(request: PageRequest, run_id: UUID) -> HttpResponse:
     """Return a fragment with the model, the time, the tokens and the cost of an answer."""
     access_run(request.user, run_id)
     return render(request, "chat/_details.html", {"shown": read_details(run_id)})
 
 
-@page
-@require_GET
+@page("GET")
 def files(request: PageRequest, session_id: UUID) -> HttpResponse:
     """Return a fragment with the files of a session."""
     return render(request, "chat/_files.html", {"files": read_files(access_session(request.user, session_id).id)})
 
 
-@page
-@require_GET
+@page("GET")
 def context(request: PageRequest, session_id: UUID) -> HttpResponse:
     """Return a fragment with the use of the model's context by a session."""
     found = access_session(request.user, session_id)
@@ -131,8 +123,7 @@ def context(request: PageRequest, session_id: UUID) -> HttpResponse:
     return render(request, "chat/_context.html", {"session": found, "usage": usage, "parts": parts})
 
 
-@page
-@require_GET
+@page("GET")
 def sessions(request: PageRequest) -> HttpResponse:
     """Return a fragment with the list of sessions, filtered by the words `q` in their titles and messages."""
     days = read_days(request, current=_id_in(request, "current"), query=request.GET.get("q", ""))

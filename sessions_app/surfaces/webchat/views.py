@@ -77,7 +77,7 @@ def embed(request: HttpRequest, account: str) -> HttpResponse:
 
 
 @require_GET
-@page
+@page()
 def test_page(request: PageRequest, account: str) -> HttpResponse:
     """Return a page with the chat, as a site would show it."""
     get_site(account)

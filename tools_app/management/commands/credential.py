@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from django.contrib.auth.models import User
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
-from audit_app.kernel.errors import AppError
+from audit_app.management.app_command import AppCommand
 from tools_app.secrets import credentials
 
 
-class Command(BaseCommand):
+class Command(AppCommand):
     help = "Store secrets that skills, servers, providers and channels name as {{credential:NAME}}."
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -41,11 +41,7 @@ class Command(BaseCommand):
             one.add_argument("--user", default="", metavar="NAME", help="owner (default: the installation)")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        owner_id = _owner_id(options["user"])
-        try:
-            getattr(self, f"_{options['action']}")(options, owner_id)
-        except AppError as error:
-            raise CommandError(error.message) from None
+        getattr(self, f"_{options['action']}")(options, _owner_id(options["user"]))
 
     def _set(self, options: dict[str, Any], owner_id: int | None) -> None:
         value = _read_value(options["file"])

@@ -5,14 +5,15 @@ from argparse import REMAINDER
 from functools import partial
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandParser
 
-from audit_app.kernel.errors import AppError, InvalidInput
+from audit_app.kernel.errors import InvalidInput
+from audit_app.management.app_command import AppCommand
 from tools_app.mcp_client import discovery, servers
 from tools_app.models import McpServer
 
 
-class Command(BaseCommand):
+class Command(AppCommand):
     help = "Set up MCP servers, whose tools agents can use. See docs/mcp.md."
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -41,12 +42,6 @@ class Command(BaseCommand):
         approve = actions.add_parser("approve", help="approve tools as they are listed now")
         approve.add_argument("name")
         approve.add_argument("tools", nargs="*", help="names of the tools (default: all)")
-
-    def handle(self, *args: Any, **options: Any) -> None:
-        try:
-            getattr(self, f"_{options['action']}")(options)
-        except AppError as error:
-            raise CommandError(error.message) from None
 
     def _add(self, options: dict[str, Any]) -> None:
         settings: dict[str, Any] = {"name": options["name"]}

@@ -10,10 +10,10 @@ from sessions_app.platforms.adapters.email.received_mail import (
     Policy,
     content_of,
     files_of,
+    new_text,
     read_mail,
     too_large,
 )
-from sessions_app.platforms.adapters.email.received_mail import new_text
 from sessions_app.platforms.messages import ChannelMessage, ChatEvent, DeliveryReport, Ignored
 from tests.fakes.mail_server import ADDRESS, mail_from
 

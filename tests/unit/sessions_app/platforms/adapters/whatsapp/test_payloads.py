@@ -5,8 +5,7 @@ import json
 import pytest
 
 from sessions_app.platforms.account_settings import AccountSettings
-from sessions_app.platforms.adapters.whatsapp.adapter import WhatsApp
-from sessions_app.platforms.adapters.whatsapp.adapter import WhatsAppText
+from sessions_app.platforms.adapters.whatsapp.adapter import WhatsApp, WhatsAppText
 from sessions_app.platforms.adapters.whatsapp.payloads import read_payload
 from sessions_app.platforms.base import VerificationFailed, WebhookRequest
 from sessions_app.platforms.messages import (
