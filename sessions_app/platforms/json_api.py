@@ -18,7 +18,7 @@ class JsonApi(HttpAdapter):
     async def call_json(self, method: str, url: str, *, empty: Any = None, **content: Any) -> Any:
         """Send a request and return what `result_of` reads in the answer. Raises SendError.
 
-        empty: stands for an empty body
+        empty: stands for an empty body.
         """
         response, body = await call(self.client, method, url, **content)
         try:
@@ -38,7 +38,10 @@ class JsonApi(HttpAdapter):
         return answer
 
     def refusal_of(self, response: httpx2.Response, answer: Mapping[str, Any]) -> SendError:
-        """Return the error of a refused request. answer: the JSON object, empty for any other answer."""
+        """Return the error of a refused request.
+
+        answer: the JSON object, empty for any other answer.
+        """
         return self.refusal(response, f"status {response.status_code}")
 
     def unreadable(self) -> SendError:
