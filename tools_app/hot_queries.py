@@ -5,8 +5,8 @@ from django.db.models.functions import Now
 
 from audit_app.kernel.compiled_queries import CompiledObjects, CompiledQuery
 from tools_app.models import Approval, Control, InputRequest, McpServer, Memory, SkillInstall, ToolExecution
-from tools_app.question_types import InputStatus
 from tools_app.types import ApprovalStatus
+from tools_app.types.questions import InputStatus
 
 _PENDING_APPROVALS = Approval.objects.filter(status=ApprovalStatus.PENDING)
 _PENDING_INPUTS = InputRequest.objects.filter(status=InputStatus.PENDING)

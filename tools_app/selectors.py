@@ -13,9 +13,9 @@ from audit_app.kernel.redact import masked_text
 from audit_app.kernel.shorten import one_line
 from tools_app import hot_queries
 from tools_app.models import IS_OPEN, UNKNOWN_ORIGINS, Approval, InputRequest, ToolExecution
-from tools_app.question_types import InputStatus, InputView, Question, plain_options
 from tools_app.run_progress import BATCH, Batch, BatchItem
 from tools_app.types import ApprovalStatus, ApprovalView, ExecutionStatus, ExecutionView, view_of
+from tools_app.types.questions import InputStatus, InputView, Question, plain_options
 
 _LONGEST_MESSAGE = 200
 _ITEM_STATUSES = {

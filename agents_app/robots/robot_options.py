@@ -13,8 +13,8 @@ from agents_app.types.prices import PriceList
 from tools_app.executions.in_process import PlannedCall
 from tools_app.policy.rules import AgentPolicy
 from tools_app.policy.scope import Scope
-from tools_app.question_types import Question
 from tools_app.types import ExecutionView
+from tools_app.types.questions import Question
 
 
 @dataclass(kw_only=True)

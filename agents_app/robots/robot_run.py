@@ -35,8 +35,8 @@ from agents_app.types.context import ContextOverflow
 from audit_app.kernel.database import in_db
 from tools_app.executions.in_process import PlannedCall, Readings, Toolbox, in_thread
 from tools_app.policy import emergency_stop
-from tools_app.question_types import NO_ANSWER, text_of
 from tools_app.types import ExecutionView, ToolSpec
+from tools_app.types.questions import NO_ANSWER, text_of
 
 logger = logging.getLogger(__name__)
 

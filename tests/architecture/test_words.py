@@ -14,13 +14,13 @@ from tests.architecture.user_texts import docstrings, help_texts, texts, texts_o
 
 # Names that mean the same role wherever they stand (docs/adding-a-surface.md and the other pages on extending).
 FLOOR_PLAN = """
-    adapter base commands conf consumers errors evaluator events http_request models nudges openapi operations
+    adapter base commands conf consumers errors evaluator events http_request nudges openapi operations
     permissions projection projection_completions projection_responses provider queries registry requests responses
-    retention surface sweeper tasks transitions types urls views webhook worker
+    retention surface sweeper tasks transitions urls views webhook worker
 """
 ROLES = set(FLOOR_PLAN.split())
 # Folders in which a module is named after the object that it is about.
-BY_OBJECT = {"admin", "management", "models", "objects", "views", "adapters", "kinds", "builtin"}
+BY_OBJECT = {"admin", "management", "models", "objects", "types", "views", "adapters", "kinds", "builtin"}
 # What a text says is not an identifier, but fair in a sentence.
 QUOTING = {"say", "says", "said"}
 # What people say and tell an agent, and the facts that it remembers about them.

@@ -23,12 +23,12 @@ from tests.support.schedules import make_schedule
 from tests.support.webchat import add_web
 from tools_app.executions.user_input import request_input
 from tools_app.models import Approval, Grant, McpServer, Memory
-from tools_app.question_types import questions_of
 from tools_app.secrets.credentials import store_credential
 from tools_app.skills import registry
 from tools_app.storage import shared_memory
 from tools_app.storage.artifacts import Writer, write_artifact
 from tools_app.storage.shared_memory import Space
+from tools_app.types.questions import questions_of
 
 # Parameters that name something that every user may read.
 _SHARED = {"model", "skill_id", "provider", "user_id", "account"}

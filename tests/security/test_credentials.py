@@ -19,7 +19,6 @@ from tests.support.engine import EngineRig, until
 from tests.support.rest import RestCaller, make_agent, make_user
 from tests.support.rights import make_operator
 from tools_app.builtin.http_request import HttpRequest
-from tools_app.credential_use import INSTALLATION, CredentialUse
 from tools_app.models import Approval, Credential, Grant, ToolExecution
 from tools_app.policy import credential_access
 from tools_app.policy.decide import Allow, Ask, Situation, decide
@@ -31,6 +30,7 @@ from tools_app.rights import ALLOW_ALWAYS, DECIDE_APPROVALS
 from tools_app.secrets.credentials import share_credential, store_credential
 from tools_app.skills import registry
 from tools_app.types import ExecutionStatus, Risk, ToolCall
+from tools_app.types.credential_use import INSTALLATION, CredentialUse
 
 pytestmark = [pytest.mark.usefixtures("valkey"), pytest.mark.one_database]
 

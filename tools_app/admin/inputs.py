@@ -8,7 +8,7 @@ from audit_app.admin_base.base import ReadOnlyAdmin
 from audit_app.kernel.safe_text import clipped, visible
 from tools_app import selectors
 from tools_app.models import InputRequest
-from tools_app.question_types import InputStatus
+from tools_app.types.questions import InputStatus
 
 _LISTED_CHARACTERS = 160
 _TONES = {

@@ -4,10 +4,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from tools_app import question_types
 from tools_app.parameters import boolean, parameters, text
-from tools_app.question_types import ASK_FORM, ASK_USER, NO_ANSWER, VARIANTS, Option, Question
 from tools_app.types import Effect, HumanTool, Reads, Risk, ToolError, ToolSpec
+from tools_app.types.questions import ASK_FORM, ASK_USER, NO_ANSWER, VARIANTS, Option, Question, questions_of
 
 _MOST_OPTIONS, _MOST_QUESTIONS = 10, 4
 
@@ -57,7 +56,7 @@ class AskUser(HumanTool):
                     raise ToolError(f"Two options of {question.text!r} have the same id or label.")
 
     def questions_of(self, arguments: dict[str, Any]) -> tuple[Question, ...]:
-        return question_types.questions_of(arguments)
+        return questions_of(arguments)
 
     def answer_of(self, questions: Sequence[Question], text: str) -> Any:
         """Return {"answer": the chosen options, else the user's text, "is_option", "ids"?}.

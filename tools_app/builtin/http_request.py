@@ -8,7 +8,6 @@ from typing import Any
 from audit_app.kernel import redact
 from audit_app.kernel.errors import AppError
 from tools_app import conf
-from tools_app.credential_use import CredentialUse
 from tools_app.network import page_text, ssrf_guard
 from tools_app.network.http_request import HttpAnswer, Limits, check_target, request
 from tools_app.network.ssrf_guard import MAX_URL_CHARACTERS
@@ -16,6 +15,7 @@ from tools_app.parameters import boolean, integer, parameters, text
 from tools_app.policy import credential_access
 from tools_app.secrets import credentials
 from tools_app.types import Effect, Reads, Risk, TargetKind, Tool, ToolContext, ToolError, ToolSpec
+from tools_app.types.credential_use import CredentialUse
 
 _DEFAULT_CHARACTERS = 20_000
 _MAX_CHARACTERS = 100_000

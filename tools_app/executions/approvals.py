@@ -20,7 +20,6 @@ from audit_app import services as audit
 from audit_app.event_types import NewEvent
 from audit_app.kernel.errors import Conflict, Forbidden, InvalidInput, found
 from tools_app import catalogue, conf, hot_queries, selectors
-from tools_app.credential_use import NO_CREDENTIALS, CredentialUse
 from tools_app.executions import batches, events, nudges
 from tools_app.executions.transitions import allow_first, move, renudge_at, settle
 from tools_app.models import Approval, ToolExecution
@@ -30,6 +29,7 @@ from tools_app.policy.patterns import PolicyCall, parse
 from tools_app.policy.rules import AgentPolicy, SessionPolicy
 from tools_app.policy.suggestions import Proposal
 from tools_app.types import ApprovalStatus, ApprovalView, Decision, ExecutionStatus, Risk
+from tools_app.types.credential_use import NO_CREDENTIALS, CredentialUse
 
 
 class AlreadyDecided(Conflict):

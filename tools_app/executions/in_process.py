@@ -32,8 +32,8 @@ from tools_app.policy.decide import OPEN_SESSION, refuse_tool
 from tools_app.policy.patterns import PolicyCall
 from tools_app.policy.rules import AgentPolicy, SessionPolicy
 from tools_app.policy.taint import Taint
-from tools_app.question_types import Question
 from tools_app.types import AnyTool, AsyncTool, ExecutionStatus, ExecutionView, HumanTool, Tool, ToolCall, ToolSpec
+from tools_app.types.questions import Question
 
 _HOUR = 3600.0
 

@@ -19,7 +19,6 @@ from tools_app.policy.authorization import Gate
 from tools_app.policy.decide import OPEN_SESSION, Ask, Deny, refuse_tool
 from tools_app.policy.patterns import PolicyCall
 from tools_app.policy.rules import AgentPolicy, SessionPolicy
-from tools_app.question_types import Question
 from tools_app.receipts import receipts
 from tools_app.types import (
     AnyTool,
@@ -33,6 +32,7 @@ from tools_app.types import (
     ToolCall,
     ToolSpec,
 )
+from tools_app.types.questions import Question
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from django.db.models.functions import Now
 
 from tools_app import conf
 from tools_app.models import Approval, InputRequest, ToolExecution
-from tools_app.question_types import InputStatus
 from tools_app.receipts import receipts
 from tools_app.types import ApprovalStatus, ExecutionStatus
+from tools_app.types.questions import InputStatus
 
 PENDING, RUNNING = ExecutionStatus.PENDING, ExecutionStatus.RUNNING
 

@@ -20,8 +20,8 @@ from tools_app import catalogue, conf, hot_queries, selectors
 from tools_app.executions import batches, events
 from tools_app.executions.transitions import move, settle_input
 from tools_app.models import InputRequest, ToolExecution
-from tools_app.question_types import InputStatus, Question, text_of
 from tools_app.types import ExecutionStatus, HumanTool
+from tools_app.types.questions import InputStatus, Question, text_of
 
 
 @dataclass(frozen=True)

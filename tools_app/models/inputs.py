@@ -5,7 +5,7 @@ from django.db.models import Q
 
 from audit_app.kernel.ids import new_id
 from tools_app.models.executions import ToolExecution
-from tools_app.question_types import InputStatus
+from tools_app.types.questions import InputStatus
 
 
 class InputRequest(models.Model):

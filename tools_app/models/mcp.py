@@ -10,8 +10,8 @@ from django.db.models import F
 
 from audit_app.kernel.ids import new_id
 from audit_app.kernel.rules import CheckedJSONField, TextListField, check_object
-from tools_app.credential_use import find_references
 from tools_app.types import Effect, Risk
+from tools_app.types.credential_use import find_references
 
 _LONGEST_VALUE = 4000
 

@@ -10,11 +10,11 @@ from django.db import transaction
 
 from audit_app import services as audit
 from audit_app.kernel.errors import Forbidden
-from tools_app.credential_use import INSTALLATION, CredentialUse
 from tools_app.models import Credential
 from tools_app.policy import patterns, targets
 from tools_app.rights import MANAGE_CREDENTIALS
 from tools_app.secrets import credentials
+from tools_app.types.credential_use import INSTALLATION, CredentialUse
 
 MOST = 4  # credentials of one call
 _LONGEST_SHOWN = 40

@@ -16,10 +16,10 @@ from audit_app.kernel import redact
 from audit_app.kernel.errors import InvalidInput, NotFound
 from audit_app.kernel.rules import check_row
 from audit_app.rights import holds
-from tools_app.credential_use import find_references as find_references
 from tools_app.models import Credential
 from tools_app.rights import MANAGE_CREDENTIALS
 from tools_app.secrets import vault
+from tools_app.types.credential_use import find_references as find_references
 
 # Masking shorter values would mask ordinary words.
 LEAST_CHARACTERS = redact.LEAST_CHARACTERS

@@ -11,13 +11,13 @@ from audit_app.kernel import redact
 from audit_app.kernel.database import in_db
 from audit_app.kernel.errors import AppError
 from tools_app import conf
-from tools_app.credential_use import INSTALLATION, CredentialUse
 from tools_app.network import page_text, ssrf_guard
 from tools_app.network.async_transport import AsyncGuardedTransport
 from tools_app.policy import credential_access
 from tools_app.skills.installed import Installed, check_permissions, checked_output, spec_of
 from tools_app.skills.templates import HttpTemplate, RenderedRequest, UnfitValue, render
 from tools_app.types import AsyncTool, ToolContext, ToolError
+from tools_app.types.credential_use import INSTALLATION, CredentialUse
 
 _MAX_BYTES = 1024 * 1024
 _MAX_REDIRECTS = 3

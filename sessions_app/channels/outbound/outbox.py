@@ -23,9 +23,9 @@ from sessions_app.conversation.delivery_port import CitingText
 from sessions_app.conversation.session_key import STORED_CHANNELS
 from sessions_app.models import IS_OPEN, ChannelAccount, Delivery, InboundMessage, Session
 from sessions_app.platforms.messages import Button, Capabilities, Chat, Rendered, Target
-from tools_app.question_types import InputView
 from tools_app.storage.artifacts import ArtifactView
 from tools_app.types import ApprovalView
+from tools_app.types.questions import InputView
 
 R = TypeVar("R", ApprovalView, InputView)
 logger = logging.getLogger(__name__)

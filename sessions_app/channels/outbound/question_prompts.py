@@ -22,7 +22,7 @@ from sessions_app.models import Delivery
 from sessions_app.platforms import question_buttons
 from sessions_app.platforms.messages import Button, Capabilities, Target
 from tools_app import selectors as tools
-from tools_app.question_types import InputStatus, InputView, text_of
+from tools_app.types.questions import InputStatus, InputView, text_of
 
 _LONGEST_LABEL, _LONGEST_ANSWER = 60, 200
 _CLOSED = "The question is closed."

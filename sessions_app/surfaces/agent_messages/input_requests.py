@@ -8,8 +8,8 @@ from audit_app.kernel.shorten import one_line
 from sessions_app.surfaces.agent_messages import message_types
 from sessions_app.surfaces.agent_messages.wire_format import Compact
 from tools_app.events import ApprovalDecided, ApprovalRequested, InputRequested
-from tools_app.question_types import Question, plain_options, text_of
 from tools_app.types import Decision
+from tools_app.types.questions import Question, plain_options, text_of
 
 _LONGEST_TARGET = 160
 WITH_FEEDBACK = "deny_with_feedback"

@@ -21,8 +21,8 @@ from sessions_app.surfaces.chat import queries
 from sessions_app.surfaces.chat.fragments import approval_html
 from sessions_app.surfaces.chat.sidebar import entry_of
 from tools_app import selectors as tools
-from tools_app.question_types import NO_ANSWER, answer_line, questions_of
 from tools_app.types import ApprovalStatus, Decision
+from tools_app.types.questions import NO_ANSWER, answer_line, questions_of
 
 
 @page("POST")

@@ -12,9 +12,9 @@ from sessions_app.surfaces.chat import labels
 from sessions_app.surfaces.chat.approval_cards import ApprovalCard
 from sessions_app.surfaces.chat.collapse import Folded, parsed, pretty
 from tools_app.events import ToolCompleted, ToolFailed, ToolRequested, ToolStarted
-from tools_app.question_types import ASKING_TOOLS, Question, questions_of
 from tools_app.run_progress import BATCH, Batch
 from tools_app.types import ExecutionStatus, ExecutionView
+from tools_app.types.questions import ASKING_TOOLS, Question, questions_of
 
 _LONGEST_BRIEF = 120
 

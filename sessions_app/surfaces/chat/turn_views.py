@@ -22,9 +22,9 @@ from sessions_app.surfaces.chat import labels
 from sessions_app.surfaces.chat.source_list import ShownSource, shown_sources
 from sessions_app.surfaces.chat.tool_cards import NO_DETAILS, CallDetails, ToolCard
 from sessions_app.surfaces.chat.workstream_cards import WorkstreamCard, placed
-from tools_app.question_types import ASKING_TOOLS
 from tools_app.run_progress import Plan, Progress, find_plan, find_progress
 from tools_app.types import ExecutionView
+from tools_app.types.questions import ASKING_TOOLS
 
 THINKING = "Thinking…"
 LONGEST_REASONING = 20_000  # characters that the page shows of a step

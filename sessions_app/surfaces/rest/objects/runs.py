@@ -21,9 +21,9 @@ from sessions_app.models import Session
 from sessions_app.surfaces.base.serializers import Count, NullableChoice, NullableText, ObjectSerializer, Timestamp
 from sessions_app.surfaces.rest.objects.usage import UsageOut
 from tools_app import selectors as tools
-from tools_app.question_types import ASKING_TOOLS, VARIANTS, Question, questions_of, text_of
 from tools_app.run_progress import BATCH, TASK_STATUSES, Batch, find_plan, find_progress
 from tools_app.types import ExecutionView
+from tools_app.types.questions import ASKING_TOOLS, VARIANTS, Question, questions_of, text_of
 
 
 class OptionOut(ObjectSerializer):

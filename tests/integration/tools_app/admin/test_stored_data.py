@@ -9,8 +9,8 @@ from django.utils import timezone
 from audit_app.models import AuditEntry
 from tools_app.executions.user_input import request_input
 from tools_app.models import Memory, ToolExecution
-from tools_app.question_types import Question, plain_options
 from tools_app.storage import artifacts
+from tools_app.types.questions import Question, plain_options
 
 pytestmark = [pytest.mark.django_db, pytest.mark.one_database]
 

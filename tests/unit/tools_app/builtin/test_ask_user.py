@@ -3,8 +3,8 @@
 import pytest
 
 from tools_app.builtin.ask_user import AskForm, AskUser
-from tools_app.question_types import Option, Question, answer_line, plain_options, questions_of, text_of
 from tools_app.schema import ArgumentsError, check_call
+from tools_app.types.questions import Option, Question, answer_line, plain_options, questions_of, text_of
 
 TOOL, FORM = AskUser(), AskForm()
 QUESTION = Question("Which?", plain_options(("Red", "Dark blue", "7")))

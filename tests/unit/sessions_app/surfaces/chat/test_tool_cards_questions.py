@@ -17,8 +17,8 @@ from sessions_app.surfaces.chat.page_updates import ShowStatus
 from sessions_app.surfaces.chat.projection import Projection
 from sessions_app.surfaces.chat.tool_cards import InputRequest, ended_state, requested_card, tool_card_of
 from sessions_app.surfaces.chat.turn_views import ASKING, THINKING, stored_turn_view, using
-from tools_app.question_types import Question, plain_options
 from tools_app.types import ExecutionStatus, ExecutionView
+from tools_app.types.questions import Question, plain_options
 
 RUN, EXECUTION = UUID(int=1), UUID(int=2)
 HOSTILE = '<img src=x onerror="alert(1)">'

@@ -1,18 +1,15 @@
-"""Frozen data of the tools: declarations, calls, executions and approvals. Pure."""
+"""Declarations of tools, and the base classes of their implementations. Pure."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields
-from datetime import datetime
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, ClassVar, TypeVar, cast
+from typing import Any, ClassVar
 from uuid import UUID
 
 from audit_app.event_types import EventType
-from tools_app.credential_use import NO_CREDENTIALS, CredentialUse
-from tools_app.question_types import Question
-
-V = TypeVar("V")
+from tools_app.types.credential_use import NO_CREDENTIALS, CredentialUse
+from tools_app.types.questions import Question
 
 # An event type of `tools_app.events` with the payload beside that of every call.
 Report = tuple[EventType[Any], dict[str, Any]]
@@ -35,45 +32,6 @@ class Risk(StrEnum):
     LOW = "low"
     MEDIUM = "medium"
     HIGH = "high"
-
-
-class ExecutionStatus(StrEnum):
-    """Status of an execution. UNKNOWN: its process died, so the call may have taken effect."""
-
-    PENDING = "Pending"
-    RUNNING = "Running"
-    COMPLETED = "Completed"
-    FAILED = "Failed"
-    TIMED_OUT = "TimedOut"
-    CANCELLED = "Cancelled"
-    UNKNOWN = "Unknown"
-
-    @property
-    def is_terminal(self) -> bool:
-        return self not in (ExecutionStatus.PENDING, ExecutionStatus.RUNNING)
-
-
-class ApprovalStatus(StrEnum):
-    """Status of an approval request. CANCELLED: the call was cancelled before the decision."""
-
-    PENDING = "pending"
-    APPROVED = "approved"
-    DENIED = "denied"
-    EXPIRED = "expired"
-    CANCELLED = "cancelled"
-
-
-class Decision(StrEnum):
-    """Decision of an approver.
-
-    ALLOW_RUN: for the rest of the run.
-    ALLOW_ALWAYS: for the agent, until revoked.
-    """
-
-    ALLOW_ONCE = "allow_once"
-    ALLOW_RUN = "allow_run"
-    ALLOW_ALWAYS = "allow_always"
-    DENY = "deny"
 
 
 class TargetKind(StrEnum):
@@ -250,101 +208,3 @@ class BatchTool(BaseTool):
 
 
 AnyTool = Tool | AsyncTool | HumanTool | BatchTool
-
-
-@dataclass(frozen=True)
-class ExecutionView:
-    """An execution as other apps see it. output: JSON text of the result, or None."""
-
-    id: UUID
-    run_id: UUID
-    session_id: UUID
-    agent_id: str
-    step: int
-    call_index: int
-    call_id: str
-    tool: str
-    arguments: dict[str, Any]
-    status: ExecutionStatus
-    output: str | None
-    error: str | None
-    timeout_seconds: int
-    created_at: datetime
-    started_at: datetime | None
-    completed_at: datetime | None
-    duration_seconds: float | None = field(default=None)
-    receipt: str = ""  # empty while open, and for executions older than receipts
-    origins: tuple[str, ...] = ()  # of what its result brings into the run, see `policy.taint`
-
-    @property
-    def text_for_model(self) -> str:
-        """Return the exact text of the result in the model's history: output or error, then the receipt line."""
-        text = result_text(self.status, self.output, self.error)
-        return f"{text}{_RECEIPT_LINE}{self.receipt}]" if self.receipt else text
-
-
-@dataclass(frozen=True)
-class ApprovalView:
-    """An approval request as other apps see it.
-
-    reason: why the policy requires approval.
-    note: comment of the approver.
-    decision: empty while pending.
-    choices: decisions that may be made.
-    run_pattern, pattern: calls that ALLOW_RUN and ALLOW_ALWAYS would allow.
-    needs_two: two people must allow it.
-    first_allowed_by: the actor who did so first.
-    origins: what the run had read from outside before the call, see `policy.taint`.
-    credentials, credential_owner: of the call, see `CredentialUse`.
-    """
-
-    id: UUID
-    execution_id: UUID
-    run_id: UUID
-    session_id: UUID
-    agent_id: str
-    tool: str
-    arguments: dict[str, Any]
-    risk: str
-    reason: str
-    status: ApprovalStatus
-    decided_by: str
-    note: str
-    created_at: datetime
-    expires_at: datetime
-    decided_at: datetime | None
-    decision: str = ""
-    choices: tuple[Decision, ...] = tuple(Decision)
-    run_pattern: str = ""
-    pattern: str = ""
-    needs_two: bool = False
-    first_allowed_by: str = ""
-    origins: tuple[str, ...] = ()
-    credentials: tuple[str, ...] = ()
-    credential_owner: str = ""
-
-
-def view_of(view: Callable[..., V], row: object, **given: Any) -> V:
-    """Return a frozen view (a dataclass): the given values, and the row's columns for all other fields."""
-    names = [each.name for each in fields(cast(Any, view)) if each.name not in given]
-    return view(**{name: getattr(row, name) for name in names}, **given)
-
-
-def result_text(status: ExecutionStatus, output: str | None, error: str | None) -> str:
-    """Return the text of a tool result in the model's history, without its receipt line.
-
-    Receipts sign this text and recompute it when they are verified: changing it invalidates every receipt issued
-    before, unless `receipts.mac` gets a new version.
-    """
-    if status is ExecutionStatus.COMPLETED:
-        return output if output is not None else ""
-    return f"[{status}] {error or 'The tool call did not complete.'}"
-
-
-_RECEIPT_LINE = "\n[receipt: "
-
-
-def without_receipt(text: str) -> str:
-    """Return the text of a tool result without its receipt line."""
-    body, line, _ = text.rpartition(_RECEIPT_LINE)
-    return body if line else text

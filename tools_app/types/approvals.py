@@ -1,0 +1,71 @@
+"""Approval requests as other apps see them. Pure."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+from uuid import UUID
+
+
+class ApprovalStatus(StrEnum):
+    """Status of an approval request. CANCELLED: the call was cancelled before the decision."""
+
+    PENDING = "pending"
+    APPROVED = "approved"
+    DENIED = "denied"
+    EXPIRED = "expired"
+    CANCELLED = "cancelled"
+
+
+class Decision(StrEnum):
+    """Decision of an approver.
+
+    ALLOW_RUN: for the rest of the run.
+    ALLOW_ALWAYS: for the agent, until revoked.
+    """
+
+    ALLOW_ONCE = "allow_once"
+    ALLOW_RUN = "allow_run"
+    ALLOW_ALWAYS = "allow_always"
+    DENY = "deny"
+
+
+@dataclass(frozen=True)
+class ApprovalView:
+    """An approval request as other apps see it.
+
+    reason: why the policy requires approval.
+    note: comment of the approver.
+    decision: empty while pending.
+    choices: decisions that may be made.
+    run_pattern, pattern: calls that ALLOW_RUN and ALLOW_ALWAYS would allow.
+    needs_two: two people must allow it.
+    first_allowed_by: the actor who did so first.
+    origins: what the run had read from outside before the call, see `policy.taint`.
+    credentials, credential_owner: of the call, see `CredentialUse`.
+    """
+
+    id: UUID
+    execution_id: UUID
+    run_id: UUID
+    session_id: UUID
+    agent_id: str
+    tool: str
+    arguments: dict[str, Any]
+    risk: str
+    reason: str
+    status: ApprovalStatus
+    decided_by: str
+    note: str
+    created_at: datetime
+    expires_at: datetime
+    decided_at: datetime | None
+    decision: str = ""
+    choices: tuple[Decision, ...] = tuple(Decision)
+    run_pattern: str = ""
+    pattern: str = ""
+    needs_two: bool = False
+    first_allowed_by: str = ""
+    origins: tuple[str, ...] = ()
+    credentials: tuple[str, ...] = ()
+    credential_owner: str = ""
