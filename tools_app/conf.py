@@ -1,4 +1,4 @@
-"""Limits and settings of this app."""
+"""Limits that several modules of this app share, and values derived from settings."""
 
 from pathlib import Path
 
@@ -35,19 +35,9 @@ def batch_items() -> int:
     return min(int(settings.KOMAND_BATCH_ITEMS), MOST_BATCH_ITEMS)
 
 
-def batch_parallel() -> int:
-    """Return how many items of a batch run concurrently."""
-    return int(settings.KOMAND_BATCH_PARALLEL)
-
-
 def mcp_folder() -> Path:
     """Return the parent of the working directories of MCP server processes."""
     return Path(settings.DATA_DIR) / "mcp"
-
-
-def loop_slots() -> int:
-    """Return how many calls a runs worker makes concurrently on its event loop."""
-    return int(settings.KOMAND_LOOP_TOOL_SLOTS)
 
 
 def private_fetch_targets() -> frozenset[str]:
@@ -61,49 +51,9 @@ def workspace_folder(agent_id: str) -> Path:
     return Path(settings.DATA_DIR) / "workspaces" / (name or "_")
 
 
-def runs_python_unisolated() -> bool:
-    """Return whether the operator allows the `python` tool where the kernel does not isolate its code."""
-    return bool(settings.KOMAND_PYTHON_UNISOLATED)
-
-
-def vault_keys() -> str:
-    """Return the vault's keys, comma-separated, newest first."""
-    return str(settings.KOMAND_VAULT_KEYS)
-
-
 def skill_targets() -> frozenset[str]:
     """Return the `host:port` pairs that HTTP skills may reach although they are not public."""
     return frozenset(target.lower() for target in settings.KOMAND_SKILL_ALLOW_PRIVATE)
-
-
-def trusted_publishers() -> frozenset[str]:
-    """Return the publishers whose signed skills count as verified."""
-    return frozenset(settings.KOMAND_TRUSTED_PUBLISHERS)
-
-
-def receipt_keys() -> str:
-    """Return the keys that receipts are signed with, comma-separated, newest first."""
-    return str(settings.KOMAND_RECEIPT_KEYS)
-
-
-def approval_minutes() -> int:
-    """Return how long an approval request stays open."""
-    return int(settings.KOMAND_APPROVAL_MINUTES)
-
-
-def input_minutes() -> int:
-    """Return how long a question to a user stays open."""
-    return int(settings.KOMAND_INPUT_MINUTES)
-
-
-def injection_guard() -> str:
-    """Return the handling of results that look like a prompt injection: off | warn | block | escalate."""
-    return str(settings.KOMAND_INJECTION_GUARD)
-
-
-def fetch_cache_seconds() -> int:
-    """Return how long an agent may reuse a fetched page; 0 disables the cache."""
-    return int(settings.KOMAND_FETCH_CACHE_SECONDS)
 
 
 def http_request_hosts() -> tuple[str, ...]:
@@ -111,15 +61,6 @@ def http_request_hosts() -> tuple[str, ...]:
     return tuple(host.lower() for host in settings.KOMAND_HTTP_REQUEST_HOSTS)
 
 
-def data_folder() -> Path:
-    return Path(settings.DATA_DIR)
-
-
 def artifact_limits() -> tuple[int, int]:
     """Return the maximum bytes of one file, and of all files of a session."""
     return int(settings.KOMAND_ARTIFACT_MAX_BYTES), int(settings.KOMAND_ARTIFACTS_MAX_BYTES)
-
-
-def redis_prefix() -> str:
-    """Return the prefix of all our keys in Valkey."""
-    return str(settings.KOMAND_REDIS_PREFIX)

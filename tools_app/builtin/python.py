@@ -3,7 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
-from tools_app import conf
+from django.conf import settings
+
 from tools_app.parameters import parameters, text
 from tools_app.sandbox import python_process
 from tools_app.types import Effect, Reads, Risk, Tool, ToolContext, ToolError, ToolSpec
@@ -33,13 +34,13 @@ class Python(Tool):
     )
 
     def __init__(self) -> None:
-        if conf.runs_python_unisolated():  # its code may reach the network
+        if settings.KOMAND_PYTHON_UNISOLATED:  # its code may reach the network
             self.spec = replace(self.spec, reads=Reads.OUTSIDE, sends=None)
 
     def run(self, arguments: dict[str, Any], context: ToolContext) -> Any:
         """Return {"exit_code": null if it was stopped, "why_stopped", "stdout", "stderr", "truncated",
         "held_by_kernel": which of `network`, `files`, `programs` and `processes` the kernel denies}."""
-        seconds, unisolated = context.timeout_seconds * _RUNNING_SHARE, conf.runs_python_unisolated()
+        seconds, unisolated = context.timeout_seconds * _RUNNING_SHARE, settings.KOMAND_PYTHON_UNISOLATED
         try:
             ran = python_process.run(arguments["code"], seconds=seconds, unisolated=unisolated)
         except python_process.NotIsolated as problem:

@@ -12,6 +12,7 @@ from hashlib import sha256
 from typing import Any
 from uuid import UUID
 
+from django.conf import settings
 from django.db import transaction
 from django.db.models.functions import Now
 from django.utils import timezone
@@ -95,7 +96,7 @@ def request_approval(row: ToolExecution, prompt: ApprovalPrompt) -> Approval:
         credential_owner=prompt.use.owner if prompt.use.names else "",
         needs_two=prompt.needs_two,
         created_at=timezone.now(),
-        expires_at=Now() + timedelta(minutes=conf.approval_minutes()),
+        expires_at=Now() + timedelta(minutes=settings.KOMAND_APPROVAL_MINUTES),
     )
     approval.save(force_insert=True)
     approval.refresh_from_db(fields=["expires_at"])

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
+from django.conf import settings
+
 from audit_app import services as audit
 from audit_app.event_types import NewEvent
 from tools_app import conf, selectors
@@ -97,7 +99,7 @@ def _advance(batch: ToolExecution) -> list[NewEvent]:
         ).values_list("execution_id", flat=True)
     )
     waiting = [item for item in still_open if item.status == ExecutionStatus.PENDING and item.renudge_at is None]
-    free = conf.batch_parallel() - (len(still_open) - len(waiting))
+    free = settings.KOMAND_BATCH_PARALLEL - (len(still_open) - len(waiting))
     for item in [item for item in waiting if item.pk not in asked][: max(free, 0)]:
         pending = ToolExecution.objects.filter(pk=item.pk, status=ExecutionStatus.PENDING)
         pending.update(renudge_at=renudge_at(conf.RENUDGE_SECONDS))

@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Any
 from uuid import UUID
 
+from django.conf import settings
 from django.db import connections, transaction
 from django.utils import timezone
 
@@ -189,7 +190,7 @@ class Toolbox:
         row.started_at, row.completed_at = started_at, timezone.now()
         if started_at:
             self.readings.origins += row.origins.splitlines()
-        if outcome.warning and conf.injection_guard() == "escalate":
+        if outcome.warning and settings.KOMAND_INJECTION_GUARD == "escalate":
             self.readings.is_suspect = True
         return selectors.view(row)
 

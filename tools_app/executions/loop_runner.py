@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from functools import partial
 from uuid import UUID
 
+from django.conf import settings
+
 from audit_app.kernel import context
 from audit_app.kernel.database import in_db
 from audit_app.kernel.durable_writes import run_until_stored
@@ -72,14 +74,14 @@ class LoopExecutions:
             await asyncio.wait(self._work, timeout=_END_SECONDS)
 
     def _offer(self, execution_id: UUID | None = None) -> None:
-        if self._draining or len(self._work) >= conf.loop_slots():
+        if self._draining or len(self._work) >= settings.KOMAND_LOOP_TOOL_SLOTS:
             return
         task = self._loop.create_task(self._make_call(execution_id))
         self._work.add(task)
         task.add_done_callback(self._freed)
 
     def _freed(self, task: asyncio.Task[bool]) -> None:
-        was_full = len(self._work) >= conf.loop_slots()
+        was_full = len(self._work) >= settings.KOMAND_LOOP_TOOL_SLOTS
         self._work.discard(task)
         if was_full and not task.cancelled() and task.result():
             self._offer()  # nudges may have been ignored: take the call that has waited longest

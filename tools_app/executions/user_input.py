@@ -10,13 +10,14 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
+from django.conf import settings
 from django.db import transaction
 from django.db.models.functions import Now
 from django.utils import timezone
 
 from audit_app import services as audit
 from audit_app.event_types import NewEvent
-from tools_app import catalogue, conf, hot_queries, selectors
+from tools_app import catalogue, hot_queries, selectors
 from tools_app.executions import batches, events
 from tools_app.executions.transitions import move, settle_input
 from tools_app.models import InputRequest, ToolExecution
@@ -45,7 +46,7 @@ def request_input(row: ToolExecution, questions: Sequence[Question]) -> InputReq
         questions=[question.as_json() for question in questions],
         allows_text=any(question.allows_text for question in questions),
         created_at=timezone.now(),
-        expires_at=Now() + timedelta(minutes=conf.input_minutes()),
+        expires_at=Now() + timedelta(minutes=settings.KOMAND_INPUT_MINUTES),
     )
     request.save(force_insert=True)
     request.refresh_from_db(fields=["expires_at"])

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from tools_app import conf
+from django.conf import settings
+
 from tools_app.events import InjectionWarning
 from tools_app.injection import detector
 from tools_app.models import ToolExecution
@@ -40,7 +41,7 @@ class Screened:
 
 def screen(text: str) -> Screened:
     """Return the screened form of a tool's result (JSON text, or the text of an error). Stores nothing."""
-    action = conf.injection_guard()
+    action = settings.KOMAND_INJECTION_GUARD
     if action == "off":
         return Screened(text)
     findings = detector.inspect("\n".join(_strings(text)))
@@ -63,7 +64,7 @@ def screen(text: str) -> Screened:
 
 def has_escalated(run_id: UUID) -> bool:
     """Return whether the run has read something that makes its risky calls require approval."""
-    if conf.injection_guard() != "escalate":
+    if settings.KOMAND_INJECTION_GUARD != "escalate":
         return False
     return ToolExecution.objects.filter(run_id=run_id, suspicion__gt=0).exists()
 

@@ -10,10 +10,10 @@ import zlib
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 
+from django.conf import settings
 from redis.exceptions import RedisError
 
 from audit_app.kernel import valkey
-from tools_app import conf
 from tools_app.network.page_text import Readable
 
 logger = logging.getLogger(__name__)
@@ -38,7 +38,7 @@ class Page:
 
 def find(agent_id: str, url: str) -> Page | None:
     """Return the page of this URL, if the agent fetched it within KOMAND_FETCH_CACHE_SECONDS."""
-    if not conf.fetch_cache_seconds():
+    if not settings.KOMAND_FETCH_CACHE_SECONDS:
         return None
     try:
         packed = valkey.sync_client().get(_slot(agent_id, url))
@@ -57,7 +57,7 @@ def find(agent_id: str, url: str) -> Page | None:
 
 def keep(agent_id: str, url: str, page: Page) -> None:
     """Store a page under the requested URL, unless it is too long."""
-    seconds = conf.fetch_cache_seconds()
+    seconds = settings.KOMAND_FETCH_CACHE_SECONDS
     if not seconds:
         return
     packed = zlib.compress(json.dumps({"asked": url, "page": asdict(page)}).encode(), 1)
@@ -71,4 +71,4 @@ def keep(agent_id: str, url: str, page: Page) -> None:
 
 def _slot(agent_id: str, url: str) -> str:
     number = int.from_bytes(sha256(url.encode()).digest()[:4], "big") % _SLOTS
-    return f"{conf.redis_prefix()}fetched:{agent_id}:{number}"
+    return f"{settings.KOMAND_REDIS_PREFIX}fetched:{agent_id}:{number}"

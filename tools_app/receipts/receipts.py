@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
+from django.conf import settings
+
 from audit_app.kernel.ids import first_id_at
-from tools_app import conf
 from tools_app.models import ToolExecution
 from tools_app.receipts.mac import CallState, find_fault, make_receipt, parse
 from tools_app.types import ExecutionStatus, result_text, view_of
@@ -34,7 +35,7 @@ _NONE = "The execution has no receipt: it predates receipts, or has not ended."
 
 def sign(row: ToolExecution) -> str:
     """Return the receipt of an execution that has ended. The row must be as stored, with the database's times."""
-    return make_receipt(_call_state(row), conf.receipt_keys())
+    return make_receipt(_call_state(row), settings.KOMAND_RECEIPT_KEYS)
 
 
 def verify_receipt(text: str) -> ReceiptCheck:
@@ -45,7 +46,7 @@ def verify_receipt(text: str) -> ReceiptCheck:
     row = ToolExecution.objects.filter(id=receipt.execution_id).first()
     if row is None:
         return UNKNOWN
-    fault = find_fault(receipt, _call_state(row), conf.receipt_keys())
+    fault = find_fault(receipt, _call_state(row), settings.KOMAND_RECEIPT_KEYS)
     return ReceiptCheck(not fault, row.id, fault or _GOOD)
 
 
@@ -54,7 +55,9 @@ def check_stored(row: ToolExecution) -> ReceiptCheck:
     if not row.receipt:
         return ReceiptCheck(False, row.id, _NONE)
     receipt = parse(row.receipt)
-    fault = find_fault(receipt, _call_state(row), conf.receipt_keys()) if receipt else "Its receipt is damaged."
+    fault = (
+        find_fault(receipt, _call_state(row), settings.KOMAND_RECEIPT_KEYS) if receipt else "Its receipt is damaged."
+    )
     return ReceiptCheck(not fault, row.id, fault or _GOOD)
 
 

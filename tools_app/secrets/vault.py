@@ -6,9 +6,9 @@ from functools import lru_cache
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from django.conf import settings
 
 from audit_app.kernel.errors import AppError
-from tools_app import conf
 
 
 class SealError(AppError):
@@ -19,20 +19,20 @@ class SealError(AppError):
 
 def seal(text: str) -> str:
     """Return the text encrypted and authenticated with the newest key; ASCII, different each time."""
-    return _box(conf.vault_keys()).encrypt(text.encode()).decode()
+    return _box(settings.KOMAND_VAULT_KEYS).encrypt(text.encode()).decode()
 
 
 def unseal(sealed: str) -> str:
     """Return the plain text, whichever key sealed it. Raises SealError for unknown keys and damaged seals."""
     try:
-        return _box(conf.vault_keys()).decrypt(sealed.encode()).decode()
+        return _box(settings.KOMAND_VAULT_KEYS).decrypt(sealed.encode()).decode()
     except InvalidToken:
         raise SealError from None
 
 
 def is_newest(sealed: str) -> bool:
     """Return whether the newest key opens the seal."""
-    newest = _texts(conf.vault_keys())[0]
+    newest = _texts(settings.KOMAND_VAULT_KEYS)[0]
     try:
         _box(newest).decrypt(sealed.encode())
     except InvalidToken:

@@ -7,13 +7,13 @@ from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
+from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.db.models import F, QuerySet
 
 from audit_app import services as audit
 from audit_app.kernel import context
 from audit_app.kernel.errors import Conflict, Forbidden, InvalidInput, found
-from tools_app import conf
 from tools_app.models import Skill, SkillInstall, SkillVersion
 from tools_app.skills.manifest import Manifest, digest_of, is_signed, read_manifest
 from tools_app.skills.permissions import BadPermission, Permission, missing, read_permission
@@ -118,7 +118,7 @@ def list_skills(
     if category:
         rows = rows.filter(skill__category=category)
     if verified_only:
-        rows = rows.filter(is_signed=True, skill__publisher_id__in=conf.trusted_publishers())
+        rows = rows.filter(is_signed=True, skill__publisher_id__in=settings.KOMAND_TRUSTED_PUBLISHERS)
     page = rows.order_by("skill__skill_id")[offset : offset + limit]
     return tuple(_view(row) for row in page), rows.count()
 
@@ -202,7 +202,7 @@ def load_manifest(version_id: UUID) -> Manifest:
 def is_verified(row: SkillVersion) -> bool:
     """Return whether the version still matches its signature, and its publisher is trusted by this installation."""
     manifest = load_manifest(row.pk)
-    return manifest.publisher_id in conf.trusted_publishers() and is_signed(manifest, digest_of(row.manifest))
+    return manifest.publisher_id in settings.KOMAND_TRUSTED_PUBLISHERS and is_signed(manifest, digest_of(row.manifest))
 
 
 def read_permissions(values: Iterable[Any]) -> tuple[Permission, ...]:

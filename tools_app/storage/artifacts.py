@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
+from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.db.models import Sum
 from django.utils import timezone
@@ -279,7 +280,7 @@ def _media_type(given: str, path: str) -> str:
 
 
 def _folder(session_id: UUID) -> Path:
-    return conf.data_folder() / "artifacts" / str(session_id)
+    return settings.DATA_DIR / "artifacts" / str(session_id)
 
 
 def _write_whole(folder: Path, blob: UUID, data: bytes) -> None:

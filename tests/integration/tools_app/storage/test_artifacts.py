@@ -7,9 +7,9 @@ from functools import partial
 from uuid import uuid4
 
 import pytest
+from django.conf import settings
 
 from audit_app.kernel.errors import InvalidInput, NotFound
-from tools_app import conf
 from tools_app.builtin.read_artifact import ReadArtifact
 from tools_app.builtin.write_artifact import WriteArtifact
 from tools_app.models import Artifact
@@ -185,7 +185,7 @@ def test_bytes_that_are_gone_are_a_readable_error(session, folder):
 def test_the_folder_is_the_installations_own(folder, session):
     write(session)
     assert (folder / str(session)).stat().st_mode & 0o077 == 0
-    assert conf.data_folder() == folder.parent
+    assert folder.parent == settings.DATA_DIR
 
 
 def test_the_files_of_a_child_run_replace_none_that_have_their_path(session):
