@@ -77,7 +77,7 @@ def connect() -> None:
     verification.record_checks += [evidence.find_missing, evidence.find_changed]
     anchors.post = audit_webhook.post_anchor
     if apps.is_installed("rest_framework"):  # not installed in workers
-        import_module("komand.login_retention")
+        import_module("komand.retention")
         surfaces = import_module("sessions_app.surfaces.base.surface").surfaces
         for path in settings.KOMAND_SURFACES:
             surface = surfaces.register(import_string(path))

@@ -1,4 +1,4 @@
-"""Values of the runs, one module a subject."""
+"""Values of the runs, one module per subject. Pure."""
 
 from agents_app.types.context import ContextOverflow, ContextSize, Limits
 from agents_app.types.message_parts import LoadedPart, MessagePart, OmittedPart, VoiceNotes

@@ -1,4 +1,4 @@
-"""Messages, requests to a model and its responses. Pure: no ORM, no settings."""
+"""Messages, requests to a model and its responses. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

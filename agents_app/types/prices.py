@@ -1,4 +1,4 @@
-"""Prices of models and the cost of a call. Pure: no ORM, no settings.
+"""Prices of models and the cost of a call. Pure.
 
 Prices are per 1,000 tokens, in the currency of the installation. Costs are whole billionths of its unit, so that sums
 over millions of calls are exact.

@@ -1,4 +1,4 @@
-"""The models that a run has called and what they cost. Pure: no ORM, no settings."""
+"""The models that a run has called and what they cost. Pure."""
 
 from dataclasses import dataclass
 

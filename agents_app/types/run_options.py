@@ -1,4 +1,4 @@
-"""Options of a message's run. Pure: no ORM, no settings."""
+"""Options of a message's run. Pure."""
 
 from dataclasses import dataclass
 from typing import Any

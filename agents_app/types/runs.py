@@ -1,4 +1,4 @@
-"""Runs as values: statuses, recorded steps, snapshots. Pure: no ORM, no settings."""
+"""Runs as values: statuses, recorded steps, snapshots. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace

@@ -1,4 +1,4 @@
-"""Values of the tools, one module a subject. Pure."""
+"""Values of the tools, one module per subject. Pure."""
 
 from tools_app.types.approvals import ApprovalStatus, ApprovalView, Decision
 from tools_app.types.executions import ExecutionStatus, ExecutionView, result_text, without_receipt
