@@ -21,13 +21,6 @@ HTMX = {"HX-Request": "true"}
 
 
 @pytest.fixture
-def browser(alice) -> Client:
-    client = Client()
-    client.force_login(alice)
-    return client
-
-
-@pytest.fixture
 def session(alice) -> Session:
     return make_session(alice)
 

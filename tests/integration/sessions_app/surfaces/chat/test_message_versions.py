@@ -1,7 +1,6 @@
 """Versions of a message on the chat page: its commands, its turns and the update of open pages."""
 
 import pytest
-from django.test import Client
 from django.utils import timezone
 
 from agents_app.models import Run
@@ -16,13 +15,6 @@ pytestmark = [
     pytest.mark.one_database,
 ]
 HTMX = {"HX-Request": "true"}
-
-
-@pytest.fixture
-def browser(alice) -> Client:
-    client = Client()
-    client.force_login(alice)
-    return client
 
 
 @pytest.fixture

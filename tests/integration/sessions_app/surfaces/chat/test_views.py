@@ -27,13 +27,6 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey", "default_
 HTMX = {"HX-Request": "true"}
 
 
-@pytest.fixture
-def browser(alice) -> Client:
-    client = Client()
-    client.force_login(alice)
-    return client
-
-
 def _turn_view(session: Session, question: str, answer: str, *, calls: int = 0, **fields: Any) -> None:
     """Store an ended run with its turns: that many calls, then the answer."""
     run = make_run(session)
