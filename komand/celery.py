@@ -20,12 +20,8 @@ os.environ.setdefault("CELERY_SKIP_CHECKS", "1")  # `manage.py prepare` has run 
 _GRACE_SECONDS = 2
 
 
-def _configuration() -> dict[str, Any]:
-    return dict(settings.CELERY)
-
-
 app = Celery("komand", set_as_current=True)
-app.add_defaults(_configuration)
+app.add_defaults(lambda: dict(settings.CELERY))
 app.set_default()
 # Celery warns of running as root, since messages could once be pickles. Ours are JSON only.
 warnings.filterwarnings("ignore", category=SecurityWarning)

@@ -34,14 +34,11 @@ def is_public(host: str) -> bool:
         return True
 
 
-def _hosts() -> list[str]:
-    return [*settings.ALLOWED_HOSTS, env.text("KOMAND_HOST", "127.0.0.1")]
-
-
 @register(Tags.security)
 def check_debug(app_configs: Sequence[AppConfig] | None, **_: Any) -> list[CheckMessage]:
     """Refuse debug mode on a public address: Django's debug pages show settings and source code."""
-    public = sorted({host for host in _hosts() if is_public(host)})
+    hosts = [*settings.ALLOWED_HOSTS, env.text("KOMAND_HOST", "127.0.0.1")]
+    public = sorted({host for host in hosts if is_public(host)})
     if not (settings.DEBUG and public):
         return []
     return [

@@ -39,7 +39,7 @@ def omit(
         reasons = [(part, objection(part)) for part in message.parts]
         for part, reason in reasons:
             if reason:
-                message = replace(message, content=_with_reason(message.content, part, reason))
+                message = replace(message, content=_replaced(message.content, part.note, part.note_with(reason)))
                 omitted.append(OmittedPart(part.reference, part.name or part.kind, reason))
         changed.append(replace(message, parts=tuple(part for part, reason in reasons if not reason)))
     return tuple(changed), tuple(omitted)
@@ -51,10 +51,6 @@ def name_sent(message: Message) -> Message:
     for part in message.parts:
         content = _replaced(content, part.note, f"[{part.title}]")
     return replace(message, content=content)
-
-
-def _with_reason(content: str, part: MessagePart, reason: str) -> str:
-    return _replaced(content, part.note, part.note_with(reason))
 
 
 def _replaced(content: str, note: str, text: str) -> str:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from audit_app.full_text.words import indexed_words, is_unspaced, spans, words
+from audit_app.full_text.words import is_unspaced, spans, words
 
 MOST_TERMS, LONGEST_QUERY = 8, 500
 _MOST_OF_TEXT = 24  # words of a message that looks for memories
@@ -75,14 +75,6 @@ def find_matches(text: str, query: Query) -> list[tuple[int, int]]:
         else:
             merged.append((start, end))
     return merged
-
-
-def has_all(text: str, query: Query) -> bool:
-    """Return whether the text matches the query, as the index does."""
-    names = indexed_words(text)
-    has = [any(_is_at(term, names, at) for at in range(len(names))) for term in query.wanted]
-    lacks = not any(_is_at(term, names, at) for term in query.excluded for at in range(len(names)))
-    return bool(has) and (any(has) if query.matches_any else all(has)) and lacks
 
 
 def _term(part: re.Match[str]) -> Term | None:

@@ -109,12 +109,11 @@ def dump_received(received: Received) -> dict[str, Any]:
     name = type(received.event).__name__
     if name not in EVENT_TYPES:
         raise TypeError(f"{name} cannot arrive over the connection of one account")
-    event = {key: _plain(value) for key, value in dataclasses.asdict(received.event).items()}
+    event = {
+        key: value.isoformat() if isinstance(value, datetime) else value
+        for key, value in dataclasses.asdict(received.event).items()
+    }
     return {"type": name, "event": event, "raw": base64.b64encode(received.raw).decode()}
-
-
-def _plain(value: Any) -> Any:
-    return value.isoformat() if isinstance(value, datetime) else value
 
 
 def dump_ending(error: ConnectionLost | NeedsAttention) -> dict[str, Any]:

@@ -105,14 +105,10 @@ def _user_input(principal: Principal, run: AgentRun, body: Any) -> SignalResult:
         agent_runs.update_metadata(session, status="")
     given = {"metadata": dict(sent.metadata), "tool_approval_response": sent.metadata.get("tool_approval_response")}
     note = {key: value for key, value in given.items() if value}
-    answers, act = _question_of(session, sent), partial(_mark_consumed, session)
+    answers, act = _question_of(session, sent), lambda accepted: run_files.mark_consumed(session)
     message = UserMessage(sent.text, sent.ack, sent.ack, note, act=act, answers=answers)
     session_writes.send_user_message(principal, session, message)
     return SignalResult("The agent has the message.")
-
-
-def _mark_consumed(session: Session, accepted: services.Accepted) -> None:
-    run_files.mark_consumed(session)
 
 
 def _question_of(session: Session, sent: UserInput) -> UUID | None:

@@ -23,6 +23,7 @@ from sessions_app.platforms.messages import (
 
 Json = Mapping[str, Any]
 
+_GONE = ("tombstone", "hidden_by_limit")  # modes of files
 _SUBTYPES = ("", "file_share", "thread_broadcast", "me_message")
 _SYSTEM_USERS = ("USLACK", "USLACKBOT")
 _REFERENCE = re.compile(r"<([^<>]*)>")
@@ -106,7 +107,7 @@ def _read_message(payload: Json, event: Json, bot: Bot) -> ChannelEvent:
         sender_id=str(sender),
         sender_name="",
         text=text,
-        sent_at=_moment(event["ts"]),
+        sent_at=datetime.fromtimestamp(int(event["ts"].partition(".")[0]), UTC),
         chat=chat,
         keys=tuple(keys),
         is_addressed=chat.type == "direct" or names_us or replies or is_command(text),
@@ -114,7 +115,7 @@ def _read_message(payload: Json, event: Json, bot: Bot) -> ChannelEvent:
         is_from_bot=is_from_bot,
         reply_to_message_id=f"{event['channel']}:{event['thread_ts']}" if event.get("thread_ts") else "",
         event_id=str(payload["event_id"]),
-        attachments=tuple(_attachment(file) for file in event.get("files") or () if _is_there(file)),
+        attachments=tuple(_attachment(file) for file in event.get("files") or () if file.get("mode") not in _GONE),
         metadata={"teamId": payload.get("team_id"), "isExternal": bool(payload.get("is_ext_shared_channel"))},
         reference={"userId": str(sender), "teamId": str(event.get("user_team") or payload.get("team_id") or "")},
     )
@@ -226,10 +227,6 @@ def _shown(reference: str) -> str:
     return f"[{label}]({target})" if label and label != target else target
 
 
-def _is_there(file: Json) -> bool:
-    return file.get("mode") not in ("tombstone", "hidden_by_limit")
-
-
 def _attachment(file: Json) -> Attachment:
     url = file.get("url_private_download") or file.get("url_private") or ""
     name, mime_type, size = file.get("name"), file.get("mimetype"), file.get("size")
@@ -240,7 +237,3 @@ def _attachment(file: Json) -> Attachment:
     family = (mime_type or "").partition("/")[0]
     kind = "voice" if file.get("subtype") == "slack_audio" else family if family in _KINDS else "file"
     return Attachment(str(file["id"]), kind, name, mime_type, size, url, "bot")
-
-
-def _moment(ts: str) -> datetime:
-    return datetime.fromtimestamp(int(ts.partition(".")[0]), UTC)

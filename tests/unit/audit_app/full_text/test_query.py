@@ -4,10 +4,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from audit_app.full_text.query import MOST_TERMS, Term, find_matches, has_all, like, parse
+from audit_app.full_text.query import MOST_TERMS, Query, Term, _is_at, find_matches, like, parse
 from audit_app.full_text.words import indexed_words, words
 
 German = "Die Straßenbahn fährt über die Brücke."
+
+
+def has_all(text: str, query: Query) -> bool:
+    """Return whether the text matches the query, as the index does."""
+    names = indexed_words(text)
+    has = [any(_is_at(term, names, at) for at in range(len(names))) for term in query.wanted]
+    lacks = not any(_is_at(term, names, at) for term in query.excluded for at in range(len(names)))
+    return bool(has) and (any(has) if query.matches_any else all(has)) and lacks
 
 
 @pytest.mark.parametrize(
