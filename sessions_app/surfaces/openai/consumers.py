@@ -17,7 +17,7 @@ from django.urls import path
 from agents_app import selectors as agents
 from agents_app import services as runs
 from agents_app.events import RUN_ENDS
-from agents_app.types import RunStatus, RunTranscript
+from agents_app.types import RunTranscript
 from audit_app.kernel.database import in_db
 from sessions_app import selectors, services
 from sessions_app.access import access_session
@@ -168,7 +168,7 @@ class ChatCompletions(_NewAnswer):
         text, citations = full_text(transcript, cited)
         if last.type == INPUT_REQUESTED.name:
             text = "\n\n".join(filter(None, [text, INPUT_REQUESTED.payload(last)["question"]]))
-        elif problem := problem_of(transcript):
+        elif problem := errors.problem_of(transcript.run):
             await self.send_json(http_status_of(transcript.run), problem, {**headers, **_NO_RETRY})
             return
         usage = transcript.usage
@@ -186,7 +186,7 @@ class ChatCompletions(_NewAnswer):
                 chunks.append(completion.add_paragraph(INPUT_REQUESTED.payload(events[-1])["question"]))
             await self._send(chunks)
         transcript = await in_db(agents.get_transcript, accepted.run_id)
-        if problem := problem_of(transcript):
+        if problem := errors.problem_of(transcript.run):
             await self._send([problem])
         else:
             answer = completion.is_structured and transcript.answer
@@ -326,15 +326,6 @@ def _read(run_id: UUID) -> tuple[RunTranscript, CitedByStep]:
 
 def finish_reason(transcript: RunTranscript) -> str:
     return "length" if transcript.run.error_code == "length" else "stop"
-
-
-def problem_of(transcript: RunTranscript) -> dict[str, Any] | None:
-    """Return the error body of a run that ended without completing, else None."""
-    run = transcript.run
-    if run.status is RunStatus.COMPLETED or not run.status.is_terminal:
-        return None
-    code = run.error_code or run.status.value
-    return errors.error(run.error_message or "The run failed.", "server_error", code)
 
 
 def _delete(user: Any, run_id: UUID) -> None:
