@@ -9,6 +9,7 @@ import yaml
 from audit_app.kernel.errors import InvalidInput
 
 LARGEST_FILE, LARGEST_UPLOAD = 2_000_000, 200_000  # bytes
+LONGEST_TEMPLATE = 200_000  # characters
 
 Fault = Callable[[str, str], None]  # takes a place and what is wrong there
 

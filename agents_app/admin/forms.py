@@ -17,15 +17,14 @@ from unfold.widgets import (
 )
 
 from agents_app.configuration import prompt_templates
-from agents_app.configuration.agent_access import check_new_id
+from agents_app.configuration.agents import broken_references
 from agents_app.configuration.autonomy import needed_rights, stored_autonomy
-from agents_app.configuration.fallbacks import check_fallbacks, format_fallbacks, parse_fallbacks
+from agents_app.configuration.fallbacks import format_fallbacks, parse_fallbacks
 from agents_app.models import Agent
 from agents_app.providers import registry as providers
-from agents_app.structured_output import check_schema
+from agents_app.types.agent_limits import BUDGETS
 from audit_app import services as audit
 from audit_app.fresh_login import GRANT_AUTONOMY
-from audit_app.kernel.errors import AppError, InvalidInput
 from audit_app.rights import MissingRight, require
 from tools_app.admin.rule_fields import hosts_field, patterns_field
 from tools_app.registry import tools
@@ -59,6 +58,17 @@ class FallbacksField(forms.CharField):
 
     def clean(self, value: Any) -> list[dict[str, str]]:
         return parse_fallbacks(super().clean(value))
+
+
+def _budget_field(name: str, label: str, help_text: str = "") -> forms.Field:
+    budget = BUDGETS[name]
+    kind, widget = (
+        (forms.IntegerField, UnfoldAdminIntegerFieldWidget)
+        if budget.is_whole
+        else (forms.FloatField, UnfoldAdminDecimalFieldWidget)
+    )
+    options = {"required": False, "label": label, "help_text": help_text}
+    return kind(min_value=0, max_value=budget.most, widget=widget, **options)
 
 
 class AgentForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptable when run
@@ -99,26 +109,12 @@ class AgentForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptable
         required=False,
         help_text="Models that answer while the agent's own cannot, in this order: one provider/model a line.",
     )
-    actions_per_hour = forms.IntegerField(
-        required=False,
-        min_value=0,
-        widget=UnfoldAdminIntegerFieldWidget,
-        label="Calls per hour",
-        help_text="Empty: no limit.",
+    actions_per_hour = _budget_field("actionsPerHour", "Calls per hour", "Empty: no limit.")
+    cost_per_hour = _budget_field(
+        "costPerHour", "Cost per hour", "Cost of model calls, in the currency of prices. Empty: no limit."
     )
-    cost_per_hour = forms.FloatField(
-        required=False,
-        min_value=0,
-        widget=UnfoldAdminDecimalFieldWidget,
-        label="Cost per hour",
-        help_text="Cost of model calls, in the currency of prices. Empty: no limit.",
-    )
-    cost_per_day = forms.FloatField(
-        required=False, min_value=0, widget=UnfoldAdminDecimalFieldWidget, label="Cost per day (UTC)"
-    )
-    cost_per_month = forms.FloatField(
-        required=False, min_value=0, widget=UnfoldAdminDecimalFieldWidget, label="Cost per month (UTC)"
-    )
+    cost_per_day = _budget_field("costPerDay", "Cost per day (UTC)")
+    cost_per_month = _budget_field("costPerMonth", "Cost per month (UTC)")
 
     class Meta:
         labels = {
@@ -139,26 +135,10 @@ class AgentForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptable
         self.fields["template"].widget = UnfoldAdminSelectWidget(
             choices=[(name, name or "none") for name in ("", *names, *versions)]
         )
-        self.fields["system_prompt"].required = False
         self.initial.setdefault("all_tools", chosen is None)
         self.initial.setdefault("chosen_tools", chosen or [])
         for name, key in _BUDGETS.items():
             self.initial.setdefault(name, self.instance.budgets.get(key))
-
-    def clean_agent_id(self) -> str:
-        agent_id: str = self.cleaned_data["agent_id"]
-        try:
-            check_new_id(agent_id)
-        except InvalidInput as error:
-            raise forms.ValidationError(error.message) from None
-        return agent_id
-
-    def clean_output_schema(self) -> Any:
-        schema = self.cleaned_data["output_schema"]
-        try:
-            return None if schema is None else check_schema(schema)
-        except InvalidInput as error:
-            raise forms.ValidationError(error.message) from None
 
     def clean_enabled_skill_ids(self) -> list[str]:
         wanted: list[str] = self.cleaned_data["enabled_skill_ids"]
@@ -169,13 +149,8 @@ class AgentForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptable
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or self.cleaned_data
-        if "fallbacks" in cleaned and cleaned.get("provider"):
-            wanted = Agent(**{name: cleaned.get(name) for name in ("provider", "model_id", "fallbacks")})
-            try:
-                check_fallbacks(wanted)
-            except AppError as problem:
-                self.add_error("fallbacks", problem.message)
-        self._check_prompt(cleaned)
+        if not cleaned.get("template") and not cleaned.get("system_prompt"):
+            self.add_error("system_prompt", "Enter a system prompt, or choose a template.")
         # The form may show the draft: the rights are about what differs from the stored agent.
         stored = Agent.objects.filter(pk=self.instance.pk).first()
         needed = needed_rights(cleaned, **(stored_autonomy(stored) if stored else {}))
@@ -191,14 +166,10 @@ class AgentForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptable
                 self.add_error(None, refusal.message)
         return cleaned
 
-    def _check_prompt(self, cleaned: dict[str, Any]) -> None:
-        template, parameters = cleaned.get("template", ""), cleaned.get("template_parameters")
-        if not template and not cleaned.get("system_prompt"):
-            self.add_error("system_prompt", "Enter a system prompt, or choose a template.")
-        try:
-            prompt_templates.check_agent(Agent(template=template, template_parameters=parameters or {}))
-        except AppError as problem:
-            self.add_error("template", problem.message)
+    def _post_clean(self) -> None:
+        super()._post_clean()  # the rules of the model
+        for name, error in broken_references(self.instance).items() if not self.errors else ():
+            self.add_error(name, error.message)
 
     def save(self, commit: bool = True) -> Agent:
         every = self.cleaned_data["all_tools"]
@@ -231,12 +202,6 @@ class ProviderForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscripta
         super().__init__(*args, **kwargs)
         kinds = sorted({*providers.kinds(), *filter(None, [self.instance.kind])})
         self.fields["kind"].choices = [(kind, kind) for kind in kinds]  # type: ignore[attr-defined]
-
-    def clean_base_url(self) -> str:
-        url: str = self.cleaned_data["base_url"].strip()
-        if url and not url.startswith(("http://", "https://")):
-            raise forms.ValidationError("The address must begin with http:// or https://.")
-        return url
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or self.cleaned_data

@@ -20,8 +20,6 @@ from audit_app import services as audit
 from audit_app.kernel.errors import Forbidden, InvalidInput, NotFound, found
 from audit_app.rights import Right, holds, require
 
-_RESERVED_IDS = ("import",)  # their addresses below /api/agents are taken
-
 
 @dataclass(frozen=True)
 class Sharing:
@@ -63,12 +61,6 @@ def get_agent(agent_id: str) -> Agent:
 def no_agent(agent_id: str) -> str:
     """Return the error message for an unknown agent."""
     return f"There is no agent {agent_id!r}."
-
-
-def check_new_id(agent_id: str) -> None:
-    """Raise InvalidInput (reserved_id) if no agent can be called so."""
-    if agent_id in _RESERVED_IDS:
-        raise InvalidInput(f"The agent id {agent_id!r} is reserved. Choose another one.", code="reserved_id")
 
 
 def may_use(user: User | AnonymousUser, agent: Agent) -> bool:

@@ -4,42 +4,31 @@ A file holds the whole configuration of each agent: a field that it leaves out h
 """
 
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from django.contrib.auth.models import AnonymousUser, User
 from django.core.exceptions import ValidationError
-from django.core.validators import validate_slug
-from django.db import transaction
+from django.db import models, transaction
 
-from agents_app.configuration import agent_versions, agents, prompt_templates
+from agents_app.configuration import agent_versions, agents
 from agents_app.configuration.agent_access import may_change
 from agents_app.configuration.agent_versions import FieldChange, configuration_of
 from agents_app.configuration.autonomy import needed_rights, stored_autonomy
 from agents_app.models import Agent
 from agents_app.rights import CHANGE_AGENTS, CREATE_AGENTS
-from agents_app.structured_output import check_schema
 from agents_app.yaml_documents import Fault, Problem, UnusableFile, decode_upload, read, write
-from audit_app.kernel.errors import AppError
+from audit_app.kernel.rules import TextListField
 from audit_app.rights import Right, require
 from tools_app import catalogue
-from tools_app.host_rules import check_host
 from tools_app.models import McpServer
-from tools_app.policy.patterns import check_pattern
 from tools_app.skills import registry
 
 FORMAT, MEDIA_TYPE = 1, "application/yaml"
 _REFUSED = "Nothing was imported"
 _HEADER = "# Agents of Komand. A field that is left out has its default.\n# Import: manage.py agents import FILE\n"
 _SHOWN_ALWAYS = ("name", "provider", "system_prompt")
-_PATTERNS = ("allowed_tools", "denied_tools", "always_ask", "auto_approve")
-_FALLBACK = ("provider", "model")
-_HOSTS = ("allowed_hosts", "denied_hosts")
-_BUDGETS = ("actionsPerHour", "costPerHour", "costPerDay", "costPerMonth")
-_MOST = 1e12
-
-FieldCheck = Callable[[str, Any], Iterable[str]]
 
 
 @dataclass(frozen=True)
@@ -79,18 +68,15 @@ def read_upload(data: bytes) -> str:
     return decode_upload(data, _REFUSED)
 
 
-def plan(text: str, *, check: FieldCheck = lambda name, value: ()) -> tuple[Planned, ...]:
-    """Return what an import of the document would change. Writes nothing. Raises UnusableFile with all problems.
-
-    check: yields further faults of the value of a field.
-    """
+def plan(text: str) -> tuple[Planned, ...]:
+    """Return what an import of the document would change. Writes nothing. Raises UnusableFile with all problems."""
     document = read(text, _REFUSED)
     problems: list[Problem] = []
 
     def fault(place: str, message: str) -> None:
         problems.append(document.problem(place, message))
 
-    planned = _plan_document(document.content, fault, check)
+    planned = _plan_document(document.content, fault)
     if problems:
         raise UnusableFile(problems, _REFUSED)
     return planned
@@ -133,7 +119,7 @@ def check_rights(user: User | AnonymousUser, planned: Sequence[Planned]) -> tupl
     return tuple(fresh)
 
 
-def _plan_document(document: Any, fault: Fault, check: FieldCheck) -> tuple[Planned, ...]:
+def _plan_document(document: Any, fault: Fault) -> tuple[Planned, ...]:
     if not isinstance(document, dict) or not isinstance(document.get("agents"), list):
         fault("", "it must have a list `agents`, as `manage.py agents export` writes it")
         return ()
@@ -149,7 +135,7 @@ def _plan_document(document: Any, fault: Fault, check: FieldCheck) -> tuple[Plan
         if agent_id in seen:
             fault(f"{place}.id", f"{agent_id!r} is in the file twice")
         seen.add(agent_id)
-        configuration = _checked(place, entry, fault, check)
+        configuration = _checked(place, entry, fault)
         agent = Agent.objects.select_related("provider").filter(agent_id=agent_id).first()
         if agent is not None and agent.retired_at:
             fault(f"{place}.id", f"the agent {agent_id!r} is retired; restore it first")
@@ -158,97 +144,72 @@ def _plan_document(document: Any, fault: Fault, check: FieldCheck) -> tuple[Plan
     return tuple(planned)
 
 
-def _checked(place: str, entry: Mapping[str, Any], fault: Fault, check: FieldCheck) -> dict[str, Any]:
+def _checked(place: str, entry: Mapping[str, Any], fault: Fault) -> dict[str, Any]:
     """Return the whole configuration of an entry, after reporting every fault of it."""
-    try:
-        validate_slug(entry["id"])
-    except ValidationError:
-        fault(f"{place}.id", "it may have letters, digits, `-` and `_` only")
     known = {field.name: field for field in agent_versions.fields()}
     for name in entry:
         if name not in known and name != "id":
             fault(f"{place}.{name}", "there is no such field")
-    configuration: dict[str, Any] = {}
-    for name, field in known.items():
-        value = entry.get(name, _defaults()[name])
-        if name == "name":
-            value = value or entry["id"]
-        configuration[name] = value
-        for message in list(_faults_of(field, value)) or check(name, value):
-            fault(f"{place}.{name}", message)
+    agent, configuration, faults = Agent(), dict[str, Any](), list[tuple[str, str]]()
+    given = {"id": entry["id"], **{name: entry.get(name, _defaults()[name]) for name in known}}
+    given["name"] = given["name"] or entry["id"]
+    for name, value in given.items():
+        field = known.get(name) or Agent._meta.get_field("agent_id")
+        try:
+            cleaned = _cleaned(field, value)
+        except ValidationError as error:
+            faults += ((name, message) for message in error.messages)
+            continue
+        if not field.many_to_many:
+            setattr(agent, field.name, cleaned)
+        configuration[name] = value if field.is_relation else cleaned
+        faults += ((name, message) for message in _unknown_names(name, cleaned))
+    if not faults:
+        faults += ((name, error.message) for name, error in agents.broken_references(agent).items())
+    for name, message in faults:
+        fault(f"{place}.{name}", message)
+    configuration.pop("id", None)
     return configuration
 
 
-def _faults_of(field: Any, value: Any) -> Iterator[str]:
-    default = _defaults()[field.name]
+def _cleaned(field: Any, value: Any) -> Any:
+    """Return a value by the rules of its field, relations as objects. Raises ValidationError."""
     if not _is_storable(value):
-        yield "it contains something that cannot be stored, such as NUL, NaN or a date without quotes"
-        return
-    if field.name == "fallbacks":
-        entries = value if isinstance(value, list) else [value]
-        if not all(isinstance(one, dict) and {type(one.get(key)) for key in _FALLBACK} == {str} for one in entries):
-            yield "it must be a list of {provider: name, model: name}"
-        return
-    takes_list = field.many_to_many or isinstance(default, list)
-    if takes_list and not (isinstance(value, list) and all(isinstance(item, str) for item in value)):
-        yield "it must be a list of texts"
-        return
+        raise ValidationError("it contains something that cannot be stored, such as NUL, NaN or a date without quotes")
+    if isinstance(field, models.IntegerField | models.FloatField) and not _is_number(field, value):
+        raise ValidationError(f"it must be a {'whole ' * isinstance(field, models.IntegerField)}number")
+    if field.many_to_many:
+        return [_related(field, name) for name in TextListField(most=1000, longest=1000).clean(value, None)]
     if field.is_relation:
-        for name in value if field.many_to_many else [value]:
-            if name is None and field.null:
-                continue
-            if not isinstance(name, str) or agent_versions.find_related(field, name) is None:
-                yield f"there is no {field.related_model._meta.verbose_name} {name!r}"
-        return
+        return None if value is None and field.null else _related(field, value)
     try:
-        field.clean(value, None)
-    except ValidationError as error:
-        yield from error.messages
-        return
+        return field.clean(value, None)
     except (TypeError, ValueError):
-        yield f"{value!r} does not fit"
-        return
-    yield from _unknown_names(field.name, value)
+        raise ValidationError(f"{value!r} does not fit") from None
+
+
+def _related(field: Any, name: Any) -> models.Model:
+    found = agent_versions.find_related(field, name) if isinstance(name, str) else None
+    if found is None:
+        raise ValidationError(f"there is no {field.related_model._meta.verbose_name} {name!r}")
+    return found
+
+
+def _is_number(field: Any, value: Any) -> bool:
+    is_whole = isinstance(field, models.IntegerField) and isinstance(value, float)
+    return not is_whole and not isinstance(value, bool)
 
 
 def _unknown_names(name: str, value: Any) -> Iterator[str]:
-    """Yield the faults of names, patterns and schemas, which the column itself does not check."""
+    """Yield the faults of names of objects that another installation may have and this one has not."""
     if name == "enabled_skill_ids":
         known = set(registry.known_ids(value))
         yield from (f"there is no skill {one!r}" for one in value if one not in known)
-    elif name == "template" and value:
-        try:
-            prompt_templates.get_template(value)
-        except AppError as error:
-            yield error.message
     elif name == "mcp_servers":
         servers = set(McpServer.objects.values_list("name", flat=True))
         yield from (f"there is no MCP server {one!r}" for one in value if one not in servers)
-    elif name == "enabled_tools" and value is not None:
-        listed = value if isinstance(value, list) else [value]
-        yield from (f"there is no tool {one!r}" for one in listed if catalogue.find_tool(str(one), "") is None)
-    elif name in _PATTERNS or name in _HOSTS:
-        check = check_pattern if name in _PATTERNS else check_host
-        for one in value:
-            try:
-                check(one)
-            except ValueError as error:
-                yield str(error)
-    elif name == "budgets":
-        fits = isinstance(value, dict) and all(_is_number(number) for number in value.values())
-        if not fits or not value.keys() <= set(_BUDGETS):
-            yield f"it must map any of {', '.join(_BUDGETS)} to numbers from 0"
-    elif name in ("retry_first_seconds", "retry_max_seconds") and not _is_number(value):
-        yield "it must be a number from 0"
-    elif name == "output_schema" and value is not None:
-        try:
-            check_schema(value)
-        except AppError as error:
-            yield error.message
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= _MOST
+    elif name == "enabled_tools":
+        yield from (f"there is no tool {one!r}" for one in value or () if catalogue.find_tool(one, "") is None)
 
 
 def _is_storable(value: Any) -> bool:

@@ -1,6 +1,6 @@
 """Create, change, publish and retire agents."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from django.db import IntegrityError, transaction
@@ -11,8 +11,13 @@ from agents_app.configuration.fallbacks import check_fallbacks
 from agents_app.models import Agent, AgentVersion, ModelProvider
 from audit_app import services as audit
 from audit_app.kernel.errors import Conflict, InvalidInput
+from audit_app.kernel.rules import check_row
 
 DEFAULT_AGENT = "default"
+_REFERENCES = (
+    (("fallbacks", "provider", "model_id"), check_fallbacks),
+    (("template", "template_parameters"), prompt_templates.check_agent),
+)
 
 
 def create_agent(*, agent_id: str, name: str, provider: str = "", owner_id: int | None = None, **fields: Any) -> Agent:
@@ -24,12 +29,12 @@ def create_agent(*, agent_id: str, name: str, provider: str = "", owner_id: int 
     Raises InvalidInput (unknown_provider, repeated_model, unknown_template, invalid_template, unknown_skill,
     unknown_user, unknown_group, reserved_id), Conflict (agent_exists; a retired agent keeps its id).
     """
-    agent_access.check_new_id(agent_id)
     wanted, shared = fields.pop("enabled_skill_ids", []), fields.pop("sharing", None)
+    agent = Agent(agent_id=agent_id, name=name, owner_id=owner_id, **fields)
+    check_row(agent)
     source = _provider(provider) if provider else ModelProvider.objects.get(agents__agent_id=DEFAULT_AGENT)
-    agent = Agent(agent_id=agent_id, name=name, provider=source, owner_id=owner_id, **fields)
-    check_fallbacks(agent)
-    prompt_templates.check_agent(agent)
+    agent.provider = source
+    _check_references(agent)
     try:
         with transaction.atomic():
             agent.save(force_insert=True)
@@ -62,10 +67,8 @@ def update_agent(
             agent_versions.record_version(agent, agent_versions.BASELINE)
         for name, value in fields.items():
             setattr(agent, name, value)
-        if fields.keys() & {"provider", "model_id", "fallbacks"}:
-            check_fallbacks(agent)
-        if fields.keys() & {"template", "template_parameters"}:
-            prompt_templates.check_agent(agent)
+        check_row(agent, fields=fields)
+        _check_references(agent, fields)
         agent.save(update_fields=[*fields, "updated_at"])
         audit.record("AgentUpdated", agent_id=agent.agent_id, details={"fields": sorted(fields)})
         if wanted is not None:
@@ -114,6 +117,21 @@ def roll_back(agent: Agent, version: AgentVersion, *, skills_of: int | None = No
     return apply_configuration(agent, version.configuration, skills_of=skills_of, note=note)
 
 
+def broken_references(agent: Agent, fields: Collection[str] | None = None) -> dict[str, InvalidInput]:
+    """Return the errors of what an agent refers to, by field: the models of its fallback chain, and its template.
+
+    fields: those that change; None: all.
+    """
+    broken: dict[str, InvalidInput] = {}
+    for names, check in _REFERENCES:
+        if fields is None or not set(names).isdisjoint(fields):
+            try:
+                check(agent)
+            except InvalidInput as error:
+                broken[names[0]] = error
+    return broken
+
+
 def retire_agent(agent: Agent) -> None:
     """Retire an agent; its runs and sessions stay readable. Raises Conflict for the default agent."""
     if agent.agent_id == DEFAULT_AGENT:
@@ -130,6 +148,11 @@ def restore_agent(agent: Agent) -> bool:
             return False
         audit.record("AgentRestored", agent_id=agent.agent_id)
         return True
+
+
+def _check_references(agent: Agent, fields: Collection[str] | None = None) -> None:
+    for error in broken_references(agent, fields).values():
+        raise error
 
 
 def _provider(name: str) -> ModelProvider:

@@ -5,17 +5,12 @@ from collections.abc import Mapping, Sequence
 from agents_app.models import Agent, ModelProvider
 from audit_app.kernel.errors import InvalidInput
 
-MOST_FALLBACKS = 5
-
 
 def check_fallbacks(agent: Agent) -> None:
-    """Raise InvalidInput (unknown_provider, repeated_model, too_many_fallbacks) for a chain that names no provider, or
-    a model twice.
+    """Raise InvalidInput (unknown_provider, repeated_model) for a chain that names no provider, or a model twice.
 
     agent: with its provider, as it is to be stored. The message names the place in the list.
     """
-    if len(agent.fallbacks) > MOST_FALLBACKS:
-        raise InvalidInput(f"fallbacks: at most {MOST_FALLBACKS} models.", code="too_many_fallbacks")
     known = {row.name: row for row in ModelProvider.objects.filter(is_enabled=True)} if agent.fallbacks else {}
     own = model_name(agent.provider.name, agent.model_id or agent.provider.default_model)
     used = {own: "the agent's own model"}

@@ -106,8 +106,6 @@ def check_text(name: str, text: str) -> Template:
 
 def check_agent(agent: Agent) -> None:
     """Raise InvalidInput unless the agent's template exists and can be rendered with its parameters."""
-    if not isinstance(agent.template_parameters, dict):
-        raise InvalidInput("template parameters must be an object of values by name.", code="invalid_template")
     if agent.template:
         render(agent.template, agent.template_parameters)
     elif agent.template_parameters:

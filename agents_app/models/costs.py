@@ -3,20 +3,24 @@
 from typing import Any
 
 from django.conf import settings
-from django.core.validators import MinValueValidator
+from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 
 from agents_app.types.prices import Price
 
+_HIGHEST_PRICE, _HIGHEST_CAP = 10**6, 10**12  # a call of a million tokens at that price still fits into a cost in nanos
+
 
 def price_field(help_text: str, **options: Any) -> Any:
     """Return the column of a price per 1,000 tokens."""
-    return models.FloatField(validators=[MinValueValidator(0)], help_text=help_text, **options)
+    limits = [MinValueValidator(0), MaxValueValidator(_HIGHEST_PRICE)]
+    return models.FloatField(validators=limits, help_text=help_text, **options)
 
 
 def _cap_field(setting: str) -> Any:
     help_text = f"In whole units, in UTC. Empty: {setting}. 0: no cap."
-    return models.FloatField(null=True, blank=True, validators=[MinValueValidator(0)], help_text=help_text)
+    limits = [MinValueValidator(0), MaxValueValidator(_HIGHEST_CAP)]
+    return models.FloatField(null=True, blank=True, validators=limits, help_text=help_text)
 
 
 class ModelPrice(models.Model):

@@ -1,8 +1,11 @@
 """Stored definitions of networks."""
 
+from django.core.validators import MaxLengthValidator
 from django.db import models
 
 from audit_app.kernel.ids import new_id
+
+LONGEST_DEFINITION = 200_000  # characters
 
 
 class StoredNetwork(models.Model):
@@ -12,7 +15,9 @@ class StoredNetwork(models.Model):
     name = models.SlugField(max_length=60, unique=True)
     version = models.PositiveIntegerField(default=1)
     description = models.CharField(max_length=300, blank=True)
-    definition = models.TextField(help_text="YAML, see docs/networks.md.")
+    definition = models.TextField(
+        validators=[MaxLengthValidator(LONGEST_DEFINITION)], help_text="YAML, see docs/networks.md."
+    )
     owner_id = models.BigIntegerField(
         null=True, blank=True, help_text="User who created it. Empty: it belongs to the installation."
     )

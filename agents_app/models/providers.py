@@ -1,9 +1,12 @@
 """Model providers."""
 
+from django.core.validators import RegexValidator
 from django.db import models
 
 from agents_app.models.costs import price_field
 from agents_app.types.prices import COUNTING, Price
+
+_ADDRESS = RegexValidator(r"^https?://", "The address must begin with http:// or https://.")
 
 
 class ModelProvider(models.Model):
@@ -28,7 +31,9 @@ class ModelProvider(models.Model):
 
     name = models.SlugField(max_length=60, unique=True)
     kind = models.CharField(max_length=40, help_text="Registered kind of provider, such as openai or demo.")
-    base_url = models.CharField(max_length=500, blank=True, help_text="Empty: default of the kind.")
+    base_url = models.CharField(
+        max_length=500, blank=True, validators=[_ADDRESS], help_text="Empty: default of the kind."
+    )
     api_key_sealed = models.TextField(blank=True, editable=False)
     default_model = models.CharField(max_length=200, blank=True)
     input_price = price_field(

@@ -2,14 +2,21 @@
 
 from typing import Any
 
+from django.core.validators import MaxLengthValidator
 from django.db import models
+
+from agents_app.yaml_documents import LONGEST_TEMPLATE
+from audit_app.kernel.rules import CheckedJSONField, check_object
 
 
 class PromptTemplate(models.Model):
     """A prompt template. It replaces the file of its name in the folder of prompts."""
 
     name = models.SlugField(max_length=120, unique=True, help_text="Lower-case letters, digits, `-` and `_`.")
-    text = models.TextField(help_text="Markdown with YAML front matter and tags of Jinja.")
+    text = models.TextField(
+        validators=[MaxLengthValidator(LONGEST_TEMPLATE)],
+        help_text="Markdown with YAML front matter and tags of Jinja.",
+    )
     version = models.PositiveIntegerField(default=1, editable=False, help_text="Number of the current version.")
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
@@ -48,7 +55,8 @@ def template_field() -> Any:
 
 def template_parameters_field() -> Any:
     """Return the column of the parameters of an agent's template."""
-    return models.JSONField(
+    return CheckedJSONField(
+        rule=check_object,
         default=dict,
         db_default=models.Value({}, models.JSONField()),
         blank=True,

@@ -9,6 +9,7 @@ from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from agents_app.models import Agent, NetworkVersion, StoredNetwork
+from agents_app.models.networks import LONGEST_DEFINITION
 from agents_app.networks import yaml_format
 from agents_app.networks.checks import Fault
 from agents_app.networks.definition import Network, Task
@@ -21,7 +22,6 @@ from audit_app.rights import Right, holds
 from tools_app import catalogue
 from tools_app.models import McpServer
 
-MOST_CHARACTERS = 200_000
 _RESERVED = ("check", "runs")  # their addresses are taken
 _UNKNOWN = "There is no such network."
 
@@ -31,8 +31,8 @@ def read(text: str, among: QuerySet[Agent]) -> Network:
 
     among: the agents that its author may use; others do not exist for the author.
     """
-    if len(text) > MOST_CHARACTERS:
-        raise InvalidInput(f"A network may have at most {MOST_CHARACTERS:,} characters.", code="too_long")
+    if len(text) > LONGEST_DEFINITION:
+        raise InvalidInput(f"A network may have at most {LONGEST_DEFINITION:,} characters.", code="too_long")
     network, document = yaml_format.load_with_lines(text)
     faults = [*_unknown_names(network, among)]
     if network.name in _RESERVED:

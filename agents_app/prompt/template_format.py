@@ -5,12 +5,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from agents_app.yaml_documents import InvalidYaml, load
+from agents_app.yaml_documents import LONGEST_TEMPLATE, InvalidYaml, load
 from audit_app.kernel.errors import InvalidInput
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,119}")
 REQUIRED = object()  # the default of a parameter without one
-LARGEST_TEMPLATE = 200_000  # characters
 _FENCE = re.compile(r"\A---[ \t]*\r?\n(.*?)(?:\r?\n)?^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
 _PARAMETER = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,59}")
 
@@ -67,8 +66,8 @@ def parse(name: str, text: str) -> Template:
     """Return the template of a text. Raises UnusableTemplate for front matter that is not as documented."""
     if not NAME.fullmatch(name):
         raise UnusableTemplate(repr(name[:120]), "a name may only have lower-case letters, digits, `-` and `_`")
-    if len(text) > LARGEST_TEMPLATE:
-        raise UnusableTemplate(name, f"it is longer than {LARGEST_TEMPLATE:,} characters")
+    if len(text) > LONGEST_TEMPLATE:
+        raise UnusableTemplate(name, f"it is longer than {LONGEST_TEMPLATE:,} characters")
     fence = _FENCE.match(text)
     if fence is None:
         if text.startswith("---"):

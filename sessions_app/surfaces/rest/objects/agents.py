@@ -16,8 +16,8 @@ from rest_framework.serializers import (
 )
 
 from agents_app.configuration.agent_access import Sharing
-from agents_app.configuration.fallbacks import MOST_FALLBACKS
 from agents_app.models import Agent
+from agents_app.types.agent_limits import MOST_FALLBACKS
 from sessions_app.surfaces.base.serializers import CamelCaseSerializer, NullableText, ObjectSerializer, Timestamp
 from sessions_app.surfaces.rest.objects.field_types import SchemaField, call_rules, check_finite, host_rules
 from tools_app import catalogue, profiles

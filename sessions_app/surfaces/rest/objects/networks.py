@@ -15,7 +15,7 @@ from rest_framework.serializers import (
 )
 
 from agents_app.models import StoredNetwork
-from agents_app.network_runs.library import MOST_CHARACTERS
+from agents_app.models.networks import LONGEST_DEFINITION
 from agents_app.network_runs.progress import NetworkProgress
 from agents_app.networks import yaml_format
 from agents_app.networks.mermaid import to_mermaid
@@ -30,7 +30,9 @@ from sessions_app.surfaces.base.serializers import (
 
 
 class DefinitionBody(CamelCaseSerializer):
-    definition = CharField(max_length=MOST_CHARACTERS, trim_whitespace=False, help_text="YAML, see docs/networks.md.")
+    definition = CharField(
+        max_length=LONGEST_DEFINITION, trim_whitespace=False, help_text="YAML, see docs/networks.md."
+    )
 
 
 class NetworkBody(DefinitionBody):

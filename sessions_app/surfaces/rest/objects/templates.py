@@ -2,13 +2,13 @@
 
 from rest_framework.serializers import CharField, DictField, IntegerField, ListField, SlugField
 
-from agents_app.prompt.template_format import LARGEST_TEMPLATE
+from agents_app.yaml_documents import LONGEST_TEMPLATE
 from sessions_app.surfaces.base.serializers import CamelCaseSerializer, NullableText, ObjectSerializer, Timestamp
 
 
 class PromptTemplateBody(CamelCaseSerializer):
     text = CharField(
-        max_length=LARGEST_TEMPLATE,
+        max_length=LONGEST_TEMPLATE,
         trim_whitespace=False,
         help_text="Markdown with front matter, see docs/templates.md.",
     )
@@ -21,7 +21,7 @@ class NewPromptTemplateBody(PromptTemplateBody):
 
 class PreviewBody(CamelCaseSerializer):
     text = CharField(
-        max_length=LARGEST_TEMPLATE,
+        max_length=LONGEST_TEMPLATE,
         default=None,
         allow_null=True,
         trim_whitespace=False,

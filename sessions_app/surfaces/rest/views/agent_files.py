@@ -1,10 +1,6 @@
 """Agents as YAML: the export of one, and the import of a file, which may be a dry run."""
 
-from collections.abc import Iterator
-from typing import Any
-
 from django.http import HttpResponse
-from rest_framework.exceptions import ErrorDetail, ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -14,12 +10,10 @@ from audit_app.fresh_login import GRANT_AUTONOMY
 from sessions_app.access import access_agent
 from sessions_app.surfaces.base.openapi.operations import Answer, Operation
 from sessions_app.surfaces.base.openapi.schemas import BINARY, BOOLEAN, record
-from sessions_app.surfaces.rest.objects.agents import AgentBody, ImportedAgentOut, ImportQuery
+from sessions_app.surfaces.rest.objects.agents import ImportedAgentOut, ImportQuery
 from sessions_app.surfaces.rest.operations import envelope
 from sessions_app.surfaces.rest.views.agent_versions import VersionView
 from sessions_app.surfaces.rest.views.base import RestView, ok
-
-_OTHER_FORM = ("provider", "fallbacks")  # in a file; checked there
 
 
 class AgentExport(VersionView):
@@ -51,7 +45,7 @@ class AgentImport(RestView):
         self.require(CREATE_AGENTS)
         user, is_dry_run = self.principal.user, self.query()["dry_run"]
         data, _ = self.file_body()
-        planned = agent_files.plan(agent_files.read_upload(data), check=_faults_of_limits)
+        planned = agent_files.plan(agent_files.read_upload(data))
         for one in planned:
             if one.agent is not None:
                 access_agent(user, one.agent_id, needs=CHANGE_AGENTS)
@@ -61,22 +55,3 @@ class AgentImport(RestView):
                 self.principal.require_fresh_login(GRANT_AUTONOMY)
             agent_files.apply(planned, owner_id=user.pk)
         return ok([ImportedAgentOut.of(one) for one in planned], {"dryRun": is_dry_run})
-
-
-def _faults_of_limits(name: str, value: Any) -> Iterator[str]:
-    """Yield what is wrong with the value of a field by the limits that hold for clients."""
-    field = next((field for field in AgentBody().fields.values() if field.source == name), None)
-    if field is None or name in _OTHER_FORM:
-        return
-    try:
-        field.run_validation(value)
-    except ValidationError as error:
-        yield from _texts(error.detail)
-
-
-def _texts(detail: Any) -> Iterator[str]:
-    if isinstance(detail, ErrorDetail):
-        yield str(detail)
-    else:
-        for inner in detail.values() if isinstance(detail, dict) else detail:
-            yield from _texts(inner)
