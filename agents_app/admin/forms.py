@@ -29,7 +29,6 @@ from audit_app.rights import MissingRight, require
 from tools_app.admin.rule_fields import hosts_field, patterns_field
 from tools_app.registry import tools
 from tools_app.secrets import credentials
-from tools_app.skills import registry
 
 _BUDGETS = {"actions_per_hour": "actionsPerHour", "cost_per_hour": "costPerHour"}
 _BUDGETS |= {"cost_per_day": "costPerDay", "cost_per_month": "costPerMonth"}
@@ -139,13 +138,6 @@ class AgentForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptable
         self.initial.setdefault("chosen_tools", chosen or [])
         for name, key in _BUDGETS.items():
             self.initial.setdefault(name, self.instance.budgets.get(key))
-
-    def clean_enabled_skill_ids(self) -> list[str]:
-        wanted: list[str] = self.cleaned_data["enabled_skill_ids"]
-        known = set(registry.known_ids(wanted))
-        if unknown := [skill_id for skill_id in wanted if skill_id not in known]:
-            raise forms.ValidationError(f"There is no skill {unknown[0]!r}.")
-        return wanted
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or self.cleaned_data

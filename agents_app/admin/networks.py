@@ -13,6 +13,7 @@ from unfold.widgets import UnfoldAdminTextareaWidget
 
 from agents_app.configuration import agent_access
 from agents_app.models import StoredNetwork
+from agents_app.models.networks import LONGEST_DEFINITION
 from agents_app.network_runs import library
 from agents_app.networks import yaml_format
 from agents_app.networks.mermaid import to_mermaid
@@ -31,6 +32,7 @@ class NetworkForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptab
 
     definition = forms.CharField(
         initial=_START,
+        max_length=LONGEST_DEFINITION,
         strip=False,
         widget=UnfoldAdminTextareaWidget(attrs={"rows": 28, "spellcheck": "false", "class": "k-mono"}),
         help_text="YAML: see docs/networks.md.",

@@ -12,6 +12,7 @@ from unfold.widgets import UnfoldAdminTextareaWidget
 
 from agents_app.configuration import agent_versions, prompt_templates
 from agents_app.models import PromptTemplate
+from agents_app.yaml_documents import LONGEST_TEMPLATE
 from audit_app.admin_base import columns
 from audit_app.admin_base.base import VersionedAdmin, acting, get_or_404, reported
 from audit_app.admin_base.dialogs import back_to
@@ -28,6 +29,7 @@ class TemplateForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscripta
 
     text = forms.CharField(
         initial=_START,
+        max_length=LONGEST_TEMPLATE,
         strip=False,
         widget=UnfoldAdminTextareaWidget(attrs=_TEXT_BOX),
         help_text="Markdown with YAML front matter: description, parameters (null: required), skills, model settings.",

@@ -9,6 +9,7 @@ from django.utils import timezone
 from agents_app.configuration.agent_versions import record_version
 from agents_app.models import Agent
 from audit_app.kernel.errors import InvalidInput, NotFound
+from audit_app.kernel.rules import check_row
 from tools_app.skills import registry
 from tools_app.skills.registry import InstallView
 
@@ -38,11 +39,13 @@ def set_skills(agent: Agent, skill_ids: Sequence[str], *, owner_id: int | None) 
     Missing skills are installed in the newest version, with all permissions that they require; installed ones stay as
     they are. Raises InvalidInput (unknown_skill).
     """
+    wanted = Agent(enabled_skill_ids=skill_ids)
+    check_row(wanted, fields=["enabled_skill_ids"])
     with transaction.atomic():
         present = {installed.skill_id for installed in registry.list_installs(agent.agent_id)}
-        for skill_id in sorted(present - set(skill_ids)):
+        for skill_id in sorted(present - set(wanted.enabled_skill_ids)):
             registry.uninstall(agent.agent_id, skill_id)
-        for skill_id in dict.fromkeys(skill_ids):
+        for skill_id in wanted.enabled_skill_ids:
             if skill_id not in present:
                 try:
                     registry.install(agent.agent_id, skill_id, owner_id=owner_id)

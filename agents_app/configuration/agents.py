@@ -12,9 +12,19 @@ from agents_app.models import Agent, AgentVersion, ModelProvider
 from audit_app import services as audit
 from audit_app.kernel.errors import Conflict, InvalidInput
 from audit_app.kernel.rules import check_row
+from tools_app.skills import registry
 
 DEFAULT_AGENT = "default"
+
+
+def _check_skills(agent: Agent) -> None:
+    known = set(registry.known_ids(agent.enabled_skill_ids))
+    if unknown := [skill_id for skill_id in agent.enabled_skill_ids if skill_id not in known]:
+        raise InvalidInput(f"There is no skill {unknown[0]!r}.", code="unknown_skill")
+
+
 _REFERENCES = (
+    (("enabled_skill_ids",), _check_skills),
     (("fallbacks", "provider", "model_id"), check_fallbacks),
     (("template", "template_parameters"), prompt_templates.check_agent),
 )
@@ -118,7 +128,7 @@ def roll_back(agent: Agent, version: AgentVersion, *, skills_of: int | None = No
 
 
 def broken_references(agent: Agent, fields: Collection[str] | None = None) -> dict[str, InvalidInput]:
-    """Return the errors of what an agent refers to, by field: the models of its fallback chain, and its template.
+    """Return the errors of what an agent refers to, by field: skills, models of its fallback chain, its template.
 
     fields: those that change; None: all.
     """

@@ -62,7 +62,7 @@ class TextListField(CheckedJSONField):
         super().__init__(*args, **options)
 
     def checked(self, value: Any) -> list[str]:
-        if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
+        if not isinstance(value, list | tuple) or not all(isinstance(text, str) for text in value):
             raise ValidationError("it must be a list of texts", code="invalid_value")
         if len(value) > self.most:
             raise ValidationError(f"it has more than {self.most} texts", code="max_length")

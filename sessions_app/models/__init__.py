@@ -13,13 +13,12 @@ from sessions_app.models.channels import (
 )
 from sessions_app.models.connections import ChannelConnection
 from sessions_app.models.identity import ApiKey, ExternalIdentity, Login, RecoveryCode, RefreshToken, SecondFactor
-from sessions_app.models.schedules import LONGEST_PROMPT, Schedule, ScheduleTick
+from sessions_app.models.schedules import Schedule, ScheduleTick
 from sessions_app.models.sender_links import IS_LINKED, SenderLink
 from sessions_app.models.sessions import Branch, Checkpoint, Session, Turn
 from sessions_app.models.threads import Feedback, MessageExtras
 
 __all__ = [
-    "LONGEST_PROMPT",
     "IS_LINKED",
     "IS_OPEN",
     "ApiKey",

@@ -10,8 +10,6 @@ from audit_app.kernel.ids import new_id
 from audit_app.kernel.rules import CheckedJSONField, check_object
 from sessions_app.models.sessions import Session
 
-LONGEST_PROMPT = 10_000
-
 
 class Schedule(models.Model):
     """A prompt that is sent to a session at times, by a cron expression or once, and may start a network.
@@ -47,7 +45,7 @@ class Schedule(models.Model):
         help_text="Chat of a channel, {account, chatId, metadata}: stored here, because messages are deleted "
         "after their retention.",
     )
-    prompt = models.TextField(validators=[MaxLengthValidator(LONGEST_PROMPT)])
+    prompt = models.TextField(validators=[MaxLengthValidator(10_000)])
     network = models.CharField(
         max_length=60,
         blank=True,

@@ -17,7 +17,7 @@ from agents_app.models import Agent
 from audit_app import services as audit
 from audit_app.kernel.errors import Conflict, InvalidInput, found
 from audit_app.kernel.rules import check_row
-from sessions_app.models import LONGEST_PROMPT, InboundMessage, Schedule, Session
+from sessions_app.models import InboundMessage, Schedule, Session
 from sessions_app.schedules.times import Rhythm
 
 _UNKNOWN = "There is no such schedule."
@@ -47,8 +47,8 @@ class Plan:
 
     def next_at(self, now: datetime) -> datetime | None:
         """Return the first time after now. Raises InvalidInput (bad_cron, bad_time_zone, bad_time, prompt_length)."""
-        if not 1 <= len(self.prompt.strip()) <= LONGEST_PROMPT:
-            raise InvalidInput(f"The prompt must have 1 to {LONGEST_PROMPT:,} characters.", code="prompt_length")
+        if not self.prompt.strip():
+            raise InvalidInput("The prompt is empty. Write what the agent gets.", code="prompt_length")
         rhythm = Rhythm(self.cron or "0 0 * * *", self.time_zone)  # checks the time zone in any case
         if bool(self.cron) == (self.at is not None):
             raise InvalidInput("Give either a cron expression or a single time.", code="bad_time")

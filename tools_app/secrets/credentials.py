@@ -50,7 +50,7 @@ def store_credential(
     """
     row = _rows(owner_id).filter(name=name).first() or Credential(owner_id=owner_id, name=name)
     if hosts is not None:
-        row.hosts = list(hosts)
+        row.hosts = hosts
     check_row(row)
     hosts = None if hosts is None else row.hosts
     if not LEAST_CHARACTERS <= len(value) <= MOST_CHARACTERS:
@@ -71,7 +71,7 @@ def share_credential(name: str, agents: Sequence[str], *, owner_id: int | None) 
 
     Owns its transaction. Raises UnknownCredential, InvalidInput.
     """
-    row = Credential(name=name, agents=list(agents))
+    row = Credential(name=name, agents=agents)
     check_row(row, fields=["agents"])
     with transaction.atomic():
         if not _rows(owner_id).filter(name=name).update(agents=row.agents, updated_at=Now()):
