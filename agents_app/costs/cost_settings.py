@@ -7,6 +7,7 @@ from agents_app.models import ModelPrice, ModelProvider, UserCostCap
 from agents_app.types.prices import Price
 from audit_app import services as audit
 from audit_app.kernel.errors import NotFound
+from audit_app.kernel.rules import check_row
 
 
 def list_prices() -> list[ModelPrice]:
@@ -25,12 +26,13 @@ def get_price(provider: str, model: str) -> ModelPrice:
 def set_price(provider: str, model: str, price: Price) -> ModelPrice:
     """Store the price of a model, or of a pattern of models, for runs that are claimed from now on.
 
-    Raises NotFound (unknown_provider).
+    Raises NotFound (unknown_provider), InvalidInput.
     """
     owner = ModelProvider.objects.filter(name=provider).first()
     if owner is None:
         raise NotFound("There is no such model provider.", code="unknown_provider")
     fields = {"input_price": price.input, "cached_input_price": price.cached_input, "output_price": price.output}
+    check_row(ModelPrice(model=model, **fields))
     with transaction.atomic():
         row, _ = ModelPrice.objects.update_or_create(provider=owner, model=model, defaults=fields)
         audit.record("ModelPriceSet", details={"provider": provider, "model": model, **fields})
@@ -45,10 +47,14 @@ def delete_price(provider: str, model: str) -> None:
 
 
 def set_user_caps(user_id: int, *, per_day: float | None, per_month: float | None) -> None:
-    """Store the caps of a user. None: the cap that the settings give each user; 0: no cap. Raises NotFound."""
+    """Store the caps of a user. None: the cap that the settings give each user; 0: no cap.
+
+    Raises NotFound, InvalidInput.
+    """
     if not User.objects.filter(pk=user_id).exists():
         raise NotFound("There is no such user.", code="unknown_user")
     caps = {"per_day": per_day, "per_month": per_month}
+    check_row(UserCostCap(**caps))
     with transaction.atomic():
         if per_day is None and per_month is None:
             UserCostCap.objects.filter(pk=user_id).delete()

@@ -8,19 +8,17 @@ from django.db import models
 
 from agents_app.types.prices import Price
 
-_HIGHEST_PRICE, _HIGHEST_CAP = 10**6, 10**12  # a call of a million tokens at that price still fits into a cost in nanos
+_LIMITS = (MinValueValidator(0), MaxValueValidator(10**12))
 
 
 def price_field(help_text: str, **options: Any) -> Any:
     """Return the column of a price per 1,000 tokens."""
-    limits = [MinValueValidator(0), MaxValueValidator(_HIGHEST_PRICE)]
-    return models.FloatField(validators=limits, help_text=help_text, **options)
+    return models.FloatField(validators=_LIMITS, help_text=help_text, **options)
 
 
 def _cap_field(setting: str) -> Any:
     help_text = f"In whole units, in UTC. Empty: {setting}. 0: no cap."
-    limits = [MinValueValidator(0), MaxValueValidator(_HIGHEST_CAP)]
-    return models.FloatField(null=True, blank=True, validators=limits, help_text=help_text)
+    return models.FloatField(null=True, blank=True, validators=_LIMITS, help_text=help_text)
 
 
 class ModelPrice(models.Model):

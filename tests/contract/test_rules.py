@@ -18,8 +18,10 @@ from django.test import RequestFactory
 
 from agents_app import services as agents
 from agents_app.configuration import agent_files, prompt_templates
+from agents_app.costs import cost_settings
 from agents_app.models import Agent, ModelPrice, ModelProvider, PromptTemplate, StoredNetwork, UserCostCap
 from agents_app.network_runs import library
+from agents_app.types.prices import Price
 from agents_app.yaml_documents import UnusableFile
 from audit_app.kernel.errors import InvalidInput
 from audit_app.kernel.rules import COMMON_CODES, CheckedJSONField, TextListField
@@ -225,6 +227,11 @@ def store_credential(values: dict[str, Any]) -> None:
     credentials.share_credential(values["name"], values["agents"], owner_id=owner_id)
 
 
+def store_price(values: dict[str, Any]) -> None:
+    price = Price(values["input_price"], values["output_price"], values["cached_input_price"])
+    cost_settings.set_price(values["provider"], values["model"], price)
+
+
 PATTERNS = {name: ["((("] for name in ("allowed_tools", "denied_tools", "always_ask", "auto_approve")}
 HOSTS = {name: ["https://a.example/b"] for name in ("allowed_hosts", "denied_hosts")}
 AGENT = Subject(
@@ -315,8 +322,16 @@ SUBJECTS = (
         bad={"base_url": ["ftp://acme.example"]},
         unruled={"kind": "a registered kind: the choices of the form"},
     ),
-    Subject(ModelPrice, good={"provider": "demo", "model": "m", "input_price": 1, "output_price": 2}),
-    Subject(UserCostCap, good={"per_day": 1, "per_month": 2}),
+    Subject(
+        ModelPrice,
+        good={"provider": "demo", "model": "m", "input_price": 1, "output_price": 2, "cached_input_price": None},
+        store=store_price,
+    ),
+    Subject(
+        UserCostCap,
+        good={"per_day": 1, "per_month": 2},
+        store=lambda values: cost_settings.set_user_caps(User.objects.get(username="op").pk, **values),
+    ),
     Subject(
         StoredNetwork,
         good={"definition": NETWORK.format(name="daily")},

@@ -13,7 +13,7 @@ from audit_app.kernel.rules import CheckedJSONField, TextListField, check_object
 from tools_app.types import Effect, Risk
 from tools_app.types.credential_use import find_references
 
-_LONGEST_VALUE = 4000
+LONGEST_VALUE = 4000
 
 _NAME = RegexValidator(
     r"^[a-z][a-z0-9]*(?:[_-][a-z0-9]+)*\Z",
@@ -26,8 +26,8 @@ def _check_texts(value: Any) -> dict[str, str]:
     for name, text in check_object(value).items():
         if not name or not isinstance(text, str) or any(character in name + text for character in "\r\n\0"):
             raise ValueError("every name and value must be a single line of text.")
-        if len(text) > _LONGEST_VALUE:
-            raise ValueError(f"{name[:40]} has more than {_LONGEST_VALUE:,} characters.")
+        if len(text) > LONGEST_VALUE:
+            raise ValueError(f"{name[:40]} has more than {LONGEST_VALUE:,} characters.")
     return dict(value)
 
 

@@ -1,26 +1,18 @@
 """Agents, the versions of their configuration, and their files."""
 
+from functools import partial
 from typing import Any, ClassVar
 
 from rest_framework import serializers
-from rest_framework.serializers import (
-    BooleanField,
-    CharField,
-    ChoiceField,
-    DictField,
-    IntegerField,
-    JSONField,
-    ListField,
-    SlugField,
-    UUIDField,
-)
+from rest_framework.serializers import BooleanField, CharField, DictField, IntegerField, JSONField, ListField, UUIDField
 
 from agents_app.configuration.agent_access import Sharing
 from agents_app.models import Agent
-from agents_app.types.agent_limits import MOST_FALLBACKS
+from agents_app.types.agent_limits import BUDGETS, LONGEST_MODEL, LONGEST_PROVIDER, MOST_FALLBACKS
+from sessions_app.surfaces.base.model_fields import model_field
 from sessions_app.surfaces.base.serializers import CamelCaseSerializer, NullableText, ObjectSerializer, Timestamp
-from sessions_app.surfaces.rest.objects.field_types import SchemaField, call_rules, check_finite, host_rules
-from tools_app import catalogue, profiles
+from sessions_app.surfaces.rest.objects.field_types import SchemaField, check_finite
+from tools_app import catalogue
 from tools_app.policy.scope import ScopeMode
 from tools_app.registry import tools
 
@@ -31,21 +23,18 @@ def check_tools_exist(names: list[str]) -> None:
         raise serializers.ValidationError(f"There is no tool {unknown[0]!r}. Known: {', '.join(tools.names())}.")
 
 
+def _budget(kind: Any, name: str) -> Any:
+    validators = [] if BUDGETS[name].is_whole else [check_finite]
+    return kind(required=False, allow_null=True, min_value=0, max_value=BUDGETS[name].most, validators=validators)
+
+
 class BudgetsBody(serializers.Serializer[Any]):
     """Limits per hour, and of costs per day and month (UTC), stored under these names. Missing or null: unlimited."""
 
-    actionsPerHour = serializers.IntegerField(  # noqa: N815
-        required=False, allow_null=True, min_value=0, max_value=1_000_000_000
-    )
-    costPerHour = serializers.FloatField(  # noqa: N815
-        required=False, allow_null=True, min_value=0, max_value=1e12, validators=[check_finite]
-    )
-    costPerDay = serializers.FloatField(  # noqa: N815
-        required=False, allow_null=True, min_value=0, max_value=1e12, validators=[check_finite]
-    )
-    costPerMonth = serializers.FloatField(  # noqa: N815
-        required=False, allow_null=True, min_value=0, max_value=1e12, validators=[check_finite]
-    )
+    actionsPerHour = _budget(serializers.IntegerField, "actionsPerHour")  # noqa: N815
+    costPerHour = _budget(serializers.FloatField, "costPerHour")  # noqa: N815
+    costPerDay = _budget(serializers.FloatField, "costPerDay")  # noqa: N815
+    costPerMonth = _budget(serializers.FloatField, "costPerMonth")  # noqa: N815
 
     def to_internal_value(self, data: Any) -> dict[str, Any]:
         if isinstance(data, dict) and (unknown := sorted(map(str, set(data) - set(self.fields)))):
@@ -60,11 +49,11 @@ class BudgetsBody(serializers.Serializer[Any]):
 class FallbackBody(serializers.Serializer[Any]):
     """A model that answers while those before it cannot."""
 
-    provider = serializers.CharField(max_length=60)
+    provider = serializers.CharField(max_length=LONGEST_PROVIDER)
     model = serializers.CharField(
         required=False,
         default="",
-        max_length=200,
+        max_length=LONGEST_MODEL,
         allow_blank=True,
         help_text="Name of a model. Empty: the default of the provider.",
     )
@@ -113,62 +102,48 @@ class SharingBody(CamelCaseSerializer):
         return Sharing(attrs.get("everyone", False), users, groups)
 
 
+_column = partial(model_field, Agent)
+
+
 class AgentBody(CamelCaseSerializer):
     """An agent as a client may set it; an update may send any part of it. A list replaces the stored one."""
 
-    agent_id = SlugField(max_length=120)
-    name = CharField(max_length=200)
-    description = CharField(required=False, allow_null=True, allow_blank=True)
-    system_prompt = CharField(required=False, allow_blank=True)
-    template = CharField(
-        required=False, max_length=140, allow_blank=True, help_text="Prompt template in front of the system prompt."
-    )
+    agent_id = _column("agent_id")
+    name = _column("name")
+    description = _column("description")
+    system_prompt = _column("system_prompt")
+    template = _column("template")
     template_parameters = DictField(required=False, help_text="Values of the template's parameters.")
-    model_id = CharField(required=False, max_length=200, allow_blank=True)
-    max_context_tokens = IntegerField(required=False, min_value=1000, max_value=10_000_000)
-    memory_budget_tokens = IntegerField(
-        required=False,
-        min_value=0,
-        max_value=20_000,
-        help_text="Limit of remembered facts about the user in each request, in tokens. 0: none.",
+    model_id = _column("model_id")
+    max_context_tokens = _column("max_context_tokens")
+    memory_budget_tokens = _column("memory_budget_tokens")
+    parallel_tool_calls = _column(
+        "parallel_tool_calls", help_text="Allow several tool calls in one response. Null: default of the model server."
     )
-    parallel_tool_calls = BooleanField(
-        required=False,
-        allow_null=True,
-        help_text="Allow several tool calls in one response. Null: default of the model server.",
-    )
-    enabled_skill_ids = ListField(required=False, child=CharField(max_length=120), max_length=200)
-    allowed_channels = ListField(required=False, child=CharField(max_length=40), max_length=50, help_text="Empty: all.")
-    enabled_tools = ListField(
-        required=False,
-        child=CharField(max_length=120),
-        allow_null=True,
-        validators=[check_tools_exist],
-        help_text="Null: all.",
-    )
-    tool_profile = ChoiceField(
-        required=False, choices=profiles.CHOICES, help_text="Profile of built-in tools that each model call lists."
-    )
-    autonomy = ChoiceField(required=False, choices=Agent.AUTONOMY)
-    needs_two_approvers = BooleanField(required=False)
-    allowed_tools = call_rules()
-    denied_tools = call_rules()
-    always_ask = call_rules()
-    auto_approve = call_rules()
-    allowed_hosts = host_rules()
-    denied_hosts = host_rules()
-    busy_policy = ChoiceField(required=False, choices=Agent.BUSY)
-    queue_limit = IntegerField(required=False, min_value=0, max_value=1000)
-    max_tool_rounds = IntegerField(required=False, min_value=0, max_value=100)
-    max_active_seconds = IntegerField(required=False, min_value=1, max_value=3600)
-    max_call_seconds = IntegerField(required=False, min_value=1, max_value=3600)
-    max_idle_seconds = IntegerField(required=False, min_value=1, max_value=3600)
-    max_tries = IntegerField(required=False, min_value=1, max_value=10)
+    enabled_skill_ids = _column("enabled_skill_ids")
+    allowed_channels = _column("allowed_channels")
+    enabled_tools = _column("enabled_tools", validators=[check_tools_exist], help_text="Null: all.")
+    tool_profile = _column("tool_profile")
+    autonomy = _column("autonomy")
+    needs_two_approvers = _column("needs_two_approvers")
+    allowed_tools = _column("allowed_tools")
+    denied_tools = _column("denied_tools")
+    always_ask = _column("always_ask")
+    auto_approve = _column("auto_approve")
+    allowed_hosts = _column("allowed_hosts")
+    denied_hosts = _column("denied_hosts")
+    busy_policy = _column("busy_policy")
+    queue_limit = _column("queue_limit")
+    max_tool_rounds = _column("max_tool_rounds")
+    max_active_seconds = _column("max_active_seconds")
+    max_call_seconds = _column("max_call_seconds")
+    max_idle_seconds = _column("max_idle_seconds")
+    max_tries = _column("max_tries")
     output_schema = SchemaField(required=False)
-    output_retries = IntegerField(required=False, min_value=0, max_value=10)
+    output_retries = _column("output_retries")
     mcp_servers = McpServersField(required=False, source="*")
     budgets = BudgetsBody(required=False)
-    model_provider = CharField(required=False, source="provider", max_length=60)
+    model_provider = CharField(required=False, source="provider", max_length=LONGEST_PROVIDER)
     fallbacks = ListField(required=False, child=FallbackBody(), max_length=MOST_FALLBACKS)
     sharing = SharingBody(required=False)
 

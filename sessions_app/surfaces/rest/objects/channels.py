@@ -10,6 +10,7 @@ from sessions_app.channels import account_state, open_access
 from sessions_app.channels.account_state import DEAD
 from sessions_app.channels.connections import condition
 from sessions_app.models import ChannelAccount, ChannelRoute, Delivery
+from sessions_app.surfaces.base.model_fields import model_field
 from sessions_app.surfaces.base.serializers import CamelCaseSerializer, Count, NullableText, ObjectSerializer, Timestamp
 from sessions_app.surfaces.rest.envelope import PageQuery
 
@@ -77,11 +78,9 @@ class ChannelAccountOut(ObjectSerializer):
 class RouteBody(CamelCaseSerializer):
     """An agent or a network for a chat, a sender, or both. A change keeps what it leaves out."""
 
-    chat_id = CharField(
-        max_length=200, default="", allow_blank=True, help_text="Platform id of the chat. Empty: any chat."
-    )
-    sender_id = CharField(
-        max_length=200, default="", allow_blank=True, help_text="Platform id of the sender. Empty: any sender."
+    chat_id = model_field(ChannelRoute, "chat_id", default="", help_text="Platform id of the chat. Empty: any chat.")
+    sender_id = model_field(
+        ChannelRoute, "sender_id", default="", help_text="Platform id of the sender. Empty: any sender."
     )
     agent_id = CharField(max_length=120, default="", allow_blank=True)
     network = CharField(

@@ -4,21 +4,25 @@ from typing import Any
 
 from rest_framework.serializers import CharField, ListField, SlugField, ValidationError
 
+from sessions_app.surfaces.base.model_fields import model_field
 from sessions_app.surfaces.base.serializers import CamelCaseSerializer, ObjectSerializer, Timestamp
-from sessions_app.surfaces.rest.objects.field_types import host_rules
+from tools_app.models import Credential
 
 
 class CredentialBody(CamelCaseSerializer):
     """A credential. The vault limits the length of its value. `agents` alone may change without the value."""
 
     value = CharField(required=False, trim_whitespace=False, allow_blank=True)
-    hosts = host_rules(
-        help_text="Hosts that it may be sent to. Required for a new credential; a change needs the value again."
+    hosts = model_field(
+        Credential,
+        "hosts",
+        help_text="Hosts that it may be sent to. Required for a new credential; a change needs the value again.",
     )
-    agents = ListField(
-        required=False,
+    agents = model_field(
+        Credential,
+        "agents",
         child=SlugField(max_length=120),
-        max_length=200,
+        allow_null=False,
         help_text="Agents that may use it in runs of other users.",
     )
 
@@ -29,7 +33,7 @@ class CredentialBody(CamelCaseSerializer):
 
 
 class NewCredentialBody(CredentialBody):
-    name = CharField(max_length=120)
+    name = model_field(Credential, "name")
     value = CharField(trim_whitespace=False, allow_blank=True)
 
 

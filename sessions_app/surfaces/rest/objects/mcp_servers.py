@@ -1,9 +1,11 @@
 """MCP servers and their tools."""
 
+from functools import partial
 from typing import Any
 
-from rest_framework.serializers import BooleanField, CharField, ChoiceField, DictField, IntegerField, ListField
+from rest_framework.serializers import CharField, ChoiceField, DictField, ListField
 
+from sessions_app.surfaces.base.model_fields import model_field
 from sessions_app.surfaces.base.serializers import (
     CamelCaseSerializer,
     NullableChoice,
@@ -12,6 +14,7 @@ from sessions_app.surfaces.base.serializers import (
     Timestamp,
 )
 from tools_app.models import McpServer
+from tools_app.models.mcp import LONGEST_VALUE
 from tools_app.secrets.credentials import find_references
 from tools_app.types import Effect, Risk
 
@@ -23,21 +26,24 @@ class HiddenTexts(DictField):
         return {name: text if find_references(text) else "***" for name, text in value.items()}
 
 
+_column = partial(model_field, McpServer)
+
+
 class McpServerBody(CamelCaseSerializer):
     """An MCP server as an operator may set it. Combinations of fields are checked when it is stored."""
 
-    name = CharField(max_length=24)
-    transport = ChoiceField(required=False, choices=McpServer.TRANSPORTS)
-    command = CharField(required=False, max_length=500, allow_blank=True)
-    arguments = ListField(required=False, child=CharField(max_length=1000), max_length=100)
-    environment = HiddenTexts(required=False, child=CharField(max_length=4000))
-    url = CharField(required=False, max_length=500, allow_blank=True)
-    headers = HiddenTexts(required=False, child=CharField(max_length=4000))
-    is_enabled = BooleanField(required=False)
-    default_risk = ChoiceField(required=False, choices=McpServer.RISKS)
-    default_effect = ChoiceField(required=False, choices=McpServer.EFFECTS)
-    connect_seconds = IntegerField(required=False, min_value=1, max_value=300)
-    call_seconds = IntegerField(required=False, min_value=1, max_value=1800)
+    name = _column("name", validators=[], help_text="")  # the error of a bad name is bad_server
+    transport = _column("transport")
+    command = _column("command")
+    arguments = _column("arguments", help_text="")
+    environment = HiddenTexts(required=False, child=CharField(max_length=LONGEST_VALUE))
+    url = _column("url")
+    headers = HiddenTexts(required=False, child=CharField(max_length=LONGEST_VALUE))
+    is_enabled = _column("is_enabled")
+    default_risk = _column("default_risk")
+    default_effect = _column("default_effect")
+    connect_seconds = _column("connect_seconds")
+    call_seconds = _column("call_seconds")
 
 
 class ToolNamesBody(CamelCaseSerializer):

@@ -15,11 +15,11 @@ from rest_framework.serializers import (
 )
 
 from agents_app.models import StoredNetwork
-from agents_app.models.networks import LONGEST_DEFINITION
 from agents_app.network_runs.progress import NetworkProgress
 from agents_app.networks import yaml_format
 from agents_app.networks.mermaid import to_mermaid
 from agents_app.networks.outcomes import TaskStatus
+from sessions_app.surfaces.base.model_fields import model_field
 from sessions_app.surfaces.base.serializers import (
     CamelCaseSerializer,
     NullableText,
@@ -30,9 +30,7 @@ from sessions_app.surfaces.base.serializers import (
 
 
 class DefinitionBody(CamelCaseSerializer):
-    definition = CharField(
-        max_length=LONGEST_DEFINITION, trim_whitespace=False, help_text="YAML, see docs/networks.md."
-    )
+    definition = model_field(StoredNetwork, "definition", trim_whitespace=False)
 
 
 class NetworkBody(DefinitionBody):

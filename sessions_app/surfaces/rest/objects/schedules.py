@@ -1,20 +1,15 @@
 """Schedules over REST: the fields of requests and answers."""
 
+from functools import partial
 from typing import Any
 
 from django.utils import timezone
-from rest_framework.serializers import (
-    BooleanField,
-    CharField,
-    ChoiceField,
-    DateTimeField,
-    DictField,
-    ListField,
-    SlugField,
-)
+from rest_framework.serializers import BooleanField, CharField, ChoiceField, DateTimeField, DictField, ListField
 
+from agents_app.models import Agent
 from sessions_app.models import Schedule, ScheduleTick
 from sessions_app.schedules.times import Rhythm
+from sessions_app.surfaces.base.model_fields import model_field
 from sessions_app.surfaces.base.serializers import (
     CamelCaseSerializer,
     NullableText,
@@ -27,28 +22,27 @@ _TIMES = 5
 _POLICIES = [value for value, _ in Schedule.MISSED]
 
 
+_column = partial(model_field, Schedule)
+
+
 class ScheduleBody(CamelCaseSerializer):
     """A prompt and its times: `cron` or `at`. A change keeps what it leaves out."""
 
-    prompt = CharField(max_length=10_000, help_text="The message that the agent gets.")
-    cron = CharField(max_length=120, default="", allow_blank=True, help_text="Five fields, such as 0 9 * * 1-5.")
+    prompt = _column("prompt", help_text="The message that the agent gets.")
+    cron = _column("cron", default="", help_text="Five fields, such as 0 9 * * 1-5.")
     at = DateTimeField(default=None, allow_null=True, help_text="A single time, instead of cron.")
-    time_zone = CharField(max_length=64, default="UTC", help_text="IANA name, such as Europe/Berlin.")
-    missed = ChoiceField(
-        choices=_POLICIES, default="latest", help_text="Handling of times at which Komand was not running."
-    )
+    time_zone = _column("time_zone", default="UTC", help_text="IANA name, such as Europe/Berlin.")
+    missed = _column("missed", default="latest", help_text="Handling of times at which Komand was not running.")
     is_paused = BooleanField(default=False)
-    network = CharField(
-        max_length=60, default="", allow_blank=True, help_text="Network that the prompt starts, instead of the agent."
-    )
+    network = _column("network", default="", help_text="Network that the prompt starts, instead of the agent.")
     network_context = DictField(
         default=dict, validators=[check_storable], help_text="Values for the prompts of the network."
     )
 
 
 class NewScheduleBody(ScheduleBody):
-    agent_id = SlugField(max_length=120, default="default")
-    task_id = SlugField(max_length=120)
+    agent_id = model_field(Agent, "agent_id", default="default", help_text="")
+    task_id = _column("task_id", help_text="")
     session_id = CharField(
         max_length=512,
         default="",

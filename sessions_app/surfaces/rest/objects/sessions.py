@@ -2,9 +2,10 @@
 
 from rest_framework.serializers import BooleanField, CharField, IntegerField, ListField, UUIDField
 
+from agents_app.models import Agent
+from sessions_app.surfaces.base.model_fields import model_field
 from sessions_app.surfaces.base.serializers import CamelCaseSerializer, Count, ObjectSerializer, Timestamp
 from sessions_app.surfaces.rest.envelope import Page, PageQuery
-from sessions_app.surfaces.rest.objects.field_types import call_rules
 
 
 class SessionQuery(PageQuery):
@@ -46,7 +47,7 @@ class SessionPolicyBody(CamelCaseSerializer):
     """Restrictions of a session. A missing field removes its restriction."""
 
     readonly = BooleanField(default=False)
-    denied_tools = call_rules()
+    denied_tools = model_field(Agent, "denied_tools", help_text="")
 
 
 class SessionOut(ObjectSerializer):

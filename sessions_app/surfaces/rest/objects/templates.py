@@ -1,27 +1,27 @@
 """Prompt templates over REST: the fields of requests and answers."""
 
-from rest_framework.serializers import CharField, DictField, IntegerField, ListField, SlugField
+from rest_framework.serializers import CharField, DictField, IntegerField, ListField
 
-from agents_app.yaml_documents import LONGEST_TEMPLATE
+from agents_app.models import PromptTemplate, PromptTemplateVersion
+from sessions_app.surfaces.base.model_fields import model_field
 from sessions_app.surfaces.base.serializers import CamelCaseSerializer, NullableText, ObjectSerializer, Timestamp
 
 
 class PromptTemplateBody(CamelCaseSerializer):
-    text = CharField(
-        max_length=LONGEST_TEMPLATE,
-        trim_whitespace=False,
-        help_text="Markdown with front matter, see docs/templates.md.",
+    text = model_field(
+        PromptTemplate, "text", trim_whitespace=False, help_text="Markdown with front matter, see docs/templates.md."
     )
-    note = CharField(max_length=300, default="", allow_blank=True, help_text="Note on the new version.")
+    note = model_field(PromptTemplateVersion, "note", default="", help_text="Note on the new version.")
 
 
 class NewPromptTemplateBody(PromptTemplateBody):
-    name = SlugField(max_length=120)
+    name = model_field(PromptTemplate, "name", help_text="")
 
 
 class PreviewBody(CamelCaseSerializer):
-    text = CharField(
-        max_length=LONGEST_TEMPLATE,
+    text = model_field(
+        PromptTemplate,
+        "text",
         default=None,
         allow_null=True,
         trim_whitespace=False,

@@ -1,6 +1,7 @@
 """Usage, prices and cost caps."""
 
 from datetime import date, timedelta
+from functools import partial
 from typing import Any
 
 from rest_framework.serializers import (
@@ -16,6 +17,8 @@ from rest_framework.serializers import (
 
 from agents_app.costs.usage_ledger import today
 from agents_app.costs.usage_report import GROUPS, LONGEST_DAYS
+from agents_app.models import ModelPrice, UserCostCap
+from sessions_app.surfaces.base.model_fields import model_field
 from sessions_app.surfaces.base.serializers import CamelCaseSerializer, Count, ObjectSerializer
 from sessions_app.surfaces.rest.envelope import PageQuery
 from sessions_app.surfaces.rest.objects.field_types import check_finite
@@ -54,25 +57,25 @@ class UsageQuery(PageQuery):
         return {**attrs, "since": since, "until": until}
 
 
-def _price(**options: Any) -> FloatField:
-    return FloatField(min_value=0, max_value=1e12, validators=[check_finite], **options)
+_price = partial(model_field, ModelPrice, validators=[check_finite])
+_cap = partial(model_field, UserCostCap, default=None, validators=[check_finite])
 
 
 class PriceBody(CamelCaseSerializer):
     """Prices per 1,000 tokens."""
 
-    input_price = _price()
+    input_price = _price("input_price", help_text="")
     cached_input_price = _price(
-        default=None, allow_null=True, help_text="Price of cached input tokens. Null: the same as other input."
+        "cached_input_price", default=None, help_text="Price of cached input tokens. Null: the same as other input."
     )
-    output_price = _price()
+    output_price = _price("output_price", help_text="")
 
 
 class CostCapsBody(CamelCaseSerializer):
     """Caps in whole units. Null: that of the settings; 0: no cap."""
 
-    per_day = _price(default=None, allow_null=True)
-    per_month = _price(default=None, allow_null=True)
+    per_day = _cap("per_day", help_text="")
+    per_month = _cap("per_month", help_text="")
 
 
 class FallbackOut(ObjectSerializer):
