@@ -12,7 +12,11 @@ LONGEST_PROVIDER, LONGEST_MODEL = 60, 200
 
 @dataclass(frozen=True)
 class Budget:
-    """One budget of an agent. most: its highest value. is_whole: it counts actions."""
+    """One budget of an agent.
+
+    most: its highest value.
+    is_whole: it counts actions.
+    """
 
     most: int
     is_whole: bool = False
