@@ -42,11 +42,7 @@ _MOST_ROWS = 200
 
 @dataclass(frozen=True)
 class Row:
-    """A row of the report.
-
-    labels: labels of its groups.
-    percent: percent of all costs, or of all tokens if nothing has a price.
-    """
+    """A row of the report. percent: percent of all costs, or of all tokens if nothing has a price."""
 
     labels: tuple[str, ...]
     sums: UsageSum

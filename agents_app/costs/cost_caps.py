@@ -31,7 +31,6 @@ _ADD_ALERT = """
 class Cap:
     """A cap.
 
-    scope: scope of `CostTotal`.
     owner: shown to users.
     period: day | month.
     remedy: where an operator raises it.

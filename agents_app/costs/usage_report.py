@@ -38,9 +38,10 @@ _MOST_ALERTS = 50
 
 @dataclass(frozen=True)
 class UsageFilter:
-    """The records of a report. since, until: days in UTC, both included.
+    """The records of a report.
 
-    actors, agents: the only ones; None: all
+    since, until: days in UTC, both included.
+    actors, agents: the only ones; None: all.
     """
 
     since: date

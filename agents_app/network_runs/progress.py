@@ -16,7 +16,6 @@ class NetworkProgress:
     """A run of a network.
 
     run: with its agent.
-    version: version of the stored network.
     attempts: its child runs, oldest first.
 
     results: results of all tasks, in declared order.

@@ -111,11 +111,7 @@ class TaskResult:
 
 @dataclass(frozen=True)
 class Ending:
-    """The end of a network.
-
-    failed: the task because of which it failed, else empty.
-    output: output of the last tasks.
-    """
+    """The end of a network. failed: the task because of which it failed, else empty."""
 
     failed: str = ""
     error: str = ""

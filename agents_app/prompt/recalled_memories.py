@@ -11,11 +11,7 @@ _SOURCES = {"person": "the person said", "tool": "from outside, approved by the 
 
 @dataclass(frozen=True)
 class RecalledMemory:
-    """A memory as a request contains it.
-
-    source: person | tool | agent.
-    day: day of its last change.
-    """
+    """A memory as a request contains it. source: person | tool | agent."""
 
     key: str
     text: str

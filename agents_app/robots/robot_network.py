@@ -26,11 +26,7 @@ RESULTS = "results:"  # prefix of the memory keys of results, before the name of
 
 
 class NetworkFailed(RobotError):
-    """A network that has ended because a task failed.
-
-    results: results of all tasks.
-    task: the one that failed.
-    """
+    """A network that has ended because a task failed. task: the one that failed."""
 
     code = "network_failed"
 
@@ -43,7 +39,6 @@ class NetworkFailed(RobotError):
 class NetworkResult:
     """The result of a network.
 
-    output: output of the last tasks.
     context: values of the call, with the outputs of its tasks.
 
     robot_results: results of the attempts that succeeded, in the order in which they ended.

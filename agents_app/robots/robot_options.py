@@ -30,7 +30,6 @@ class RobotOptions:
     agent: public id of a stored agent, whose model, prompt and limits apply where the robot has none, and whose policy
         encloses the robot's.
     provider: name of a model provider, or one.
-    prices: prices of its models.
     policy: rules for tool calls.
     actor: for whom they are made.
     token_budget, cost_budget: for all runs of the robot and its copies.

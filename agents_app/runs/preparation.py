@@ -19,7 +19,6 @@ Record = Callable[[ModelResponse, Spent, AppError | None], tuple[Claim, Snapshot
 class Preparation:
     """A call to make.
 
-    chunks: chunks of the call.
     is_retried: a failure that may pass is retried as one of a model call.
     record: records the response, or the failure, and does what follows from it without the model. Owns its transaction,
         which locks the run's row before it decides. Raises Fenced. Returns the claim to continue with, and what

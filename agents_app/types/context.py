@@ -37,7 +37,6 @@ class ContextSize:
     summary, pinned: of the messages that stay in front of the history.
     history: history of the other earlier messages.
     turns: their number.
-    family: family of the model's vocabulary.
     ratio: by which the server's counts exceed the estimates.
     """
 
@@ -61,7 +60,6 @@ class ContextOverflow:
     """A refusal of the model's server: the request is longer than the model's context.
 
     limit_tokens, request_tokens: as far as the server states them.
-    message: message of the error.
     is_repeated: it came again, although less was sent.
     """
 

@@ -13,7 +13,6 @@ from tools_app.types import ToolCall, ToolSpec
 class Message:
     """One message of a model's history. role: system | user | assistant | tool.
 
-    parts: parts of a user's message.
     reasoning, dialect_state: of an assistant message of the same run, for dialects that need them back.
     ordinal: ordinal of the run that stored it; None outside of a stored history.
     is_pinned: it is sent in full with every request.

@@ -19,11 +19,7 @@ Column = Callable[[Any, Any], Any]
 
 
 def column(description: str, value: Callable[[Any], object], **options: Any) -> Column:
-    """Declare a column.
-
-    value: returns the content for a row.
-    options: options of `unfold.decorators.display`.
-    """
+    """Declare a column. value: returns the content for a row."""
 
     @display(description=description, **options)
     def content(page: Any, row: Any) -> object:

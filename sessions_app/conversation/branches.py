@@ -35,9 +35,7 @@ class Replacement:
 
     parent, replaces: where the branch departs.
     reason: edited | regenerated.
-    text: text of the user turns.
     attached: the text of their files, for the model.
-    turn_ids: ids of the user turns.
     options, denied_tools: those of the run that answered it.
     """
 

@@ -17,7 +17,6 @@ class Deliveries(Protocol):
     def plan_answer(self, session: Session, run_id: UUID, texts: Sequence[CitingText], *, failure: str = "") -> int:
         """Store the deliveries of a run's answer. Return their number, 0 if nothing is to be sent. Idempotent.
 
-        texts: texts of the steps.
         failure: why the run failed, for the sender.
         """
         ...

@@ -37,7 +37,6 @@ _UNCLAIMED = "no worker has taken the run: is the installation running?"
 class Evaluation:
     """An evaluation.
 
-    owner: owner of its sessions.
     version: version of the agent, None for the published one.
 
     may_change: tools may change something.

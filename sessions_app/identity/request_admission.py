@@ -53,7 +53,6 @@ def admit_bearer(request: HttpRequest, limit: rate_limits.Limit, *, from_query: 
 def check_again(scope: Mapping[str, Any], principal: Principal, *, authorization: str = "") -> None:
     """Check the credential of an open connection again. Counted against no limit. Synchronous.
 
-    scope: scope of the connection.
     authorization: the header, if the scope does not contain it. A ticket was used up by the connection: its user and
         the credential that it was issued for are checked. From then on the principal's user holds the rights of now.
         Raises Unauthenticated after a logout, a revoked key, a deactivated user or the expiry of a token.

@@ -38,10 +38,7 @@ class JsonApi(HttpAdapter):
         return answer
 
     def refusal_of(self, response: httpx2.Response, answer: Mapping[str, Any]) -> SendError:
-        """Return the error of a refused request.
-
-        answer: the JSON object, empty for any other answer.
-        """
+        """Return the error of a refused request. answer: the JSON object, empty for any other answer."""
         return self.refusal(response, f"status {response.status_code}")
 
     def unreadable(self) -> SendError:

@@ -174,10 +174,7 @@ class DeliveryReport:
 
 @dataclass(frozen=True)
 class MessageEdited:
-    """A new text of a message that we received.
-
-    key: one of the keys of the message.
-    """
+    """A new text of a message that we received. key: one of the keys of the message."""
 
     key: str
     sender_id: str

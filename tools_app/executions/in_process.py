@@ -43,8 +43,6 @@ _HOUR = 3600.0
 class Readings:
     """The readings and calls of a conversation without rows, on which the policy of its next calls depends.
 
-    origins: origins of content from outside.
-    own_texts: texts of the person.
     is_suspect: something read looks like an injection, and the guard escalates.
     charged: times of the calls that count against the budgets, by execution.
     """

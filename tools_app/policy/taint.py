@@ -67,7 +67,6 @@ class Egress:
 class Taint:
     """State of a run that has read content from outside.
 
-    origins: origins of that content.
     named: URLs that the person has named.
     links: URLs of the call that stand literally in what the run has read.
     followed: number of links that the run has followed without approval.

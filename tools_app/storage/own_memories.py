@@ -24,7 +24,6 @@ from tools_app.types import ToolError
 class Owner:
     """A person whose memories are read.
 
-    actors: actors of the person.
     agents: public ids that a key is limited to, None for all.
     name: the person as an actor, for the audit log.
     """

@@ -101,10 +101,7 @@ class ToolCall:
 
 @dataclass(frozen=True)
 class ToolContext:
-    """Context of a running call. effect_key: idempotency key, the same for every repetition of the call.
-
-    parent_run_id: id of a child run.
-    """
+    """Context of a running call. effect_key: idempotency key, the same for every repetition of the call."""
 
     execution_id: UUID
     run_id: UUID

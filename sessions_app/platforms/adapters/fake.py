@@ -32,7 +32,6 @@ class FakePlatform:
 
     messages: by id.
     calls: name and text of each.
-    references: references of the messages sent.
     faults: errors of the next calls, None for success.
     seconds: the duration of each call.
     """

@@ -68,7 +68,6 @@ def card_of(
     """Return the card of a request.
 
     change: the effect of the call on a text, if known.
-    allowed_decisions: decisions of the viewer.
     name: name of the actor who decided.
     """
     hidden = Change(masked(change.before), masked(change.after), change.name) if change else None

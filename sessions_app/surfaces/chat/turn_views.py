@@ -187,7 +187,6 @@ def stored_turn_view(
     """Return the view of a run that has ended. turns: all of the run, in order.
 
     executions: executions that the turns name, by id.
-    calls: calls of these.
     html_of: returns the rendered text of a turn.
     """
     first, answer = turns[0], next((turn for turn in turns if turn.is_answer), None)

@@ -52,7 +52,6 @@ class ChildRuns:
     ) -> list[WorkstreamCard]:
         """Return the cards of the workstreams of a run, which contain those of theirs.
 
-        calls: calls of the run.
         details: details of these and of its workstreams' calls.
         """
         launching = {agents.child_id_of(call.tool, call.id, call.arguments): call for call in calls}

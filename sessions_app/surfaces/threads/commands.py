@@ -82,7 +82,6 @@ def change_thread(user: User, session: Session, changes: dict[str, Any]) -> Sess
 def send_message(user: User, session: Session, fields: dict[str, Any], key: str) -> Accepted:
     """Store a user message and queue the run that answers it.
 
-    fields: fields of UserMessageBody.
     key: idempotency key.
 
     Raises RunBusy while another run of the thread is active, and what `services.receive` raises.

@@ -33,11 +33,7 @@ _ZONES = {"reasoning": (event_ids.REASONING, event_ids.REASONING_END), "text": (
 
 
 class ThreadEvent(NamedTuple):
-    """An event to send.
-
-    name: name of `event_schemas.KINDS`.
-    entry_id: its position, empty outside a message.
-    """
+    """An event to send. entry_id: its position, empty outside a message."""
 
     name: str
     data: dict[str, Any]

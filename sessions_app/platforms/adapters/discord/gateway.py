@@ -38,12 +38,7 @@ _REMEDIES = {
 
 @dataclass(frozen=True)
 class _Session:
-    """A session of the Gateway.
-
-    url: at which it is resumed.
-    number: number of the last event.
-    user_id: id of our bot.
-    """
+    """A session of the Gateway. url: at which it is resumed."""
 
     id: str = ""
     url: str = ""

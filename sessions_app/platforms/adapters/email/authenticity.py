@@ -21,7 +21,6 @@ def proof_of(headers: Iterable[str], server: str, domain: str) -> str:
 
     headers: the values of Authentication-Results, topmost first.
     server: the name in those of ours, empty if none is trusted.
-    domain: domain of the From address.
     """
     for header in headers:
         plain = _without_comments(header)

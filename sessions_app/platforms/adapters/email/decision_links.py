@@ -22,7 +22,6 @@ _LONGEST = 4000
 class Decision:
     """A decision by a link.
 
-    id: id of the link.
     button: its action id.
     address, thread_id: of the chat.
     """

@@ -53,7 +53,6 @@ class Header:
 class Imap:
     """One connection, logged in and with the folder selected, as an asynchronous context manager.
 
-    validity: validity of the UIDs.
     next_uid: uid of the next message, 0 if the server does not report it.
     """
 
