@@ -74,7 +74,7 @@ class TextListField(CheckedJSONField):
 def check_object(value: Any) -> Any:
     """Return a JSON object. Raises ValidationError for any other value."""
     if not isinstance(value, dict):
-        raise ValidationError('An object is needed, such as {"language": "en"}.', code="invalid_value")
+        raise ValidationError('Enter a JSON object, such as {"language": "en"}.', code="invalid_value")
     return value
 
 
