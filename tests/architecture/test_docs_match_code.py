@@ -48,7 +48,9 @@ def test_files_that_a_page_links_to_exist(page):
 
 
 def test_files_that_the_pages_name_exist_except_for_those_of_examples():
-    named = re.compile(r"`((?:komand|agents_app|tools_app|audit_app|sessions_app|tests|docs)/[\w./-]+\.\w+)`")
+    named = re.compile(
+        r"`((?:komand|agents_app|tools_app|audit_app|sessions_app|tests|docs|deploy|static|templates)/[\w./-]+\.\w+)`"
+    )
     missing = [
         (Path(path).name, f"{page.name}: {path}")
         for page in PAGES
@@ -79,6 +81,22 @@ def test_the_packages_for_openid_connect_are_those_of_the_extra():
     wanted = tomllib.loads((DOCS.parent / "pyproject.toml").read_text())["project"]["optional-dependencies"]["oidc"]
     named = " ".join(f"'{package}'" for package in wanted)
     assert f"pip install {named}" in (DOCS / "login.md").read_text()
+
+
+def test_the_diff_of_a_field_fits_the_code():
+    """Check that the files have the lines that the diff keeps or removes, so that it can be followed."""
+    blocks = re.findall(r"```diff\n(.*?)```", (DOCS / "changing.md").read_text(), re.DOTALL)
+    assert len(blocks) >= 8
+    for block in blocks:
+        before, _, *lines = [line.removeprefix("   ") for line in block.splitlines()]
+        if before != "--- /dev/null":
+            present = (DOCS.parent / before.removeprefix("--- a/")).read_text().splitlines()
+            assert not [line for line in lines if line[:1] in (" ", "-") and line[1:] not in present], before
+
+
+def test_names_on_the_page_of_changes_exist():
+    names = re.findall(r"`((?:audit|tools|agents|sessions)_app(?:\.\w+)+)`", (DOCS / "changing.md").read_text())
+    assert names and all(import_string(name) for name in names)
 
 
 def test_settings_that_the_pages_name_are_real():
