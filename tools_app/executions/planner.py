@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
+from weakref import WeakKeyDictionary
 
 from django.utils import timezone
 
@@ -96,15 +97,30 @@ class CallPlan:
     items: tuple[ToolCall, ...] = ()
 
 
+# By tool: its spec and the limit of calls, and the spec made of them.
+_shown: WeakKeyDictionary[AnyTool, tuple[ToolSpec, int, ToolSpec]] = WeakKeyDictionary()
+
+
 def specs_for(agent_policy: AgentPolicy, session_policy: SessionPolicy = OPEN_SESSION) -> tuple[ToolSpec, ...]:
     """Return the tools to offer to the agent's model: those that its policy does not deny outright."""
+    if () in (agent_policy.tools, session_policy.tools):
+        return ()
     limit = conf.max_timeout_seconds()
     return tuple(
-        # Questions to users and batches have no time limit of their own to request.
-        schema.advertised(tool.spec, max_timeout_seconds=None if isinstance(tool, HumanTool | BatchTool) else limit)
+        _advertised(tool, limit)
         for tool in catalogue.list_tools(agent_policy.agent_id)
         if refuse_tool(tool.spec, agent_policy, session_policy) is None
     )
+
+
+def _advertised(tool: AnyTool, limit: int) -> ToolSpec:
+    """Return the spec of a tool as models see it, made once: each claim of a run needs it."""
+    known = _shown.get(tool)
+    if known is None or known[:2] != (tool.spec, limit):
+        # Questions to users and batches have no time limit of their own to request.
+        seconds = None if isinstance(tool, HumanTool | BatchTool) else limit
+        known = _shown[tool] = tool.spec, limit, schema.advertised(tool.spec, max_timeout_seconds=seconds)
+    return known[2]
 
 
 def plan_executions(
