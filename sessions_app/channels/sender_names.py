@@ -45,9 +45,7 @@ class Names:
         self._known: dict[tuple[UUID, str], tuple[float, str]] = {}
 
     async def complete(self, account: ChannelAccount, adapter: ChannelAdapter, run_id: UUID) -> None:
-        """Store the name of a run's sender, if its messages lack it and the platform knows it."""
-        if type(adapter).find_name is ChannelAdapter.find_name:
-            return
+        """Store the name of a run's sender, if its messages lack it and the platform, which can be asked, knows it."""
         sender_id = await in_db(_find_nameless_sender, run_id)
         if sender_id and (name := await self._find(account, adapter, sender_id)):
             await in_db(_store_name, account, adapter.name, sender_id, run_id, name)

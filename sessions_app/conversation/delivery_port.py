@@ -14,10 +14,13 @@ CitingText = tuple[str, Sequence[Citation]]
 
 
 class Deliveries(Protocol):
-    def plan_answer(self, session: Session, run_id: UUID, texts: Sequence[CitingText], *, failure: str = "") -> int:
+    def plan_answer(
+        self, session: Session, run_id: UUID, texts: Sequence[CitingText], *, failure: str = "", has_files: bool = True
+    ) -> int:
         """Store the deliveries of a run's answer. Return their number, 0 if nothing is to be sent. Idempotent.
 
         failure: why the run failed, for the sender.
+        has_files: the run may have written files.
         """
         ...
 

@@ -14,12 +14,14 @@ from agents_app.types import Message, MessagePart, OmittedPart, RunStatus, RunTr
 from agents_app.types.context import Compaction
 from agents_app.types.message_parts import Transcript, VoiceNotes
 from audit_app import services as audit
-from audit_app.event_types import NewEvent
+from audit_app.event_types import EventType, NewEvent, P
 from sessions_app import events, hot_queries
 from sessions_app.attachments import file_parts
 from sessions_app.attachments import records as attachments
 from sessions_app.conversation import delivery_port, transcripts
 from sessions_app.conversation.citation_lookup import cite
+from sessions_app.conversation.citations import Citation
+from sessions_app.conversation.session_key import STORED_CHANNELS
 from sessions_app.conversation.sessions import event_about
 from sessions_app.models import IS_LINKED, Checkpoint, Pairing, SenderLink, Session, Turn
 from tools_app.policy import readings
@@ -111,33 +113,12 @@ class StoredConversations:
         for part, turn in enumerate(turns, start=1 + max((part for part, _ in stored), default=-1)):
             turn.part = part
         texts = [turn for turn in turns if turn.role == "assistant"]
-        for turn, found in zip(texts, cited := cite(transcript, [turn.content for turn in texts]), strict=True):
-            turn.citations = [citation.to_dict() for citation in found]
+        cited = _add_citations(transcript, texts)
         hot_queries.INSERT_TURNS.run(turns)
         hot_queries.SET_LAST_ACTIVE.run(session_id=session.id, now=timezone.now())
-        answer = turns[-1]
-        citing = list(zip((turn.content for turn in texts), cited, strict=True))
-        failure = answer.error_message if answer.state == "error" else ""
-        by_agent = {"actor": f"agent:{run.agent_id}", "agent_id": run.agent_id}
-        deliveries = delivery_port.get().plan_answer(session, run.id, citing, failure=failure)
-        if not deliveries:  # clients read it where it is stored
-            audit.record(
-                "MessageSent",
-                details={"turn_id": str(answer.id), "state": answer.state, "run_id": str(run.id)},
-                session_id=session.id,
-                session_key=session.key,
-                **by_agent,
-            )
-        length = len(answer.content)
-        completed: events.MessageCompleted = {"turn_id": str(answer.id), "state": answer.state, "text_length": length}
-        of_run = {"run_id": run.id, **by_agent}
-        emitted = []
-        for step, turn in enumerate(texts):
-            if turn.citations:
-                added: events.CitationsAdded = {"turn_id": str(turn.id), "citations": turn.citations}
-                emitted.append(event_about(session, events.CITATIONS_ADDED, added, step=step, **of_run))
-        step = transcript.answering_step
-        return [*emitted, event_about(session, events.MESSAGE_COMPLETED, completed, step=step, **of_run)]
+        if not _plan_deliveries(session, transcript, texts, cited):  # clients read it where it is stored
+            _record_sent(session, run, turns[-1])
+        return [*_citations_added(session, run, texts), _completed(session, transcript, turns[-1])]
 
     def requesters(self, conversation_id: UUID, actor: str) -> set[str]:
         found = Session.objects.filter(pk=conversation_id).values_list("owner_id", "sender_id").first()
@@ -152,6 +133,63 @@ class StoredConversations:
         session = Session.objects.select_for_update(no_key=True).get(pk=conversation_id)
         Session.objects.filter(pk=conversation_id).update(next_ordinal=session.next_ordinal + 1)
         return session.next_ordinal
+
+
+def _add_citations(transcript: RunTranscript, texts: Sequence[Turn]) -> list[tuple[Citation, ...]]:
+    """Set and return the citations of a run's texts. A text without a bracket cites nothing."""
+    contents = [turn.content for turn in texts]
+    if not any("[" in content for content in contents):
+        return [()] * len(texts)
+    cited = cite(transcript, contents)
+    for turn, found in zip(texts, cited, strict=True):
+        turn.citations = [citation.to_dict() for citation in found]
+    return cited
+
+
+def _plan_deliveries(
+    session: Session, transcript: RunTranscript, texts: Sequence[Turn], cited: Sequence[tuple[Citation, ...]]
+) -> int:
+    """Store the deliveries of the answer to a message of a channel. Return their number."""
+    if session.channel in STORED_CHANNELS:
+        return 0
+    run, answer = transcript.run, texts[-1]
+    citing = list(zip((turn.content for turn in texts), cited, strict=True))
+    failure = answer.error_message if answer.state == "error" else ""
+    has_files = bool(transcript.executions)  # tools write them
+    return delivery_port.get().plan_answer(session, run.id, citing, failure=failure, has_files=has_files)
+
+
+def _record_sent(session: Session, run: RunView, answer: Turn) -> None:
+    details = {"turn_id": str(answer.id), "state": answer.state, "run_id": str(run.id)}
+    audit.record(
+        "MessageSent",
+        details=details,
+        session_id=session.id,
+        session_key=session.key,
+        actor=f"agent:{run.agent_id}",
+        agent_id=run.agent_id,
+    )
+
+
+def _citations_added(session: Session, run: RunView, texts: Sequence[Turn]) -> Iterator[NewEvent]:
+    for step, turn in enumerate(texts):
+        if turn.citations:
+            added: events.CitationsAdded = {"turn_id": str(turn.id), "citations": turn.citations}
+            yield _event_of(session, run, events.CITATIONS_ADDED, added, step)
+
+
+def _completed(session: Session, transcript: RunTranscript, answer: Turn) -> NewEvent:
+    completed: events.MessageCompleted = {
+        "turn_id": str(answer.id),
+        "state": answer.state,
+        "text_length": len(answer.content),
+    }
+    return _event_of(session, transcript.run, events.MESSAGE_COMPLETED, completed, transcript.answering_step)
+
+
+def _event_of(session: Session, run: RunView, event_type: EventType[P], payload: P, step: int) -> NewEvent:
+    actor = f"agent:{run.agent_id}"
+    return event_about(session, event_type, payload, step=step, run_id=run.id, actor=actor, agent_id=run.agent_id)
 
 
 def _newest_turns(session_id: UUID, after: int, ordinal: int, longest: int) -> tuple[list[Turn], bool]:
@@ -186,7 +224,7 @@ def _message(turn: Turn, parts: tuple[MessagePart, ...]) -> Message:
 
 def _parts_by_turn(turn_ids: Sequence[UUID]) -> dict[UUID, tuple[MessagePart, ...]]:
     """Return the parts of turns that have files. No query without such turns."""
-    files = attachments.list_of(turn_ids)
+    files = attachments.list_of(turn_ids) if turn_ids else {}
     return {turn_id: file_parts.parts_of(rows) for turn_id, rows in files.items()}
 
 

@@ -157,7 +157,7 @@ def validated(
             code="session_id_too_long",
         )
     requested = json.dumps(options.run.to_dict(), sort_keys=True) if options.run != DEFAULT_OPTIONS else ""
-    if without_nul(requested) != requested:
+    if requested and without_nul(requested) != requested:
         problem = "The options of the message contain a NUL character, which cannot be stored. Remove it."
         raise InvalidInput(problem, code="nul_character")
     replaced = f"\0{options.replaces}" if options.replaces else ""

@@ -207,7 +207,7 @@ def _store(
         arrival.store(turn=turn)
         if arrival.files:
             attachments.add(turn, arrival.row.account, arrival.files, is_album=bool(arrival.album_id))
-    title = title_of(message.text)
+    title = "" if session.title else title_of(message.text)  # a title stays
     hot_queries.COUNT_USER_TURN.run(session_id=session.id, ordinals=1 if queued else 0, now=now, title=title)
     message_id = message.inbound.message_id or str(turn.id)
     received: events.MessageReceived = {"turn_id": str(turn.id), "message_id": message_id}

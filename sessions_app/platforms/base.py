@@ -296,6 +296,11 @@ class ChannelAdapter(ABC):
         """Show a typing indicator, if `typing` is declared. Raises SendError, Unsupported."""
         raise Unsupported(f"{self.name} has no typing indicator.")
 
+    @classmethod
+    def finds_names(cls) -> bool:
+        """Return whether the platform can be asked for the names of senders."""
+        return cls.find_name is not ChannelAdapter.find_name
+
     async def find_name(self, sender_id: str) -> str:
         """Return the display name of a sender whose messages lack it, empty if unknown. Called by a worker.
 

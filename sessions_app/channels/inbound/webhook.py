@@ -236,10 +236,9 @@ async def _find(channel: str, account_id: str) -> tuple[ChannelAccount, ChannelA
 
 
 async def _read_body(headers: Headers, receive: Receive, most: int) -> bytes:
-    too_large = Refused(413, "body_too_large", f"The body has more than {most:,} bytes.")
     announced = next(iter(headers.get("content-length", ())), "")
     if announced.isascii() and announced.isdecimal() and int(announced[:12]) > most:
-        raise too_large
+        raise _too_large(most)
     body = bytearray()
     while True:
         message = await receive()
@@ -247,9 +246,13 @@ async def _read_body(headers: Headers, receive: Receive, most: int) -> bytes:
             raise Refused(400, "disconnected", "The body was cut off.")
         body += message.get("body", b"")
         if len(body) > most:
-            raise too_large
+            raise _too_large(most)
         if not message.get("more_body"):
             return bytes(body)
+
+
+def _too_large(most: int) -> Refused:
+    return Refused(413, "body_too_large", f"The body has more than {most:,} bytes.")
 
 
 def _headers(scope: Mapping[str, Any]) -> dict[str, list[str]]:

@@ -30,8 +30,11 @@ class AnswerFiles:
 
     @property
     def names(self) -> str:
-        """Return a text that stands before the files if there is no other, as Markdown."""
-        return f"📎 {_escaped(', '.join(map(name_of, self.sent)))}" if self.sent else ""
+        """Return a text that stands before the sent files if there is no other, as Markdown."""
+        return f"📎 {_escaped(', '.join(map(name_of, self.sent)))}"
+
+
+NO_FILES = AnswerFiles()
 
 
 def find(session_id: UUID, run_id: UUID, capabilities: Capabilities) -> AnswerFiles:

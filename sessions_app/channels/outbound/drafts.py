@@ -80,7 +80,8 @@ class Drafts:
             finally:
                 if self._previews.get(run_id) is preview:
                     del self._previews[run_id]
-            await self._names.complete(destination.account, adapter, run_id)
+            if adapter.finds_names():
+                await self._names.complete(destination.account, adapter, run_id)
             if preview.is_refused:
                 self._refused[run_id] = None
                 if len(self._refused) > _MOST_RUNS:

@@ -18,6 +18,7 @@ from audit_app.kernel.advisory_lock import serialize
 from sessions_app.channels import accounts
 from sessions_app.channels.nudges import deliveries as delivery_nudge
 from sessions_app.channels.outbound import answer_files, transitions
+from sessions_app.channels.outbound.answer_files import NO_FILES
 from sessions_app.conversation import citations
 from sessions_app.conversation.delivery_port import CitingText
 from sessions_app.conversation.session_key import STORED_CHANNELS
@@ -134,12 +135,16 @@ def with_destinations(requests: Iterable[R]) -> Iterator[tuple[R, Session, Desti
             yield request, session, destination
 
 
-def plan_answer(session: Session, run_id: UUID, texts: Sequence[CitingText], *, failure: str = "") -> int:
+def plan_answer(
+    session: Session, run_id: UUID, texts: Sequence[CitingText], *, failure: str = "", has_files: bool = True
+) -> int:
     """Store the deliveries of a run's answer. Idempotent. Returns the number of parts, 0 if nothing is to be sent.
 
     texts: texts of the steps, of which those that `plan_step` stored are left out.
-    failure: why the run failed, for the sender. In the caller's transaction. A preview that is shown already becomes
-        the first part. The files that the run wrote follow the text, as messages of their own or as links in it.
+    failure: why the run failed, for the sender.
+    has_files: the run may have written files. They follow the text, as messages of their own or as links in it.
+
+    In the caller's transaction. A preview that is shown already becomes the first part.
     """
     destination = find_destination(session, run_id)
     if destination is None:
@@ -150,9 +155,9 @@ def plan_answer(session: Session, run_id: UUID, texts: Sequence[CitingText], *, 
     capabilities = accounts.pure.capabilities(destination.account, destination.target.chat) or Capabilities()
     sent_steps = _sent_steps(destination, run_id) if capabilities.drafts == "multi_message" else set()
     rest = [text for step, text in enumerate(texts) if step not in sent_steps]
-    files = answer_files.find(session.id, run_id, capabilities)
+    files = answer_files.find(session.id, run_id, capabilities) if has_files else NO_FILES
     blocks = (citations.for_people(rest).strip(), f"⚠️ {failure}" if failure else "", files.links)
-    markdown = "\n\n".join(filter(None, blocks)) or files.names
+    markdown = "\n\n".join(filter(None, blocks)) or (files.names if files.sent else "")
     if not markdown and draft is None:
         return len(sent_steps)
     message = _Message(destination, "failure" if failure else "answer", session, run_id)
