@@ -9,22 +9,12 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.db.models.expressions import CombinedExpression
 from django.db.models.functions import Now
 
-from agents_app.models import (
-    IS_OPEN,
-    IS_ROOT,
-    IS_UNCOLLECTED,
-    Agent,
-    ModelPrice,
-    Run,
-    RunMessage,
-    RunRecall,
-    Step,
-    UserCostCap,
-)
+from agents_app.models import IS_OPEN, IS_ROOT, IS_UNCOLLECTED, Agent, ModelPrice, Run, RunMessage, Step, UserCostCap
 from agents_app.types import WaitingOn
 from audit_app.kernel.compiled_queries import CompiledInsert, CompiledObjects, CompiledQuery
 from tools_app import selectors as tools
 from tools_app.policy import emergency_stop
+from tools_app.storage import memories
 
 _OPEN_ROOTS = Q(IS_OPEN, IS_ROOT)
 
@@ -107,11 +97,16 @@ def claimable() -> QuerySet[Run]:
 
 # Every run, when a worker claims it. Started runs go first, by a query of their own: databases differ in where they
 # sort null.
-FIND_CLAIMABLE = CompiledQuery(lambda run_id: claimable().filter(pk=run_id).values_list("pk"))
-FIND_STARTED_CLAIMABLE = CompiledQuery(lambda: claimable().filter(ready_at=None).order_by().values_list("pk")[:1])
-FIND_OLDEST_CLAIMABLE = CompiledQuery(lambda: claimable().order_by("ready_at").values_list("pk")[:1])
-GET_CLAIMED_RUN = CompiledObjects(lambda run_id: Run.objects.select_related("agent__provider").filter(pk=run_id))
-GET_RECALL = CompiledQuery(lambda run_id: RunRecall.objects.filter(pk=run_id).values_list("memories"))
+# With it: whether the agent has stored any memory, of anyone.
+_REMEMBERS = Exists(memories.of_agent(OuterRef("agent__agent_id")))
+FIND_CLAIMABLE = CompiledQuery(lambda run_id: claimable().filter(pk=run_id).values_list("pk", _REMEMBERS))
+FIND_STARTED_CLAIMABLE = CompiledQuery(
+    lambda: claimable().filter(ready_at=None).order_by().values_list("pk", _REMEMBERS)[:1]
+)
+FIND_OLDEST_CLAIMABLE = CompiledQuery(lambda: claimable().order_by("ready_at").values_list("pk", _REMEMBERS)[:1])
+GET_CLAIMED_RUN = CompiledObjects(
+    lambda run_id: Run.objects.select_related("agent__provider", "recall").filter(pk=run_id)
+)
 LIST_MODEL_PRICES = CompiledObjects(lambda provider_id: ModelPrice.objects.filter(provider_id=provider_id).order_by())
 # Every model call of a user, before and after it.
 GET_USER_CAPS = CompiledQuery(

@@ -64,7 +64,8 @@ def price_list(provider: ModelProvider) -> PriceList:
 
 
 def _run(run_id: UUID) -> Run:
-    return use_version(found(hot_queries.GET_RUN.first(run_id=run_id), "There is no such run."))
+    run = found(hot_queries.GET_RUN.first(run_id=run_id), "There is no such run.")
+    return use_version(run) if run.names_version else run
 
 
 def get_options(run_id: UUID) -> RunOptions:

@@ -23,7 +23,7 @@ from agents_app.configuration.agents import roll_back as roll_back
 from agents_app.configuration.agents import save_draft as save_draft
 from agents_app.configuration.agents import update_agent as update_agent
 from agents_app.models import IS_OPEN, IS_ROOT, OPEN, Agent, Run
-from agents_app.runs import tree
+from agents_app.runs import child_messages
 from agents_app.runs.children import NewChild as NewChild
 from agents_app.runs.children import start_child as start_child
 from agents_app.runs.context_usage import ContextUsage as ContextUsage
@@ -31,8 +31,9 @@ from agents_app.runs.context_usage import context_usage as context_usage
 from agents_app.runs.emergency_stop import resume_agents as resume_agents
 from agents_app.runs.emergency_stop import stop_agents as stop_agents
 from agents_app.runs.next_step import CANCELLED, End
+from agents_app.runs.run_events import event_of
 from agents_app.runs.run_policy import policy_of, session_policy_of
-from agents_app.runs.transitions import ADVANCE, QUEUE, end, event_of, refresh_waiting_on
+from agents_app.runs.transitions import ADVANCE, QUEUE, end, refresh_waiting_on
 from agents_app.types import RunOptions, RunStatus, WaitingOn
 from audit_app import services as audit
 from audit_app.event_types import NewEvent
@@ -185,7 +186,7 @@ def steer_open_run(conversation_id: UUID, agent: Agent) -> Run | None:
     emergency_stop.check_running(agent.agent_id)
     run = Run.objects.select_related("agent").get(pk=last)
     if run.waiting_on == WaitingOn.CHILDREN.value:
-        tree.resume_waiting(last)
+        child_messages.resume_waiting(last)
     return run
 
 

@@ -9,7 +9,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.utils.module_loading import import_string
 
 from agents_app.providers import registry as providers
-from agents_app.runs import hooks, tools_of_run
+from agents_app.runs import claims, hooks
 from agents_app.runs.worker import EngineStep
 from audit_app import retention
 from audit_app.chain import anchors, verification
@@ -68,9 +68,8 @@ def connect() -> None:
     decisions.on_decided.append(prompts.close)
     catalogue.add_source(McpSource())
     catalogue.add_source(SkillSource())
-    run_tools.register(tools_of_run.list_hidden)
+    run_tools.register(claims.list_hidden)
     hooks.chores += [worker.run, file_fetcher.run, mcp.run, audit_worker.run, connections.run]
-    hooks.on_claim.append(worker.on_claim)
     hooks.sweeps += [sweeper.sweep, files.sweep, ticks.sweep]
     hooks.on_ask += [prompts.sweep, question_prompts.sweep]
     hooks.sweeps += [retention.sweep, message_index.sweep, memories.sweep]

@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
+from django.conf import settings
 from django.db.models import F, Min, Sum
 
 from agents_app.costs import cost_caps, tree_budget
@@ -12,10 +13,15 @@ from agents_app.types.prices import NANOS
 _WINDOW = timedelta(hours=1)
 
 
-def charge(agent: Agent, call: CallCost) -> None:
-    """Add the cost of a model call, in the caller's transaction."""
-    if _limit(agent) is None:
-        return
+def charge(agent: Agent, actor: str, call: CallCost) -> None:
+    """Add the cost of a model call, and send alerts of caps, in the caller's transaction. actor: of the run."""
+    if _limit(agent) is not None:
+        _add(agent, call)
+    if _may_be_capped(agent, actor):
+        cost_caps.send_alerts(agent, actor)
+
+
+def _add(agent: Agent, call: CallCost) -> None:
     minute = datetime.now(UTC).replace(second=0, microsecond=0)
     Spending.objects.bulk_create([Spending(agent=agent, minute=minute, cost=0.0)], ignore_conflicts=True)
     added = call.counted_nanos / NANOS
@@ -24,7 +30,7 @@ def charge(agent: Agent, call: CallCost) -> None:
 
 def refusal_of(run: Run) -> str:
     """Return the reason, for users, why a budget of the run or of its agent forbids a model call now. Reads only."""
-    return tree_budget.refusal(run) or budget_refusal(run.agent, run.actor)
+    return (tree_budget.refusal(run) if run.root_id else "") or budget_refusal(run.agent, run.actor)
 
 
 def budget_refusal(agent: Agent, actor: str = "") -> str:
@@ -32,7 +38,13 @@ def budget_refusal(agent: Agent, actor: str = "") -> str:
 
     actor: actor of the run, who may have caps of their own.
     """
-    return _hourly_refusal(agent) or cost_caps.refusal(agent, actor)
+    return _hourly_refusal(agent) or (cost_caps.refusal(agent, actor) if _may_be_capped(agent, actor) else "")
+
+
+def _may_be_capped(agent: Agent, actor: str) -> bool:
+    """Return whether a call may have caps. Those of a user are in a row of their own."""
+    everyones = settings.KOMAND_COST_PER_DAY or settings.KOMAND_COST_PER_MONTH
+    return bool(everyones or agent.budgets or actor.startswith("user:"))
 
 
 def _hourly_refusal(agent: Agent) -> str:

@@ -144,6 +144,16 @@ class Run(models.Model):
         return f"run {self.id} {self.status}"
 
     @property
+    def names_version(self) -> bool:
+        """Return whether its message names a version of the agent; see `agent_versions.use_version`."""
+        return "agent_version" in self.options
+
+    @property
+    def is_in_tree(self) -> bool:
+        """Return whether the run has a parent or children."""
+        return bool(self.parent_id or self.child_count)
+
+    @property
     def child_spec(self) -> ChildSpec:
         """The options of a child run."""
         return ChildSpec.from_dict(self.spec or {})

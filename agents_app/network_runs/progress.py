@@ -7,7 +7,7 @@ from uuid import UUID
 from agents_app.models import Run
 from agents_app.networks.definition import Network
 from agents_app.networks.outcomes import TaskResult
-from agents_app.runs import network_step, tree
+from agents_app.runs import child_messages, network_step
 from audit_app.kernel.errors import NotFound
 
 
@@ -34,7 +34,7 @@ def read_progress(run_id: UUID) -> NetworkProgress:
     if run is None or not network_step.executes(run):
         raise NotFound("This run does not execute a network.", code="not_a_network")
     rows = network_step.tasks_of(run)
-    message = network_step.message_of(run, tree.user_turns_of(run))
+    message = network_step.message_of(run, child_messages.user_turns_of(run))
     decision = network_step.decide_on(run, message, rows)
     stored = run.options["network"]
     return NetworkProgress(

@@ -25,9 +25,8 @@ from agents_app.robots.robot_budget import Ledger
 from agents_app.robots.robot_hooks import Hook, HookContext, hooked
 from agents_app.robots.robot_options import RobotOptions
 from agents_app.robots.robot_setup import Setup
-from agents_app.runs import part_loader
 from agents_app.runs.live_text import NoLiveText
-from agents_app.runs.model_call import Interrupted, ModelCall
+from agents_app.runs.model_call import Interrupted, ModelCall, chunks_of
 from agents_app.runs.next_step import REPEATS, Act, End, Think, next_step, out_of_time, too_long
 from agents_app.runs.retry_policy import retry_delay
 from agents_app.types import REJECTED, Message, ModelRequest, ModelResponse, RunStatus, Snapshot, StepView, Usage
@@ -185,7 +184,7 @@ class RobotRun:
     async def _call(self, request: ModelRequest, snapshot: Snapshot) -> ModelResponse | Interrupted:
         context = HookContext(self._robot, request)
         async with hooked(self._hooks, "model_call", context):
-            call = ModelCall(part_loader.stream(self._setup.provider, request), _Live(self._options))
+            call = ModelCall(chunks_of(self._setup.provider, request), _Live(self._options))
             outcome = await call.run(seconds_left=max(0.0, snapshot.limits.active_seconds - self._active))
             if isinstance(outcome, ModelResponse):
                 outcome = structured_output.judge(outcome, snapshot.output_schema)

@@ -11,12 +11,13 @@ from django.utils import timezone
 
 from agents_app import events, hot_queries
 from agents_app.models import IS_OPEN, Agent, Run, RunMessage
-from agents_app.prompt import child_messages
-from agents_app.runs import deadlines, tree, tree_events
+from agents_app.prompt import child_texts
+from agents_app.runs import child_messages, run_events
+from agents_app.runs.child_messages import RunNote
 from agents_app.runs.next_step import TERMINATED
+from agents_app.runs.run_events import event_of
 from agents_app.runs.run_policy import restrictions_of_children
-from agents_app.runs.transitions import ADVANCE, QUEUE, end, event_of
-from agents_app.runs.tree import RunNote
+from agents_app.runs.transitions import ADVANCE, QUEUE, end
 from agents_app.types import RunOptions, RunStatus, WaitingOn
 from agents_app.types.child_runs import (
     GRACE_SECONDS,
@@ -86,10 +87,10 @@ def start_child(new: NewChild) -> Run:
         Run.objects.filter(pk=parent.pk).update(child_count=F("child_count") + 1)
         hot_queries.INSERT_RUN.run([child])
         RunMessage.objects.create(
-            run=child, position=0, kind=MessageKind.TASK.value, text=child_messages.task_text(new.spec)
+            run=child, position=0, kind=MessageKind.TASK.value, text=child_texts.task_text(new.spec)
         )
         queued: events.RunQueued = {"ordinal": child.ordinal, "agent_id": agent.agent_id}
-        audit.emit([tree_events.launched(child), event_of(child, events.RUN_QUEUED, queued)])
+        audit.emit([run_events.launched(child), event_of(child, events.RUN_QUEUED, queued)])
         nudge(ADVANCE, str(child.id), queue=QUEUE)
         return child
 
@@ -103,7 +104,7 @@ def message_child(parent_id: UUID, child_id: UUID, text: str, *, key: UUID | Non
     """
     with transaction.atomic():
         child = _lock_child(parent_id, child_id)
-        if child.terminated_at or not tree.send(child.pk, RunNote(MessageKind.MESSAGE, text, key=key)):
+        if child.terminated_at or not child_messages.send(child.pk, RunNote(MessageKind.MESSAGE, text, key=key)):
             raise Conflict(f"The workstream {child.workstream} has ended.", code="workstream_ended")
 
 
@@ -125,11 +126,11 @@ def steer_child(parent_id: UUID, child_id: UUID, command: str, text: str = "", *
         if command in _DIRECTIVES:
             resumes = child.waiting_on != WaitingOn.PARENT.value
             directive = _DIRECTIVES[command].format(text=text)
-            tree.send(child.pk, RunNote(MessageKind.DIRECTIVE, directive, key=key, resumes=resumes))
+            child_messages.send(child.pk, RunNote(MessageKind.DIRECTIVE, directive, key=key, resumes=resumes))
             return
         Run.objects.filter(pk=child.pk).update(is_paused=command == PAUSE)
         if command == RESUME and child.is_paused and child.waiting_on == WaitingOn.PARENT.value:
-            tree.resume_waiting(child.pk)
+            child_messages.resume_waiting(child.pk)
 
 
 def terminate_child(parent_id: UUID, child_id: UUID, *, reason: str = "") -> bool:
@@ -151,9 +152,9 @@ def terminate_child(parent_id: UUID, child_id: UUID, *, reason: str = "") -> boo
         if child.owner is None and (is_untouched or child.waiting_on == WaitingOn.PARENT.value):
             end(child, replace(TERMINATED, answer=child.answer), held_by=None)
             return True
-        text = child_messages.TERMINATE.format(reason=f": {reason}" if reason else "", seconds=GRACE_SECONDS)
-        tree.send(child.pk, RunNote(MessageKind.DIRECTIVE, text))
-        audit.emit([tree_events.progressed(child, Phase.SYNTHESIZING, reason or "It was asked to end.")])
+        text = child_texts.TERMINATE.format(reason=f": {reason}" if reason else "", seconds=GRACE_SECONDS)
+        child_messages.send(child.pk, RunNote(MessageKind.DIRECTIVE, text))
+        audit.emit([run_events.progressed(child, Phase.SYNTHESIZING, reason or "It was asked to end.")])
         return True
 
 
@@ -170,7 +171,7 @@ def _lock_child(parent_id: UUID, child_id: UUID) -> Run:
     rows = Run.objects.select_for_update(of=("self",), no_key=True).select_related("agent")
     found(rows.filter(pk=parent_id).first(), _NO_CHILD)
     child = found(rows.filter(pk=child_id, parent_id=parent_id).first(), _NO_CHILD)
-    tree.collect(parent_id)
+    child_messages.collect(parent_id)
     return child
 
 
@@ -189,7 +190,7 @@ def _check(new: NewChild, parent: Run) -> None:
 def _columns(new: NewChild, parent: Run, agent: Agent) -> dict[str, Any]:
     rows = Run.objects.filter(conversation_id=parent.conversation_id, ordinal__gte=_FIRST_ORDINAL)
     last = rows.aggregate(last=Max("ordinal"))["last"]
-    role = child_messages.INSTRUCTIONS.format(name=new.spec.name)
+    role = child_texts.INSTRUCTIONS.format(name=new.spec.name)
     instructions = "\n\n".join(text for text in (new.options.instructions, role) if text)
     return {
         "id": new.id,
@@ -208,6 +209,6 @@ def _columns(new: NewChild, parent: Run, agent: Agent) -> dict[str, Any]:
         "actor": parent.actor,
         "request_id": context.request_id.get() or parent.request_id,
         "created_at": timezone.now(),
-        **deadlines.started(new.spec.deadline_seconds),
+        **child_messages.deadline_started(new.spec.deadline_seconds),
         "budget_tokens": new.budget_tokens,
     }

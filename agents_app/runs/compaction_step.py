@@ -13,11 +13,12 @@ from agents_app.models import ModelProvider, Step
 from agents_app.prompt import compaction, context_size, tokens, tool_output_markers
 from agents_app.prompt.compaction import Plan
 from agents_app.providers import registry
-from agents_app.runs import lease, part_loader, preparation, writes
-from agents_app.runs.lease import Claim
+from agents_app.runs import claims, preparation, writes
+from agents_app.runs.claims import Claim
+from agents_app.runs.model_call import chunks_of
 from agents_app.runs.next_step import Compact
 from agents_app.runs.preparation import Preparation
-from agents_app.runs.transitions import event_of
+from agents_app.runs.run_events import event_of
 from agents_app.runs.writes import Recorded, Spent
 from agents_app.types import ModelChunk, ModelRequest, ModelResponse, RunOptions, Snapshot
 from agents_app.types.context import Compaction
@@ -46,7 +47,7 @@ def begin(claim: Claim, snapshot: Snapshot, step: Compact) -> Preparation:
 
 
 async def _summarise(row: ModelProvider, request: ModelRequest) -> AsyncGenerator[ModelChunk, None]:
-    async with aclosing(part_loader.stream(await registry.opened(row), request)) as chunks:
+    async with aclosing(chunks_of(await registry.opened(row), request)) as chunks:
         async for chunk in chunks:
             yield chunk
 
@@ -69,8 +70,8 @@ def _record(
             new_event = event_of(run, events.COMPACTION_FAILED, payload)
         else:
             new_event = _store(claim, snapshot, plan, response)
-        history = claim.history if failure else lease.earlier_messages(run)
-        size = lease.size_of(run, history, claim.tools, model=claim.model)
+        history = claim.history if failure else claims.earlier_messages(run)
+        size = claims.size_of(run, history, claim.tools, model=claim.model)
         following = replace(
             preparation.following(claim, snapshot, spent),
             context=replace(size, ratio=snapshot.context.ratio),

@@ -8,9 +8,8 @@ from agents_app import selectors
 from agents_app.configuration.prompt_templates import use_template
 from agents_app.models import Agent, Run
 from agents_app.prompt import context_size, tokens
-from agents_app.runs import lease
+from agents_app.runs import claims
 from agents_app.runs.run_policy import limits_of, model_of, provider_of
-from agents_app.runs.tools_of_run import tools_of_run
 from audit_app.kernel.errors import InvalidInput
 
 
@@ -49,9 +48,9 @@ def context_usage(agent: Agent, conversation_id: UUID, ordinal: int) -> ContextU
     run = Run(conversation_id=conversation_id, ordinal=ordinal, agent=agent)
     with contextlib.suppress(InvalidInput):  # the run itself will fail with it
         run = use_template(run)
-    earlier = lease.earlier_messages(run)
+    earlier = claims.earlier_messages(run)
     model, limits = model_of(run, provider_of(run)), limits_of(run)
-    size = lease.size_of(run, earlier, tools_of_run(run), model=model)
+    size = claims.size_of(run, earlier, claims.tools_of_run(run), model=model)
     reported = selectors.last_usage(conversation_id, model)
     ratio = tokens.ratio_of(*reported)
     last = max((message.ordinal or 0 for message in earlier if not message.is_pinned), default=0)

@@ -9,12 +9,11 @@ from django.utils import timezone
 
 from agents_app import hot_queries
 from agents_app.models import OPEN, Run
-from agents_app.prompt import child_messages
-from agents_app.runs import transitions, tree
-from agents_app.runs.deadlines import CHILD_AT, END_AT, PARTS, alarm_of, part_of
+from agents_app.prompt import child_texts
+from agents_app.runs import child_messages, transitions
+from agents_app.runs.child_messages import CHILD_AT, END_AT, PARTS, RunNote, alarm_of, part_of
 from agents_app.runs.isolation import isolated
 from agents_app.runs.next_step import DEADLINE, TERMINATED
-from agents_app.runs.tree import RunNote
 from agents_app.types.child_runs import GRACE_SECONDS, MessageKind
 
 
@@ -43,10 +42,10 @@ def _handle(run_id: UUID, parent_id: UUID) -> None:
     following = PARTS[PARTS.index(passed) + 1]
     Run.objects.filter(pk=run_id).update(alarm_at=alarm_of(deadline_at, seconds, following))
     if passed == CHILD_AT:
-        tree.send(run_id, RunNote(MessageKind.DIRECTIVE, child_messages.WRAP_UP))
+        child_messages.send(run_id, RunNote(MessageKind.DIRECTIVE, child_texts.WRAP_UP))
     else:
-        text = child_messages.WARNING.format(workstream=run.workstream, launch_id=run_id, percent=passed)
-        tree.send(parent_id, RunNote(MessageKind.NOTICE, text, about=run_id, resumes=False))
+        text = child_texts.WARNING.format(workstream=run.workstream, launch_id=run_id, percent=passed)
+        child_messages.send(parent_id, RunNote(MessageKind.NOTICE, text, about=run_id, resumes=False))
 
 
 def _end_or_request(run: Run) -> None:

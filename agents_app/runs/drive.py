@@ -1,16 +1,20 @@
-"""The state of one claimed run in its worker process."""
+"""The state of one claimed run in its worker process, and the ends of runs whose model call was stopped."""
 
 import time
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from django.conf import settings
+
 from agents_app.providers.base import ProviderError
-from agents_app.runs.lease import Claim
+from agents_app.runs.claims import Claim
 from agents_app.runs.live_text import LiveText
 from agents_app.runs.model_call import ModelCall
+from agents_app.runs.next_step import CANCELLED, REPEATS, End, out_of_time, stopped, too_long
 from agents_app.runs.retry_policy import retry_delay
 from agents_app.runs.writes import NO_USAGE, Spent
-from agents_app.types import Limits, Usage
+from agents_app.types import Limits, Snapshot, Usage
+from tools_app.policy import emergency_stop
 
 
 @dataclass
@@ -44,3 +48,20 @@ class Drive:
         """Return the seconds to wait before the failed call is made again, or None to give up."""
         wait = error.retry_after_seconds
         return retry_delay(limits, self.tries + 1, retryable=error.retryable, retry_after_seconds=wait)
+
+
+def end_after(why: str, claim: Claim, snapshot: Snapshot) -> End | None:
+    """Return the end of a run by the reason of `Interrupted`; None if another process has claimed it. Reads only."""
+    match why:
+        case "cancelled":
+            return CANCELLED
+        case "stopped":
+            return stopped(emergency_stop.why_stopped(claim.run.agent.agent_id) or "Stopped by an operator.")
+        case "time_limit":
+            return out_of_time(snapshot)
+        case "too_long":
+            return too_long(settings.KOMAND_MAX_ANSWER_CHARACTERS)
+        case "repeats":
+            return REPEATS
+        case _:
+            return None

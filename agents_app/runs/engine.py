@@ -22,11 +22,12 @@ from agents_app.models import Run
 from agents_app.prompt import context_size
 from agents_app.providers import registry
 from agents_app.providers.base import ProviderError
-from agents_app.runs import hooks, interruptions, lease, network_step, part_loader, preparations, run_policy, writes
-from agents_app.runs.drive import Drive
-from agents_app.runs.lease import Claim, Held
+from agents_app.runs import compaction_step, hooks, lease, network_step, run_policy, transcription_step, writes
+from agents_app.runs.claims import Claim
+from agents_app.runs.drive import Drive, end_after
+from agents_app.runs.lease import Held
 from agents_app.runs.live_text import LiveText, NoLiveText
-from agents_app.runs.model_call import Interrupted, ModelCall, build_request
+from agents_app.runs.model_call import Interrupted, ModelCall, build_request, chunks_of
 from agents_app.runs.next_step import DEFECT, Compact, End, ModelStep, Think, Transcribe, next_step
 from agents_app.runs.writes import Spent
 from agents_app.types import ModelChunk, ModelResponse, RunStatus, Snapshot
@@ -180,7 +181,7 @@ class Engine:
         drive = self._drives[claim.run.id] = Drive(claim, live, claim.run.tries, reset)
         snapshot: Snapshot | None = claim.snapshot
         try:
-            if network_step.executes(claim.run):
+            if claim.run.options.get("network"):
                 await self._persist(network_step.advance, claim)
                 self._loop.call_soon(self.offer, claim.run.id)  # a task may have ended meanwhile
                 return
@@ -213,9 +214,8 @@ class Engine:
         drive.reset = ""
         try:
             provider = await registry.opened(claim.provider)
-            accepts = provider.accepts(claim.model)
-            request = build_request(claim, snapshot, may_call_tools=step.may_call_tools, accepts=accepts)
-            outcome = await self._call(drive, snapshot, part_loader.stream(provider, request), drive.live)
+            request = build_request(claim, snapshot, provider, may_call_tools=step.may_call_tools)
+            outcome = await self._call(drive, snapshot, chunks_of(provider, request), drive.live)
         except ProviderError as error:
             if error.code == "model_context_overflow":
                 overflow = ContextOverflow(error.limit_tokens, error.request_tokens, error.message, drive.overflowed)
@@ -250,7 +250,10 @@ class Engine:
     async def _prepare(self, drive: Drive, snapshot: Snapshot, step: Compact | Transcribe) -> Snapshot | None:
         """Make the call that prepares the next one. A failure is recorded, and the run continues without its result."""
         claim, started_at, failure = drive.claim, timezone.now(), None
-        preparation = preparations.begin(claim, snapshot, step)
+        if isinstance(step, Compact):
+            preparation = compaction_step.begin(claim, snapshot, step)
+        else:
+            preparation = transcription_step.begin(claim, snapshot, step)
         outcome: ModelResponse | Interrupted = ModelResponse()
         try:
             outcome = await self._call(drive, snapshot, preparation.chunks)
@@ -273,7 +276,7 @@ class Engine:
         if why == "drained":
             await in_db(lease.release, claim.run, claim.owner, active_seconds=spent.active_seconds)
             return
-        end = await in_db(interruptions.end_after, why, claim, snapshot)
+        end = await in_db(end_after, why, claim, snapshot)
         if end is None:
             raise Fenced
         await self._persist(writes.end_early, claim, end, partial=partial, spent=spent)

@@ -9,24 +9,20 @@ from django.db import IntegrityError, transaction
 from django.db.models import Exists, F, OuterRef
 from django.db.models.functions import Now
 
-from agents_app import conversation_port, events, hot_queries, selectors
+from agents_app import events, hot_queries, selectors
 from agents_app.configuration.agent_versions import use_version
 from agents_app.configuration.prompt_templates import use_template
 from agents_app.costs import cost_budget
 from agents_app.models import ModelProvider, Run
-from agents_app.prompt import context_size, offered_tools, tokens
-from agents_app.prompt.offered_tools import OfferedTools
 from agents_app.prompt.recalled_memories import RecalledMemory
-from agents_app.prompt.system_prompt import system_message
-from agents_app.runs import recall, transitions, tree, voice_notes
+from agents_app.runs import child_messages, claims, recall, transcription_step, transitions
+from agents_app.runs.claims import Claim
 from agents_app.runs.next_step import DEFECT, End
+from agents_app.runs.run_events import event_of
 from agents_app.runs.run_policy import limits_of, model_of, provider_of
-from agents_app.runs.system_message import system_parts_of
-from agents_app.runs.tools_of_run import tools_of_run
-from agents_app.runs.transitions import ADVANCE, QUEUE, end, event_of
-from agents_app.types import Limits, Message, RunOptions, RunStatus, Snapshot, WaitingOn
-from agents_app.types.context import ContextSize
-from agents_app.types.prices import PriceList
+from agents_app.runs.transitions import ADVANCE, QUEUE, end
+from agents_app.types import Limits, Message, RunStatus, Snapshot, WaitingOn
+from agents_app.types.message_parts import VoiceNotes
 from audit_app import services as audit
 from audit_app.kernel.database import is_away
 from audit_app.kernel.errors import InvalidInput
@@ -36,37 +32,7 @@ from tools_app.policy import emergency_stop
 
 # Of a crash for each run of the dead process, and what sums of shares lack of whole numbers.
 _LEAST_SHARE, _ROUNDING = 0.2, 1e-6
-_MOST_CHARACTERS_PER_TOKEN = 8  # of whole conversations: what is longer cannot fit
 _ATTEMPTS = 5  # at a claim that another worker wins; later the sweep nudges again
-
-
-@dataclass(frozen=True)
-class Claim:
-    """A process's claim of a run, with everything it needs to continue.
-
-    run: the row as claimed; its `fence` is the number of this claim
-    history: the conversation before this run's own steps
-    provider: provider of the model; that of a fallback, if the run uses one
-    tools: the tools that the run may use
-    resumes: an earlier claim may have begun a step without recording it
-    """
-
-    run: Run
-    owner: UUID
-    snapshot: Snapshot
-    history: tuple[Message, ...]
-    provider: ModelProvider
-    prices: PriceList
-    tools: OfferedTools
-    resumes: bool
-
-    @property
-    def fence(self) -> int:
-        return self.run.fence
-
-    @property
-    def model(self) -> str:
-        return model_of(self.run, self.provider)
 
 
 @dataclass(frozen=True)
@@ -103,34 +69,44 @@ def load(run: Run, owner: UUID, *, resumes: bool = False) -> Claim:
 
     Raises InvalidInput if the agent's template cannot be used.
     """
-    run = use_template(run)
-    offered, history = tools_of_run(run), earlier_messages(run)
-    provider = provider_of(run)
-    context = size_of(run, history, offered, model=model_of(run, provider))
+    run = use_template(run) if run.agent.template else run
+    provider, offered, history = provider_of(run), claims.tools_of_run(run), claims.earlier_messages(run)
     snapshot = load_snapshot(run)
-    snapshot = replace(snapshot, context=context, voice=voice_notes.find(run, snapshot.user_turns, provider))
+    snapshot = replace(
+        snapshot,
+        context=claims.size_of(run, history, offered, model=model_of(run, provider)),
+        voice=_voice_of(run, snapshot.user_turns, provider),
+    )
     return Claim(run, owner, snapshot, history, provider, selectors.price_list(provider), offered, resumes)
 
 
-def earlier_messages(run: Run) -> tuple[Message, ...]:
-    """Read the conversation before a run, as far as its agent's context can take it. A child run has none."""
-    if run.parent_id:
-        return ()
-    longest = run.agent.max_context_tokens * _MOST_CHARACTERS_PER_TOKEN
-    return tuple(conversation_port.get().history(run.conversation_id, run.ordinal, longest=longest))
+def load_snapshot(run: Run) -> Snapshot:
+    """Read the recorded state of a run, on which `next_step` decides."""
+    is_new = run.fence == 1  # nothing can have been recorded yet
+    compactions, transcriptions = (0, 0) if is_new else selectors.count_preparations(run.id)
+    return Snapshot(
+        user_turns=claims.user_turns_of(run),
+        steps=() if is_new else selectors.list_steps(run.id),
+        executions=() if is_new else tools.list_executions(run.id),
+        limits=limits_of(run),
+        active_seconds=run.active_seconds,
+        cancel_requested=run.cancel_requested_at is not None,
+        budget_refusal=cost_budget.refusal_of(run),
+        output_schema=run.output_schema,
+        compactions=compactions,
+        preparations=compactions + transcriptions,
+        compacts_only=run.options.get("compacts_only", False),
+        recalled=recall.recalled_text(run) if hasattr(run, "recall") else "",
+        working=child_messages.working_of(run.pk) if run.child_count else (),
+        is_interactive=run.parent_id is not None and run.child_spec.is_interactive,
+        is_paused=run.is_paused,
+        is_terminating=run.terminated_at is not None,
+    )
 
 
-def size_of(run: Run, history: Sequence[Message], offered: OfferedTools, *, model: str) -> ContextSize:
-    """Return the size of what a run's requests contain besides its own messages.
-
-    The last report of the server corrects it where it matters: it is read once a quarter of the context is used.
-    """
-    system = system_message(system_parts_of(run, offered))
-    listed = offered.listed_with(offered_tools.used_names(history, ()))
-    size = context_size.measure(system, history, listed, model=model)
-    if 4 * (size.fixed + size.history) < limits_of(run).context_tokens:
-        return size
-    return replace(size, ratio=tokens.ratio_of(*selectors.last_usage(run.conversation_id, model)))
+def _voice_of(run: Run, user_turns: Sequence[Message], provider: ModelProvider) -> VoiceNotes:
+    has_audio = any(part.kind == "audio" for message in user_turns for part in message.parts)
+    return transcription_step.find(run, provider) if has_audio else VoiceNotes()
 
 
 def _claim_row(owner: UUID, run_id: UUID | None) -> tuple[Run, bool] | None:
@@ -141,9 +117,12 @@ def _claim_row(owner: UUID, run_id: UUID | None) -> tuple[Run, bool] | None:
             found = hot_queries.FIND_STARTED_CLAIMABLE.rows() or hot_queries.FIND_OLDEST_CLAIMABLE.rows()
         if not found:
             return None
-        run = use_version(hot_queries.GET_CLAIMED_RUN.fetch(run_id=found[0][0])[0])
+        [(found_id, agent_remembers)] = found
+        run = hot_queries.GET_CLAIMED_RUN.fetch(run_id=found_id)[0]
+        run = use_version(run) if run.names_version else run
         resumes = run.status == RunStatus.RUNNING.value or run.waiting_on == WaitingOn.RETRY.value
-        recalled = recall.find(run) if run.started_at is None else ()
+        recalls = agent_remembers and run.agent.memory_budget_tokens and run.started_at is None
+        recalled = recall.find(run) if recalls else ()
         if _claim_as_read(run, owner, recalled):
             return run, resumes
     return None
@@ -160,37 +139,14 @@ def _claim_as_read(run: Run, owner: UUID, recalled: tuple[RecalledMemory, ...]) 
                 return False
             run.fence += 1
             if run.child_count:
-                tree.collect(run.pk)
+                child_messages.collect(run.pk)
             if run.started_at is None:
-                recall.record(run, recalled)
+                if recalled:
+                    recall.record(run, recalled)
                 audit.emit([event_of(run, events.RUN_STARTED, {"fence": run.fence, "agent_id": run.agent.agent_id})])
             return True
     except IntegrityError:
         return False  # another run of the conversation became active after the read
-
-
-def load_snapshot(run: Run) -> Snapshot:
-    """Read the recorded state of a run, on which `next_step` decides."""
-    is_new = run.fence == 1  # nothing can have been recorded yet
-    compactions, transcriptions = (0, 0) if is_new else selectors.count_preparations(run.id)
-    return Snapshot(
-        user_turns=tree.user_turns_of(run),
-        steps=() if is_new else selectors.list_steps(run.id),
-        executions=() if is_new else tools.list_executions(run.id),
-        limits=limits_of(run),
-        active_seconds=run.active_seconds,
-        cancel_requested=run.cancel_requested_at is not None,
-        budget_refusal=cost_budget.refusal_of(run),
-        output_schema=run.output_schema,
-        compactions=compactions,
-        preparations=compactions + transcriptions,
-        compacts_only=RunOptions.from_dict(run.options).compacts_only,
-        recalled=recall.recalled_text(run),
-        working=tree.working_of(run.pk) if run.child_count else (),
-        is_interactive=run.child_spec.is_interactive,
-        is_paused=run.is_paused,
-        is_terminating=run.terminated_at is not None,
-    )
 
 
 def list_held(owner: UUID) -> dict[UUID, Held]:

@@ -13,11 +13,10 @@ from agents_app.prompt import context_size, history, offered_tools, system_promp
 from agents_app.prompt.run_messages import own_messages
 from agents_app.prompt.system_prompt import PromptPart
 from agents_app.providers import request_parts
-from agents_app.providers.accepts import Accepts
-from agents_app.providers.base import ProviderError
-from agents_app.runs.lease import Claim
+from agents_app.providers.base import Provider, ProviderError
+from agents_app.runs import part_loader
+from agents_app.runs.claims import Claim, system_parts_of
 from agents_app.runs.live_text import LiveText, NoLiveText
-from agents_app.runs.system_message import system_parts_of
 from agents_app.runs.text_limit import TextLimit
 from agents_app.types import (
     Message,
@@ -45,15 +44,15 @@ class Interrupted:
 
 
 def build_request(
-    claim: Claim, snapshot: Snapshot, *, may_call_tools: bool, accepts: Accepts | None = None
+    claim: Claim, snapshot: Snapshot, provider: Provider | None = None, *, may_call_tools: bool
 ) -> ModelRequest:
     """Return the request of the next model call: system prompt, history and this run's own steps.
 
-    accepts: the parts of messages that the model takes; `part_loader` loads them. None: keep all, for a request that is
-        not sent.
+    provider: the one that is called; parts of messages that its model does not take are left out. None: keep all, for a
+        request that is not sent.
     """
     limits, options = snapshot.limits, RunOptions.from_dict(claim.run.options)
-    messages, omitted = distinct_messages(claim, snapshot, accepts)
+    messages, omitted = distinct_messages(claim, snapshot, provider)
     return ModelRequest(
         model=claim.model,
         messages=history.merge(messages),
@@ -73,7 +72,7 @@ def system_parts(claim: Claim) -> tuple[PromptPart, ...]:
 
 
 def distinct_messages(
-    claim: Claim, snapshot: Snapshot, accepts: Accepts | None = None
+    claim: Claim, snapshot: Snapshot, provider: Provider | None = None
 ) -> tuple[tuple[Message, ...], tuple[OmittedPart, ...]]:
     """Return the messages of the next model call before they are merged, so that each stays apart from the others.
 
@@ -83,18 +82,26 @@ def distinct_messages(
     context, sign = snapshot.context, tool_output_markers.sign_of(settings.SECRET_KEY, claim.run.conversation_id)
     system = system_prompt.system_message(system_parts(claim))
     paired = history.pair([system, *claim.history, *own_messages(snapshot)])
-    messages, omitted = request_parts.select(paired, accepts) if accepts else (tuple(paired), ())
+    messages, omitted = tuple(paired), tuple[OmittedPart, ...]()
+    if provider and any(message.parts for message in messages):
+        messages, omitted = request_parts.select(messages, provider.accepts(claim.model))
     budget = context_size.estimated_budget(snapshot)
     if context_size.request_tokens(snapshot) > budget:
         messages = history.fit(messages, budget_tokens=budget - context.tools, family=context.family)
     return tool_output_markers.mark(messages, sign), omitted
 
 
+def chunks_of(provider: Provider, request: ModelRequest) -> AsyncGenerator[ModelChunk, None]:
+    """Begin the call. Files that cannot be sent are described in the text, and are in `omitted` of the response."""
+    has_parts = request.omitted or any(message.parts for message in request.messages)
+    return part_loader.stream(provider, request) if has_parts else provider.stream(request)
+
+
 class ModelCall:
     """A model call in progress."""
 
     def __init__(self, chunks: AsyncGenerator[ModelChunk, None], live: LiveText | NoLiveText) -> None:
-        """chunks: chunks of the call, such as `part_loader.stream` returns. They are closed with it."""
+        """chunks: chunks of the call, such as `chunks_of` returns. They are closed with it."""
         self._chunks = chunks
         self._live = live
         self._pieces: list[str] = []

@@ -21,9 +21,9 @@ from agents_app.networks.definition import Network
 from agents_app.networks.outcomes import Attempt, AttemptKey, AttemptStatus, Call, Decision, Start
 from agents_app.networks.references import as_text
 from agents_app.networks.scheduler import decide
-from agents_app.runs import children, transitions, tree
+from agents_app.runs import child_messages, children, transitions
 from agents_app.runs.children import NewChild
-from agents_app.runs.lease import Claim
+from agents_app.runs.claims import Claim
 from agents_app.runs.next_step import CANCELLED, End
 from agents_app.types import Message, RunOptions, RunStatus, WaitingOn
 from agents_app.types.child_runs import MOST_DEADLINE_SECONDS, ChildSpec, RunKind
@@ -70,11 +70,11 @@ def _advance(claim: Claim) -> None:
         row = children.lock_in_tree(claim.run.pk)
         if (row.owner, row.fence) != (claim.owner, claim.fence):
             raise Fenced
-        tree.collect(row.pk)  # what ends from now on makes the run claimable again
+        child_messages.collect(row.pk)  # what ends from now on makes the run claimable again
         rows = tasks_of(row)
         decision = decide_on(row, message, rows)
         if outcome := _outcome(row, network, decision):
-            tree.collect(row.pk)
+            child_messages.collect(row.pk)
             if not transitions.end(row, outcome, held_by=claim.owner, **_PROGRESS):
                 raise Fenced
             return
@@ -98,7 +98,7 @@ def message_of(run: Run, user_turns: Sequence[Message]) -> str:
             return own[0]
         retry_of = retried.options.get("retry_of")
         retried = Run.objects.filter(pk=retry_of).first() if retry_of else None
-        user_turns = tree.user_turns_of(retried) if retried else ()
+        user_turns = child_messages.user_turns_of(retried) if retried else ()
     return ""
 
 

@@ -39,16 +39,6 @@ _refused: "OrderedDict[tuple[str, str, str], None]" = OrderedDict()  # (server, 
 _scaling = ThreadPoolExecutor(max_workers=1, thread_name_prefix="images")
 
 
-def stream(provider: Provider, request: ModelRequest) -> AsyncGenerator[ModelChunk, None]:
-    """Call the model as `provider.stream` does, with the request's parts loaded.
-
-    A part that cannot be sent is described in its message instead, and is in `omitted` of the response.
-    """
-    if request.omitted or any(message.parts for message in request.messages):
-        return _stream_with_parts(provider, request)
-    return provider.stream(request)
-
-
 @dataclass(frozen=True)
 class _Loaded:
     """The parts of a request by reference: those to send, and the reasons why the others are not sent."""
@@ -69,7 +59,11 @@ class _Loaded:
         return replace(request_parts.name_sent(message), parts=parts)
 
 
-async def _stream_with_parts(provider: Provider, request: ModelRequest) -> AsyncGenerator[ModelChunk, None]:
+async def stream(provider: Provider, request: ModelRequest) -> AsyncGenerator[ModelChunk, None]:
+    """Call the model as `provider.stream` does, with the request's parts loaded.
+
+    A part that cannot be sent is described in its message instead, and is in `omitted` of the response.
+    """
     found, has_begun = await _load(provider, request), False
     try:
         async with aclosing(_call(provider, found.apply(request))) as chunks:

@@ -5,8 +5,7 @@ from dataclasses import dataclass, replace
 
 from agents_app import hot_queries
 from agents_app.costs import cost_budget
-from agents_app.runs import tree
-from agents_app.runs.lease import Claim
+from agents_app.runs.claims import Claim, user_turns_of
 from agents_app.runs.writes import Spent
 from agents_app.types import ModelChunk, ModelResponse, Snapshot
 from audit_app.kernel.errors import AppError
@@ -36,7 +35,7 @@ def following(claim: Claim, snapshot: Snapshot, spent: Spent) -> Snapshot:
     [(_, cancel_requested_at)] = hot_queries.GET_REQUESTS.rows(run_id=run.id)
     return replace(
         snapshot,
-        user_turns=tree.user_turns_of(run),
+        user_turns=user_turns_of(run),
         active_seconds=snapshot.active_seconds + spent.active_seconds,
         cancel_requested=cancel_requested_at is not None,
         stopped=emergency_stop.why_stopped(run.agent.agent_id),

@@ -16,6 +16,7 @@ from agents_app.prompt import history, offered_tools, tokens
 from agents_app.prompt.run_messages import own_messages
 from agents_app.prompt.tool_output_markers import split_memories
 from agents_app.runs import lease
+from agents_app.runs.claims import Claim
 from agents_app.runs.model_call import build_request, system_parts
 from agents_app.types import Message, ModelRequest, Snapshot
 from audit_app.kernel import redact
@@ -104,7 +105,7 @@ def view_request(run_id: UUID, step: int | None = None) -> RequestView:
     return replace(_view(claim, snapshot), step=wanted, reported_tokens=reported)
 
 
-def _view(claim: lease.Claim, snapshot: Snapshot) -> RequestView:
+def _view(claim: Claim, snapshot: Snapshot) -> RequestView:
     request = build_request(claim, snapshot, may_call_tools=True)
     family = tokens.family_of(request.model)
     listed = {spec.name for spec in request.tools}
@@ -116,7 +117,7 @@ def _view(claim: lease.Claim, snapshot: Snapshot) -> RequestView:
     )
 
 
-def _parts(claim: lease.Claim, snapshot: Snapshot, request: ModelRequest, family: str) -> Iterator[RequestPart]:
+def _parts(claim: Claim, snapshot: Snapshot, request: ModelRequest, family: str) -> Iterator[RequestPart]:
     for part in system_parts(claim):
         yield RequestPart(PartKind.SYSTEM, part.name, _shown(part.text), tokens.count(part.text, family))
     for spec in request.tools:

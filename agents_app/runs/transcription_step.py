@@ -1,6 +1,7 @@
 """Transcription of a claimed run's voice notes: the call, and recording its text with the message."""
 
 from collections.abc import AsyncGenerator
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
@@ -10,23 +11,35 @@ from django.db import transaction
 from agents_app import conversation_port, selectors
 from agents_app.costs import usage_ledger
 from agents_app.costs.usage_ledger import CallCost
-from agents_app.models import ModelProvider, Step
+from agents_app.models import ModelProvider, Run, Step
 from agents_app.providers import registry
-from agents_app.providers.accepts import Accepts, UnusablePartError
+from agents_app.providers.accepts import NOTHING, Accepts, UnusablePartError
 from agents_app.providers.base import Provider, ProviderError
-from agents_app.runs import part_loader, preparation, voice_notes, writes
+from agents_app.runs import part_loader, preparation, writes
 from agents_app.runs.audio_length import seconds_of
-from agents_app.runs.lease import Claim
+from agents_app.runs.claims import Claim
 from agents_app.runs.next_step import Transcribe
 from agents_app.runs.preparation import Preparation
+from agents_app.runs.run_policy import model_of
 from agents_app.runs.writes import Recorded, Spent
 from agents_app.types import ModelChunk, ModelResponse, Snapshot
-from agents_app.types.message_parts import LoadedPart, MessagePart, Transcript, VoiceNote
+from agents_app.types.message_parts import LoadedPart, MessagePart, Transcript, VoiceNote, VoiceNotes
 from audit_app.kernel.database import in_db
 from audit_app.kernel.errors import AppError
 
 _LIMITS = Accepts(most_bytes=25_000_000)  # as most servers have
 _SILENT = "no words were found in it"
+_DEFAULT_MODEL = "whisper-1"
+_LONGEST_NAME = 200  # of a model, as stored with a step
+
+
+def find(run: Run, provider: ModelProvider) -> VoiceNotes:
+    """Return the voice notes of a run. provider: of the run; a model that takes audio gets the audio itself."""
+    found, accepts = conversation_port.get().voice_notes(run.id), NOTHING
+    with suppress(ProviderError):  # the model call reports it
+        accepts = registry.open_provider(provider).accepts(model_of(run, provider))
+    pending = [note for note in found.pending if note.is_chosen or provider.transcription_model]
+    return replace(found, pending=tuple(note for note in pending if accepts.objection(note.part)))
 
 
 def begin(claim: Claim, snapshot: Snapshot, step: Transcribe) -> Preparation:
@@ -39,11 +52,11 @@ async def _transcribe(run_provider: ModelProvider, note: VoiceNote, seconds: flo
     """Yield the transcription as a whole response. Raises ProviderError."""
     transcriber, provider = await in_db(_open, note, run_provider)
     audio = await _load(note.part)
-    yield await provider.transcribe(audio, model=voice_notes.model_for(note, transcriber), seconds=seconds)
+    yield await provider.transcribe(audio, model=_model_for(note, transcriber), seconds=seconds)
 
 
 def _open(note: VoiceNote, run_provider: ModelProvider) -> tuple[ModelProvider, Provider]:
-    row = voice_notes.transcriber_of(note, run_provider)
+    row = _transcriber_of(note, run_provider)
     return row, registry.open_provider(row)
 
 
@@ -78,13 +91,24 @@ def _record(
         transcript = Transcript(note.part.reference, text, failure)
         new_events = conversation_port.get().store_transcript(run.id, transcript)
         following = preparation.following(claim, snapshot, spent)
-        found = voice_notes.find(run, following.user_turns, claim.provider)
+        found = find(run, claim.provider)
         return claim, writes.decide_and_apply(claim, replace(following, voice=found), new_events=new_events)
 
 
 def _cost_of(claim: Claim, note: VoiceNote, response: ModelResponse) -> CallCost:
     """Return the cost of the call. Servers that report seconds instead of tokens are counted without tokens."""
-    transcriber = voice_notes.transcriber_of(note, claim.provider)
+    transcriber = _transcriber_of(note, claim.provider)
     prices = selectors.price_list(transcriber)
-    model = voice_notes.model_for(note, transcriber)
+    model = _model_for(note, transcriber)
     return usage_ledger.price_call(transcriber.name, model, prices, response.usage, text=response.text)
+
+
+def _transcriber_of(note: VoiceNote, provider: ModelProvider) -> ModelProvider:
+    """Return the provider that transcribes a note; an unsaved placeholder if it was deleted."""
+    if note.provider in ("", provider.name):
+        return provider
+    return ModelProvider.objects.filter(name=note.provider).first() or ModelProvider(name=note.provider)
+
+
+def _model_for(note: VoiceNote, transcriber: ModelProvider) -> str:
+    return (note.model or transcriber.transcription_model or _DEFAULT_MODEL)[:_LONGEST_NAME]

@@ -2,21 +2,23 @@
 
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
 from django.db import transaction
 from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Coalesce, Now
+from django.utils import timezone
 
-from agents_app import conversation_port, events, hot_queries, selectors
+from agents_app import conversation_port, hot_queries, selectors
 from agents_app.costs.usage_ledger import CallCost
 from agents_app.models import IS_OPEN, IS_UNCOLLECTED, OPEN, Run
-from agents_app.runs import child_ends
-from agents_app.runs.next_step import PARENT_ENDED, End
+from agents_app.runs import run_events
+from agents_app.runs.next_step import CANCELLED, DEADLINE, PARENT_ENDED, TERMINATED, End
 from agents_app.types import RunStatus, RunTranscript, Snapshot, WaitingOn
 from audit_app import services as audit
-from audit_app.event_types import EventType, NewEvent, P
+from audit_app.event_types import NewEvent
 from audit_app.kernel.compiled_queries import CompiledUpdate
 from audit_app.kernel.database import is_away
 from audit_app.kernel.nudges import nudge
@@ -29,12 +31,6 @@ logger = logging.getLogger(__name__)
 ADVANCE = "agents.advance_run"
 QUEUE = "runs"
 
-_END_EVENTS: dict[RunStatus, EventType[events.RunEnded]] = {
-    RunStatus.COMPLETED: events.RUN_COMPLETED,
-    RunStatus.FAILED: events.RUN_FAILED,
-    RunStatus.CANCELLED: events.RUN_CANCELLED,
-    RunStatus.TIMED_OUT: events.RUN_TIMED_OUT,
-}
 _RUNNING = (RunStatus.RUNNING.value,)
 
 
@@ -148,10 +144,23 @@ def _end(
     The caller emits them as its last write: by then the rows of all children are locked, whose own transactions emit
     into the same timeline.
     """
-    stored: dict[str, Any] = {"end_stored": True}
-    if run.parent_id:
-        outcome, stored = child_ends.refined(run, outcome), child_ends.columns(run)
-    ended = move(
+    is_child = run.parent_id is not None
+    outcome = _outcome_of_child(run, outcome) if is_child else outcome
+    stored = _columns_of_child(run) if is_child else {"end_stored": True}
+    if not _move_to_end(run, outcome, held_by, {**stored, **changes}):
+        return None
+    new_events = _end_children(run) if run.child_count else []
+    if outcome.status is not RunStatus.COMPLETED:  # a completed run has no open execution
+        new_events += tools.cancel_executions(run.id, reason=outcome.message or "The run ended.")
+    transcript = selectors.get_transcript(run.id, recorded)
+    new_events += _report_to_parent(run, outcome, transcript) if is_child else _store_end(transcript)
+    if not is_child:
+        _nudge_next(run.conversation_id)
+    return [*new_events, run_events.ended(run, outcome, transcript.run.usage)]
+
+
+def _move_to_end(run: Run, outcome: End, held_by: UUID | None, changes: Mapping[str, Any]) -> bool:
+    return move(
         run,
         outcome.status,
         expect=OPEN,
@@ -163,30 +172,33 @@ def _end(
         error_code=outcome.code,
         error_message=outcome.message,
         ended_at=Now(),
-        **stored,
         **changes,
     )
-    if not ended:
-        return None
-    new_events = _end_children(run) if run.child_count else []
-    if outcome.status is not RunStatus.COMPLETED:  # a completed run has no open execution
-        new_events += tools.cancel_executions(run.id, reason=outcome.message or "The run ended.")
-    transcript = selectors.get_transcript(run.id, recorded)
-    if run.parent_id is None:
-        new_events += _store_end(transcript)
-        _nudge_next(run.conversation_id)
-    else:
-        if run.child_spec.merges_artifacts:
-            artifacts.merge_artifacts(run.conversation_id, run.pk)
-        new_events.append(event_of(run, events.WORKSTREAM_ENDED, child_ends.payload(run, outcome)))
-        nudge(ADVANCE, str(run.parent_id), queue=QUEUE)
-    usage = transcript.run.usage
-    payload: events.RunEnded = {
-        "code": outcome.code,
-        "message": outcome.message,
-        "usage": {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens},
-    }
-    return [*new_events, event_of(run, _END_EVENTS[outcome.status], payload)]
+
+
+def _outcome_of_child(run: Run, outcome: End) -> End:
+    """Return the outcome of a child run; another one if it was cancelled because its parent or deadline demanded it."""
+    if outcome.code != CANCELLED.code:
+        return outcome
+    row = Run.objects.only("deadline_at", "terminated_at").get(pk=run.pk)
+    if row.terminated_at:
+        return replace(TERMINATED, answer=outcome.answer)
+    is_late = row.deadline_at and row.deadline_at <= timezone.now()
+    return replace(DEADLINE, answer=outcome.answer) if is_late else outcome
+
+
+def _columns_of_child(run: Run) -> dict[str, Any]:
+    """Return further columns of an ended child run. Its parent collects the result, unless the parent has ended."""
+    is_parent_open = Run.objects.filter(ended_at=None, children=run.pk).exists()
+    return {"end_stored": not is_parent_open, "alarm_at": None}
+
+
+def _report_to_parent(run: Run, outcome: End, transcript: RunTranscript) -> list[NewEvent]:
+    """Let the parent of an ended child run have its files, and continue. Return the event for it."""
+    if transcript.executions and run.child_spec.merges_artifacts:  # tools write the files
+        artifacts.merge_artifacts(run.conversation_id, run.pk)
+    nudge(ADVANCE, str(run.parent_id), queue=QUEUE)
+    return [run_events.child_ended(run, outcome)]
 
 
 def _end_children(run: Run) -> list[NewEvent]:
@@ -239,20 +251,3 @@ def refresh_waiting_on(run_id: UUID) -> None:
         waiting_on = WaitingOn.INPUT if tool_selectors.has_open_question(run_id) else WaitingOn.TOOLS
     on_person = Q(waiting_on=WaitingOn.APPROVAL.value) | Q(waiting_on=WaitingOn.INPUT.value)
     Run.objects.filter(on_person, pk=run_id, status=RunStatus.WAITING).update(waiting_on=waiting_on)
-
-
-def event_of(run: Run, event_type: EventType[P], payload: P, *, step: int | None = None) -> NewEvent:
-    """Return an event about this run, with its agent as the actor."""
-    agent_id = run.agent.agent_id
-    return NewEvent(
-        event_type,
-        run.conversation_id,
-        payload,
-        run_id=run.id,
-        parent_run_id=run.parent_id,
-        workstream=run.workstream,
-        step=step,
-        actor=f"agent:{agent_id}",
-        agent_id=agent_id,
-        session_key=run.session_key,
-    )

@@ -14,13 +14,13 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from agents_app import conversation_port, events, hot_queries, selectors, structured_output
-from agents_app.costs import cost_budget, cost_caps, usage_ledger
+from agents_app.costs import cost_budget, usage_ledger
 from agents_app.costs.usage_ledger import CallCost, Payer
 from agents_app.errors import Fenced
 from agents_app.models import Run, Step
 from agents_app.providers.base import ProviderError
-from agents_app.runs import hooks, transitions, tree, tree_events
-from agents_app.runs.lease import Claim
+from agents_app.runs import child_messages, hooks, run_events, transitions
+from agents_app.runs.claims import Claim
 from agents_app.runs.next_step import (
     CANCELLED,
     Act,
@@ -34,8 +34,9 @@ from agents_app.runs.next_step import (
     WaitForTools,
     next_step,
 )
+from agents_app.runs.run_events import event_of
 from agents_app.runs.run_policy import policy_of, session_policy_of
-from agents_app.runs.transitions import ADVANCE, QUEUE, event_of
+from agents_app.runs.transitions import ADVANCE, QUEUE
 from agents_app.types import ModelResponse, RunStatus, Snapshot, StepView, Usage, WaitingOn
 from agents_app.types.run_cost import Fallback
 from audit_app import services as audit
@@ -82,14 +83,15 @@ def record_and_decide(
     One transaction, which locks the run's row before it decides: no user turn and no cancellation can come between a
     decision and its effect, and a recorded step is never visible without its executions or the end of its run.
     """
-    response = structured_output.judge(response, snapshot.output_schema)
+    if snapshot.output_schema is not None:
+        response = structured_output.judge(response, snapshot.output_schema)
     with transaction.atomic():
         step = record_step(claim, snapshot, Recorded(index), response, spent)
         turns_seen = step.turns_seen
         [(turn_count, cancel_requested_at)] = hot_queries.GET_REQUESTS.rows(run_id=claim.run.id)
         following = snapshot
-        if tree.is_in_tree(claim.run):
-            following = tree.refreshed(claim.run, snapshot)
+        if claim.run.is_in_tree:
+            following = child_messages.refreshed(claim.run, snapshot)
         elif turn_count != turns_seen:
             following = replace(snapshot, user_turns=tuple(conversation_port.get().user_turns(claim.run.id)))
         # An answer makes it too late to cancel.
@@ -186,7 +188,7 @@ def decide_and_apply(
                     if following := _park_in_tree(claim, snapshot, decision):
                         snapshot = following
                         continue
-                    audit.emit([*new_events, *tree_events.parked(claim.run, decision)])
+                    audit.emit([*new_events, *run_events.parked(claim.run, decision)])
                     return None
                 case End():
                     _end_decided(claim, snapshot, decision, new_events)
@@ -200,13 +202,13 @@ def _park_in_tree(claim: Claim, snapshot: Snapshot, decision: WaitForChildren | 
     )
     if rows.only("pk").first() is None:
         raise Fenced
-    newer = tree.refreshed(claim.run, snapshot)
+    newer = child_messages.refreshed(claim.run, snapshot)
     if next_step(newer) != decision:
         return newer
     if isinstance(decision, WaitForChildren):
         _park(claim, WaitingOn.CHILDREN)
         return None
-    _park(claim, WaitingOn.PARENT, **tree.waiting_columns(claim.run, decision.answer))
+    _park(claim, WaitingOn.PARENT, **child_messages.waiting_columns(claim.run, decision.answer))
     if claim.run.parent_id:
         nudge(ADVANCE, str(claim.run.parent_id), queue=QUEUE)
     return None
@@ -324,8 +326,7 @@ def _add_call(claim: Claim, call: CallCost) -> None:
     locks its child runs, each of which may be adding a call.
     """
     usage_ledger.add_call(Payer.of(claim.run), call)
-    cost_budget.charge(claim.run.agent, call)
-    cost_caps.send_alerts(claim.run.agent, claim.run.actor)
+    cost_budget.charge(claim.run.agent, claim.run.actor, call)
 
 
 def _park(claim: Claim, on: WaitingOn, **changes: Any) -> None:

@@ -166,6 +166,11 @@ def count(holder: Holder) -> int:
     return _rows(holder).count()
 
 
+def of_agent(agent_id: str | OuterRef) -> QuerySet[Memory]:
+    """Return the memories of an agent, for all actors, in no order."""
+    return Memory.objects.filter(agent_id=agent_id).order_by()
+
+
 def has_any(holder: Holder) -> bool:
     return bool(hot_queries.FIND_ANY_MEMORY.rows(agent_id=holder.agent_id, actor=holder.actor))
 

@@ -17,13 +17,13 @@ from tests.support.engine import EngineRig
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
 
 MOST_FILES = {
-    "webhook": 129,
-    "answer": 90,
-    "answer_with_a_tool": 112,
-    "approval": 101,
-    "launch": 77,
-    "child_end": 83,
-    "token": 25,
+    "webhook": 99,
+    "answer": 65,
+    "answer_with_a_tool": 91,
+    "approval": 85,
+    "launch": 75,
+    "child_end": 64,
+    "token": 24,
 }
 
 

@@ -15,7 +15,8 @@ from django.utils import timezone
 from agents_app import services as runs
 from agents_app.models import DailyUsage, Run
 from agents_app.providers.kinds.scripted import Reply
-from agents_app.runs import lease, transitions, tree_events, writes
+from agents_app.runs import lease, run_events, transitions, writes
+from agents_app.runs.claims import Claim
 from agents_app.runs.next_step import CANCELLED
 from agents_app.runs.writes import Spent
 from agents_app.types import ModelResponse, Usage
@@ -59,7 +60,7 @@ def submit(pool: ThreadPoolExecutor, act: Callable[..., Any], *arguments: Any) -
     return pool.submit(call)
 
 
-def claimed(run_id: UUID) -> lease.Claim:
+def claimed(run_id: UUID) -> Claim:
     claim = lease.claim(new_id(), run_id)
     assert claim
     return claim
@@ -169,7 +170,7 @@ def test_a_child_is_started_while_another_one_ends(
     first, second = (new_child(run_id, name) for name in ("a", "b"))
     claim = claimed(runs.start_child(first).pk)
     others: list[Future[Any]] = []
-    launched = tree_events.launched
+    launched = run_events.launched
 
     def hold_up(run: Run) -> Any:
         arguments_of_child = (claim, claim.snapshot, 0, ModelResponse("Done."), spent())
@@ -177,7 +178,7 @@ def test_a_child_is_started_while_another_one_ends(
         until_a_lock_is_awaited(or_done=others[0].done)
         return launched(run)
 
-    monkeypatch.setattr(tree_events, "launched", hold_up)
+    monkeypatch.setattr(run_events, "launched", hold_up)
     runs.start_child(second)
     others[0].result(30)
     assert list(Run.objects.filter(parent=run_id).order_by("workstream").values_list("workstream", "status")) == [

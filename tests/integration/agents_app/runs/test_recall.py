@@ -10,6 +10,7 @@ from agents_app.models import Agent, Run, RunRecall
 from agents_app.providers.kinds.demo.response import decide
 from agents_app.providers.kinds.scripted import Reply, ScriptedProvider
 from agents_app.runs import lease, transitions
+from agents_app.runs.claims import Claim
 from agents_app.runs.model_call import build_request
 from agents_app.runs.request_view import PartKind, view_request
 from agents_app.types import ModelRequest, RunOptions, RunStatus
@@ -40,7 +41,7 @@ def last_message(request: ModelRequest) -> str:
     return [message.content for message in request.messages if message.role == "user"][-1]
 
 
-def claimed(run_id: UUID, owner: UUID) -> lease.Claim:
+def claimed(run_id: UUID, owner: UUID) -> Claim:
     claim = lease.claim(owner, run_id)
     assert claim is not None
     return claim

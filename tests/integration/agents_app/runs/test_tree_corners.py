@@ -12,7 +12,7 @@ from agents_app.configuration import agent_versions
 from agents_app.models import Agent, Run
 from agents_app.network_runs.progress import read_progress
 from agents_app.providers.kinds.scripted import Reply, ScriptedProvider
-from agents_app.runs import children, deadline_sweep, emergency_stop, lease, reaper, tools_of_run, transitions
+from agents_app.runs import children, claims, deadline_sweep, emergency_stop, lease, reaper, transitions
 from agents_app.runs.children import NewChild
 from agents_app.runs.run_policy import session_policy_of
 from agents_app.types import RunOptions, RunStatus
@@ -100,10 +100,10 @@ def test_a_run_finds_the_tools_of_the_version_that_it_uses(idle: EngineRig) -> N
     agent = Agent.objects.get(agent_id="default")
     Agent.objects.filter(pk=agent.pk).update(tool_profile="chat")
     version = agent_versions.record_version(agent)
-    before = tools_of_run.list_hidden(idle.send().run_id)
+    before = claims.list_hidden(idle.send().run_id)
     runs.update_agent(agent, denied_tools=["*"])
     run_id = idle.send(busy="queue", run=RunOptions(agent_version=version)).run_id
-    assert before and tools_of_run.list_hidden(run_id) == before
+    assert before and claims.list_hidden(run_id) == before
 
 
 def broken_for(run_id: UUID, function: Any) -> Any:

@@ -10,7 +10,7 @@ from django.test.utils import CaptureQueriesContext
 
 from agents_app.models import Run
 from agents_app.providers.kinds.scripted import Reply
-from agents_app.runs import children, tree
+from agents_app.runs import child_messages, children
 from agents_app.runs.children import NewChild
 from agents_app.types import WaitingOn
 from agents_app.types.child_runs import ChildSpec
@@ -58,6 +58,6 @@ def test_a_report_names_its_workstream(parent: Run) -> None:
     child = Run.objects.get(parent=parent, workstream="b")
     children.terminate_child(parent.pk, child.pk)
     Run.objects.filter(pk=child.pk).update(status="completed", ended_at=child.created_at, end_stored=False)
-    tree.collect(parent.pk)
+    child_messages.collect(parent.pk)
     parent.refresh_from_db()
-    assert [turn.about for turn in tree.user_turns_of(parent) if turn.is_result] == [(str(child.pk), "b")]
+    assert [turn.about for turn in child_messages.user_turns_of(parent) if turn.is_result] == [(str(child.pk), "b")]

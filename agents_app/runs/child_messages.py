@@ -1,10 +1,13 @@
-"""Trees of runs: messages between them, and the state of a run's children. All functions join the caller's transaction.
+"""Messages between runs and their child runs, results among them, and the columns of runs that wait for them.
+
+All functions join the caller's transaction.
 
 Rows are locked from the root downwards. A child run does not write to its parent: its result stays in its own row until
 the parent, which holds its own row's lock, collects it.
 """
 
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -14,14 +17,16 @@ from django.utils import timezone
 
 from agents_app import conversation_port, hot_queries
 from agents_app.models import IS_OPEN, IS_UNCOLLECTED, Run, RunMessage
-from agents_app.prompt.child_messages import merge_turns, report_text
-from agents_app.runs import deadlines, transitions
+from agents_app.prompt.child_texts import merge_turns, report_text
+from agents_app.runs import transitions
 from agents_app.selectors import child_view
 from agents_app.types import Message, RunStatus, Snapshot, WaitingOn
 from agents_app.types.child_runs import MessageKind
 from audit_app.kernel.ids import new_id
 from audit_app.kernel.nudges import nudge
 
+# Percent of the time of a deadline at which warnings are sent, and at which it has passed.
+PARENT_AT, CHILD_AT, LAST_AT, END_AT = PARTS = (75, 80, 90, 100)
 _RESULTS = (MessageKind.RESULT, MessageKind.REPORT)
 _REPORTS = (*_RESULTS, MessageKind.NOTICE)
 _ON_CHILDREN = Q(status=RunStatus.WAITING.value, waiting_on=WaitingOn.CHILDREN.value, owner=None)
@@ -29,10 +34,8 @@ _ON_PARENT = Q(status=RunStatus.WAITING.value, waiting_on=WaitingOn.PARENT.value
 
 
 def user_turns_of(run: Run) -> tuple[Message, ...]:
-    """Return the user turns of a run and the messages to it, in the order in which they came."""
+    """Return the user turns of a run in a tree and the messages to it, in the order in which they came."""
     turns = () if run.parent_id else conversation_port.get().user_turns(run.id)
-    if not run.parent_id and not run.child_count:
-        return tuple(turns)
     return merge_turns(turns, _messages_to(run.id))
 
 
@@ -87,7 +90,7 @@ def resume_waiting(run_id: UUID) -> None:
     """Let a run continue that waits for its children or its parent. Its deadline counts again."""
     Run.objects.filter(_ON_CHILDREN, pk=run_id).update(ready_at=Now())
     for row in Run.objects.filter(_ON_PARENT, pk=run_id).only("seconds_left", "spec"):
-        timed = deadlines.resumed(row.seconds_left, row.child_spec.deadline_seconds)
+        timed = deadline_resumed(row.seconds_left, row.child_spec.deadline_seconds)
         Run.objects.filter(_ON_PARENT, pk=run_id).update(ready_at=Now(), waiting_on="", end_stored=False, **timed)
     nudge(transitions.ADVANCE, str(run_id), queue=transitions.QUEUE)
 
@@ -145,6 +148,27 @@ def refreshed(run: Run, snapshot: Snapshot) -> Snapshot:
     )
 
 
-def is_in_tree(run: Run) -> bool:
-    """Return whether a run has a parent or children."""
-    return bool(run.parent_id or run.child_count)
+def deadline_started(seconds: int) -> dict[str, Any]:
+    """Return the columns of a deadline that begins to count now."""
+    return deadline_resumed(float(seconds), seconds)
+
+
+def deadline_resumed(seconds_left: float | None, seconds: int) -> dict[str, Any]:
+    """Return the columns of a deadline of which this much is left. seconds: the whole time."""
+    if seconds_left is None:
+        return {}
+    deadline_at = timezone.now() + timedelta(seconds=max(seconds_left, 1.0))
+    used = 100 * (1 - seconds_left / seconds)
+    part = next((part for part in PARTS if part > used), END_AT)
+    return {"deadline_at": deadline_at, "seconds_left": None, "alarm_at": alarm_of(deadline_at, seconds, part)}
+
+
+def alarm_of(deadline_at: datetime, seconds: int, part: int) -> datetime:
+    """Return the time at which this part of the deadline has passed."""
+    return deadline_at - timedelta(seconds=seconds * (END_AT - part) / 100)
+
+
+def part_of(deadline_at: datetime, seconds: int, alarm_at: datetime) -> int:
+    """Return the part of the deadline that an alarm stands for."""
+    used = END_AT - 100 * (deadline_at - alarm_at).total_seconds() / seconds
+    return min(PARTS, key=lambda part: abs(part - used))

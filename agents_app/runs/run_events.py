@@ -1,15 +1,47 @@
-"""Events about child runs."""
+"""Events about runs."""
 
 from agents_app import events
 from agents_app.models import Run
-from agents_app.runs.next_step import WaitForChildren, WaitForParent
-from agents_app.runs.transitions import event_of
-from agents_app.types import WaitingOn
+from agents_app.runs.next_step import End, WaitForChildren, WaitForParent
+from agents_app.types import RunStatus, Usage, WaitingOn
 from agents_app.types.child_runs import Phase, state_of
-from audit_app.event_types import NewEvent
+from audit_app.event_types import EventType, NewEvent, P
 from audit_app.kernel.shorten import shorten
 
 _TEXT_CHARACTERS = 500
+_END_EVENTS: dict[RunStatus, EventType[events.RunEnded]] = {
+    RunStatus.COMPLETED: events.RUN_COMPLETED,
+    RunStatus.FAILED: events.RUN_FAILED,
+    RunStatus.CANCELLED: events.RUN_CANCELLED,
+    RunStatus.TIMED_OUT: events.RUN_TIMED_OUT,
+}
+
+
+def event_of(run: Run, event_type: EventType[P], payload: P, *, step: int | None = None) -> NewEvent:
+    """Return an event about this run, with its agent as the actor."""
+    agent_id = run.agent.agent_id
+    return NewEvent(
+        event_type,
+        run.conversation_id,
+        payload,
+        run_id=run.id,
+        parent_run_id=run.parent_id,
+        workstream=run.workstream,
+        step=step,
+        actor=f"agent:{agent_id}",
+        agent_id=agent_id,
+        session_key=run.session_key,
+    )
+
+
+def ended(run: Run, outcome: End, usage: Usage) -> NewEvent:
+    """Return the last event of a run. usage: of all its calls."""
+    payload: events.RunEnded = {
+        "code": outcome.code,
+        "message": outcome.message,
+        "usage": {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens},
+    }
+    return event_of(run, _END_EVENTS[outcome.status], payload)
 
 
 def launched(run: Run) -> NewEvent:
@@ -58,3 +90,18 @@ def parked(run: Run, decision: WaitForChildren | WaitForParent) -> list[NewEvent
         return [event_of(run, events.RUN_WAITING, payload)]
     text = "Paused." if decision.answer is None else decision.answer
     return [progressed(run, Phase.BLOCKED, text)]
+
+
+def child_ended(run: Run, outcome: End) -> NewEvent:
+    """Return the event for the parent. run: an ended child run, with its agent."""
+    payload: events.WorkstreamEnded = {
+        "run_id": str(run.pk),
+        "parent_run_id": str(run.parent_id),
+        "workstream_id": run.workstream,
+        "launch_id": str(run.pk),
+        "agent_id": run.agent.agent_id,
+        "name": run.child_spec.name,
+        "status": state_of(outcome.status.value, is_terminating=False).value,
+        "summary": shorten(outcome.message or outcome.answer, _TEXT_CHARACTERS),
+    }
+    return event_of(run, events.WORKSTREAM_ENDED, payload)

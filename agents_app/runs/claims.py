@@ -1,0 +1,108 @@
+"""The claim of a run, and the parts of it that need more than a row. Reads only."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from uuid import UUID
+
+from django.conf import settings
+
+from agents_app import conversation_port, selectors
+from agents_app.configuration.agent_versions import use_version
+from agents_app.models import ModelProvider, Run
+from agents_app.prompt import context_size, offered_tools, system_prompt, tokens, tool_output_markers
+from agents_app.prompt.offered_tools import OfferedTools
+from agents_app.prompt.system_prompt import PromptPart, ToolNotes
+from agents_app.runs import child_messages
+from agents_app.runs.run_policy import limits_of, model_of, policy_of, session_policy_of
+from agents_app.types import Message, RunOptions, Snapshot
+from agents_app.types.context import ContextSize
+from agents_app.types.prices import PriceList
+from tools_app import profiles
+from tools_app import services as tools
+from tools_app.types import ToolSpec
+
+_MOST_CHARACTERS_PER_TOKEN = 8  # of whole conversations: what is longer cannot fit
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A process's claim of a run, with everything it needs to continue.
+
+    run: the row as claimed; its `fence` is the number of this claim
+    history: the conversation before this run's own steps
+    provider: provider of the model; that of a fallback, if the run uses one
+    prices: prices of the provider's models
+    tools: the tools that the run may use
+    resumes: an earlier claim may have begun a step without recording it
+    """
+
+    run: Run
+    owner: UUID
+    snapshot: Snapshot
+    history: tuple[Message, ...]
+    provider: ModelProvider
+    prices: PriceList
+    tools: OfferedTools
+    resumes: bool
+
+    @property
+    def fence(self) -> int:
+        return self.run.fence
+
+    @property
+    def model(self) -> str:
+        return model_of(self.run, self.provider)
+
+
+def user_turns_of(run: Run) -> tuple[Message, ...]:
+    """Return the user turns of a run and the messages to it, in the order in which they came."""
+    if run.is_in_tree:
+        return child_messages.user_turns_of(run)
+    return tuple(conversation_port.get().user_turns(run.id))
+
+
+def earlier_messages(run: Run) -> tuple[Message, ...]:
+    """Read the conversation before a run, as far as its agent's context can take it. A child run has none."""
+    if run.parent_id:
+        return ()
+    longest = run.agent.max_context_tokens * _MOST_CHARACTERS_PER_TOKEN
+    return tuple(conversation_port.get().history(run.conversation_id, run.ordinal, longest=longest))
+
+
+def size_of(run: Run, history: Sequence[Message], offered: OfferedTools, *, model: str) -> ContextSize:
+    """Return the size of what a run's requests contain besides its own messages.
+
+    The last report of the server corrects it where it matters: it is read once a quarter of the context is used.
+    """
+    system = system_prompt.system_message(system_parts_of(run, offered))
+    listed = offered.listed_with(offered_tools.used_names(history, ()))
+    size = context_size.measure(system, history, listed, model=model)
+    if 4 * (size.fixed + size.history) < limits_of(run).context_tokens:
+        return size
+    return replace(size, ratio=tokens.ratio_of(*selectors.last_usage(run.conversation_id, model)))
+
+
+def system_parts_of(run: Run, tools: OfferedTools) -> tuple[PromptPart, ...]:
+    """Return the parts of the system message, which are the same in all calls of a run within a day."""
+    instructions = RunOptions.from_dict(run.options).instructions
+    parts = system_prompt.system_parts(
+        run.agent.name,
+        run.agent.system_prompt,
+        template=run.agent.template_parts,
+        tools=ToolNotes.of(tools.listed, tools.all),
+        sign=tool_output_markers.sign_of(settings.SECRET_KEY, run.conversation_id),
+    )
+    return (*parts, PromptPart("instructions of the message", instructions)) if instructions else parts
+
+
+def tools_of_run(run: Run) -> OfferedTools:
+    """Return the tools that the run may use by its present policy. run: with its agent."""
+    profile, permitted = run.agent.tool_profile, tools.specs_for(policy_of(run), session_policy_of(run))
+    offered = [spec for spec in permitted if profiles.is_offered(profile, spec.name)]
+    return offered_tools.choose(offered, profile=profile, budget_tokens=settings.KOMAND_TOOL_TOKENS)
+
+
+def list_hidden(run_id: UUID) -> Sequence[ToolSpec]:
+    """Return the tools that the run may use and has to find; none if it was deleted."""
+    run = Run.objects.select_related("agent").filter(pk=run_id).first()
+    return tools_of_run(use_version(run)).hidden if run else ()
