@@ -131,7 +131,7 @@ FORKING = """
 import json, os, sys, time
 from django.conf import settings
 settings.configure(DATA_DIR=sys.argv[1], KOMAND_FOLDER_ID="", DATABASES={"default": json.loads(sys.argv[2])})
-from audit_app import liveness
+from audit_app.kernel import liveness
 parent = liveness.start("parent")
 if os.fork() == 0:
     print(parent, liveness.start("child"), os.getpid(), flush=True)

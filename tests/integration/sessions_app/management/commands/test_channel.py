@@ -59,7 +59,7 @@ def test_adding_again_replaces_what_the_files_name(tmp_path: Path, capsys: pytes
     [
         ({}, {}, "bot_token is missing"),
         ({}, {"bot_token": "nonsense"}, "does not look like"),
-        ({}, {"bot_token": TOKEN, "webhook_secret": "short"}, "webhook_secret has"),
+        ({}, {"bot_token": TOKEN, "webhook_secret": "short"}, "webhook_secret must have"),
         ({"colour": "red"}, {"bot_token": TOKEN}, "colour is not known"),
         ({"drafts": "no"}, {"bot_token": TOKEN}, "drafts must be true or false"),
         ({"known_bots": 5}, {"bot_token": TOKEN}, "known_bots must be a list"),
