@@ -66,7 +66,7 @@ def _budget_field(name: str, label: str, help_text: str = "") -> forms.Field:
         if budget.is_whole
         else (forms.FloatField, UnfoldAdminDecimalFieldWidget)
     )
-    options = {"required": False, "label": label, "help_text": help_text}
+    options: dict[str, Any] = {"required": False, "label": label, "help_text": help_text}
     return kind(min_value=0, max_value=budget.most, widget=widget, **options)
 
 
@@ -159,7 +159,7 @@ class AgentForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptable
         return cleaned
 
     def _post_clean(self) -> None:
-        super()._post_clean()  # the rules of the model
+        super()._post_clean()  # type: ignore[misc]  # the stubs leave it out; it applies the rules of the model
         for name, error in broken_references(self.instance).items() if not self.errors else ():
             self.add_error(name, error.message)
 
