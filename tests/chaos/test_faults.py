@@ -19,6 +19,7 @@ from agents_app.providers.base import ProviderError
 from agents_app.providers.kinds.scripted import Reply
 from agents_app.runs import lease
 from agents_app.runs import writes as writes_module
+from agents_app.runs.claims import Claim
 from agents_app.runs.next_step import CANCELLED
 from agents_app.runs.writes import Spent
 from agents_app.types import ModelResponse
@@ -59,7 +60,7 @@ def play(gateway: Gateway, valkey: object) -> Iterator[Play]:
 
 
 @pytest.fixture
-def zombie(play: Play, gateway: Gateway) -> lease.Claim:
+def zombie(play: Play, gateway: Gateway) -> Claim:
     """A claim whose process was declared dead; another process ended the run."""
     play.begin()
     owner = uuid4()
@@ -77,7 +78,7 @@ def rows() -> list[Any]:
     return [list(table.objects.order_by("pk").values()) for table in tables]
 
 
-def test_a_process_with_a_lost_claim_writes_nothing(zombie: lease.Claim) -> None:
+def test_a_process_with_a_lost_claim_writes_nothing(zombie: Claim) -> None:
     before, spent = rows(), Spent(1.0, zombie.run.created_at)
     writes = [
         lambda: writes_module.record_and_decide(zombie, zombie.snapshot, 0, ModelResponse("I live!"), spent),
@@ -96,13 +97,13 @@ def test_a_process_with_a_lost_claim_writes_nothing(zombie: lease.Claim) -> None
     assert find_violations() == []
 
 
-def replace_owner(claim: lease.Claim) -> Run:
+def replace_owner(claim: Claim) -> Run:
     """Return the row as a second reaper read it before the first one freed it."""
     claim.run.owner = claim.owner
     return claim.run
 
 
-def test_a_process_with_a_lost_claim_adds_nothing_to_the_live_stream(zombie: lease.Claim, valkey: Any) -> None:
+def test_a_process_with_a_lost_claim_adds_nothing_to_the_live_stream(zombie: Claim, valkey: Any) -> None:
     key = stream.run_key(zombie.run.id)
     before = valkey.xrange(key)
     with pytest.raises(Exception, match="equal or smaller"):
