@@ -53,9 +53,7 @@ def check_debug(app_configs: Sequence[AppConfig] | None, **_: Any) -> list[Check
 @register(Tags.security)
 def check_secrets(app_configs: Sequence[AppConfig] | None, **_: Any) -> list[CheckMessage]:
     """Require a secret of its own, of sufficient length, for each purpose."""
-    values = {
-        variable: str(getattr(settings, name, "")) for name, variable in _SECRETS.items() if hasattr(settings, name)
-    }
+    values = {variable: str(getattr(settings, name)) for name, variable in _SECRETS.items()}
     found: list[CheckMessage] = [
         Error(
             f"{variable} is shorter than {_SHORTEST_SECRET} characters.",
@@ -75,7 +73,7 @@ def check_secrets(app_configs: Sequence[AppConfig] | None, **_: Any) -> list[Che
 @register(Tags.security)
 def check_transport(app_configs: Sequence[AppConfig] | None, **_: Any) -> list[CheckMessage]:
     """Warn if a public installation is reached without TLS."""
-    parts = urlsplit(getattr(settings, "KOMAND_PUBLIC_URL", ""))
+    parts = urlsplit(settings.KOMAND_PUBLIC_URL)
     if parts.scheme != "http" or not is_public(parts.hostname or ""):
         return []
     return [

@@ -1,7 +1,11 @@
-"""Settings of every process. Workers use them unchanged (worker.py); the web process adds pages (web.py)."""
+"""Settings of every process, and every value of the installation's own (`KOMAND_…`), the same in all.
+
+Workers use them unchanged (worker.py); the web process adds what Django needs for pages (web.py).
+"""
 
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import environ
 from kombu import Exchange, Queue
@@ -90,6 +94,54 @@ CELERY: dict[str, Any] = {
     "worker_send_task_events": False,
 }
 
+# The address under which people and platforms reach the installation.
+KOMAND_PUBLIC_URL = env.text("KOMAND_PUBLIC_URL").rstrip("/")
+_public = urlsplit(KOMAND_PUBLIC_URL)
+if KOMAND_PUBLIC_URL and not (_public.scheme in ("http", "https") and _public.hostname):
+    raise env.BadSetting("KOMAND_PUBLIC_URL", f"must look like https://komand.example.com, not {KOMAND_PUBLIC_URL!r}")
+KOMAND_TRUSTED_PROXIES = env.listing("KOMAND_TRUSTED_PROXIES")
+KOMAND_CORS_ORIGINS = env.listing("KOMAND_CORS_ORIGINS")
+# The addresses of the SignalR hub.
+KOMAND_HUB_PATHS = [path.strip("/") for path in env.listing("KOMAND_HUB_PATHS", "/hubs/chat,/hubs/webchat,/chathub")]
+# How long a request of the OpenAI protocol may wait for its answer: as long as its clients do.
+KOMAND_OPENAI_WAIT_SECONDS = env.integer("KOMAND_OPENAI_WAIT_SECONDS", 600, least=1)
+# How long /v1/agent/ask and /v1/agent/extract may work on their answer.
+KOMAND_ASK_SECONDS = env.integer("KOMAND_ASK_SECONDS", 300, least=1)
+# How long POST /api/webchat/message waits for an answer by default, and at most when the request says how long.
+KOMAND_WAIT_SECONDS = env.integer("KOMAND_WAIT_SECONDS", 30, least=1)
+KOMAND_LONGEST_WAIT_SECONDS = env.integer("KOMAND_LONGEST_WAIT_SECONDS", 300, least=1)
+KOMAND_JWT_KEY = env.secret_file("jwt.key", "KOMAND_JWT_KEY")
+KOMAND_JWT_ISSUER = env.text("KOMAND_JWT_ISSUER", "komand.ai")
+KOMAND_JWT_AUDIENCE = env.text("KOMAND_JWT_AUDIENCE", "komand.ai")
+KOMAND_JWT_MINUTES = env.integer("KOMAND_JWT_MINUTES", 60, least=1)
+KOMAND_REFRESH_DAYS = env.integer("KOMAND_REFRESH_DAYS", 7, least=1)
+KOMAND_API_KEY_DAYS = env.integer("KOMAND_API_KEY_DAYS", 90, least=0)
+KOMAND_API_LIMIT, KOMAND_API_WINDOW_SECONDS = env.rate("KOMAND_RATE_API", "100/60")
+KOMAND_CHAT_LIMIT, KOMAND_CHAT_WINDOW_SECONDS = env.rate("KOMAND_RATE_CHAT", "30/60")
+KOMAND_LOGIN_LIMIT, KOMAND_LOGIN_WINDOW_SECONDS = env.rate("KOMAND_RATE_LOGIN", "20/60")
+# Conversations that visitors of sites open: from one address, and in one account.
+KOMAND_VISITOR_LIMIT, KOMAND_VISITOR_WINDOW_SECONDS = env.rate("KOMAND_RATE_VISITOR", "20/60")
+KOMAND_VISITORS_LIMIT, KOMAND_VISITORS_WINDOW_SECONDS = env.rate("KOMAND_RATE_VISITORS", "600/60")
+KOMAND_NETWORK_LIMIT, KOMAND_NETWORK_WINDOW_SECONDS = env.rate("KOMAND_RATE_LOGIN_NETWORK", "50/300")
+# How long a client may take for the headers of a request, and for its body.
+KOMAND_HEADER_SECONDS = env.integer("KOMAND_HEADER_SECONDS", 10, least=1)
+KOMAND_BODY_SECONDS = env.integer("KOMAND_BODY_SECONDS", 300, least=1)
+KOMAND_MAX_BODY_BYTES = env.integer("KOMAND_MAX_BODY_BYTES", 1_000_000, least=1000)
+# Login by an OpenID Connect provider, if its issuer is set.
+KOMAND_OIDC_ISSUER = env.text("KOMAND_OIDC_ISSUER").rstrip("/")
+KOMAND_OIDC_CLIENT_ID = env.text("KOMAND_OIDC_CLIENT_ID")
+KOMAND_OIDC_CLIENT_SECRET = env.text("KOMAND_OIDC_CLIENT_SECRET")
+KOMAND_OIDC_NAME = env.text("KOMAND_OIDC_NAME", "your organization")
+KOMAND_OIDC_SCOPES = env.text("KOMAND_OIDC_SCOPES", "openid email profile")
+KOMAND_OIDC_GROUPS_CLAIM = env.text("KOMAND_OIDC_GROUPS_CLAIM", "groups")
+KOMAND_OIDC_ROLES = env.pairs("KOMAND_OIDC_ROLES")
+KOMAND_OIDC_STAFF_GROUPS = env.listing("KOMAND_OIDC_STAFF_GROUPS")
+KOMAND_OIDC_ALLOWED_GROUPS = env.listing("KOMAND_OIDC_ALLOWED_GROUPS")
+KOMAND_OIDC_MATCH_EMAIL = env.flag("KOMAND_OIDC_MATCH_EMAIL")
+KOMAND_OIDC_HOURS = env.integer("KOMAND_OIDC_HOURS", 12, least=1)
+# TOTP: whether staff may, or must, have it. `off` asks nobody.
+KOMAND_STAFF_SECOND_FACTOR = env.choice("KOMAND_STAFF_SECOND_FACTOR", "optional", ("off", "optional", "required"))
+
 # What the installation may do. Units are in the names.
 KOMAND_VAULT_KEYS = env.secret_file("vault.key", "KOMAND_VAULT_KEYS")
 KOMAND_RECEIPT_KEYS = env.secret_file("receipts.key", "KOMAND_RECEIPT_KEYS")
@@ -167,6 +219,17 @@ KOMAND_PROVIDERS = {
     "demo": "agents_app.providers.kinds.demo.provider.DemoProvider",
     "scripted": "agents_app.providers.kinds.scripted.ScriptedProvider",
 }
+KOMAND_SURFACES = [
+    "sessions_app.surfaces.account.surface.SURFACE",
+    "sessions_app.surfaces.agent_messages.surface.SURFACE",
+    "sessions_app.surfaces.chat.surface.SURFACE",
+    "sessions_app.surfaces.mcp.surface.SURFACE",
+    "sessions_app.surfaces.openai.surface.SURFACE",
+    "sessions_app.surfaces.rest.surface.SURFACE",
+    "sessions_app.surfaces.signalr.surface.SURFACE",
+    "sessions_app.surfaces.threads.surface.SURFACE",
+    "sessions_app.surfaces.webchat.surface.SURFACE",
+]
 KOMAND_CHANNELS = [
     "sessions_app.platforms.adapters.telegram.adapter.Telegram",
     "sessions_app.platforms.adapters.webhook.Webhook",

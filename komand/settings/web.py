@@ -16,8 +16,13 @@ from komand.settings.base import (
     BASE_DIR,
     DATABASES,
     INSTALLED_APPS,
+    KOMAND_MAX_BODY_BYTES,
+    KOMAND_OIDC_CLIENT_ID,
+    KOMAND_OIDC_ISSUER,
+    KOMAND_PUBLIC_URL,
     KOMAND_REDIS_PREFIX,
     KOMAND_REDIS_URL,
+    KOMAND_TRUSTED_PROXIES,
 )
 
 
@@ -105,19 +110,13 @@ STORAGES = {
 WHITENOISE_USE_FINDERS = True
 WHITENOISE_AUTOREFRESH = False
 
-# The public address. If it is https://, cookies are sent over TLS only.
-KOMAND_PUBLIC_URL = env.text("KOMAND_PUBLIC_URL").rstrip("/")
 _public = urlsplit(KOMAND_PUBLIC_URL)
 _is_https = _public.scheme == "https"
-if KOMAND_PUBLIC_URL and not (_public.scheme in ("http", "https") and _public.hostname):
-    raise env.BadSetting("KOMAND_PUBLIC_URL", f"must look like https://komand.example.com, not {KOMAND_PUBLIC_URL!r}")
 if _public.hostname:
     ALLOWED_HOSTS = [*ALLOWED_HOSTS, _public.hostname]
     CSRF_TRUSTED_ORIGINS = [f"{_public.scheme}://{_public.netloc}"]
-KOMAND_TRUSTED_PROXIES = env.listing("KOMAND_TRUSTED_PROXIES")
 if KOMAND_TRUSTED_PROXIES:
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
-KOMAND_CORS_ORIGINS = env.listing("KOMAND_CORS_ORIGINS")
 
 # `__Host-`: a browser accepts the cookie from this host over TLS only, so that no sibling domain can plant one.
 _cookie_prefix = "__Host-" if _is_https else ""
@@ -155,18 +154,6 @@ AUTH_PASSWORD_VALIDATORS = [
 LOGIN_URL = "/login"
 LOGIN_REDIRECT_URL = "/"
 LOGOUT_REDIRECT_URL = "/login"
-# Login by an OpenID Connect provider, if its issuer is set.
-KOMAND_OIDC_ISSUER = env.text("KOMAND_OIDC_ISSUER").rstrip("/")
-KOMAND_OIDC_CLIENT_ID = env.text("KOMAND_OIDC_CLIENT_ID")
-KOMAND_OIDC_CLIENT_SECRET = env.text("KOMAND_OIDC_CLIENT_SECRET")
-KOMAND_OIDC_NAME = env.text("KOMAND_OIDC_NAME", "your organization")
-KOMAND_OIDC_SCOPES = env.text("KOMAND_OIDC_SCOPES", "openid email profile")
-KOMAND_OIDC_GROUPS_CLAIM = env.text("KOMAND_OIDC_GROUPS_CLAIM", "groups")
-KOMAND_OIDC_ROLES = env.pairs("KOMAND_OIDC_ROLES")
-KOMAND_OIDC_STAFF_GROUPS = env.listing("KOMAND_OIDC_STAFF_GROUPS")
-KOMAND_OIDC_ALLOWED_GROUPS = env.listing("KOMAND_OIDC_ALLOWED_GROUPS")
-KOMAND_OIDC_MATCH_EMAIL = env.flag("KOMAND_OIDC_MATCH_EMAIL")
-KOMAND_OIDC_HOURS = env.integer("KOMAND_OIDC_HOURS", 12, least=1)
 if KOMAND_OIDC_ISSUER:
     _issuer = urlsplit(KOMAND_OIDC_ISSUER)
     if _issuer.scheme != "https" and _issuer.hostname not in ("localhost", "127.0.0.1", "::1"):
@@ -179,8 +166,6 @@ if KOMAND_OIDC_ISSUER:
         )
     # A browser checks where the answer to a form, here the logout, redirects to.
     CONTENT_SECURITY_POLICY["DIRECTIVES"]["form-action"].append(f"{_issuer.scheme}://{_issuer.netloc}")
-# TOTP: whether staff may, or must, have it. `off` asks nobody.
-KOMAND_STAFF_SECOND_FACTOR = env.choice("KOMAND_STAFF_SECOND_FACTOR", "optional", ("off", "optional", "required"))
 # Ten wrong passwords from one address lock it for five minutes. Not by user name: anyone could lock out anyone.
 # Failures with one name, and from one network, are delayed by `sessions_app.identity.login_throttle`.
 AXES_FAILURE_LIMIT = 10
@@ -199,41 +184,4 @@ REST_FRAMEWORK = {
     "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
 }
 
-# The addresses of the SignalR hub.
-KOMAND_SURFACES = [
-    "sessions_app.surfaces.account.surface.SURFACE",
-    "sessions_app.surfaces.agent_messages.surface.SURFACE",
-    "sessions_app.surfaces.chat.surface.SURFACE",
-    "sessions_app.surfaces.mcp.surface.SURFACE",
-    "sessions_app.surfaces.openai.surface.SURFACE",
-    "sessions_app.surfaces.rest.surface.SURFACE",
-    "sessions_app.surfaces.signalr.surface.SURFACE",
-    "sessions_app.surfaces.threads.surface.SURFACE",
-    "sessions_app.surfaces.webchat.surface.SURFACE",
-]
-KOMAND_HUB_PATHS = [path.strip("/") for path in env.listing("KOMAND_HUB_PATHS", "/hubs/chat,/hubs/webchat,/chathub")]
-# How long a request of the OpenAI protocol may wait for its answer: as long as its clients do.
-KOMAND_OPENAI_WAIT_SECONDS = env.integer("KOMAND_OPENAI_WAIT_SECONDS", 600, least=1)
-# How long /v1/agent/ask and /v1/agent/extract may work on their answer.
-KOMAND_ASK_SECONDS = env.integer("KOMAND_ASK_SECONDS", 300, least=1)
-# How long POST /api/webchat/message waits for an answer by default, and at most when the request says how long.
-KOMAND_WAIT_SECONDS = env.integer("KOMAND_WAIT_SECONDS", 30, least=1)
-KOMAND_LONGEST_WAIT_SECONDS = env.integer("KOMAND_LONGEST_WAIT_SECONDS", 300, least=1)
-KOMAND_JWT_KEY = env.secret_file("jwt.key", "KOMAND_JWT_KEY")
-KOMAND_JWT_ISSUER = env.text("KOMAND_JWT_ISSUER", "komand.ai")
-KOMAND_JWT_AUDIENCE = env.text("KOMAND_JWT_AUDIENCE", "komand.ai")
-KOMAND_JWT_MINUTES = env.integer("KOMAND_JWT_MINUTES", 60, least=1)
-KOMAND_REFRESH_DAYS = env.integer("KOMAND_REFRESH_DAYS", 7, least=1)
-KOMAND_API_KEY_DAYS = env.integer("KOMAND_API_KEY_DAYS", 90, least=0)
-KOMAND_API_LIMIT, KOMAND_API_WINDOW_SECONDS = env.rate("KOMAND_RATE_API", "100/60")
-KOMAND_CHAT_LIMIT, KOMAND_CHAT_WINDOW_SECONDS = env.rate("KOMAND_RATE_CHAT", "30/60")
-KOMAND_LOGIN_LIMIT, KOMAND_LOGIN_WINDOW_SECONDS = env.rate("KOMAND_RATE_LOGIN", "20/60")
-# Conversations that visitors of sites open: from one address, and in one account.
-KOMAND_VISITOR_LIMIT, KOMAND_VISITOR_WINDOW_SECONDS = env.rate("KOMAND_RATE_VISITOR", "20/60")
-KOMAND_VISITORS_LIMIT, KOMAND_VISITORS_WINDOW_SECONDS = env.rate("KOMAND_RATE_VISITORS", "600/60")
-KOMAND_NETWORK_LIMIT, KOMAND_NETWORK_WINDOW_SECONDS = env.rate("KOMAND_RATE_LOGIN_NETWORK", "50/300")
-# How long a client may take for the headers of a request, and for its body.
-KOMAND_HEADER_SECONDS = env.integer("KOMAND_HEADER_SECONDS", 10, least=1)
-KOMAND_BODY_SECONDS = env.integer("KOMAND_BODY_SECONDS", 300, least=1)
-KOMAND_MAX_BODY_BYTES = env.integer("KOMAND_MAX_BODY_BYTES", 1_000_000, least=1000)
 DATA_UPLOAD_MAX_MEMORY_SIZE = KOMAND_MAX_BODY_BYTES

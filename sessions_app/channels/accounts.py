@@ -137,12 +137,12 @@ def _look_up(account: str, secrets: Mapping[str, str]) -> dict[str, str]:
 
 def webhook_url(channel: str, account_id: str) -> str:
     """Return the account's webhook address; only its path if KOMAND_PUBLIC_URL is empty."""
-    return f"{getattr(settings, 'KOMAND_PUBLIC_URL', '')}/channels/{channel}/{account_id}/webhook"
+    return f"{settings.KOMAND_PUBLIC_URL}/channels/{channel}/{account_id}/webhook"
 
 
 def setup_guide(account: ChannelAccount) -> str:
     """Return what to create at the platform, in Markdown; empty if nothing is."""
-    origin = getattr(settings, "KOMAND_PUBLIC_URL", "") or "https://komand.example.com"
+    origin = settings.KOMAND_PUBLIC_URL or "https://komand.example.com"
     guide = channels.get(account.channel).setup_guide.replace("{account}", account.account_id)
     guide = guide.replace("{webhook}", webhook_url(account.channel, account.account_id))
     return guide.replace("{origin}", origin)
