@@ -75,6 +75,11 @@ class UserAdmin(AuditedAdmin, DjangoUserAdmin):  # type: ignore[misc, type-arg] 
     list_display = ("username", "email", "is_active", "is_staff", "is_superuser", "last_login")
     list_filter_submit = True
     actions_detail: Any = ("sign_out",)
+    # The theme's class comes first and has an empty one.
+    add_fieldsets: Any = (
+        (None, {"fields": ("username", "email", "usable_password", "password1", "password2")}),
+        ("Roles", {"fields": ("groups", "is_staff")}),
+    )
 
     def get_inlines(self, request: HttpRequest, obj: User | None) -> Any:
         return (CostCapInline,) if obj else ()
@@ -104,7 +109,9 @@ class UserAdmin(AuditedAdmin, DjangoUserAdmin):  # type: ignore[misc, type-arg] 
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         fieldsets = super().get_fieldsets(request, obj)
-        return (*fieldsets, ("Logins", {"fields": ("devices", "linked_channels")})) if obj else fieldsets
+        if obj:
+            return (*fieldsets, ("Logins", {"fields": ("devices", "linked_channels")}))
+        return fieldsets if request.user.is_superuser else fieldsets[:1]
 
     @display(description="Logged in on")
     def devices(self, user: User) -> str:

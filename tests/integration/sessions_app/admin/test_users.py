@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from django.contrib.auth.models import Permission, User
+from django.contrib.auth.models import Group, Permission, User
 
 from audit_app.models import AuditEntry
 from sessions_app.identity.api_keys import authenticate_key, create_api_key
@@ -17,6 +17,26 @@ USERS = "/admin/auth/user/"
 
 def shown_key(response) -> str:
     return re.search(r'value="(sk-user-[A-Za-z0-9]+)"', response.content.decode())[1]
+
+
+def test_an_added_user_logs_in_and_has_the_chosen_role(pages, client):
+    page = pages.get(f"{USERS}add/").content.decode()
+    for name in ("username", "email", "password1", "password2", "groups", "is_staff"):
+        assert f'name="{name}"' in page
+    role = Group.objects.create(name="Operator")
+    fields = {"username": "bea", "email": "bea@example.com", "usable_password": "true", "groups": [role.pk]}
+    fields |= {"password1": "correct horse 7", "password2": "correct horse 7"}
+    assert pages.post(f"{USERS}add/", fields).status_code == 302
+    user = User.objects.get(username="bea")
+    assert list(user.groups.all()) == [role]
+    client.post("/login", {"username": "bea", "password": "correct horse 7"})
+    assert client.session["_auth_user_id"] == str(user.pk)
+    assert pages.get(f"{USERS}{user.pk}/change/").status_code == 200
+
+
+def test_staff_who_may_add_users_give_them_no_role(staff):
+    page = staff("auth.add_user", "auth.change_user").get(f"{USERS}add/").content.decode()
+    assert 'name="username"' in page and 'name="groups"' not in page and 'name="is_staff"' not in page
 
 
 def test_a_new_key_works_and_is_shown_once(pages, operator):
