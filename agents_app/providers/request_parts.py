@@ -14,6 +14,8 @@ def select(messages: Sequence[Message], accepts: Accepts) -> tuple[tuple[Message
 
     The text of a message gives the reason for each part that is left out. The newest parts are kept.
     """
+    if not any(message.parts for message in messages):
+        return tuple(messages), ()
     taken = [part for message in messages for part in message.parts if not accepts.objection(part)]
     kept = {id(part) for part in taken[-accepts.most_parts :]}
 

@@ -131,7 +131,7 @@ def test_retired_agents_are_not_checked() -> None:
         (None, Isolation({"files": []}, {"landlock": 7}), True, "off"),
         (False, Isolation({"files": []}, {"landlock": 7}), True, "the kernel denies files (landlock 7)"),
         (False, Isolation({"files": ["read a file"]}, {"landlock": 0}), False, "refuses to run code; not held: files"),
-        (True, Isolation({"files": ["read a file"]}, {"landlock": 0}), True, "unisolated, as KOMAND_PYTHON_TOOL says"),
+        (True, Isolation({"files": ["read a file"]}, {"landlock": 0}), True, "as KOMAND_PYTHON_TOOL is set"),
     ],
 )
 def test_the_isolation_of_the_python_tool_is_shown(

@@ -32,10 +32,10 @@ def test_a_new_key_comes_first_and_the_old_ones_stay(folder):
 def test_keys_of_a_variable_are_not_touched(folder, monkeypatch):
     env.secret_file("vault.key", "KOMAND_VAULT_KEYS")
     monkeypatch.setenv("KOMAND_VAULT_KEYS", "given")
-    with pytest.raises(Conflict, match="KOMAND_VAULT_KEYS holds"):
+    with pytest.raises(Conflict, match="KOMAND_VAULT_KEYS contains"):
         key_files.rotate("vault")
 
 
 def test_what_has_not_been_made_yet_is_not_rotated(folder):
-    with pytest.raises(CommandError, match="not there yet"):
+    with pytest.raises(CommandError, match="does not exist yet"):
         call_command("rotate_key", "receipts")

@@ -42,7 +42,7 @@ def test_an_installed_package_adds_a_channel(tmp_path: Path, monkeypatch: pytest
     ("value", "problem"),
     [
         ("carrier_channel:Missing", "Missing"),
-        ("carrier_channel:not_an_adapter", "no ChannelAdapter"),
+        ("carrier_channel:not_an_adapter", "not a ChannelAdapter"),
         ("sessions_app.platforms.adapters.webhook:Webhook", "exists already"),
     ],
 )

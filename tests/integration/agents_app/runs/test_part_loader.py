@@ -83,9 +83,9 @@ def test_a_model_that_takes_no_images_gets_a_description_and_the_user_sees_it(
 ) -> None:
     choose("none")
     transcript = ask(rig, ("a.png", image()))
-    assert "cannot be shown here, because the model takes no images]" in server.messages[-1]["content"]
+    assert "cannot be shown here, because the model does not accept images]" in server.messages[-1]["content"]
     row = Attachment.objects.get()
-    assert row.omitted_because == "the model takes no images"
+    assert row.omitted_because == "the model does not accept images"
     [event] = Event.objects.filter(type="attachments.omitted", run_id=transcript.run.id)
     assert event.payload == {"attachments": [{"id": str(row.pk), "name": "a.png", "reason": row.omitted_because}]}
     [turn, _] = RestCaller(rig.owner).get(f"sessions/{transcript.run.conversation_id}/history").data
@@ -96,7 +96,10 @@ def test_a_model_that_takes_no_images_gets_a_description_and_the_user_sees_it(
 
 @pytest.mark.parametrize(
     ("name", "data", "reason"),
-    [("cut.png", image((400, 400))[:-30], "it is damaged"), ("paper.pdf", b"%PDF-1.7 ...", "the model takes no files")],
+    [
+        ("cut.png", image((400, 400))[:-30], "it is damaged"),
+        ("paper.pdf", b"%PDF-1.7 ...", "the model does not accept files"),
+    ],
 )
 def test_a_file_that_cannot_be_sent_costs_only_itself(
     rig: EngineRig, server: ModelServer, name: str, data: bytes, reason: str

@@ -115,7 +115,7 @@ def test_nothing_is_transcribed_without_the_setting(
     ModelProvider.objects.update(transcription_model="whisper-1")
     say(platform, 'text="Hello"')
     assert settle(rig) == ["sent"]
-    assert spoken_calls(server) == [] and "the model takes no audio" in chat_texts(server)
+    assert spoken_calls(server) == [] and "the model does not accept audio" in chat_texts(server)
 
 
 def test_a_model_that_takes_audio_gets_the_audio(rig: EngineRig, server: ModelServer, platform: FakeTelegram) -> None:
@@ -216,7 +216,7 @@ def ask(rig: EngineRig, text: str, *files: tuple[str, bytes]) -> RunTranscript:
 
 
 def test_uploaded_audio_is_transcribed_by_the_agents_provider(rig: EngineRig, server: ModelServer) -> None:
-    assert "the model takes no audio" in _sent(rig, server, "", ("a.ogg", ogg('text="First"')))
+    assert "the model does not accept audio" in _sent(rig, server, "", ("a.ogg", ogg('text="First"')))
     ModelProvider.objects.update(transcription_model="mini")
     sent = _sent(rig, server, "", ("memo.ogg", ogg('text="Buy milk"')))
     assert sent.startswith("🎤 Buy milk\n\n[Attached audio memo.ogg (")

@@ -12,6 +12,7 @@ from agents_app.models import Agent, ModelProvider
 from audit_app.models import Event
 from sessions_app.models import Turn
 from sessions_app.services import open_session
+from sessions_app.surfaces.rest.objects import approvals
 from sessions_app.surfaces.rest.objects.executions import ExecutionOut
 from tests.support.query_plans import caught, whole_reads
 from tools_app import selectors, services
@@ -82,10 +83,10 @@ def test_a_result_or_an_error_from_outside_taints_the_session(read, fetch, fails
     execution = read("Go.", server="wiki", fails=fails)
     assert execution.origins == ("mcp:wiki",)
     assert not fetch(EVIL)
-    approval = selectors.approval_view(Approval.objects.select_related("execution").get())
-    assert approval.reason == "The run has read wiki (MCP server) and would send data to evil.test."
-    assert approval.origins == ("mcp:wiki",)
-    shown = approval(approval, session_key="", allowed_decisions=())
+    asked = selectors.approval_view(Approval.objects.select_related("execution").get())
+    assert asked.reason == "The run has read wiki (MCP server) and would send data to evil.test."
+    assert asked.origins == ("mcp:wiki",)
+    shown = approvals.approval(asked, session_key="", allowed_decisions=())
     assert shown["origins"] == ExecutionOut.of(execution)["origins"] == ["mcp:wiki"]
     assert Event.objects.filter(type="approval.requested").get().payload["origins"] == ["mcp:wiki"]
     ended = "tool.failed" if fails else "tool.completed"

@@ -53,8 +53,10 @@ def test_every_choice_of_the_admin_is_understood() -> None:
 def test_what_the_model_does_not_take_is_described_with_the_reason() -> None:
     [message], omitted = select([shows(IMAGE, PAPER)], IMAGES)
     assert message.parts == (IMAGE,)
-    assert "[Attached file: its content cannot be shown here, because the model takes no files]" in message.content
-    assert omitted == (OmittedPart("id-2", "b.pdf", "the model takes no files"),)
+    assert "[Attached file: its content cannot be shown here, because the model does not accept files]" in (
+        message.content
+    )
+    assert omitted == (OmittedPart("id-2", "b.pdf", "the model does not accept files"),)
     assert name_sent(message).content.startswith(f"Look.\n\n[{IMAGE.title}]\n\n[Attached file")
 
 
@@ -68,8 +70,8 @@ def test_the_newest_parts_are_kept() -> None:
 @pytest.mark.parametrize(
     ("part", "accepts", "reason"),
     [
-        (IMAGE, NOTHING, "the model takes no images"),
-        (replace(IMAGE, mime_type="image/tiff"), IMAGES, "the model takes no image/tiff"),
+        (IMAGE, NOTHING, "the model does not accept images"),
+        (replace(IMAGE, mime_type="image/tiff"), IMAGES, "the model does not accept image/tiff"),
         (replace(PAPER, size_bytes=9_000_000), OpenAIProvider.parts, "it has more than 8 MB"),
         (replace(IMAGE, size_bytes=9_000_000), IMAGES, ""),
     ],
@@ -80,7 +82,7 @@ def test_reasons(part: MessagePart, accepts: Accepts, reason: str) -> None:
 
 def test_a_note_that_is_not_in_the_text_is_added() -> None:
     [message], _ = select([Message("user", "", parts=(IMAGE,))], NOTHING)
-    assert message.content == IMAGE.note_with("the model takes no images")
+    assert message.content == IMAGE.note_with("the model does not accept images")
     assert name_sent(Message("user", "Look.", parts=(IMAGE,))).content == f"Look.\n\n[{IMAGE.title}]"
 
 

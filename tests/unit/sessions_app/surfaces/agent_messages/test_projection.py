@@ -56,7 +56,9 @@ SAMPLES: dict[str, dict[str, Any]] = {
         "allows_text": False,
     },
     "warning.raised": {"kind": "prompt_injection", "tool": "web_fetch", "action": "warn"},
-    "attachments.omitted": {"attachments": [{"id": "1", "name": "a.png", "reason": "the model takes no images"}]},
+    "attachments.omitted": {
+        "attachments": [{"id": "1", "name": "a.png", "reason": "the model does not accept images"}]
+    },
     "citations.added": {"turn_id": "t2", "citations": [{"id": "1", "uri": "https://example.org"}]},
     "update.posted": {"kind": 0, "text": "noted", "workstream": "", "details": None},
     "plan.updated": {"tasks": [{"id": 0, "goal": "Look"}, {"goal": "Tell", "status": "pending"}]},
