@@ -41,7 +41,8 @@ def omit(
             if reason:
                 message = replace(message, content=_replaced(message.content, part.note, part.note_with(reason)))
                 omitted.append(OmittedPart(part.reference, part.name or part.kind, reason))
-        changed.append(replace(message, parts=tuple(part for part, reason in reasons if not reason)))
+        kept = tuple(part for part, reason in reasons if not reason)
+        changed.append(replace(message, parts=kept) if message.parts else message)
     return tuple(changed), tuple(omitted)
 
 

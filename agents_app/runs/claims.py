@@ -31,7 +31,6 @@ class Claim:
     run: the row as claimed; its `fence` is the number of this claim
     history: the conversation before this run's own steps
     provider: provider of the model; that of a fallback, if the run uses one
-    prices: prices of the provider's models
     tools: the tools that the run may use
     resumes: an earlier claim may have begun a step without recording it
     """
