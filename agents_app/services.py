@@ -90,7 +90,7 @@ def delay_run(run_id: UUID, seconds: float, *, is_exact: bool = False) -> bool:
     if not Run.objects.filter(is_untouched, pk=run_id).update(ready_at=ready_at):
         return False
     if seconds <= 0 or is_exact:
-        nudge(ADVANCE, str(run_id), queue=QUEUE, countdown=max(seconds, 0))
+        nudge(ADVANCE, str(run_id), queue=QUEUE, delay_seconds=seconds)
     return True
 
 

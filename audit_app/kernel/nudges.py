@@ -3,7 +3,9 @@
 A lost nudge is repeated by a sweeper. No call waits for a broker that hangs.
 """
 
+import contextvars
 import logging
+import threading
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
@@ -26,15 +28,23 @@ _MOST_WAITING = 1000
 _breaker = Breaker()
 
 
-def nudge(task_name: str, *args: str, queue: str, task_id: str | None = None, **options: Any) -> None:
+def nudge(
+    task_name: str, *args: str, queue: str, task_id: str | None = None, delay_seconds: float = 0.0, **options: Any
+) -> None:
     """Send the task once the current transaction commits (at once outside of one).
 
     task_name: as registered, e.g. `agents.advance_run`.
     args: ids as text.
-    options: Celery's apply_async options. Never raises for a broker that is down: the row is authoritative, and a
-        sweeper repeats the nudge.
+    delay_seconds: time from the commit to the sending. This process waits: Celery's own countdown is looked at once in
+        one to three seconds.
+    options: Celery's apply_async options.
+
+    Never raises for a broker that is down: the row is authoritative, and a sweeper repeats the nudge.
     """
-    after_commit(send, task_name, args, queue=queue, task_id=task_id, **options)
+    if delay_seconds > 0:
+        after_commit(_send_later, delay_seconds, task_name, args, queue=queue, task_id=task_id, **options)
+    else:
+        after_commit(send, task_name, args, queue=queue, task_id=task_id, **options)
 
 
 def is_backed_up(queue: str) -> bool:
@@ -74,6 +84,12 @@ def send(task_name: str, args: tuple[str, ...], *, queue: str, task_id: str | No
             )
     except Exception as error:  # the broker may fail in many ways; none of them loses the row
         logger.warning("nudge %s%s was not sent: %s", task_name, args, error)
+
+
+def _send_later(seconds: float, *args: Any, **options: Any) -> None:
+    timer = threading.Timer(seconds, contextvars.copy_context().run, (send, *args), options)
+    timer.daemon = True  # if the process ends first, the sweeper finds the row
+    timer.start()
 
 
 def revoke(task_ids: Sequence[str]) -> None:

@@ -89,11 +89,7 @@ class EngineRig:
         self.nudges.append(task_name)
         if self.drops(task_name):
             return
-        if seconds := options.get("countdown"):
-            timer = threading.Timer(seconds, self._send, (task_name, args))
-            timer.daemon = True
-            timer.start()
-        elif task_name == "agents.advance_run" and self.engine:
+        if task_name == "agents.advance_run" and self.engine:
             self.engine.nudge(UUID(args[0]))
         elif task_name == "tools.execute_here":
             loop_runner.nudge(UUID(args[0]))
