@@ -95,7 +95,7 @@ class Run(models.Model):
     kind = models.CharField(max_length=12, choices=KINDS, default=RunKind.MESSAGE, db_default=RunKind.MESSAGE.value)
     workstream = models.CharField(max_length=120, blank=True, default="", db_default="", help_text="Empty: main.")
     depth = models.PositiveSmallIntegerField(default=0, db_default=0)
-    spec = models.JSONField(null=True, help_text="Options of a child run (tree_types.ChildSpec).")
+    spec = models.JSONField(null=True, help_text="Options of a child run (ChildSpec).")
     child_count = models.PositiveIntegerField(default=0, db_default=0)
     deadline_at = models.DateTimeField(
         null=True, help_text="Deadline of a child run. Null while it waits for its parent."

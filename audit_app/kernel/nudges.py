@@ -35,8 +35,8 @@ def nudge(
 
     task_name: as registered, e.g. `agents.advance_run`.
     args: ids as text.
-    delay_seconds: time from the commit to the sending. This process waits: Celery's own countdown is looked at once in
-        one to three seconds.
+    delay_seconds: time from the commit to the sending. The calling process waits, because a worker checks Celery's
+        countdowns only every one to three seconds.
     options: Celery's apply_async options.
 
     Never raises for a broker that is down: the row is authoritative, and a sweeper repeats the nudge.
