@@ -31,7 +31,7 @@ from tests.support.approvals import Launch
 from tests.support.engine import EngineRig
 from tests.support.event_payloads import recorded_problems
 from tests.support.flush import empty_tables
-from tests.support.live_server import LiveKomand, start_komand, wait_for
+from tests.support.live_server import START_SECONDS, LiveKomand, start_komand, wait_for
 from tests.support.postgres import run_postgres
 from tests.support.rest import make_agent, make_user
 from tests.support.xdist_groups import SharingScheduler
@@ -47,6 +47,9 @@ hypothesis_settings.load_profile("quick")
 WHOLE = {"live_komand", "chromium"}
 WHOLE_FOLDERS = {Path(__file__).with_name(name) for name in ("browser", "surfaces")}
 
+
+# The longest test of whole installations and its start, on a busy machine.
+_WHOLE_SECONDS = 300
 
 _HELD = pytest.StashKey[ExitStack]()
 _SHARED = "KOMAND_TESTS_SHARED"  # the folder that the workers of a run share
@@ -207,7 +210,7 @@ def valkey_server() -> Iterator[Path]:
                 return False
 
         try:
-            wait_for(answers, 30, "Valkey")
+            wait_for(answers, START_SECONDS, "Valkey")
             yield path
         finally:
             process.terminate()
@@ -306,10 +309,12 @@ def _fresh_database(url: str, name: str) -> str:
 @pytest.hookimpl(optionalhook=True)
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark tests that use a whole installation, so that no list of files has to name them."""
+    """Mark tests that use a whole installation, so that no list of files has to name them, and give them its time."""
     for item in items:
         if WHOLE & set(getattr(item, "fixturenames", ())) or WHOLE_FOLDERS & set(item.path.parents):
             item.add_marker(pytest.mark.whole)
+        if item.get_closest_marker("whole") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(_WHOLE_SECONDS))
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

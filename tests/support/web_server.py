@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psutil
 
-from tests.support.live_server import ROOT, clean_environment
+from tests.support.live_server import ROOT, START_SECONDS, clean_environment
 
 STALL_SECONDS = 1.0
 UPGRADE = (
@@ -55,7 +55,7 @@ def start(folder: Path, **environment: str) -> Iterator[Serving]:
         serving = Serving(listener.getsockname()[1], process)
         try:
             with serving.connect() as client:
-                client.settimeout(90)  # until the server has started
+                client.settimeout(START_SECONDS)  # until the server has started
                 client.sendall(b"GET /ping HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
                 assert b"200" in client.recv(100)
             yield serving

@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from komand.supervisor.embedded import find_binary
-from tests.support.live_server import ROOT, clean_environment, wait_for
+from tests.support.live_server import ROOT, START_SECONDS, clean_environment, wait_for
 
-_START_SECONDS = 120
 _STOP_SECONDS = 60
 _APP = "/srv/komand/app"
 
@@ -102,7 +101,7 @@ class Embedded:
             self._process = subprocess.Popen(
                 command, cwd=code, env=self.commands.environment, stdout=out, stderr=out, umask=0o022
             )
-        wait_for(lambda: "Ctrl-C" in self._log.read_text()[seen:] or self._ended(), _START_SECONDS, "the ready line")
+        wait_for(lambda: "Ctrl-C" in self._log.read_text()[seen:] or self._ended(), START_SECONDS, "the ready line")
         self.check()
 
     def replace(self, code: Path) -> None:
@@ -166,7 +165,7 @@ class Units:
                 self.check()
                 return _has_ready(ready)
 
-            wait_for(is_ready, _START_SECONDS, f"{name} to be ready")
+            wait_for(is_ready, START_SECONDS, f"{name} to be ready")
 
     def _stop(self, name: str) -> None:
         process = self._running.pop(name)

@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from tests.support.live_server import ROOT, clean_environment, wait_for
+from tests.support.live_server import ROOT, START_SECONDS, clean_environment, wait_for
 
 pytestmark = [pytest.mark.whole, pytest.mark.one_database]
 
@@ -59,7 +59,7 @@ def test_an_installed_package_starts(wheel: Path, tmp_path: Path) -> None:
         command = [tmp_path / "venv" / "bin" / "komand", "up", "--port", "0", "--data-dir", tmp_path / "data"]
         process = subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=out, stderr=out)
     try:
-        ready = wait_for(lambda: re.search(r"ready at (\S+)", log.read_text()), 90, "the ready line")
+        ready = wait_for(lambda: re.search(r"ready at (\S+)", log.read_text()), START_SECONDS, "the ready line")
         page = httpx2.get(f"{ready[1]}/login", timeout=30)
         assert page.status_code == 200 and "Komand" in page.text
         styles = re.findall(r'href="(/static/[^"]+\.css[^"]*)"', page.text)
