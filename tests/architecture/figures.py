@@ -124,7 +124,7 @@ def working_tree() -> dict[str, str]:
         str(file.relative_to(ROOT)): file.read_text()
         for package in PACKAGES
         for file in sorted((ROOT / package).rglob("*.py"))
-        if "migrations" not in file.parts
+        if "migrations" not in file.relative_to(ROOT).parts
     }
 
 

@@ -32,7 +32,7 @@ def _modules_in(folder: str) -> tuple[Module, ...]:
     gc.disable()  # millions of syntax nodes are kept: looking for garbage among them takes longer than to parse
     found = []
     for file in sorted((ROOT / folder).rglob("*.py")):
-        if "migrations" not in file.parts:
+        if "migrations" not in file.relative_to(ROOT).parts:
             path = file.relative_to(ROOT)
             text = file.read_text()
             found.append(Module(".".join(path.with_suffix("").parts), path, text, ast.parse(text)))
