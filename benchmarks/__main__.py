@@ -1,4 +1,4 @@
-"""The command: `python -m benchmarks [part …] [--quick] [--json FILE]`. Prints one Markdown table."""
+"""The command: `python -m benchmarks [part …] [--quick] [--json FILE] [--write PAGE]`. Prints one Markdown table."""
 
 import argparse
 import asyncio
@@ -80,11 +80,16 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
         "--quick", action="store_true", help="small numbers: tests that the benchmarks work, not how fast"
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
+    parser.add_argument(
+        "--write", type=Path, metavar="PAGE", help="write the figures into the block of measured figures of this page"
+    )
     parser.add_argument("--server", choices=("daphne", "uvicorn"), default="daphne", help="web server (%(default)s)")
     parser.add_argument("--database", choices=KINDS, default="sqlite", help="kind of database (%(default)s)")
     options = parser.parse_args(argv)
     if unknown := [name for name in options.parts if name not in NAMES]:
         parser.error(f"there is no part {unknown[0]!r}; there are {', '.join(NAMES)}")
+    if options.write and options.quick:
+        parser.error("--quick measures nothing that belongs into a page")
     options.parts = [name for name in NAMES if name in (options.parts or NAMES)]
     return options
 
@@ -182,6 +187,8 @@ def main(argv: Sequence[str]) -> int:
     print(f"\n{report.table(figures)}\n\n{where}, Python {measured['python']}; load average before each part: {loads}")
     if options.json:
         options.json.write_text(report.document(figures, measured))
+    if options.write:
+        options.write.write_text(report.write(options.write.read_text(), figures, measured))
     return 0
 
 

@@ -15,12 +15,12 @@ from typing import Any, Self
 from urllib.parse import urlsplit
 
 from benchmarks.wire import Address
+from tests.support.changed_settings import RATES
 
 ROOT = Path(__file__).resolve().parents[1]
 _STOP_SECONDS = 15
 _START_SECONDS = 180  # a limit of waiting, for a busy machine
 _RETRY_SECONDS = 0.01
-_NO_LIMIT = "1000000/60"
 _OURS = ("KOMAND_", "OPENAI_", "REDIS_URL", "DATABASE_URL", "DJANGO_", "NOTIFY_SOCKET", "PYTHONDONTWRITEBYTECODE")
 
 
@@ -83,12 +83,7 @@ class Gateway:
         self._environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith(_OURS)},
             "KOMAND_DATA_DIR": str(data_dir),
-            "KOMAND_RATE_API": _NO_LIMIT,
-            "KOMAND_RATE_CHAT": _NO_LIMIT,
-            "KOMAND_RATE_LOGIN": _NO_LIMIT,
-            "KOMAND_RATE_SENDER": _NO_LIMIT,
-            "KOMAND_BURST_MS": "0",
-            "KOMAND_LOG_LEVEL": "WARNING",
+            **RATES,
             "OPENAI_BASE_URL": model_url,
             "OPENAI_API_KEY": "benchmark",
             "KOMAND_MODEL": "fake",

@@ -1,7 +1,8 @@
 """The time from an event of a platform to the first text of the answer in the chat, by a fake Telegram.
 
 The fake model answers at once. The update arrives at the webhook; the text is a native preview in a private chat, and
-a message that is edited in a group.
+a message that is edited in a group. A short message waits for further ones (`KOMAND_BURST_MS`), a long one does not.
+Each message is in a chat of its own: no pause between messages of one chat is measured.
 """
 
 import asyncio
@@ -21,8 +22,10 @@ from tests.fakes.telegram import BOT_NAME, TOKEN, FakeTelegram, group_update, pr
 
 PART = "drafts"
 _SECRET = "webhook-secret-of-the-benchmark"
-_TEXT = f"@{BOT_NAME} [[tokens=60 rate=60]]"
+_SHORT = f"@{BOT_NAME} [[tokens=60 rate=60]]"
+_LONG = f"{_SHORT} {'a long message ' * 40}"
 _MENTION = {"entities": [{"type": "mention", "offset": 0, "length": len(BOT_NAME) + 1}]}
+Updates = Callable[[int, int], list[dict[str, Any]]]  # the first number, their count
 _WAIT_SECONDS, _POLL_SECONDS = 30.0, 0.001
 _FIRST = ("sendMessageDraft", "sendMessage")
 _OPEN_DELIVERIES = "SELECT count(*) FROM komand_delivery WHERE status IN ('draft', 'pending', 'sending')"
@@ -32,30 +35,50 @@ async def measure(installation: Installation, scale: Scale) -> list[Figure]:
     with FakeTelegram() as platform:
         await asyncio.to_thread(_add_account, installation, platform.url)
         count, meter = scale.repetitions, CpuMeter(installation.pids())
-        private = [await _first_text(installation, platform, private_update, number) for number in range(1, count + 1)]
-        group = [await _first_text(installation, platform, group_update, count + 1 + number) for number in range(count)]
+        measured = {
+            what: [await _first_text(installation, platform, update) for update in updates(1 + number * count, count)]
+            for number, (what, updates) in enumerate(_KINDS.items())
+        }
         spent = meter.read()
     figures = []
-    for what, times in (("private chat", private), ("group", group)):
+    for what, times in measured.items():
         figures.append(Figure(PART, f"{what}: update to first text, p50", p50(times), "ms"))
         figures.append(Figure(PART, f"{what}: update to first text, p99", p99(times), "ms"))
+    answers = count * len(_KINDS)
     runs = sum(seconds for name, seconds in spent.items() if name.startswith("runs"))
     for name, seconds in (("web", spent["web"]), ("runs worker", runs)):
         figures.append(
-            Figure(PART, f"CPU an answer of a second with its previews, {name}", seconds * 500 / count, "ms")
+            Figure(PART, f"CPU an answer of a second with its previews, {name}", seconds * 1000 / answers, "ms")
         )
     return figures
 
 
-async def _first_text(
-    installation: Installation, platform: FakeTelegram, update: Callable[..., dict[str, Any]], number: int
-) -> float:
+def _private(text: str) -> Updates:
+    return lambda first, count: [private_update(number, text, user=number) for number in range(first, first + count)]
+
+
+def _group(text: str) -> Updates:
+    def updates(first: int, count: int) -> list[dict[str, Any]]:
+        numbers = range(first, first + count)
+        return [group_update(number, text, user=number, chat=-100_000 - number, **_MENTION) for number in numbers]
+
+    return updates
+
+
+_KINDS: dict[str, Updates] = {
+    "private chat, short message": _private(_SHORT),
+    "private chat, long message": _private(_LONG),
+    "group, short message": _group(_SHORT),
+    "group, long message": _group(_LONG),
+}
+
+
+async def _first_text(installation: Installation, platform: FakeTelegram, update: dict[str, Any]) -> float:
     """Send an update. Return the milliseconds until the first text of its answer arrived; wait for its end."""
     platform.calls.clear()
     headers = {"x-telegram-bot-api-secret-token": _SECRET}
     begun = time.monotonic()
-    body = update(number, _TEXT, **_MENTION)
-    answer = await post_json(installation.gateway.address, "/channels/telegram/bench/webhook", headers, body)
+    answer = await post_json(installation.gateway.address, "/channels/telegram/bench/webhook", headers, update)
     if answer.status != 200:
         raise Refused(f"an update was not taken: {answer.status} {answer.body[:300]!r}")
     while not (calls := [call for call in list(platform.calls) if call.method in _FIRST]):
@@ -70,10 +93,10 @@ async def _first_text(
 
 def _add_account(installation: Installation, url: str) -> None:
     contents = {
-        "config": {"api_url": url, "bot_username": BOT_NAME, "receive": "webhook", "chat_seconds": 0},
+        "config": {"api_url": url, "bot_username": BOT_NAME, "receive": "webhook"},
         "secrets": {"bot_token": TOKEN, "webhook_secret": _SECRET},
     }
-    options = ["--access", "open", "--tools", "none", "--messages-per-day", "1000000"]
+    options = ["--access", "open", "--tools", "none"]
     with tempfile.TemporaryDirectory() as folder:
         for option, content in contents.items():
             path = Path(folder) / f"{option}.json"

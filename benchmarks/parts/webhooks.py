@@ -19,6 +19,8 @@ _A_SENDER = 20
 _AT_ONCE = 20
 _BUSY_SECONDS = 15
 _A_SECOND = 150
+# Shorter messages of one sender are joined into one turn.
+_TEXT = f"[[tokens=1 rate=0]] {'a long message ' * 40}"
 _PACE = 100  # a second, however long each takes
 _PACED_MS = 50
 
@@ -76,11 +78,11 @@ async def _keep_busy(installation: Installation, scale: Scale, prefix: str) -> l
     """Send the first message of each sender. Return the senders."""
     senders = [f"{prefix}-{number}" for number in range(max(1, scale.webhooks // _A_SENDER))]
     for sender in senders:
-        await _post(installation, sender, 0, f"[[first={_BUSY_SECONDS} tokens=1 rate=0]]")
+        await _post(installation, sender, 0, f"[[first={_BUSY_SECONDS}]]{_TEXT}")
     return senders
 
 
-async def _post(installation: Installation, sender: str, number: int, text: str = "[[tokens=1 rate=0]]") -> float:
+async def _post(installation: Installation, sender: str, number: int, text: str = _TEXT) -> float:
     """Send a webhook. Return the milliseconds until it was acknowledged."""
     account = installation.seeded["webhook"]
     body = {"type": "message.received", "data": {"senderId": sender, "text": text}}

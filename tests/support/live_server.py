@@ -16,10 +16,11 @@ from typing import Any
 import httpx2
 import psutil
 
+from tests.support.changed_settings import RATES
+
 ROOT = Path(__file__).parents[2]
 # A limit of waiting, not a claim about a start: the first one migrates, and a busy machine takes many times as long.
 START_SECONDS = 180
-_GENEROUS = "100000/60"
 
 
 def clean_environment(**extra: str) -> dict[str, str]:
@@ -151,9 +152,7 @@ def start_komand(folder: Path, **environment: str) -> LiveKomand:
     """Start on a free port and wait until it is ready. Raises AssertionError with its log after the time limit."""
     folder.mkdir(parents=True, exist_ok=True)
     log = folder / "log.txt"
-    rates = ("KOMAND_RATE_API", "KOMAND_RATE_CHAT", "KOMAND_RATE_LOGIN", "KOMAND_RATE_SENDER")
-    settings = {**dict.fromkeys(rates, _GENEROUS), "KOMAND_BURST_MS": "0", **environment}
-    started_with = clean_environment(**settings)
+    started_with = clean_environment(**{**RATES, **environment})
     log.unlink(missing_ok=True)
     process = _launch(folder / "data", log, started_with, "0")
     try:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from komand.supervisor.embedded import find_binary
+from tests.support.changed_settings import RATES
 from tests.support.live_server import ROOT, START_SECONDS, clean_environment, wait_for
 
 _STOP_SECONDS = 60
@@ -221,6 +222,5 @@ def own_valkey(folder: Path) -> Iterator[Path]:
 
 def environment_of(folder: Path, **extra: Any) -> dict[str, str]:
     """Return the environment of an installation with its data in the folder, and without limits of rate."""
-    limits = dict.fromkeys(("KOMAND_RATE_API", "KOMAND_RATE_CHAT", "KOMAND_RATE_LOGIN"), "100000/60")
-    kept = clean_environment(KOMAND_DATA_DIR=str(folder), DJANGO_SETTINGS_MODULE="komand.settings.web", **limits)
+    kept = clean_environment(KOMAND_DATA_DIR=str(folder), DJANGO_SETTINGS_MODULE="komand.settings.web", **RATES)
     return {**kept, **extra, "PATH": os.environ["PATH"]}

@@ -17,3 +17,9 @@ def test_an_unknown_part_ends_with_a_hint(capsys: pytest.CaptureFixture[str]) ->
     with pytest.raises(SystemExit):
         parse(["speed"])
     assert "there is no part 'speed'; there are startup" in capsys.readouterr().err
+
+
+def test_quick_figures_are_not_written_into_a_page(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parse(["--quick", "--write", "page.md"])
+    assert "--quick measures nothing that belongs into a page" in capsys.readouterr().err
