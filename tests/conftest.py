@@ -45,7 +45,7 @@ hypothesis_settings.load_profile("quick")
 
 # Fixtures that start a whole installation or a browser, and folders of such tests.
 WHOLE = {"live_komand", "chromium"}
-WHOLE_FOLDERS = {Path(__file__).with_name(name) for name in ("browser", "surfaces")}
+WHOLE_FOLDERS = {Path(__file__).with_name(name) for name in ("browser", "surfaces", "installed")}
 
 
 # The longest test of whole installations and its start, on a busy machine.

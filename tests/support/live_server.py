@@ -149,10 +149,18 @@ class LiveKomand:
 
 
 def start_komand(folder: Path, **environment: str) -> LiveKomand:
-    """Start on a free port and wait until it is ready. Raises AssertionError with its log after the time limit."""
+    """Start with rates that tests do not reach; see `start_with_defaults`."""
+    return start_with_defaults(folder, **{**RATES, **environment})
+
+
+def start_with_defaults(folder: Path, **environment: str) -> LiveKomand:
+    """Start on a free port with these settings alone, and wait until it is ready.
+
+    Raises AssertionError with its log after the time limit.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     log = folder / "log.txt"
-    started_with = clean_environment(**{**RATES, **environment})
+    started_with = clean_environment(**environment)
     log.unlink(missing_ok=True)
     process = _launch(folder / "data", log, started_with, "0")
     try:

@@ -1,8 +1,9 @@
 """Groups of tests that run on the same pytest worker, so that an expensive fixture is set up once.
 
 Tests in a browser are one group, those of starting and stopping another, and other tests with a live installation a
-third, which balances the workers; the tests of a file with a module fixture are a group too. All others go to any free
-worker. (`xdist_group` marks would do the same, but no longer reach the scheduler with pytest 9.2.)
+third, which balances the workers; so are the scenarios of each kind of installation, and the tests of a file with a
+module fixture. All others go to any free worker. (`xdist_group` marks would do the same, but no longer reach the
+scheduler with pytest 9.2.)
 """
 
 from functools import cache
@@ -17,7 +18,15 @@ class SharingScheduler(LoadScopeScheduling):
     """A scheduler that starts with the largest group."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return group_of(nodeid.partition("::")[0]) or nodeid
+        path, _, name = nodeid.partition("::")
+        if path.startswith("tests/installed/"):
+            return installation_of(name)
+        return group_of(path) or nodeid
+
+
+def installation_of(name: str) -> str:
+    """Return the kind of installation that a scenario runs against: the first of its parameters. name: of the test."""
+    return name.rpartition("[")[2].rstrip("]").partition("-")[0]
 
 
 @cache
