@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from tests.installed.deployed import start_deployed
 from tests.support.live_server import LiveKomand, start_with_defaults
 
 
@@ -91,4 +92,4 @@ def start_up(folder: Path, settings: Mapping[str, str]) -> Iterator[Installation
 
 # One start of each, for all scenarios. settings: the address of the model, and those of `conftest.py`.
 Start = Callable[[Path, Mapping[str, str]], AbstractContextManager[Installation]]
-INSTALLATIONS: dict[str, Start] = {"up": start_up}
+INSTALLATIONS: dict[str, Start] = {"up": start_up, "deployed": start_deployed}

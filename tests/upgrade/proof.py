@@ -17,7 +17,8 @@ import psycopg
 from tests.fakes.model_server import ModelServer
 from tests.support.live_server import ROOT, wait_for
 from tests.support.postgres import open_postgres
-from tests.upgrade.releases import Commands, Deployment, Embedded, Units, environment_of, export, own_valkey
+from tests.support.units import Units, own_valkey
+from tests.upgrade.releases import Commands, Deployment, Embedded, environment_of, export
 from tests.upgrade.traffic import Account, Api, Ledger, Traffic
 
 DATABASES = ("sqlite", "postgres")
@@ -31,6 +32,7 @@ for name in ("alice", "bob"):
     User.objects.create_user(name, f"{name}@localhost", "{password}")
 """
 _PASSWORD = "a-long-pass-phrase-7"
+_UNITS = ("komand-web", "komand-tools", "komand-runs@1", "komand-runs@2")
 _READS = ("/api/sessions", "/v1/models", "/api/v1/agents")
 
 
@@ -191,7 +193,11 @@ def open_proof(folder: Path, database: str, revision: str = REVISION) -> Iterato
         given = {"OPENAI_BASE_URL": model.base_url, "OPENAI_API_KEY": "nobody", "KOMAND_MODEL": "fake"}
         url = server.url if server else ""
         commands = Commands(environment_of(data, **given, **({"DATABASE_URL": url} if url else {})))
-        deployment: Deployment = Units(commands, folder, valkey) if valkey else Embedded(commands, folder)
+        if valkey:
+            commands.environment["REDIS_URL"] = f"unix://{valkey}?db=0"
+        settings = {name: value for name, value in commands.environment.items() if name != "DJANGO_SETTINGS_MODULE"}
+        units = Units(folder, settings, _UNITS) if valkey else None
+        deployment: Deployment = units or Embedded(commands, folder)
         proof = Proof(old, deployment, commands, data, url, Ledger(), {})
         try:
             yield proof
