@@ -21,6 +21,8 @@ INSTALLATIONS = {
     "KOMAND_CALLBACK_ALLOW_PRIVATE": "The receiver of callbacks is on this machine.",
     "KOMAND_FETCH_ALLOW_PRIVATE": "The pages that a test fetches are on this machine.",
     "KOMAND_FRESH_LOGIN_MINUTES": "The browsers of a package share one login, for longer than ten minutes.",
+    "KOMAND_PUBLIC_URL": "The installation that deploy/ describes has one.",
+    "KOMAND_SOCKETS": "Its unit's folder is one of the test, instead of /run.",
     "KOMAND_RUN_WORKERS": "Faults hit one worker while another takes over. One worker alone: test_live_faults.",
 }
 

@@ -55,4 +55,5 @@ class Telegram(Platform[FakeTelegram]):
         return self._post(self.message(person, "forged"), "another-secret")
 
     def _post(self, update: Any, secret: str) -> int:
-        return self.post(json.dumps(update).encode(), {"x-telegram-bot-api-secret-token": secret})
+        headers = {"content-type": "application/json", "x-telegram-bot-api-secret-token": secret}
+        return self.post(json.dumps(update).encode(), headers)
