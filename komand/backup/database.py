@@ -10,6 +10,7 @@ from typing import Any
 from django.conf import settings
 from django.db import connection, connections, transaction
 from django.db.migrations.executor import MigrationExecutor
+from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 
 from komand.backup.manifest import BadBackupError, Manifest
@@ -40,7 +41,7 @@ def check_fit(manifest: Manifest) -> None:
             f"The backup was made with {manifest.database}, but this installation uses {connection.vendor}."
             " Change DATABASE_URL."
         )
-    known = MigrationExecutor(connection).loader.graph.nodes
+    known = MigrationLoader(connection).disk_migrations
     newer = [f"{app}.{name}" for app, name in manifest.migrations if (app, name) not in known]
     if newer:
         raise BadBackupError(
@@ -119,9 +120,14 @@ def _load_postgres(folder: Path, manifest: Manifest) -> None:
 
 
 def _migrate_to(manifest: Manifest) -> None:
-    """Create the schema of the backup: foreign keys are checked at the end of the transaction that fills it."""
+    """Create the schema of the backup: foreign keys are checked at the end of the transaction that fills it.
+
+    By the files that a squashed migration replaces: a backup of an earlier release has a part of them.
+    """
     executor = MigrationExecutor(connection)
-    wanted = {(app, name) for app, name in manifest.migrations}
+    executor.loader = MigrationLoader(connection, replace_migrations=False)
+    known = executor.loader.disk_migrations
+    wanted = {(app, name) for app, name in manifest.migrations if not known[app, name].replaces}
     parents = {
         parent.key
         for key in wanted

@@ -8,6 +8,8 @@ from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.operations.base import Operation
 from django.db.migrations.state import ProjectState
 
+from komand.management.commands.makemigrations import Autodetector
+
 # The last migration of each app of the release before. Move them on with each release.
 RELEASED = {"agents_app": "0008", "audit_app": "0002", "sessions_app": "0010", "tools_app": "0009"}
 # What may go: (app, migration), once the release before does not use it any more.
@@ -79,7 +81,7 @@ def problems(plan: list[tuple[str, migrations.Migration, ProjectState]]) -> dict
 
 
 def test_the_release_before_works_on_the_migrated_schema() -> None:
-    loader = MigrationLoader(None)
+    loader = MigrationLoader(None, replace_migrations=False)
     assert all(loader.get_migration_by_prefix(app, number) for app, number in RELEASED.items())
     assert set(loader.disk_migrations) >= REMOVALS
     order = [key for leaf in loader.graph.leaf_nodes() for key in loader.graph.forwards_plan(leaf)]
@@ -90,6 +92,20 @@ def test_the_release_before_works_on_the_migrated_schema() -> None:
     ]
     assert len(plan) >= 4
     assert not problems(plan)
+
+
+def test_squashed_migrations_make_the_models_of_all_that_they_replace() -> None:
+    loader = MigrationLoader(None, replace_migrations=False)
+    squashed = {key: one for key, one in loader.disk_migrations.items() if one.replaces}
+    assert {app for app, _ in squashed} == set(RELEASED)
+    for (app, name), migration in squashed.items():
+        last = name.split("_squashed_")[1]
+        earlier = [key for key in loader.disk_migrations if key[0] == app and key not in squashed and key[1] <= last]
+        assert sorted(migration.replaces) == sorted(earlier)
+        states = loader.project_state((app, last)), loader.project_state((app, name))
+        for state in states:
+            state.models = {key: model for key, model in state.models.items() if key[0] == app}
+        assert not Autodetector(*states)._detect_changes(), name
 
 
 class Example(migrations.Migration):

@@ -1,5 +1,6 @@
 """Migrations beside running processes: killed anywhere and run again, blocked by readers, and by one another."""
 
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from tests.architecture.test_migrations import RELEASED
 from tests.support.live_server import ROOT, clean_environment, wait_for
 
 pytestmark = [pytest.mark.whole, pytest.mark.one_database]
@@ -39,21 +41,57 @@ def databases(postgres_url: str) -> Iterator[list[str]]:
 
 
 KILLER = ("-m", "tests.integration.komand.migration_killer")
+SCHEMA = ("-m", "tests.support.schema")
+# Migrates by the files that the squashed ones replace.
+REPLACED = ("-m", "tests.support.replaced_migrations", "migrate", "-v0")
+MIGRATE = ("manage.py", "migrate", "-v0")
+# Older installations: of a release, of a release that has begun to migrate, and of the newest files.
+OLDER = (
+    [f"{app}:{RELEASED[app]}" for app in ("audit_app", "tools_app", "agents_app", "sessions_app")],
+    ["agents_app:0015", "tools_app:0018"],
+    [],
+)
 
 
 @pytest.mark.timeout(600)
 def test_a_kill_in_any_migration_and_another_start_end_the_same(tmp_path: Path) -> None:
+    """A new database, and one that goes through all migrations that the squashed ones replace, get the same schema."""
     *_, expected = run(*KILLER, "0", env=environment(tmp_path / "a")).splitlines()
     *killed, found = run(*KILLER, "1", env=environment(tmp_path / "b")).splitlines()
-    assert len(killed) > 50 and found == expected
+    assert len(killed) > 30 and found == expected
+    *killed, found = run(*KILLER, "1", "replaced", env=environment(tmp_path / "c")).splitlines()
+    assert len(killed) > 100 and found == expected
 
 
 @pytest.mark.postgres
 @pytest.mark.timeout(600)
 def test_a_kill_in_any_migration_ends_the_same_on_postgresql(tmp_path: Path, databases: list[str]) -> None:
-    *_, expected = run(*KILLER, "0", env=environment(tmp_path, databases[0])).splitlines()
-    *killed, found = run(*KILLER, "2", env=environment(tmp_path, databases[1])).splitlines()
-    assert len(killed) > 25 and found == expected
+    *killed, expected = run(*KILLER, "1", env=environment(tmp_path, databases[0])).splitlines()
+    assert len(killed) > 30
+    *killed, found = run(*KILLER, "2", "replaced", env=environment(tmp_path, databases[1])).splitlines()
+    assert len(killed) > 50 and found == expected
+
+
+@pytest.mark.parametrize("older", OLDER, ids=["released", "begun", "newest"])
+@pytest.mark.parametrize("database", ["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
+def test_an_older_installation_goes_on_with_the_files_that_are_left(
+    request: pytest.FixtureRequest, tmp_path: Path, database: str, older: list[str]
+) -> None:
+    new, old = (environment(tmp_path / name) for name in ("new", "old"))
+    if database == "postgresql":
+        new, old = (environment(tmp_path, url) for url in request.getfixturevalue("databases"))
+    run(*MIGRATE, env=new)
+    for target in older or [""]:
+        run(*REPLACED, *filter(None, target.split(":")), env=old)
+    pending = run("manage.py", "migrate", "--plan", env=old)
+    assert ("No planned migration operations" in pending) != bool(older)
+    assert not [app for app in {target.partition(":")[0] for target in older} if f"{app}.0001_squashed" in pending]
+    applied = json.loads(run("manage.py", "prepare", env=old))["migrations_applied"]
+    assert bool(applied) == bool(older)
+    assert run(*SCHEMA, env=old) == run(*SCHEMA, env=new)
+    for env in (old, new):  # what either release finds applied
+        assert "No planned migration operations" in run("manage.py", "migrate", "--plan", env=env)
+        assert "No planned migration operations" in run(*REPLACED[:-1], "--plan", env=env)
 
 
 @pytest.mark.postgres
@@ -61,9 +99,9 @@ def test_a_migration_waits_for_readers_and_holds_up_nobody(tmp_path: Path, datab
     """Migrate while another transaction has read the table: everybody else still reads it, and the migration succeeds
     when that transaction ends. Two that migrate at the same time do not disturb one another."""
     env = environment(tmp_path, databases[0])
-    run("manage.py", "migrate", "-v0", env=env)
-    run("manage.py", "migrate", "-v0", "agents_app", "0002", env=env)
-    command: list[Any] = [sys.executable, "manage.py", "migrate", "-v0"]
+    run(*REPLACED, env=env)
+    run(*REPLACED, "agents_app", "0002", env=env)
+    command: list[Any] = [sys.executable, *MIGRATE]
     with psycopg.connect(databases[0]) as reader, psycopg.connect(databases[0], autocommit=True) as other:
         reader.execute("SELECT count(*) FROM komand_run")
         log = tmp_path / "log.txt"

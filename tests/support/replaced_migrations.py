@@ -1,0 +1,27 @@
+"""A command of manage.py that does not know the squashed migrations: `python -m tests.support.replaced_migrations …`.
+
+It goes through the files that these replace, as the releases that had only those.
+"""
+
+import os
+import sys
+
+from django.core.management import execute_from_command_line
+from django.db.migrations.loader import MigrationLoader
+
+
+def hide_squashed_migrations() -> None:
+    """Let this process see only the migrations that squashed ones replace, and those that none replaces."""
+    load = MigrationLoader.load_disk
+
+    def load_disk(loader: MigrationLoader) -> None:
+        load(loader)
+        loader.disk_migrations = {key: one for key, one in loader.disk_migrations.items() if not one.replaces}
+
+    MigrationLoader.load_disk = load_disk  # type: ignore[method-assign]
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "komand.settings.web")
+    hide_squashed_migrations()
+    execute_from_command_line(sys.argv)
