@@ -18,7 +18,7 @@ from agents_app.costs.usage_report import CapUse, UsageFilter, UsageSum
 from agents_app.models import DailyUsage
 from agents_app.types.prices import money
 from audit_app.admin_base import links, names
-from audit_app.admin_base.base import ReadOnlyAdmin
+from audit_app.admin_base.base import ReadOnlyAdmin, render_page
 from audit_app.kernel.safe_text import visible
 from audit_app.kernel.shorten import shorten
 
@@ -62,26 +62,25 @@ class CostAdmin(ReadOnlyAdmin):
         wanted = UsageFilter(today() - timedelta(days=int(days) - 1), today())
         total = usage_report.total(wanted)
         sums = usage_report.list_sums(wanted, groups, limit=_MOST_ROWS)
-        context = {
-            **self.admin_site.each_context(request),
-            "opts": self.model._meta,
-            "title": "Costs",
-            "wanted": wanted,
-            "total": total,
-            "total_cost": _money(total.cost),
-            "titles": [_REPORTS[group] for group in groups],
-            "rows": _rows(sums, groups, total, request.user),
-            "count": usage_report.count_sums(wanted, groups),
-            "ranges": _RANGES,
-            "reports": _REPORTS,
-            "days": days,
-            "report": report,
-            "caps": _caps(request.user),
-            "alerts": _alerts(request.user),
-            "alert_percent": settings.KOMAND_COST_ALERT_PERCENT,
-        }
-        request.current_app = self.admin_site.name
-        return TemplateResponse(request, "admin/agents_app/dailyusage/costs.html", context)
+        return render_page(
+            request,
+            self,
+            "admin/agents_app/dailyusage/costs.html",
+            title="Costs",
+            wanted=wanted,
+            total=total,
+            total_cost=_money(total.cost),
+            titles=[_REPORTS[group] for group in groups],
+            rows=_rows(sums, groups, total, request.user),
+            count=usage_report.count_sums(wanted, groups),
+            ranges=_RANGES,
+            reports=_REPORTS,
+            days=days,
+            report=report,
+            caps=_caps(request.user),
+            alerts=_alerts(request.user),
+            alert_percent=settings.KOMAND_COST_ALERT_PERCENT,
+        )
 
 
 def tile() -> dict[str, Any]:

@@ -4,12 +4,12 @@ from typing import Any
 
 from django import forms
 from django.http import HttpRequest, HttpResponse
-from django.template.response import TemplateResponse
 from unfold.admin import ModelAdmin
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
 from agents_app.models import Agent
 from agents_app.runs.run_policy import policy_of_agent
+from audit_app.admin_base.base import render_page
 from tools_app import catalogue
 from tools_app.executions.dry_run import dry_run
 
@@ -46,14 +46,13 @@ def page(request: HttpRequest, model_admin: ModelAdmin, agent: Agent) -> HttpRes
     if form.is_valid():
         call = form.cleaned_data
         verdict = dry_run(call["tool"], call["arguments"], policy=policy_of_agent(agent), actor=call["actor"])
-    context = {
-        **model_admin.admin_site.each_context(request),
-        "opts": model_admin.model._meta,
-        "title": f"Test permissions of {agent.name}",
-        "agent": agent,
-        "form": form,
-        "verdict": verdict,
-        "tone": TONES[verdict.verdict] if verdict else "",
-    }
-    request.current_app = model_admin.admin_site.name
-    return TemplateResponse(request, "admin/agents_app/agent/dry_run.html", context)
+    return render_page(
+        request,
+        model_admin,
+        "admin/agents_app/agent/dry_run.html",
+        title=f"Test permissions of {agent.name}",
+        agent=agent,
+        form=form,
+        verdict=verdict,
+        tone=TONES[verdict.verdict] if verdict else "",
+    )

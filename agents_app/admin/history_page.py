@@ -5,7 +5,6 @@ from typing import Any
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.template.response import TemplateResponse
 from unfold.admin import ModelAdmin
 
 from agents_app import services
@@ -15,7 +14,7 @@ from agents_app.configuration.agent_versions import DRAFT
 from agents_app.configuration.autonomy import needed_rights, stored_autonomy
 from agents_app.models import Agent, AgentVersion
 from audit_app import fresh_login
-from audit_app.admin_base.base import reported
+from audit_app.admin_base.base import render_page, reported
 from audit_app.rights import require
 
 _MOST_SHOWN = 100
@@ -37,19 +36,18 @@ def page(request: HttpRequest, model_admin: ModelAdmin, agent: Agent) -> HttpRes
         return HttpResponseRedirect(request.path)
     versions, draft = agent_versions.list_versions(agent), agent_versions.find_draft(agent)
     rows = [draft, *versions] if draft else list(versions)
-    context = {
-        **model_admin.admin_site.each_context(request),
-        "opts": model_admin.model._meta,
-        "title": f"History of {agent.name}",
-        "agent": agent,
-        "draft": draft,
-        "versions": versions[:_MOST_SHOWN],
-        "rows": rows,
-        "may_change": model_admin.has_change_permission(request, agent),
+    return render_page(
+        request,
+        model_admin,
+        "admin/agents_app/agent/history.html",
+        title=f"History of {agent.name}",
+        agent=agent,
+        draft=draft,
+        versions=versions[:_MOST_SHOWN],
+        rows=rows,
+        may_change=model_admin.has_change_permission(request, agent),
         **_comparison(request, rows),
-    }
-    request.current_app = model_admin.admin_site.name
-    return TemplateResponse(request, "admin/agents_app/agent/history.html", context)
+    )
 
 
 def _comparison(request: HttpRequest, rows: list[AgentVersion]) -> dict[str, Any]:

@@ -5,7 +5,6 @@ from typing import Any
 from django import forms
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.template.response import TemplateResponse
 from django.urls import reverse
 from unfold.admin import ModelAdmin
 from unfold.widgets import UnfoldAdminFileFieldWidget, UnfoldAdminTextareaWidget
@@ -14,7 +13,7 @@ from agents_app.configuration import agent_files
 from agents_app.configuration.agent_files import Planned
 from agents_app.yaml_documents import LARGEST_UPLOAD
 from audit_app import fresh_login
-from audit_app.admin_base.base import acting
+from audit_app.admin_base.base import acting, render_page
 from audit_app.kernel.errors import AppError
 
 LIST = "admin:agents_app_agent_changelist"
@@ -68,15 +67,8 @@ def page(request: HttpRequest, model_admin: ModelAdmin) -> HttpResponse:
             form = ImportForm(initial={"text": form.cleaned_data["text"]})
         except AppError as error:
             form.add_error(None, error.message)
-    context = {
-        **model_admin.admin_site.each_context(request),
-        "opts": model_admin.model._meta,
-        "title": "Import agents",
-        "form": form,
-        "planned": planned,
-    }
-    request.current_app = model_admin.admin_site.name
-    return TemplateResponse(request, "admin/agents_app/agent/import.html", context)
+    template = "admin/agents_app/agent/import.html"
+    return render_page(request, model_admin, template, title="Import agents", form=form, planned=planned)
 
 
 def _summary(planned: tuple[Planned, ...]) -> str:

@@ -4,12 +4,12 @@ from dataclasses import dataclass
 
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
-from django.template.response import TemplateResponse
 from unfold.admin import ModelAdmin
 from unfold.widgets import UnfoldAdminTextInputWidget
 
 from agents_app.models import Agent, Run
 from agents_app.runs.request_view import PartKind, RequestPart, RequestView, view_first_request, view_request
+from audit_app.admin_base.base import render_page
 from audit_app.admin_base.dialogs import back_to
 from audit_app.kernel.errors import InvalidInput, NotFound
 
@@ -39,13 +39,12 @@ def page_of_agent(request: HttpRequest, model_admin: ModelAdmin, agent: Agent) -
     """Return the page with the first request of a new session."""
     text = request.GET.get("text", _TEXT)[:_MAX_CHARACTERS]
     box = UnfoldAdminTextInputWidget().render("text", text, {"id": "prompt-text", "maxlength": _MAX_CHARACTERS})
-    shown = {"agent": agent, "box": box, "title": f"What the model of {agent.name} sees"}
     try:
         view = view_first_request(agent, text)
     except InvalidInput as error:  # of its template
         messages.error(request, error.message)
         return back_to(request, "admin:agents_app_agent_change", str(agent.pk))
-    return _page(request, model_admin, view, shown)
+    return _page(request, model_admin, view, title=f"What the model of {agent.name} sees", agent=agent, box=box)
 
 
 def page_of_run(request: HttpRequest, model_admin: ModelAdmin, run: Run) -> HttpResponse:
@@ -55,21 +54,15 @@ def page_of_run(request: HttpRequest, model_admin: ModelAdmin, run: Run) -> Http
         view = view_request(run.pk, int(wanted) if wanted.isdecimal() and len(wanted) < 7 else None)
     except (NotFound, InvalidInput) as error:
         raise Http404(error.message) from None
-    shown = {"agent": run.agent, "run": run, "title": f"What the model saw at step {view.step + 1}"}
-    return _page(request, model_admin, view, shown)
+    title = f"What the model saw at step {view.step + 1}"
+    return _page(request, model_admin, view, title=title, agent=run.agent, run=run)
 
 
-def _page(request: HttpRequest, model_admin: ModelAdmin, view: RequestView, shown: dict[str, object]) -> HttpResponse:
-    context = {
-        **model_admin.admin_site.each_context(request),
-        "opts": model_admin.model._meta,
-        "view": view,
-        "groups": _groups(view),
-        "percent": _share(view.total_tokens, view.limit_tokens),
-        **shown,
-    }
-    request.current_app = model_admin.admin_site.name
-    return TemplateResponse(request, "admin/agents_app/agent/prompt.html", context)
+def _page(
+    request: HttpRequest, model_admin: ModelAdmin, view: RequestView, *, title: str, **shown: object
+) -> HttpResponse:
+    shown |= {"view": view, "groups": _groups(view), "percent": _share(view.total_tokens, view.limit_tokens)}
+    return render_page(request, model_admin, "admin/agents_app/agent/prompt.html", title=title, **shown)
 
 
 def _groups(view: RequestView) -> list[Group]:

@@ -6,7 +6,6 @@ from django import forms
 from django.contrib import admin, messages
 from django.db.models import Model
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.template.response import TemplateResponse
 from unfold.decorators import display
 from unfold.widgets import UnfoldAdminTextareaWidget
 
@@ -14,7 +13,7 @@ from agents_app.configuration import agent_versions, prompt_templates
 from agents_app.models import PromptTemplate
 from agents_app.yaml_documents import LONGEST_TEMPLATE
 from audit_app.admin_base import columns
-from audit_app.admin_base.base import VersionedAdmin, acting, get_or_404, reported
+from audit_app.admin_base.base import VersionedAdmin, acting, get_or_404, render_page, reported
 from audit_app.admin_base.dialogs import back_to
 from audit_app.admin_base.theme import button
 from audit_app.kernel.errors import AppError
@@ -114,7 +113,8 @@ class PromptTemplateAdmin(VersionedAdmin):
                 shown |= {"rendered": rendered, "settings": _settings_of(rendered)}
             except AppError as error:
                 shown["problem"] = error.message
-        return self._page(request, template, "preview", f"Preview of {template.name}", shown)
+        page = "admin/agents_app/prompttemplate/preview.html"
+        return render_page(request, self, page, title=f"Preview of {template.name}", template=template, **shown)
 
     @button("History", path="versions", icon="history", permissions=["change"])
     def versions(self, request: HttpRequest, object_id: str) -> HttpResponse:
@@ -131,16 +131,17 @@ class PromptTemplateAdmin(VersionedAdmin):
         after = by_number.get(request.GET.get("to", "")) or versions[0]
         before = by_number.get(request.GET.get("from", "")) or (versions[1] if len(versions) > 1 else None)
         changes = agent_versions.compare({"text": before.text}, {"text": after.text}) if before else ()
-        shown = {"versions": versions, "before": before, "after": after, "diff": "".join(c.diff for c in changes)}
-        return self._page(request, template, "history", f"History of {template.name}", shown)
-
-    def _page(
-        self, request: HttpRequest, template: PromptTemplate, name: str, title: str, shown: dict[str, Any]
-    ) -> HttpResponse:
-        common = {**self.admin_site.each_context(request), "opts": self.model._meta, "title": title}
-        request.current_app = self.admin_site.name
-        path = f"admin/agents_app/prompttemplate/{name}.html"
-        return TemplateResponse(request, path, {**common, "template": template, **shown})
+        return render_page(
+            request,
+            self,
+            "admin/agents_app/prompttemplate/history.html",
+            title=f"History of {template.name}",
+            template=template,
+            versions=versions,
+            before=before,
+            after=after,
+            diff="".join(change.diff for change in changes),
+        )
 
     title = columns.text("Name", "name", ordering="name")
 

@@ -4,7 +4,6 @@ from typing import Any
 
 from django.contrib import admin, messages
 from django.http import HttpRequest, HttpResponse
-from django.template.response import TemplateResponse
 from django.utils.crypto import salted_hmac
 from unfold.admin import TabularInline
 from unfold.decorators import display
@@ -15,7 +14,7 @@ from agents_app.providers import trial
 from agents_app.rights import SET_PRICES
 from audit_app import services as audit
 from audit_app.admin_base import columns, links
-from audit_app.admin_base.base import AuditedAdmin, acting, get_or_404, reported
+from audit_app.admin_base.base import AuditedAdmin, acting, get_or_404, render_page, reported
 from audit_app.admin_base.dialogs import back_to
 from audit_app.admin_base.permissions import granted_by
 from audit_app.admin_base.theme import Dialog, act, button
@@ -126,15 +125,8 @@ class ModelProviderAdmin(AuditedAdmin):
             self.log_change(request, provider, [{"changed": {"fields": ["Default model"]}}])
             messages.success(request, f"The default model is {visible(provider.default_model)}.")
             return back_to(request, PAGE, object_id)
-        context = {
-            **self.admin_site.each_context(request),
-            "opts": self.model._meta,
-            "title": f"Models of {provider.name}",
-            "provider": provider,
-            "models": models,
-        }
-        request.current_app = self.admin_site.name
-        return TemplateResponse(request, "admin/agents_app/modelprovider/models.html", context)
+        template, title = "admin/agents_app/modelprovider/models.html", f"Models of {provider.name}"
+        return render_page(request, self, template, title=title, provider=provider, models=models)
 
     address = columns.text("Base URL", "base_url", empty="–")
     key_is_set = columns.column("Key set", lambda provider: bool(provider.api_key_sealed), boolean=True)

@@ -7,7 +7,6 @@ from django.core.exceptions import BadRequest, PermissionDenied
 from django.db import connection
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, StreamingHttpResponse
-from django.template.response import TemplateResponse
 from django.urls import path, reverse
 from django.utils import timezone
 from unfold.contrib.filters.admin import DropdownFilter
@@ -15,7 +14,7 @@ from unfold.contrib.filters.admin import DropdownFilter
 from audit_app import services
 from audit_app.admin import export
 from audit_app.admin_base import columns, links
-from audit_app.admin_base.base import ReadOnlyAdmin, acting
+from audit_app.admin_base.base import ReadOnlyAdmin, acting, render_page
 from audit_app.admin_base.filters import KeyDateFilter
 from audit_app.admin_base.html import json_block
 from audit_app.chain.verification import Verifier, last_result
@@ -107,13 +106,12 @@ class AuditEntryAdmin(ReadOnlyAdmin):
             Verifier(newest=_VERIFIED_AT_ONCE).run().record(f"user:{request.user.pk}")
             return HttpResponseRedirect(reverse("admin:audit_app_auditentry_verify"))
         full = last_result(full=True)
-        context = {
-            **self.admin_site.each_context(request),
-            "opts": self.model._meta,
-            "title": "Verification of the audit log",
-            "results": [result for result in dict.fromkeys((full, last_result(full=False))) if result],
-            "was_verified": full is not None,
-            "at_once": _VERIFIED_AT_ONCE,
-        }
-        request.current_app = self.admin_site.name
-        return TemplateResponse(request, "admin/audit_app/auditentry/verification.html", context)
+        return render_page(
+            request,
+            self,
+            "admin/audit_app/auditentry/verification.html",
+            title="Verification of the audit log",
+            results=[result for result in dict.fromkeys((full, last_result(full=False))) if result],
+            was_verified=full is not None,
+            at_once=_VERIFIED_AT_ONCE,
+        )

@@ -9,6 +9,7 @@ from django.contrib import messages
 from django.contrib.admin import ShowFacets
 from django.db.models import Model, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
 from unfold.admin import ModelAdmin
 
 from audit_app import fresh_login, services
@@ -115,6 +116,15 @@ def get_or_404(page: ModelAdmin, request: HttpRequest, object_id: str) -> Any:
     if row is None:
         raise Http404
     return row
+
+
+def render_page(
+    request: HttpRequest, page: ModelAdmin, template: str, /, *, title: str, **shown: object
+) -> TemplateResponse:
+    """Return a page of these rows that is neither their list nor a form of the admin. shown: for the template."""
+    request.current_app = page.admin_site.name
+    frame = page.admin_site.each_context(request)
+    return TemplateResponse(request, template, {**frame, "opts": page.model._meta, "title": title, **shown})
 
 
 def acting(request: HttpRequest) -> AbstractContextManager[None]:

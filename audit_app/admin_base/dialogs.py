@@ -9,6 +9,8 @@ from django.template.response import TemplateResponse
 from django.urls import reverse
 from unfold.admin import ModelAdmin
 
+from audit_app.admin_base.base import render_page
+
 # The most rows that one action takes, even if all are selected.
 MOST_SELECTED = 100
 
@@ -25,14 +27,13 @@ def confirmation(
     request: HttpRequest, page: ModelAdmin, rows: QuerySet[Any], *, act: str, question: str, submit: str
 ) -> TemplateResponse:
     """Return the confirmation page of a bulk action. act: its name, which is posted again with the selected rows."""
-    context = {
-        **page.admin_site.each_context(request),
-        "opts": page.model._meta,
-        "title": question,
-        "rows": rows[:MOST_SELECTED],
-        "checkbox": ACTION_CHECKBOX_NAME,
-        "act": act,
-        "submit": submit,
-    }
-    request.current_app = page.admin_site.name
-    return TemplateResponse(request, "admin/komand/confirmation.html", context)
+    return render_page(
+        request,
+        page,
+        "admin/komand/confirmation.html",
+        title=question,
+        rows=rows[:MOST_SELECTED],
+        checkbox=ACTION_CHECKBOX_NAME,
+        act=act,
+        submit=submit,
+    )
