@@ -242,19 +242,22 @@ class StreamWriter:
         for entry in batch:
             entry.stream.closing(entry)
         self._sent_at = time.monotonic()
-        try:
-            async with asyncio.timeout(_ANSWER_SECONDS):
-                answers = await self._transmit(batch)
-        except (RedisError, OSError) as error:
-            logger.warning("%d live entries not sent: %r", len(batch), error)
-            answers = [error] * len(batch)
-            self._expiring.clear()  # perhaps nothing was renewed
-        for entry, answer in zip(batch, answers, strict=True):
+        for entry, answer in zip(batch, await self._answers_to(batch), strict=True):
             entry.stream.sent(entry, answer)
         for done in (*flushers, self._in_flight):
             if not done.done():
                 done.set_result(None)
         self._in_flight = self._sent_at = None
+
+    async def _answers_to(self, batch: list[_Entry]) -> list[Any]:
+        """Return the server's answer to each entry, or the error that kept all of them from being sent."""
+        try:
+            async with asyncio.timeout(_ANSWER_SECONDS):
+                return await self._transmit(batch)
+        except (RedisError, OSError) as error:
+            logger.warning("%d live entries not sent: %r", len(batch), error)
+            self._expiring.clear()  # perhaps nothing was renewed
+            return [error] * len(batch)
 
     async def _transmit(self, batch: list[_Entry]) -> list[Any]:
         for entry in batch:

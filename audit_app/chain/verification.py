@@ -197,13 +197,8 @@ class Verifier:
         rows = AuditEntry.objects.filter(number__gte=expected, number__lte=seal.last).order_by("number")
         for entries in _chunks(rows):
             for entry in entries:
-                number = entry.number or 0
-                if number > expected:
-                    self._add_missing(expected, number - 1, entry.at)
-                elif hashes.hash_entry(previous, number, entry) != entry.hash:
-                    detail = f"Entry {number} ({entry.action}) or the one before it was changed."
-                    self.report.add(Fault(number, detail, entry.at))
-                expected, previous = number + 1, entry.hash
+                self._verify_link(entry, expected, previous)
+                expected, previous = (entry.number or 0) + 1, entry.hash
             self.report.entries += len(entries)
             for check in self._checks:
                 for fault in check(entries):
@@ -213,6 +208,15 @@ class Verifier:
         elif previous != seal.hash:
             detail = f"The entries {seal.first} to {seal.last} do not match their seal."
             self.report.add(Fault(seal.first, detail, seal.sealed_at))
+
+    def _verify_link(self, entry: AuditEntry, expected: int, previous: str) -> None:
+        """Verify that an entry has the expected number, and a hash that continues the previous one."""
+        number = entry.number or 0
+        if number > expected:
+            self._add_missing(expected, number - 1, entry.at)
+        elif hashes.hash_entry(previous, number, entry) != entry.hash:
+            detail = f"Entry {number} ({entry.action}) or the one before it was changed."
+            self.report.add(Fault(number, detail, entry.at))
 
     def _add_missing(self, first: int, last: int, at: datetime) -> None:
         detail = f"Entry {first} is missing." if first == last else f"The entries {first} to {last} are missing."

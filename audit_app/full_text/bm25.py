@@ -42,12 +42,20 @@ def scores(texts: Sequence[str], query: Query) -> list[float]:
 def _counts(folded: Sequence[str], terms: Sequence[Term]) -> Iterator[Sequence[float]]:
     """Yield how often each text has each term, in any order of the terms."""
     words = [term for term in terms if _is_word(term)]
+    yield from _word_counts(folded, words) if words else ()
+    phrases = [term for term in terms if not _is_word(term)]
+    for pattern in map(_pattern, phrases):
+        yield [sum(_PREFIX_WORTH if ending else 1.0 for ending in pattern.findall(text)) for text in folded]
+
+
+def _word_counts(folded: Sequence[str], words: Sequence[Term]) -> list[list[float]]:
+    """Return the counts of terms of one word, by reading each text once."""
     counts = [[0.0] * len(folded) for _ in words]
     by_beginning: dict[str, list[int]] = {}
     for place, term in enumerate(words):
         by_beginning.setdefault(term.words[0][:_KEY], []).append(place)
     worth: dict[str, list[tuple[int, float]]] = {}
-    for at, text in enumerate(folded if words else ()):
+    for at, text in enumerate(folded):
         for word in _WORD.findall(text):
             if (group := by_beginning.get(word[:_KEY])) is None:
                 continue
@@ -56,10 +64,7 @@ def _counts(folded: Sequence[str], terms: Sequence[Term]) -> Iterator[Sequence[f
                 found = worth[word] = [(place, value) for place in group if (value := _worth(word, words[place]))]
             for place, value in found:
                 counts[place][at] += value
-    yield from counts
-    phrases = [term for term in terms if not _is_word(term)]
-    for pattern in map(_pattern, phrases):
-        yield [sum(_PREFIX_WORTH if ending else 1.0 for ending in pattern.findall(text)) for text in folded]
+    return counts
 
 
 def _is_word(term: Term) -> bool:

@@ -11,17 +11,20 @@ def is_held(name: str, token: str, seconds: int = 30) -> bool:
 
     Returns False while Valkey is away, so the work waits for it.
     """
-    key = f"{settings.KOMAND_REDIS_PREFIX}{name}"
     if valkey.breaker.is_open:
         return False
     try:
         with valkey.breaker.watch():
-            client = valkey.sync_client()
-            if client.set(key, token, nx=True, ex=seconds):
-                return True
-            if client.get(key) != token.encode():
-                return False
-            client.expire(key, seconds)
+            return _take_or_renew(f"{settings.KOMAND_REDIS_PREFIX}{name}", token, seconds)
     except RedisError:
         return False
+
+
+def _take_or_renew(key: str, token: str, seconds: int) -> bool:
+    client = valkey.sync_client()
+    if client.set(key, token, nx=True, ex=seconds):
+        return True
+    if client.get(key) != token.encode():
+        return False
+    client.expire(key, seconds)
     return True
