@@ -1,7 +1,7 @@
 """Queries of executions, approvals and questions, which return frozen views. Writes nothing."""
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from uuid import UUID
 
@@ -54,25 +54,23 @@ def get_execution(execution_id: UUID) -> ExecutionView:
 
 def list_batches(execution_ids: Collection[UUID]) -> dict[UUID, Batch]:
     """Return the state of these batches, by the id of their execution. Two queries."""
-    found = ToolExecution.objects.filter(pk__in=execution_ids, tool=BATCH).values_list(
-        "pk", "arguments", "created_at", "completed_at"
+    rows = ToolExecution.objects.filter(pk__in=execution_ids, tool=BATCH)
+    batches = list(rows.only("arguments", "created_at", "completed_at"))
+    columns = ("batch_id", "status", "error", "started_at", "completed_at")
+    items: dict[UUID | None, list[ToolExecution]] = {batch.pk: [] for batch in batches}
+    for row in ToolExecution.objects.filter(batch_id__in=items).only(*columns).order_by("call_index"):
+        items[row.batch_id].append(row)
+    return {batch.pk: _batch(batch, items[batch.pk]) for batch in batches}
+
+
+def _batch(row: ToolExecution, items: Sequence[ToolExecution]) -> Batch:
+    return Batch(
+        row.pk,
+        str(row.arguments.get("tool", "")),
+        tuple(_batch_item(number, item) for number, item in enumerate(items, start=1)),
+        _milliseconds(row.created_at),
+        _milliseconds(row.completed_at) if row.completed_at else None,
     )
-    batches = list(found)
-    columns = ("id", "batch_id", "status", "error", "started_at", "completed_at")
-    rows = ToolExecution.objects.filter(batch_id__in=[pk for pk, *_ in batches]).only(*columns).order_by("call_index")
-    items: dict[UUID | None, list[ToolExecution]] = {}
-    for row in rows:
-        items.setdefault(row.batch_id, []).append(row)
-    return {
-        pk: Batch(
-            pk,
-            str(arguments.get("tool", "")),
-            tuple(_batch_item(number, row) for number, row in enumerate(items.get(pk, ()), start=1)),
-            _milliseconds(created_at),
-            _milliseconds(completed_at) if completed_at else None,
-        )
-        for pk, arguments, created_at, completed_at in batches
-    }
 
 
 def _batch_item(number: int, row: ToolExecution) -> BatchItem:

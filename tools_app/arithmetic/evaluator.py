@@ -22,13 +22,7 @@ def evaluate(expression: str) -> Number:
     if len(expression) > MAX_CHARACTERS:
         raise CalculationError(f"The expression is longer than {MAX_CHARACTERS} characters.")
     source = expression.translate(_SIGNS).strip()
-    if not source.isascii():
-        raise CalculationError("The expression may contain only digits, operators, parentheses and function names.")
-    try:
-        tree = ast.parse(source, mode="eval")
-    except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
-        reason = error.msg if isinstance(error, SyntaxError) else "it is nested too deeply"
-        raise CalculationError(f"The expression is not valid: {reason}.") from None
+    tree = _parse(source)
     with localcontext(CONTEXT):
         try:
             return _Walk(source).value(tree.body, 0)
@@ -38,6 +32,16 @@ def evaluate(expression: str) -> Number:
             raise CalculationError("The result would be too large.") from None
         except DecimalException:
             raise CalculationError("The result is undefined, or too large to be exact.") from None
+
+
+def _parse(source: str) -> ast.Expression:
+    if not source.isascii():
+        raise CalculationError("The expression may contain only digits, operators, parentheses and function names.")
+    try:
+        return ast.parse(source, mode="eval")
+    except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
+        reason = error.msg if isinstance(error, SyntaxError) else "it is nested too deeply"
+        raise CalculationError(f"The expression is not valid: {reason}.") from None
 
 
 class _Walk:

@@ -40,12 +40,13 @@ class MemoryRecall(Tool):
         return {
             "memories": [_shown(memory, most) for memory in found],
             "total": memories.count(holder),
-            "sources": [
-                {"uri": f"memory:{memory.key}", "title": memory.key, "quote": memory.text[:_QUOTE_CHARACTERS]}
-                for memory in found
-            ],
+            "sources": [_source(memory) for memory in found],
             "origins": list(dict.fromkeys(origin for memory in found for origin in memory.origins)),
         }
+
+
+def _source(memory: memories.Remembered) -> dict[str, str]:
+    return {"uri": f"memory:{memory.key}", "title": memory.key, "quote": memory.text[:_QUOTE_CHARACTERS]}
 
 
 def _shown(memory: memories.Remembered, most: int) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from typing import Any
 
 from tools_app import conf
 from tools_app.network import page_cache, page_text
-from tools_app.network.fetch import fetch
+from tools_app.network.fetch import Fetched, fetch
 from tools_app.network.page_cache import Page
 from tools_app.network.ssrf_guard import MAX_URL_CHARACTERS, check_url
 from tools_app.parameters import boolean, integer, parameters, text
@@ -53,13 +53,15 @@ class WebFetch(Tool):
             got = fetch(url, seconds=seconds, allowed_private=conf.private_fetch_targets())
             if got.redirect:
                 return {"url": got.url, "status": got.status, "redirect": got.redirect}
-            content = page_text.read(
-                got.body, media_type=got.media_type, charset=got.charset, url=got.url, is_cut=got.is_cut
-            )
-            page = Page(got.url, got.status, content, len(got.body))
+            page = _page_of(got)
             if page.status == 200:
                 page_cache.keep(context.agent_id, url, page)
         return _result(page, arguments)
+
+
+def _page_of(got: Fetched) -> Page:
+    content = page_text.read(got.body, media_type=got.media_type, charset=got.charset, url=got.url, is_cut=got.is_cut)
+    return Page(got.url, got.status, content, len(got.body))
 
 
 def _result(page: Page, arguments: dict[str, Any]) -> dict[str, Any]:

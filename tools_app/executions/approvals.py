@@ -208,6 +208,15 @@ def digest_of(row: ToolExecution) -> str:
     return sha256(bound.encode()).hexdigest()
 
 
+def _let_run(row: ToolExecution) -> None:
+    pending = ToolExecution.objects.filter(pk=row.pk, status=ExecutionStatus.PENDING)
+    if row.batch_id:  # its batch decides when it runs
+        pending.update(charged_at=timezone.now())
+        return
+    pending.update(renudge_at=renudge_at(conf.RENUDGE_SECONDS), charged_at=timezone.now())
+    nudges.nudge_worker(row)
+
+
 def _carry_out(approval: Approval, denial: str, gate: CurrentPolicy | None = None) -> list[NewEvent]:
     """Let the execution run, or fail it with the denial for the model."""
     approval.refresh_from_db()
@@ -219,14 +228,8 @@ def _carry_out(approval: Approval, denial: str, gate: CurrentPolicy | None = Non
         else:
             denial = gate.refusal(row) if gate else ""
     if not denial:
-        pending = ToolExecution.objects.filter(pk=row.pk, status=ExecutionStatus.PENDING)
-        if row.batch_id:  # its batch decides when it runs
-            pending.update(charged_at=timezone.now())
-            return new_events
-        pending.update(renudge_at=renudge_at(conf.RENUDGE_SECONDS), charged_at=timezone.now())
-        nudges.nudge_worker(row)
-        return new_events
-    if move(row.id, ExecutionStatus.FAILED, error=denial):
+        _let_run(row)
+    elif move(row.id, ExecutionStatus.FAILED, error=denial):
         budgets.give_back(row)
         row.refresh_from_db()
         new_events.append(events.ended(row))

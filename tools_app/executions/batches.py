@@ -87,12 +87,21 @@ def _advance(batch: ToolExecution) -> list[NewEvent]:
     items = list(rows.only("status", "renudge_at", "runs_in_loop", "timeout_seconds"))
     still_open = [item for item in items if not ExecutionStatus(item.status).is_terminal]
     if not still_open:
-        items = list(rows.only("status", "output", "error", "origins"))
-        output, origins = result_of(items), sorted({each for item in items for each in item.origins.splitlines()})
-        if move(batch.pk, ExecutionStatus.COMPLETED, output=output, origins="\n".join(origins)):
-            batch.refresh_from_db()
-            return [progress(batch), events.ended(batch)]
+        return _complete(batch, list(rows.only("status", "output", "error", "origins")))
+    _start_next(still_open)
+    return [progress(batch)] if _is_due(len(items), len(items) - len(still_open)) else []
+
+
+def _complete(batch: ToolExecution, items: Sequence[ToolExecution]) -> list[NewEvent]:
+    output, origins = result_of(items), sorted({each for item in items for each in item.origins.splitlines()})
+    if not move(batch.pk, ExecutionStatus.COMPLETED, output=output, origins="\n".join(origins)):
         return []
+    batch.refresh_from_db()
+    return [progress(batch), events.ended(batch)]
+
+
+def _start_next(still_open: Sequence[ToolExecution]) -> None:
+    """Let as many of the waiting items run as a batch may at once."""
     asked = set(
         Approval.objects.filter(
             execution_id__in=[item.pk for item in still_open], status=ApprovalStatus.PENDING
@@ -104,7 +113,6 @@ def _advance(batch: ToolExecution) -> list[NewEvent]:
         pending = ToolExecution.objects.filter(pk=item.pk, status=ExecutionStatus.PENDING)
         pending.update(renudge_at=renudge_at(conf.RENUDGE_SECONDS))
         nudges.nudge_worker(item)
-    return [progress(batch)] if _is_due(len(items), len(items) - len(still_open)) else []
 
 
 def progress(batch: ToolExecution) -> NewEvent:

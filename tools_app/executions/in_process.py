@@ -167,19 +167,8 @@ class Toolbox:
         tool = await in_db(self._find, row.tool)
         if not isinstance(tool, Tool | AsyncTool):
             return self._ended(call, Outcome(ExecutionStatus.FAILED, error=f"{row.tool} is not available."), started_at)
-        context = runner.context_of(row)
-        try:
-            async with asyncio.timeout(row.timeout_seconds):
-                if isinstance(tool, AsyncTool):
-                    value = await tool.run(row.arguments, context)
-                else:
-                    value = await in_thread(tool.run, row.arguments, context)
-            outcome = runner.completed_by(tool, value)
-            row.origins = outcome.origins or row.origins
-        except TimeoutError:
-            outcome = runner.timed_out(row)
-        except Exception as error:  # a fault of the tool is a result for the model
-            outcome = runner.failed(row, error)
+        outcome = await _outcome_of(row, tool)
+        row.origins = outcome.origins or row.origins
         return self._ended(call, outcome, started_at)
 
     def _ended(self, call: PlannedCall, outcome: Outcome, started_at: datetime | None) -> ExecutionView:
@@ -200,6 +189,22 @@ def find_registered(name: str, agent_id: str) -> AnyTool | None:
     """Return the registered tool of this name if it works without a stored run."""
     tool = catalogue.find_tool(name, agent_id)
     return None if tool is None or tool.needs_run else tool
+
+
+async def _outcome_of(row: ToolExecution, tool: Tool | AsyncTool) -> Outcome:
+    """Call a tool within its time limit."""
+    context = runner.context_of(row)
+    try:
+        async with asyncio.timeout(row.timeout_seconds):
+            if isinstance(tool, AsyncTool):
+                value = await tool.run(row.arguments, context)
+            else:
+                value = await in_thread(tool.run, row.arguments, context)
+        return runner.completed_by(tool, value)
+    except TimeoutError:
+        return runner.timed_out(row)
+    except Exception as error:  # a fault of the tool is a result for the model
+        return runner.failed(row, error)
 
 
 async def in_thread(function: Callable[..., Any], *args: Any) -> Any:

@@ -12,7 +12,6 @@ from uuid import UUID
 
 from django.conf import settings
 
-from audit_app.kernel import context
 from audit_app.kernel.database import in_db
 from audit_app.kernel.durable_writes import run_until_stored
 from tools_app import catalogue, conf, selectors
@@ -92,9 +91,7 @@ class LoopExecutions:
             row = await in_db(_claim, execution_id, self._owner)
             if row is None:
                 return execution_id is not None
-            with context.bind(
-                request_id=row.request_id, actor=row.actor, session_id=str(row.session_id), run_id=str(row.run_id)
-            ):
+            with runner.bound(row):
                 await self._carry_out(row)
         except Exception:
             logger.exception("call %s failed unexpectedly", execution_id)

@@ -4,6 +4,7 @@ import json
 import logging
 import os
 import time
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any
@@ -49,6 +50,15 @@ class Outcome:
     origins: str = ""
     report: Report | None = None
 
+    def columns(self) -> dict[str, Any]:
+        """Return the columns of the execution that the outcome sets."""
+        columns: dict[str, Any] = {"output": self.output, "error": self.error}
+        if self.warning:
+            columns |= {"withheld": self.withheld, "suspicion": self.suspicion}
+        if self.origins:
+            columns["origins"] = self.origins
+        return columns
+
 
 def execute(execution_id: UUID) -> None:
     """Run a pending execution and store the result. Does nothing if it is no longer pending.
@@ -59,9 +69,7 @@ def execute(execution_id: UUID) -> None:
     row = claim(execution_id, liveness.start("tools"))
     if row is None:
         return
-    with context.bind(
-        request_id=row.request_id, actor=row.actor, session_id=str(row.session_id), run_id=str(row.run_id)
-    ):
+    with bound(row):
         outcome = None
         try:
             events.notify_started(row)
@@ -69,6 +77,13 @@ def execute(execution_id: UUID) -> None:
             record(row, outcome)
         except SoftTimeLimitExceeded:  # may be raised anywhere, even while a result is being stored
             record(row, outcome or timed_out(row))
+
+
+def bound(row: ToolExecution) -> AbstractContextManager[None]:
+    """Bind the run, the session and the actor of an execution for the block."""
+    return context.bind(
+        request_id=row.request_id, actor=row.actor, session_id=str(row.session_id), run_id=str(row.run_id)
+    )
 
 
 def claim(execution_id: UUID, owner: UUID) -> ToolExecution | None:
@@ -93,13 +108,8 @@ def finish(row: ToolExecution, outcome: Outcome) -> bool:
     row: as it was claimed or last read.
     Joins the caller's transaction, which must be `atomic`. Returns whether the attempt was still current.
     """
-    columns: dict[str, Any] = {"output": outcome.output, "error": outcome.error}
-    if outcome.warning:
-        columns |= {"withheld": outcome.withheld, "suspicion": outcome.suspicion}
-    if outcome.origins:
-        columns["origins"] = outcome.origins
     batches.lock(row)
-    if not move(row.id, outcome.status, attempt=row.attempts, **columns):
+    if not move(row.id, outcome.status, attempt=row.attempts, **outcome.columns()):
         return False
     row.refresh_from_db()
     warned = [events.warned(row, outcome.warning)] if outcome.warning else []

@@ -66,16 +66,19 @@ def answer_input(run_id: UUID, text: str, *, actor: str, request_id: UUID | None
     row = _lock(request)
     if not settle_input(request.id, InputStatus.ANSWERED, answered_by=actor):
         return None
-    # Started and completed at once: no process runs it.
-    if not move(row.id, ExecutionStatus.RUNNING):
-        return None
-    row.refresh_from_db(fields=["attempts"])
-    events.record_started(row)
-    output = json.dumps(_value(row, request, text), ensure_ascii=False)
-    if not move(row.id, ExecutionStatus.COMPLETED, output=output):
+    if not _run_at_once(row, _value(row, request, text)):
         return None
     row.refresh_from_db()
     return Answered(row.id, [events.ended(row)])
+
+
+def _run_at_once(row: ToolExecution, value: Any) -> bool:
+    """Start and complete an execution that no process runs. Return False if it is no longer pending."""
+    if not move(row.id, ExecutionStatus.RUNNING):
+        return False
+    row.refresh_from_db(fields=["attempts"])
+    events.record_started(row)
+    return move(row.id, ExecutionStatus.COMPLETED, output=json.dumps(value, ensure_ascii=False))
 
 
 def expire_inputs() -> set[UUID]:

@@ -48,14 +48,8 @@ def screen(text: str) -> Screened:
     score = detector.score_of(findings)
     if score < detector.SUSPICIOUS:
         return Screened(text)
-    rules = [finding.rule for finding in findings]
-    warning: InjectionWarning = {
-        "kind": "prompt_injection",
-        "action": action,
-        "score": score,
-        "rules": rules,
-        "excerpt": findings[0].excerpt,
-    }
+    rules, excerpt = [finding.rule for finding in findings], findings[0].excerpt
+    warning = InjectionWarning(kind="prompt_injection", action=action, score=score, rules=rules, excerpt=excerpt)
     if action == "block":
         notice = json.dumps({"withheld": _NOTICE.format(rules=", ".join(rules))}, ensure_ascii=False)
         return Screened(notice, text, score, warning)

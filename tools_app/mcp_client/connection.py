@@ -6,7 +6,7 @@ from any task of the same loop.
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import mcp_types as types
@@ -149,12 +149,7 @@ class Connection:
             info = types.Implementation(name="komand", version="1")
             client = Client(self._transport(), cache=None, client_info=info, message_handler=self._on_message)
             async with client:
-                await self._list_tools(client)
-                server = client.server_info
-                name, version = (server.name, server.version) if server else ("", "")
-                self.greeting = Greeting(name, version, client.protocol_version)
-                # The SDK would evaluate the server's schemas on this loop, including regular expressions.
-                client.session.validate_tool_result = _leave_unchecked  # type: ignore[method-assign]
+                await self._prepare(client)
                 self._client = client
                 ready.set_result(None)
                 async with self._listening(client):
@@ -183,6 +178,14 @@ class Connection:
         self._fault = self._fault or fault
         self._over.set()
 
+    async def _prepare(self, client: Client) -> None:
+        await self._list_tools(client)
+        server = client.server_info
+        name, version = (server.name, server.version) if server else ("", "")
+        self.greeting = Greeting(name, version, client.protocol_version)
+        # The SDK would evaluate the server's schemas on this loop, including regular expressions.
+        client.session.validate_tool_result = _leave_unchecked  # type: ignore[method-assign]
+
     async def _list_tools(self, client: Client) -> None:
         listed: dict[str, ListedTool] = {}
         skipped: dict[str, str] = {}
@@ -190,10 +193,8 @@ class Connection:
         if client.server_capabilities.tools is None:
             self.tools, self.skipped = {}, {}
             return
-        cursor: str | None = None
-        for _ in range(_PAGES):
-            page = await client.session.list_tools(params=types.PaginatedRequestParams(cursor=cursor))
-            for tool in page.tools[: MAX_TOOLS - len(listed)]:
+        async for tools in _tool_pages(client):
+            for tool in tools[: MAX_TOOLS - len(listed)]:
                 described = tool.model_dump(by_alias=True, mode="json", exclude_none=True)
                 try:
                     usable = await asyncio.to_thread(read_tool, described)
@@ -203,9 +204,6 @@ class Connection:
                 listed[usable.name] = usable
                 if takes_timeout(described):
                     with_timeout.add(usable.name)
-            cursor = page.next_cursor
-            if cursor is None:
-                break
         self.tools, self.skipped, self._with_timeout = listed, skipped, with_timeout
 
     async def _on_message(self, message: Any) -> None:
@@ -259,6 +257,16 @@ class Connection:
     def last_log_lines(self) -> str:
         """Return the last lines that a stdio server logged: for operators, never for a model."""
         return self._stdio.last_log_lines if self._stdio else ""
+
+
+async def _tool_pages(client: Client) -> AsyncIterator[Sequence[types.Tool]]:
+    cursor: str | None = None
+    for _ in range(_PAGES):
+        page = await client.session.list_tools(params=types.PaginatedRequestParams(cursor=cursor))
+        yield page.tools
+        cursor = page.next_cursor
+        if cursor is None:
+            return
 
 
 async def _leave_unchecked(name: str, result: types.CallToolResult) -> None:

@@ -20,7 +20,7 @@ from tools_app.catalogue import ToolSource
 from tools_app.events import TOOL_PROGRESS, ToolProgress
 from tools_app.mcp_client import servers
 from tools_app.mcp_client.errors import ServerFault
-from tools_app.mcp_client.listed_tool import PREFIX, public_names
+from tools_app.mcp_client.listed_tool import PREFIX, ListedTool, public_names
 from tools_app.models import McpServer, McpTool
 from tools_app.types import AnyTool, AsyncTool, Effect, Risk, ToolContext, ToolError, ToolSpec
 
@@ -55,7 +55,12 @@ class RemoteTool(AsyncTool):
         except AppError as error:  # such as a missing credential
             await in_db(servers.store_fault, self._server_id, error.message)
             raise ToolError(f"The MCP server {self._server} cannot be used: {error.message}") from error
-        listed = connection.tools.get(self._name)
+        self._check_unchanged(connection.tools.get(self._name))
+        return await connection.call(
+            self._name, arguments, seconds=context.timeout_seconds, on_progress=_ProgressReporter(context).report
+        )
+
+    def _check_unchanged(self, listed: ListedTool | None) -> None:
         if listed is None:
             raise ToolError(f"The MCP server {self._server} no longer has a tool {self._name}.")
         if listed.digest != self._digest:
@@ -63,9 +68,6 @@ class RemoteTool(AsyncTool):
                 f"The tool {self._name} of the MCP server {self._server} has changed since an operator approved it. "
                 "It can be used again after an operator has approved the change."
             )
-        return await connection.call(
-            self._name, arguments, seconds=context.timeout_seconds, on_progress=_ProgressReporter(context).report
-        )
 
 
 class _ProgressReporter:

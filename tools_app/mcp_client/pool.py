@@ -94,12 +94,8 @@ class Pool:
         elif connection.is_busy:
             return
         elif slot.list_changed and now - slot.listed_at > _RELIST_SECONDS:
-            slot.list_changed, slot.listed_at = False, now
-            try:
-                await connection.list_tools()
-            except ServerFault:
-                slot.list_changed = True
-                raise
+            slot.listed_at = now
+            await _list_again(slot, connection)
             await self._report(server_id, connection, None)
         elif now - slot.checked_at > _PING_SECONDS:
             slot.checked_at = now
@@ -136,3 +132,13 @@ class Pool:
         connection, slot.connection = slot.connection, None
         if connection is not None:
             await connection.aclose()
+
+
+async def _list_again(slot: _Slot, connection: Connection) -> None:
+    """List the changed tools again; a failure is tried again later."""
+    slot.list_changed = False
+    try:
+        await connection.list_tools()
+    except ServerFault:
+        slot.list_changed = True
+        raise

@@ -13,15 +13,9 @@ def value_of(result: Mapping[str, Any]) -> Any:
 
     Raises ToolError with the server's text if the result is an error.
     """
-    texts: list[str] = []
-    attachments: list[dict[str, Any]] = []
-    for part in result.get("content") or []:
-        text = _text_of(part)
-        if text is not None:
-            texts.append(text)
-        else:
-            attachments.append(_description_of(part))
-    text = "\n\n".join(texts)
+    parts = [(part, _text_of(part)) for part in result.get("content") or []]
+    attachments = [_description_of(part) for part, text in parts if text is None]
+    text = "\n\n".join(text for _, text in parts if text is not None)
     if result.get("isError"):
         raise ToolError(text[:_MAX_ERROR] or "The tool failed without an error message.")
     structured = result.get("structuredContent")

@@ -47,6 +47,17 @@ def check_url(text: str, *, allowed_private: Collection[str]) -> CheckedUrl:
 
     allowed_private: `host:port` pairs, in lower case, exempt from all rules but those about scheme and user name.
     """
+    url = _parse(text)
+    host = url.raw_host.decode("ascii").lower().removesuffix(".")
+    port = _PORTS[url.scheme] if url.port is None else url.port
+    if _pair(host, port) not in allowed_private:
+        _check_host(host)
+        if port not in _PORTS.values():
+            raise RefusedTargetError("Only the ports 80 and 443 can be reached.")
+    return CheckedUrl(url.copy_with(host=host), host, port)
+
+
+def _parse(text: str) -> httpx2.URL:
     if len(text) > MAX_URL_CHARACTERS:
         raise RefusedTargetError(f"The URL is longer than {MAX_URL_CHARACTERS} characters.")
     if "\\" in text or any(character.isspace() for character in text.strip()):
@@ -59,13 +70,7 @@ def check_url(text: str, *, allowed_private: Collection[str]) -> CheckedUrl:
         raise RefusedTargetError("Only http and https URLs can be fetched.")
     if url.userinfo or "@" in url.netloc.decode("ascii"):
         raise RefusedTargetError("The URL must not contain a user name or a password.")
-    host = url.raw_host.decode("ascii").lower().removesuffix(".")
-    port = _PORTS[url.scheme] if url.port is None else url.port
-    if _pair(host, port) not in allowed_private:
-        _check_host(host)
-        if port not in _PORTS.values():
-            raise RefusedTargetError("Only the ports 80 and 443 can be reached.")
-    return CheckedUrl(url.copy_with(host=host), host, port)
+    return url
 
 
 def resolve(host: str, port: int, *, seconds: float, allowed_private: Collection[str]) -> tuple[str, ...]:

@@ -184,8 +184,7 @@ def _refuse(
         return Deny(situation.stopped, "emergency stop")
     if not actor:
         return Deny("The actor of this call is unknown.", "actor")
-    refusal = refuse_tool(call.spec, agent_policy, session_policy)
-    if refusal is not None:
+    if refusal := refuse_tool(call.spec, agent_policy, session_policy):
         return refusal
     for name, denied in (("deniedTools", agent_policy.denied), ("session: deniedTools", session_policy.denied)):
         if text := patterns.find_refusing(denied, call):

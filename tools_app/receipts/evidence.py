@@ -18,6 +18,11 @@ def find_missing(entries: Sequence[AuditEntry]) -> Iterator[Fault]:
 
     Entries of releases before 0.2 have no receipt: the execution only has to exist.
     """
+    yield from _missing_executions(entries)
+    yield from _missing_decisions(entries)
+
+
+def _missing_executions(entries: Sequence[AuditEntry]) -> Iterator[Fault]:
     ended = _by_id(entries, _ENDS, "execution_id")
     stored = dict(ToolExecution.objects.filter(id__in=ended).values_list("id", "receipt"))
     for key, entry in ended.items():
@@ -25,6 +30,9 @@ def find_missing(entries: Sequence[AuditEntry]) -> Iterator[Fault]:
             yield _fault(entry, f"The execution {key} that ended then is missing.")
         elif stored[key] != entry.details.get("receipt", stored[key]):
             yield _fault(entry, f"The execution {key} has another receipt than when it ended.")
+
+
+def _missing_decisions(entries: Sequence[AuditEntry]) -> Iterator[Fault]:
     decided = _by_id(entries, (APPROVAL_DECIDED.audit,), "approval_id")
     names = ("status", "decision", "decided_by")
     approvals: dict[UUID, Any] = {

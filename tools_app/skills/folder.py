@@ -61,16 +61,20 @@ def _read_skill_file(folder: Path) -> tuple[dict[str, Any], str]:
     return front, found[2]
 
 
+def _is_own_file(path: Path, relative: Path) -> bool:
+    """Return whether this is a file of its folder, neither hidden nor too large nor the description itself."""
+    if any(part.startswith(".") for part in relative.parts) or str(relative) == "SKILL.md":
+        return False
+    return not path.is_symlink() and path.is_file() and path.stat().st_size <= _MAX_FILE_BYTES
+
+
 def _files_of(folder: Path) -> dict[str, str]:
     """Return the text files of the folder, without binary files, links and files outside of it."""
     root = folder.resolve()
     files: dict[str, str] = {}
     for path in sorted(root.rglob("*")):
         relative = path.relative_to(root)
-        hidden = any(part.startswith(".") for part in relative.parts)
-        if hidden or path.is_symlink() or not path.is_file() or str(relative) == "SKILL.md":
-            continue
-        if path.stat().st_size > _MAX_FILE_BYTES or not path.resolve().is_relative_to(root):
+        if not _is_own_file(path, relative) or not path.resolve().is_relative_to(root):
             continue
         try:
             text = path.read_text(encoding="utf-8")

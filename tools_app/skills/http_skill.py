@@ -57,13 +57,7 @@ class HttpSkill(AsyncTool):
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> Any:
         """Return the JSON value of the response, or its text, validated by the manifest's output schema."""
         check_permissions(self._installed)
-        try:
-            secrets = await in_db(self._open_credentials, context)
-            request = render(self._template, arguments, secrets)
-        except AppError as error:
-            raise ToolError(error.message) from None
-        except UnfitValue as error:
-            raise ToolError(str(error)) from None
+        request = await self._request(arguments, context)
         seconds = context.timeout_seconds * _NETWORK_SHARE
         try:
             async with asyncio.timeout(seconds):
@@ -91,6 +85,14 @@ class HttpSkill(AsyncTool):
         use, purpose = self.credentials_of({}, context.actor), f"skill {self._installed.manifest.skill_id}"
         return credential_access.open_credentials(use, agent_id=context.agent_id, actor=context.actor, purpose=purpose)
 
+    async def _request(self, arguments: dict[str, Any], context: ToolContext) -> RenderedRequest:
+        try:
+            return render(self._template, arguments, await in_db(self._open_credentials, context))
+        except AppError as error:
+            raise ToolError(error.message) from None
+        except UnfitValue as error:
+            raise ToolError(str(error)) from None
+
     async def _send(self, request: RenderedRequest) -> _Answer:
         """Send the request. A few redirects of a GET or HEAD request are followed within the origin."""
         allowed = conf.skill_targets()
@@ -104,15 +106,19 @@ class HttpSkill(AsyncTool):
             sent = client.build_request(request.method, target.url, headers=request.headers, content=request.body)
             if _origin(sent.url) != _origin(httpx2.URL(self._template.origin)):
                 raise ToolError("The request would go to another host than the skill's.")
-            for _ in range(_MAX_REDIRECTS + 1):
-                response = await client.send(sent, stream=True, follow_redirects=False)
-                try:
-                    if response.next_request is None:
-                        return await _receive(response)
-                    sent = _next(sent, response.next_request)
-                finally:
-                    await response.aclose()
-        raise ToolError(f"The server redirects more than {_MAX_REDIRECTS} times.")
+            return await _follow(client, sent)
+
+
+async def _follow(client: httpx2.AsyncClient, sent: httpx2.Request) -> _Answer:
+    for _ in range(_MAX_REDIRECTS + 1):
+        response = await client.send(sent, stream=True, follow_redirects=False)
+        try:
+            if response.next_request is None:
+                return await _receive(response)
+            sent = _next(sent, response.next_request)
+        finally:
+            await response.aclose()
+    raise ToolError(f"The server redirects more than {_MAX_REDIRECTS} times.")
 
 
 def _next(sent: httpx2.Request, following: httpx2.Request) -> httpx2.Request:

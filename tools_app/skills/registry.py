@@ -71,14 +71,20 @@ def register(data: Mapping[str, Any]) -> tuple[SkillView, bool]:
         raise Conflict(f"{problem} Publish a new version.", code="version_exists") from None
 
 
-def _registered(manifest: Manifest, data: dict[str, Any], digest: str) -> SkillVersion:
+def _skill_of(manifest: Manifest) -> Skill:
+    """Return the locked skill, or a new one that is not saved yet."""
     skill = Skill.objects.select_for_update(no_key=True).filter(skill_id=manifest.skill_id).first()
     if skill is None:
         if Skill.objects.count() >= MOST_SKILLS:
             raise Conflict(f"The registry already has {MOST_SKILLS} skills.", code="too_many_skills")
-        skill = Skill(skill_id=manifest.skill_id, publisher_id=manifest.publisher_id)
-    elif skill.publisher_id != manifest.publisher_id:
+        return Skill(skill_id=manifest.skill_id, publisher_id=manifest.publisher_id)
+    if skill.publisher_id != manifest.publisher_id:
         raise Conflict(f"{skill.skill_id} belongs to the publisher {skill.publisher_id}.", code="foreign_skill")
+    return skill
+
+
+def _registered(manifest: Manifest, data: dict[str, Any], digest: str) -> SkillVersion:
+    skill = _skill_of(manifest)
     if not skill.latest_version or order(manifest.version) >= order(skill.latest_version):
         skill.latest_version, skill.category = manifest.version, manifest.category
         skill.name, skill.description = manifest.name, manifest.description

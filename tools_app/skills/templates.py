@@ -87,6 +87,11 @@ def check_template(template: HttpTemplate) -> None:
     for name in template.headers:
         if not _HEADER_NAME.fullmatch(name) or name.lower() in _OWN_HEADERS.split():
             raise BadTemplate(f"headers: {name!r} cannot be set")
+    _check_braces(template)
+
+
+def _check_braces(template: HttpTemplate) -> None:
+    """Refuse braces that are no placeholder."""
     named = [("url", template.url), *(("query", text) for text in template.query.values())]
     named += [("headers", text) for text in template.headers.values()]
     named += [("form", text) for text in (template.form or {}).values()]
@@ -107,14 +112,7 @@ def render(template: HttpTemplate, values: Mapping[str, Any], credentials: Mappi
     query = {name: text for name, source in template.query.items() if (text := fill.text(source)) is not None}
     if query:
         url += ("&" if "?" in url else "?") + urlencode(query)
-    headers = {}
-    for name, source in template.headers.items():
-        text = fill.text(source)
-        if text is None:
-            continue
-        if not _HEADER_VALUE.fullmatch(text):
-            raise UnfitValue(f"The header {name} must be one line of printable ASCII characters.")
-        headers[name] = text.strip()
+    headers = _fill_headers(template.headers, fill)
     body, content_type = _fill_body(template, fill)
     if content_type:
         headers["Content-Type"] = content_type
@@ -177,6 +175,18 @@ def _fill_segment(source: str, fill: _Filler) -> str:
 
 def _quoted(text: str) -> str:
     return quote(text, safe="", errors="replace")
+
+
+def _fill_headers(sources: Mapping[str, str], fill: _Filler) -> dict[str, str]:
+    headers = {}
+    for name, source in sources.items():
+        text = fill.text(source)
+        if text is None:
+            continue
+        if not _HEADER_VALUE.fullmatch(text):
+            raise UnfitValue(f"The header {name} must be one line of printable ASCII characters.")
+        headers[name] = text.strip()
+    return headers
 
 
 def _fill_body(template: HttpTemplate, fill: _Filler) -> tuple[bytes | None, str]:

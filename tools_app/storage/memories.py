@@ -106,13 +106,17 @@ def store(holder: Holder, written: Written) -> bool:
         rows = _rows(holder).filter(key=written.key)
         is_new = not rows.update(**columns)
         if is_new:
-            serialize(holder.scope)
-            if _rows(holder).count() >= MAX_MEMORIES:
-                raise ToolError(f"There are already {MAX_MEMORIES:,} memories of this person. Forget some first.")
-            owner = {"agent_id": holder.agent_id, "actor": holder.actor, "key": written.key}
-            Memory.objects.update_or_create(**owner, defaults=columns, create_defaults={**columns, "created_at": now})
+            _add(holder, written.key, columns)
         put_entries(rows)
         return is_new
+
+
+def _add(holder: Holder, key: str, columns: dict[str, Any]) -> None:
+    serialize(holder.scope)
+    if _rows(holder).count() >= MAX_MEMORIES:
+        raise ToolError(f"There are already {MAX_MEMORIES:,} memories of this person. Forget some first.")
+    owner, at = {"agent_id": holder.agent_id, "actor": holder.actor, "key": key}, columns["updated_at"]
+    Memory.objects.update_or_create(**owner, defaults=columns, create_defaults={**columns, "created_at": at})
 
 
 def check_size(text: str) -> None:
