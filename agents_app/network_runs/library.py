@@ -48,13 +48,8 @@ def create(text: str, among: QuerySet[Agent], *, owner_id: int | None, is_shared
     Raises UnusableFile, Conflict (network_exists).
     """
     network = read(text, among)
-    stored = StoredNetwork(
-        name=network.name,
-        description=network.description[:300],
-        definition=text,
-        owner_id=owner_id,
-        is_shared_with_everyone=is_shared,
-    )
+    stored = StoredNetwork(name=network.name, owner_id=owner_id, is_shared_with_everyone=is_shared)
+    _define(stored, network, text)
     try:
         with transaction.atomic():
             stored.save(force_insert=True)
@@ -75,18 +70,24 @@ def change(
     if network and network.name != stored.name:
         raise InvalidInput("The name of a network cannot be changed. Create a new network.", code="network_name_fixed")
     with transaction.atomic():
-        row = found(
-            StoredNetwork.objects.select_for_update(no_key=True).filter(pk=stored.pk).first(),
-            _UNKNOWN,
-            code="unknown_network",
-        )
+        row = _lock(stored)
         if is_shared is not None:
             row.is_shared_with_everyone = is_shared
         if network and text is not None and text != row.definition:
-            row.definition, row.description, row.version = text, network.description[:300], row.version + 1
+            _define(row, network, text)
+            row.version += 1
         row.save()
         _record(row, "NetworkChanged")
     return row
+
+
+def _define(stored: StoredNetwork, network: Network, text: str) -> None:
+    stored.definition, stored.description = text, network.description[:300]
+
+
+def _lock(stored: StoredNetwork) -> StoredNetwork:
+    row = StoredNetwork.objects.select_for_update(no_key=True).filter(pk=stored.pk).first()
+    return found(row, _UNKNOWN, code="unknown_network")
 
 
 def delete(stored: StoredNetwork) -> None:

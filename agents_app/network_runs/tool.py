@@ -9,7 +9,7 @@ from agents_app.network_runs import library
 from agents_app.runs import network_step
 from agents_app.runs.children import NewChild, start_child
 from agents_app.types import RunOptions
-from agents_app.types.child_runs import MOST_DEADLINE_SECONDS, NETWORK_TOOL, ChildSpec
+from agents_app.types.child_runs import NETWORK_TOOL, ChildSpec
 from agents_app.workstreams.base import WorkstreamTool, declare
 from audit_app.kernel.errors import AppError
 from audit_app.kernel.ids import derived_id
@@ -40,14 +40,13 @@ class RunNetwork(WorkstreamTool):
             stored = library.get_runnable(user, arguments["name"], agent_access.usable_agents(user))
         except AppError as error:
             raise ToolError(error.message) from None
-        network = network_step.read(stored.definition)
-        seconds = min(network.time_limit or MOST_DEADLINE_SECONDS, MOST_DEADLINE_SECONDS)
+        seconds = network_step.deadline_of(network_step.read(stored.definition).time_limit)
         child = start_child(
             NewChild(
                 id=derived_id(context.execution_id, stored.name),
                 parent_id=context.run_id,
                 workstream=f"network_{stored.name}_{context.execution_id.hex[-6:]}",
-                spec=ChildSpec(f"network {stored.name}", arguments["message"], deadline_seconds=max(1, round(seconds))),
+                spec=ChildSpec(f"network {stored.name}", arguments["message"], deadline_seconds=seconds),
                 options=RunOptions(network=library.options_of(stored, arguments.get("context"))),
             )
         )

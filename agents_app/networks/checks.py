@@ -5,8 +5,9 @@ A definition without faults ends: each of its tasks runs, is skipped for a state
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from agents_app.networks import references
 from agents_app.networks.definition import (
@@ -27,6 +28,7 @@ from audit_app.kernel.errors import AppError
 _NAME = re.compile(r"[A-Za-z][\w-]{0,59}")
 _RESERVED = {"none", "optional", *references.ROOTS}
 _LONGEST_SECONDS = 24 * 3600.0
+_LONGEST_RETRY_SECONDS = 3600
 _LONGEST_PROMPT = 100_000  # characters
 
 
@@ -85,36 +87,39 @@ def _of_limits(place: str, task: Task) -> Iterator[Fault]:
     """Yield the faults of a task that are about it alone."""
     if not task.agent:
         yield Fault(f"{place}.agent", "it needs the id of an agent")
-    if not 0 <= task.retries <= MOST_RETRIES:
-        yield Fault(f"{place}.retries", f"it must be from 0 to {MOST_RETRIES}")
-    if not 0 <= task.retry_seconds <= _LONGEST_SECONDS / 24:
-        yield Fault(f"{place}.retry_seconds", "it must be from 0 to 3,600")
+    yield from _of_range(f"{place}.retries", task.retries, 0, MOST_RETRIES)
+    yield from _of_range(f"{place}.retry_seconds", task.retry_seconds, 0, _LONGEST_RETRY_SECONDS)
     yield from _seconds(f"{place}.time_limit", task.time_limit)
     if len(task.prompt) > _LONGEST_PROMPT:
         yield Fault(f"{place}.prompt", f"it has more than {_LONGEST_PROMPT:,} characters")
-    if task.map_over and not 1 <= task.map_over.most <= MOST_ITEMS:
-        yield Fault(f"{place}.map.most", f"it must be from 1 to {MOST_ITEMS}")
-    if task.loop and not 1 <= task.loop.most <= MOST_REPEATS:
-        yield Fault(f"{place}.loop.most", f"it must be from 1 to {MOST_REPEATS}")
+    if task.map_over:
+        yield from _of_range(f"{place}.map.most", task.map_over.most, 1, MOST_ITEMS)
+    if task.loop:
+        yield from _of_range(f"{place}.loop.most", task.loop.most, 1, MOST_REPEATS)
     if task.map_over and task.activates:
         yield Fault(f"{place}.activates", "a task that runs for each item of a list cannot activate others")
     yield from _of_condition(f"{place}.when", task.when)
     yield from _of_condition(f"{place}.loop.until", task.loop.until if task.loop else None)
-    if task.output_schema is not None:
-        try:
-            check_schema(task.output_schema)
-        except AppError as error:
-            yield Fault(f"{place}.output_schema", error.message)
+    yield from _of_schema(f"{place}.output_schema", task.output_schema)
+
+
+def _of_range(place: str, value: float, least: int, most: int) -> Iterator[Fault]:
+    if not least <= value <= most:
+        yield Fault(place, f"it must be from {least} to {most:,}")
+
+
+def _of_schema(place: str, schema: Mapping[str, Any] | None) -> Iterator[Fault]:
+    try:
+        if schema is not None:
+            check_schema(schema)
+    except AppError as error:
+        yield Fault(place, error.message)
 
 
 def _of_relations(place: str, task: Task, tasks: Mapping[str, Task], known: set[str]) -> Iterator[Fault]:
     """Yield the faults of the names that a task has, and of what it is to others."""
     yield from _unknown(f"{place}.depends_on", task.depends_on, known)
-    for number, name in enumerate(task.activates):
-        if name not in tasks:
-            yield Fault(f"{place}.activates[{number}]", f"there is no task {name!r}")
-        elif not tasks[name].optional:
-            yield Fault(f"{place}.activates[{number}]", f"{name!r} is not optional, so it runs without being activated")
+    yield from _of_activated(f"{place}.activates", task.activates, tasks)
     depends = tasks[task.name].depends_on
     if task.is_optional and depends:
         yield Fault(
@@ -126,6 +131,14 @@ def _of_relations(place: str, task: Task, tasks: Mapping[str, Task], known: set[
     if task.optional and task.when is not None:
         yield Fault(f"{place}.when", "it is activated by other tasks or by its condition, not by both")
     yield from _of_fallback(place, task, tasks)
+
+
+def _of_activated(place: str, names: Iterable[str], tasks: Mapping[str, Task]) -> Iterator[Fault]:
+    for number, name in enumerate(names):
+        if name not in tasks:
+            yield Fault(f"{place}[{number}]", f"there is no task {name!r}")
+        elif not tasks[name].optional:
+            yield Fault(f"{place}[{number}]", f"{name!r} is not optional, so it runs without being activated")
 
 
 def _of_fallback(place: str, task: Task, tasks: Mapping[str, Task]) -> Iterator[Fault]:

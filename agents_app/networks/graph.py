@@ -104,16 +104,22 @@ def _parents(
     return tuple(name for name in dict.fromkeys(names) if name in tasks)
 
 
+def _loops(tasks: Mapping[str, Task], ancestors: Mapping[str, frozenset[str]]) -> dict[str, str]:
+    """Return for each task the one that repeats it; itself if none does."""
+    loop_of = {name: name for name in tasks}
+    for name, task in tasks.items():
+        if task.loop:
+            loop_of |= dict.fromkeys(region(tasks, ancestors, name), name)
+    return loop_of
+
+
 def _blocks(
     tasks: Mapping[str, Task],
     parents: Mapping[str, tuple[str, ...]],
     ancestors: Mapping[str, frozenset[str]],
     order: Iterable[str],
 ) -> tuple[Block, ...]:
-    loop_of = {name: name for name in tasks}
-    for name, task in tasks.items():
-        if task.loop:
-            loop_of |= dict.fromkeys(region(tasks, ancestors, name), name)
+    loop_of = _loops(tasks, ancestors)
     needed: dict[str, list[str]] = {}
     for name in order:
         outside = [loop_of[parent] for parent in parents[name] if loop_of[parent] != loop_of[name]]

@@ -31,10 +31,7 @@ def to_mermaid(network: Network, results: Mapping[str, TaskResult] | None = None
     lines += [f"  {_node(ids[name], task)}" for name, task in tasks.items() if name not in grouped]
     for name, task in tasks.items():
         lines += [f"  {ids[source]} {arrow} {ids[name]}" for source, arrow in _arrows_to(task, tasks)]
-        if task.on_error is OnError.FALLBACK and task.fallback in ids:
-            lines.append(f"  {ids[name]} -. on error .-> {ids[task.fallback]}")
-        if task.loop:
-            lines.append(f"  {ids[name]} -. up to {task.loop.most} times .-> {ids.get(task.loop.back_to, ids[name])}")
+        lines += [f"  {ids[name]} {arrow} {ids.get(target, ids[name])}" for target, arrow in _arrows_from(task, tasks)]
     if results:
         lines += [f"  classDef {status} {color}" for status, color in _COLORS.items()]
         lines += [f"  class {ids[name]} {result.status}" for name, result in results.items() if name in ids]
@@ -48,6 +45,13 @@ def _arrows_to(task: Task, tasks: Mapping[str, Task]) -> Iterator[tuple[str, str
         yield task_of(task.when.path), f"-. {_escaped(task.when.operator.replace('_', ' '))} .->"
     if task.map_over and (source := task_of(task.map_over.items)) in tasks and source not in task.depends_on:
         yield source, "-- each item -->"
+
+
+def _arrows_from(task: Task, tasks: Mapping[str, Task]) -> Iterator[tuple[str, str]]:
+    if task.on_error is OnError.FALLBACK and task.fallback in tasks:
+        yield task.fallback, "-. on error .->"
+    if task.loop:
+        yield task.loop.back_to or task.name, f"-. up to {task.loop.most} times .->"
 
 
 def _node(node_id: str, task: Task) -> str:

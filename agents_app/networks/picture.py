@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from html import escape
 
-from agents_app.networks.definition import Network
+from agents_app.networks.definition import Network, Task
 from agents_app.networks.graph import Graph, build
 from agents_app.networks.outcomes import TaskResult, TaskStatus
 
@@ -25,10 +25,8 @@ def to_svg(network: Network, results: Mapping[str, TaskResult] | None = None) ->
     """
     graph = build(network)
     places = _places(graph)
-    columns = 1 + max(column for column, _ in places.values())
-    rows = 1 + max(row for _, row in places.values())
-    width = 2 * _MARGIN + columns * _WIDTH + (columns - 1) * _GAP_X
-    height = 2 * _MARGIN + rows * _HEIGHT + (rows - 1) * _GAP_Y
+    right, bottom = map(max, zip(*map(_corner, places.values()), strict=True))
+    width, height = right + _WIDTH + _MARGIN, bottom + _HEIGHT + _MARGIN
     drawn = [*_arrows(graph, places), *_boxes(graph, places, results or {})]
     title = escape(f"The tasks of the network {network.name}")
     return (
@@ -71,27 +69,31 @@ def _arrows(graph: Graph, places: Mapping[str, tuple[int, int]]) -> Iterator[str
             yield f'<path d="{path}" fill="none" stroke="#6b7280"{dashes} marker-end="url(#arrow)"/>'
 
 
+def _notes(task: Task, result: TaskResult | None) -> Iterator[str]:
+    yield task.agent
+    if task.map_over:
+        yield "each item"
+    if task.loop:
+        yield f"up to {task.loop.most} times"
+    if result:
+        yield result.status.value
+
+
 def _boxes(graph: Graph, places: Mapping[str, tuple[int, int]], results: Mapping[str, TaskResult]) -> Iterator[str]:
     for name, task in graph.tasks.items():
         x, y = _corner(places[name])
         result = results.get(name)
         color = _COLORS[result.status] if result else "#6b7280"
         dashes = ' stroke-dasharray="5 4"' if task.is_optional or name in graph.served else ""
-        notes = [task.agent]
-        if task.map_over:
-            notes.append("each item")
-        if task.loop:
-            notes.append(f"up to {task.loop.most} times")
-        if result:
-            notes.append(result.status.value)
-        hint = escape(result.error or result.reason or ", ".join(notes)) if result else escape(", ".join(notes))
+        notes = ", ".join(_notes(task, result))
+        hint = escape((result.error or result.reason if result else "") or notes)
         yield (
             f"<g><title>{hint}</title>"
             f'<rect x="{x}" y="{y}" width="{_WIDTH}" height="{_HEIGHT}" rx="8" fill="{color}" fill-opacity="0.12" '
             f'stroke="{color}" stroke-width="2"{dashes}/>'
             f'<text x="{x + 10}" y="{y + 18}" fill="currentColor">{escape(_short(name))}</text>'
             f'<text x="{x + 10}" y="{y + 35}" fill="currentColor" font-size="10" opacity="0.7">'
-            f"{escape(_short(', '.join(notes), 30))}</text></g>"
+            f"{escape(_short(notes, 30))}</text></g>"
         )
 
 

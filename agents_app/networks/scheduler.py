@@ -4,7 +4,7 @@ A task starts as soon as what it depends on has ended; nothing waits for tasks t
 depends on the attempts alone, not on the order or time in which they ended.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -148,16 +148,7 @@ class _Evaluation:
             self._of_attempts(task, AttemptKey(task.name, iteration, at), replace(values, item=item, index=at))
             for at, item in enumerate(items)
         ]
-        failed = [result.error for result in results if result.status is TaskStatus.FAILED]
-        attempts = sum(result.attempts for result in results)
-        is_open = any(not result.status.is_ended for result in results)
-        if is_open and not (failed and task.on_error is OnError.STOP):
-            status = TaskStatus.RUNNING if attempts else TaskStatus.WAITING
-            return TaskResult(status, attempts=attempts, iteration=iteration)
-        output = [result.output for result in results]
-        error = f"{len(failed)} of {len(items)} items failed, the first with: {failed[0]}" if failed else ""
-        status = TaskStatus.FAILED if failed else TaskStatus.SUCCEEDED
-        return TaskResult(status, as_text(output), output, error, attempts=attempts, iteration=iteration)
+        return _together(results, iteration, stops=task.on_error is OnError.STOP)
 
     def _of_attempts(self, task: Task, key: AttemptKey, values: Values) -> TaskResult:
         """Return the result of the last attempt of a task or of one item, and note the next one that it wants."""
@@ -176,19 +167,38 @@ class _Evaluation:
         result = TaskResult(attempts=count, iteration=key.iteration)
         if last is None:
             return result
-        if not is_final or last.status is AttemptStatus.RUNNING:
-            return replace(result, status=TaskStatus.RUNNING)
-        if last.status is not AttemptStatus.SUCCEEDED:
-            return replace(result, status=TaskStatus.FAILED, error=last.error or last.status.value)
-        if unknown := [name for name in _activated(last.output) if task.activates and name not in task.activates]:
-            return replace(result, status=TaskStatus.FAILED, error=f"It activated {unknown[0]!r}, which it may not.")
-        return replace(result, status=TaskStatus.SUCCEEDED, text=last.text, output=last.output)
+        return _after(last, task, result) if is_final else replace(result, status=TaskStatus.RUNNING)
 
     def _output(self) -> Any:
         names = [self.network.result] if self.network.result else self.graph.last()
         found = {name: self._of(name, self.ended) for name in names}
         outputs = {name: one.output for name, one in found.items() if one.status is TaskStatus.SUCCEEDED}
         return next(iter(outputs.values()), None) if len(outputs) < 2 else outputs
+
+
+def _together(results: Sequence[TaskResult], iteration: int, *, stops: bool) -> TaskResult:
+    """Return the result of a task for the results of its items. stops: the first failure is the end of the network."""
+    failed = [result.error for result in results if result.status is TaskStatus.FAILED]
+    attempts = sum(result.attempts for result in results)
+    is_open = any(not result.status.is_ended for result in results)
+    if is_open and not (failed and stops):
+        status = TaskStatus.RUNNING if attempts else TaskStatus.WAITING
+        return TaskResult(status, attempts=attempts, iteration=iteration)
+    output = [result.output for result in results]
+    error = f"{len(failed)} of {len(results)} items failed, the first with: {failed[0]}" if failed else ""
+    status = TaskStatus.FAILED if failed else TaskStatus.SUCCEEDED
+    return TaskResult(status, as_text(output), output, error, attempts=attempts, iteration=iteration)
+
+
+def _after(last: Attempt, task: Task, result: TaskResult) -> TaskResult:
+    """Return the result of a task whose last attempt is not repeated. result: with the number of attempts."""
+    if last.status is AttemptStatus.RUNNING:
+        return replace(result, status=TaskStatus.RUNNING)
+    if last.status is not AttemptStatus.SUCCEEDED:
+        return replace(result, status=TaskStatus.FAILED, error=last.error or last.status.value)
+    if unknown := [name for name in _activated(last.output) if task.activates and name not in task.activates]:
+        return replace(result, status=TaskStatus.FAILED, error=f"It activated {unknown[0]!r}, which it may not.")
+    return replace(result, status=TaskStatus.SUCCEEDED, text=last.text, output=last.output)
 
 
 def default_prompt(task: Task, values: Values) -> str:

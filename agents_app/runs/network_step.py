@@ -102,6 +102,11 @@ def message_of(run: Run, user_turns: Sequence[Message]) -> str:
     return ""
 
 
+def deadline_of(time_limit: float | None) -> int:
+    """Return the deadline in seconds of a child run for the time limit of a network or of a task."""
+    return max(1, round(min(time_limit or MOST_DEADLINE_SECONDS, MOST_DEADLINE_SECONDS)))
+
+
 def tasks_of(run: Run) -> list[Run]:
     """Return the child runs of a network's tasks, each with its agent, oldest first."""
     rows = Run.objects.select_related("agent").filter(parent_id=run.pk, kind=RunKind.TASK.value)
@@ -138,13 +143,12 @@ def _outcome(run: Run, network: Network, decision: Decision) -> End | None:
 
 def _start(run: Run, network: Network, start: Start) -> None:
     task = network.flat()[start.key.task]
-    seconds = min(task.time_limit or MOST_DEADLINE_SECONDS, MOST_DEADLINE_SECONDS)
     child = children.start_child(
         NewChild(
             id=derived_id(run.pk, str(start.key)),
             parent_id=run.pk,
             workstream=str(start.key),
-            spec=ChildSpec(name=str(start.key), instruction=start.prompt, deadline_seconds=max(1, round(seconds))),
+            spec=ChildSpec(str(start.key), start.prompt, deadline_seconds=deadline_of(task.time_limit)),
             agent=selectors.get_agent(task.agent),
             kind=RunKind.TASK,
             options=RunOptions(
@@ -156,10 +160,13 @@ def _start(run: Run, network: Network, start: Start) -> None:
         )
     )
     if start.delay_seconds:
-        pause = timedelta(seconds=start.delay_seconds)
-        untouched = Run.objects.filter(pk=child.pk, status=RunStatus.QUEUED.value, owner=None, fence=0)
-        # The time limit of a try begins after its pause.
-        untouched.update(ready_at=Now() + pause, deadline_at=F("deadline_at") + pause, alarm_at=F("alarm_at") + pause)
+        _delay(child, timedelta(seconds=start.delay_seconds))
+
+
+def _delay(child: Run, pause: timedelta) -> None:
+    """Let a try begin after a pause, and its time limit with it."""
+    untouched = Run.objects.filter(pk=child.pk, status=RunStatus.QUEUED.value, owner=None, fence=0)
+    untouched.update(ready_at=Now() + pause, deadline_at=F("deadline_at") + pause, alarm_at=F("alarm_at") + pause)
 
 
 def _cancel(rows: list[Run]) -> None:
