@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import ClassVar
 
 from agents_app.providers.accepts import NOTHING, Accepts
@@ -92,6 +93,14 @@ class Provider(ABC):
         unique ids and the model's raw text as arguments. Raises ProviderError, also in the middle of the stream.
         Cancelling the iterating task, or `aclose()` on the generator, also ends the call at the server.
         """
+
+    async def respond(self, request: ModelRequest) -> ModelResponse:
+        """Call the model and return its response alone. Raises ProviderError."""
+        response = ModelResponse()
+        async with aclosing(self.stream(request)) as stream:
+            async for chunk in stream:
+                response = chunk if isinstance(chunk, ModelResponse) else response
+        return response
 
     def known_parts(self, model: str) -> frozenset[str]:
         """Return the kinds of parts that the model is known to take: image, audio, file. Does not block."""

@@ -24,22 +24,26 @@ def prepare(data: bytes, accepts: Accepts) -> tuple[str, bytes]:
     """
     try:
         with Image.open(BytesIO(data), formats=_FORMATS) as image:
-            mime_type, size = Image.MIME[image.format or ""], image.size
-            image.draft("RGB", (accepts.longest_side, accepts.longest_side))
-            pixels = image.size[0] * image.size[1]
-            if pixels > _MOST_PIXELS:
-                raise UnusablePartError(f"it is too large to be scaled ({pixels / 1e6:.0f} megapixels)")
-            image.load()
-            fits = max(size) <= accepts.longest_side and len(data) <= accepts.most_bytes
-            if fits and mime_type in accepts.types.get("image", ()) and not getattr(image, "is_animated", False):
-                return mime_type, data
-            return _converted(image, accepts)
+            return _fitted(image, data, accepts)
     except UnusablePartError:
         raise
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
         raise UnusablePartError("it is too large to be scaled") from None
     except Exception as error:  # decoders raise errors of many kinds on broken data
         raise UnusablePartError("it is damaged") from error
+
+
+def _fitted(image: Image.Image, data: bytes, accepts: Accepts) -> tuple[str, bytes]:
+    mime_type, size = Image.MIME[image.format or ""], image.size
+    image.draft("RGB", (accepts.longest_side, accepts.longest_side))
+    pixels = image.size[0] * image.size[1]
+    if pixels > _MOST_PIXELS:
+        raise UnusablePartError(f"it is too large to be scaled ({pixels / 1e6:.0f} megapixels)")
+    image.load()
+    fits = max(size) <= accepts.longest_side and len(data) <= accepts.most_bytes
+    if fits and mime_type in accepts.types.get("image", ()) and not getattr(image, "is_animated", False):
+        return mime_type, data
+    return _converted(image, accepts)
 
 
 def _converted(image: Image.Image, accepts: Accepts) -> tuple[str, bytes]:

@@ -63,15 +63,18 @@ class InlineReasoning:
             self._held = self._held.lstrip()[len(tag) :]
         places = [(at, tag) for tag in self._closing if (at := self._held.find(tag)) >= 0]
         if places:
-            at, tag = min(places)
-            inside, self._held = self._held[:at], self._held[at + len(tag) :]
-            self._closing, self._is_assumed, self._had_any, self._seen = [], False, True, []
-            return inside, True
+            return self._close(*min(places)), True
         kept = max(_overlap(self._held, tag) for tag in self._closing)
         inside, self._held = self._held[: len(self._held) - kept], self._held[len(self._held) - kept :]
         if self._is_assumed and inside:
             self._seen.append(inside)
         return inside, False
+
+    def _close(self, at: int, tag: str) -> str:
+        """End the reasoning at a closing tag and return the rest of it."""
+        inside, self._held = self._held[:at], self._held[at + len(tag) :]
+        self._closing, self._is_assumed, self._had_any, self._seen = [], False, True, []
+        return inside
 
     def _opening_tag(self) -> str | None:
         """Return the tag that the held text begins with; empty if it may become one, None if it cannot."""

@@ -2,6 +2,7 @@
 
 import json
 import secrets
+from collections.abc import Container
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,10 +40,7 @@ class CallAssembly:
         call_id, name = _text(fragment.get("id")), _text(function.get("name"))
         given = function.get("arguments")  # text, but some servers send the object itself
         arguments = json.dumps(given) if isinstance(given, dict) else _text(given)
-        draft = self._find(index, call_id, name)
-        if draft is None:
-            draft = _Draft(index, call_id)
-            self._drafts.append(draft)
+        draft = self._find(index, call_id, name) or self._begin(index, call_id)
         draft.id = draft.id or call_id
         extra = fragment.get("extra_content")
         draft.extra = extra if isinstance(extra, dict) else draft.extra
@@ -74,12 +72,15 @@ class CallAssembly:
                 arguments = CUT_OFF
             elif arguments.strip() == _NO_ARGUMENTS:
                 arguments = "{}"
-            call_id = repair(draft.id)
-            if not call_id or call_id in seen or len(call_id) > MAX_ID_CHARACTERS:
-                call_id = f"call_{secrets.token_hex(12)}"
+            call_id = _unique_id(draft, seen)
             seen.add(call_id)
             calls.append(ToolCall(call_id, repair(draft.name)[:MAX_NAME_CHARACTERS], repair(arguments)))
         return tuple(calls)
+
+    def _begin(self, index: int | None, call_id: str) -> _Draft:
+        draft = _Draft(index, call_id)
+        self._drafts.append(draft)
+        return draft
 
     def _find(self, index: int | None, call_id: str, name: str) -> _Draft | None:
         """Return the draft that a fragment continues, or None if it starts a new call."""
@@ -98,6 +99,12 @@ class CallAssembly:
         if not same and not (index is None and call_id):
             same = [draft for draft in newest_first if index is None or draft.index == index]
         return same[0] if same else None
+
+
+def _unique_id(draft: _Draft, taken: Container[str]) -> str:
+    call_id = repair(draft.id)
+    is_usable = call_id and call_id not in taken and len(call_id) <= MAX_ID_CHARACTERS
+    return call_id if is_usable else f"call_{secrets.token_hex(12)}"
 
 
 def _text(value: Any) -> str:

@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from contextlib import aclosing
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from asgiref.sync import async_to_sync
@@ -31,21 +32,27 @@ class Trial:
     models: tuple[str, ...]
 
 
-@async_to_sync
-async def list_models(row: ModelProvider) -> tuple[str, ...]:
-    """Return the models that the provider offers; none if its kind has no such list. Raises ProviderError."""
+@asynccontextmanager
+async def built(row: ModelProvider) -> AsyncGenerator[Provider]:
+    """Yield a provider of the block's own."""
     provider = await asyncio.to_thread(registry.build, row)
     try:
-        return await _models(provider)
+        yield provider
     finally:
         await provider.aclose()
 
 
 @async_to_sync
+async def list_models(row: ModelProvider) -> tuple[str, ...]:
+    """Return the models that the provider offers; none if its kind has no such list. Raises ProviderError."""
+    async with built(row) as provider:
+        return await _models(provider)
+
+
+@async_to_sync
 async def try_out(row: ModelProvider) -> Trial:
     """Call the default model, or the first of the list, with one short message. Raises ProviderError."""
-    provider = await asyncio.to_thread(registry.build, row)
-    try:
+    async with built(row) as provider:
         try:
             models = await _models(provider)
         except ProviderError as error:
@@ -55,12 +62,8 @@ async def try_out(row: ModelProvider) -> Trial:
         model = row.default_model or (models[0] if models else "")
         started = time.monotonic()
         request = ModelRequest(model, (Message("user", _QUESTION),), total_seconds=_SECONDS, idle_seconds=_SECONDS)
-        async with aclosing(provider.stream(request)) as stream:
-            async for _ in stream:
-                pass
+        await provider.respond(request)
         return Trial(model, time.monotonic() - started, models)
-    finally:
-        await provider.aclose()
 
 
 async def _models(provider: Provider) -> tuple[str, ...]:

@@ -1,9 +1,7 @@
 """A model that decides whether an answer meets a criterion. Its calls are charged to the evaluated agent."""
 
-import asyncio
 import json
 import secrets
-from contextlib import aclosing
 from dataclasses import dataclass
 
 from asgiref.sync import async_to_sync
@@ -13,7 +11,7 @@ from agents_app import selectors as agents
 from agents_app.costs import usage_ledger
 from agents_app.costs.usage_ledger import Payer
 from agents_app.models import ModelProvider
-from agents_app.providers import registry
+from agents_app.providers import trial
 from agents_app.providers.base import ProviderError
 from agents_app.structured_output import find_json
 from agents_app.types import Message, ModelRequest, ModelResponse, RunOptions, Usage
@@ -58,12 +56,17 @@ def judge(chosen: Judge, case: Case, outcome: Outcome) -> tuple[str, Usage]:
     call = usage_ledger.price_call(chosen.provider.name, model, prices, response.usage, text=response.text)
     with transaction.atomic():
         usage_ledger.add_call(chosen.payer, call)
+    return _objection(response.text), response.usage
+
+
+def _objection(text: str) -> str:
+    """Return the objection in the text of a verdict; empty if there is none."""
     try:
-        verdict = json.loads(find_json(response.text) or "")
+        verdict = json.loads(find_json(text) or "")
         passes, reason = verdict["passes"], str(verdict.get("reason") or "no reason")
     except (ValueError, TypeError, KeyError, AttributeError):
-        return "the judge returned no verdict", response.usage
-    return "" if passes is True else f"the judge: {reason}", response.usage
+        return "the judge returned no verdict"
+    return "" if passes is True else f"the judge: {reason}"
 
 
 async def _ask(chosen: Judge, case: Case, outcome: Outcome) -> ModelResponse:
@@ -78,11 +81,5 @@ async def _ask(chosen: Judge, case: Case, outcome: Outcome) -> ModelResponse:
         idle_seconds=_SECONDS,
         options=RunOptions(output_schema=_SCHEMA),
     )
-    provider, response = await asyncio.to_thread(registry.build, chosen.provider), ModelResponse()
-    try:
-        async with aclosing(provider.stream(request)) as stream:
-            async for chunk in stream:
-                response = chunk if isinstance(chunk, ModelResponse) else response
-    finally:
-        await provider.aclose()
-    return response
+    async with trial.built(chosen.provider) as provider:
+        return await provider.respond(request)

@@ -32,15 +32,19 @@ def encode_request(request: ModelRequest, endpoint: Endpoint, refused: frozenset
     if schema is not None and SCHEMA in refused:
         messages = _with_instruction(messages, schema_text(schema))
     body: dict[str, Any] = {"model": endpoint.model, "messages": messages, "stream": True}
-    if request.tools:
-        body["tools"] = [_tool(spec) for spec in request.tools]
-        if not request.may_call_tools:
-            body["tool_choice"] = "none"
-        elif request.parallel_tool_calls is not None:
-            body["parallel_tool_calls"] = request.parallel_tool_calls
+    body |= _tools(request) if request.tools else {}
     body |= _options(request.options, endpoint)
     body["stream_options"] = {"include_usage": True}
     return {name: value for name, value in body.items() if name not in refused} if refused else body
+
+
+def _tools(request: ModelRequest) -> dict[str, Any]:
+    body: dict[str, Any] = {"tools": [_tool(spec) for spec in request.tools]}
+    if not request.may_call_tools:
+        body["tool_choice"] = "none"
+    elif request.parallel_tool_calls is not None:
+        body["parallel_tool_calls"] = request.parallel_tool_calls
+    return body
 
 
 def optional_parts(body: dict[str, Any]) -> list[str]:

@@ -50,12 +50,7 @@ class Assembly:
         if payload.strip() == _DONE:
             self.is_done = True
             return []
-        try:
-            chunk = json.loads(payload)
-        except (ValueError, RecursionError) as error:
-            raise errors.stream_cut(self._endpoint, "sent invalid data in the middle of its response") from error
-        if not isinstance(chunk, dict):
-            return []
+        chunk = self._parse(payload)
         choices = _first_choice(chunk)
         for place in (chunk, *choices, chunk.get("x_groq")):
             if isinstance(place, dict) and place.get("usage"):
@@ -65,6 +60,13 @@ class Assembly:
         if chunk.get("object") == "chat.completion" and not any(map(_is_piece, choices)):
             self.is_done = True
         return [delta for choice in choices for delta in self._add_choice(choice)]
+
+    def _parse(self, payload: bytes) -> dict[str, Any]:
+        try:
+            chunk = json.loads(payload)
+        except (ValueError, RecursionError) as error:
+            raise errors.stream_cut(self._endpoint, "sent invalid data in the middle of its response") from error
+        return chunk if isinstance(chunk, dict) else {}
 
     def report_usage(self, kind: object, error: object, traceback: object) -> None:
         """Add the usage so far to a failure of the call. The exit function of a context."""
@@ -76,17 +78,23 @@ class Assembly:
 
         Raises ProviderError if the stream was cut off, or if the request has left no room for an answer.
         """
-        if not self._finish_reason and not self.is_done:
-            raise errors.stream_cut(self._endpoint, "stopped in the middle of its response")
-        if self._had_no_room():
-            raise errors.too_long(self._endpoint, Overflow(request_tokens=self._usage.input_tokens or None))
+        self._check_end()
         deltas = self._deltas(self._text_repair.finish(), self._reasoning_repair.finish())
         is_cut = self._finish_reason in (*_CUT_REASONS, _CONTEXT_IS_FULL)
         deltas += self._split_deltas(*self._inline.finish(is_answered=not is_cut and not self._calls.count))
         if self._finish_reason == _CONTEXT_IS_FULL:
             self._finish_reason = "length"
+        return deltas, self._response()
+
+    def _check_end(self) -> None:
+        if not self._finish_reason and not self.is_done:
+            raise errors.stream_cut(self._endpoint, "stopped in the middle of its response")
+        if self._had_no_room():
+            raise errors.too_long(self._endpoint, Overflow(request_tokens=self._usage.input_tokens or None))
+
+    def _response(self) -> ModelResponse:
         calls = self._calls.finish(is_cut=self._finish_reason in _CUT_REASONS)
-        response = ModelResponse(
+        return ModelResponse(
             text="".join(self._text),
             reasoning="".join(self._reasoning),
             tool_calls=calls,
@@ -94,7 +102,6 @@ class Assembly:
             usage=self._usage,
             dialect_state=self._state.state(self._endpoint, self._calls.extras) if calls else None,
         )
-        return deltas, response
 
     def _had_no_room(self) -> bool:
         """Return whether the context was full before the first token of the answer.
@@ -116,10 +123,7 @@ class Assembly:
         return "stop" if self._finish_reason in ("", "tool_calls", "function_call") else self._finish_reason[:40]
 
     def _add_choice(self, choice: dict[str, Any]) -> list[TextDelta | ReasoningDelta]:
-        reason = choice.get("finish_reason")
-        if isinstance(reason, str) and reason:
-            is_cut = choice.get("native_finish_reason") in _NATIVE_LENGTH
-            self._finish_reason = "length" if is_cut else repair(reason)
+        self._finish_reason = _finish_reason(choice) or self._finish_reason
         delta = self._new_part(choice)
         if not isinstance(delta, dict):
             return []
@@ -154,6 +158,13 @@ class Assembly:
             self._text.append(text)
             deltas.append(TextDelta(text))
         return deltas
+
+
+def _finish_reason(choice: dict[str, Any]) -> str:
+    reason = choice.get("finish_reason")
+    if not isinstance(reason, str) or not reason:
+        return ""
+    return "length" if choice.get("native_finish_reason") in _NATIVE_LENGTH else repair(reason)
 
 
 def _first_choice(chunk: dict[str, Any]) -> list[dict[str, Any]]:

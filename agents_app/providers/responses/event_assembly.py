@@ -62,11 +62,7 @@ class Assembly:
 
         Raises ProviderError if the stream was cut off, or if the request has left no room for an answer.
         """
-        if not self._has_ended:
-            raise errors.stream_cut(self._endpoint, "stopped in the middle of its response")
-        is_empty = self._items.is_empty and not self._usage.reasoning_tokens
-        if self._cut_reason == "length" and is_empty and self._output_limit is None:
-            raise errors.too_long(self._endpoint, Overflow(request_tokens=self._usage.input_tokens or None))
+        self._check_end()
         deltas = self._items.finish()
         calls = self._items.calls.finish(is_cut=bool(self._cut_reason))
         response = ModelResponse(
@@ -78,6 +74,13 @@ class Assembly:
             dialect_state=self._items.state(self._endpoint) if calls else None,
         )
         return deltas, response
+
+    def _check_end(self) -> None:
+        if not self._has_ended:
+            raise errors.stream_cut(self._endpoint, "stopped in the middle of its response")
+        is_empty = self._items.is_empty and not self._usage.reasoning_tokens
+        if self._cut_reason == "length" and is_empty and self._output_limit is None:
+            raise errors.too_long(self._endpoint, Overflow(request_tokens=self._usage.input_tokens or None))
 
     def _is_at_limit(self) -> bool:
         """Return whether the answer has all the tokens that it may have. Ollama reports it as completed then."""

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ from agents_app.providers.kinds.demo.intents import Intent, find_intents, suppor
 from agents_app.types import Message
 from audit_app.kernel.shorten import one_line
 from tools_app.profiles import FIND_TOOLS
-from tools_app.types import ToolSpec, without_receipt
+from tools_app.types import ToolCall, ToolSpec, without_receipt
 
 _FILES = "\n\n[Attached "  # begins the description of the files of a message
 _MAX_QUOTED = 600
@@ -39,20 +39,24 @@ def decide(messages: Sequence[Message], tools: Sequence[ToolSpec]) -> Decision:
         return Decision(texts.INTRODUCTION)
     _, content = split_memories(messages[last_user].content)
     written, _, _ = content.partition(_FILES)  # what the files contain asks for nothing
-    calls = {call.id: call for message in messages[last_user + 1 :] for call in message.tool_calls}
+    since = messages[last_user + 1 :]
+    calls = {call.id: call for message in since for call in message.tool_calls}
     made = {call.name for call in calls.values()}
     if FIND_TOOLS in made:
         found = tuple(intent for intent in supported(find_intents(written), tools) if intent.tool not in made)
         if found:
             return Decision(texts.CALLING, found)
-    results = [
-        describe(call.name, call.arguments, message.content)
-        for message in messages[last_user + 1 :]
-        if message.role == "tool" and (call := calls.get(message.tool_call_id)) and call.name != FIND_TOOLS
-    ]
-    if results:
+    if results := _results(since, calls):
         return Decision("\n".join([texts.FOUND, "", *results]) + texts.FOOTER)
     return _first_decision(written, () if made else tools)
+
+
+def _results(messages: Sequence[Message], calls: Mapping[str, ToolCall]) -> list[str]:
+    return [
+        describe(call.name, call.arguments, message.content)
+        for message in messages
+        if message.role == "tool" and (call := calls.get(message.tool_call_id)) and call.name != FIND_TOOLS
+    ]
 
 
 def _first_decision(text: str, tools: Sequence[ToolSpec]) -> Decision:
