@@ -1,7 +1,7 @@
 """The result of an agent: its messages, tool calls and usage. Pure."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -19,6 +19,7 @@ from agents_app.robots.messages import (
     messages_from,
 )
 from agents_app.types import RunTranscript
+from tools_app.types import ExecutionView
 
 _PLAIN = ("stop_reason", "duration", "input_tokens", "output_tokens")
 _DEBUG = ("prompt", "history", "raw", "delegated_by")
@@ -137,20 +138,24 @@ def reply_text(content: str, thinking: str, history: Sequence[AnyMessage]) -> st
     return ""
 
 
+def tool_results(executions: Iterable[ExecutionView]) -> tuple[ToolResultMessage, ...]:
+    """Return the results of tool calls as messages."""
+    return tuple(
+        ToolResultMessage(ToolMessage(one.call_id, one.tool, one.arguments), result_content(one.text_for_model))
+        for one in executions
+    )
+
+
 def result_of(transcript: RunTranscript) -> RobotResult:
     """Return the result of an ended run, with the run's id and the results of all its tool calls."""
     run, steps = transcript.run, transcript.steps
     last = steps[-1] if steps else None
     history = [TextMessage(Role.ASSISTANT, step.text) for step in steps if step.text]
     text = reply_text(transcript.answer, last.reasoning if last else "", history)
-    called = tuple(
-        ToolResultMessage(ToolMessage(one.call_id, one.tool, one.arguments), result_content(one.text_for_model))
-        for one in transcript.executions
-    )
     return RobotResult(
         run.agent_id,
         (TextMessage(Role.ASSISTANT, text),) if text else (),
-        called,
+        tool_results(transcript.executions),
         run.ended_at or run.created_at,
         str(run.id),
         stop_reason=last.finish_reason if last else None,

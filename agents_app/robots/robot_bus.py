@@ -129,19 +129,24 @@ class Bus:
         with self._lock:
             if not self._handlers.get(to):
                 raise InvalidInput(f"There is no robot {to!r} on the bus.", code="unknown_robot")
-            self._counts[sender] = self._counts.get(sender, 0) + 1
-            message = RobotMessage(self._counts[sender], sender, content, in_reply_to)
-            self.outbox[message.key] = Sent(message)
-            if len(self.outbox) > MOST_KEPT:
-                del self.outbox[next(iter(self.outbox))]
-            if in_reply_to in self.outbox:
-                self.outbox[in_reply_to].replies.append(message)
+            message = self._keep(sender, content, in_reply_to)
             self._queue.extend(_Delivery(to, handler, message, cascade) for handler in self._handlers[to])
             is_delivered_later, self._is_delivering = self._is_delivering, True
         if not is_delivered_later:
             self._deliver()
         if cascade.is_storm and cause is None:
             raise MessageStorm(f"One message has caused more than {_MOST_DELIVERIES:,} others.")
+        return message
+
+    def _keep(self, sender: str, content: Any, in_reply_to: str) -> RobotMessage:
+        """Put a new message into the outbox, and among the replies to the one that it answers."""
+        self._counts[sender] = self._counts.get(sender, 0) + 1
+        message = RobotMessage(self._counts[sender], sender, content, in_reply_to)
+        self.outbox[message.key] = Sent(message)
+        if len(self.outbox) > MOST_KEPT:
+            del self.outbox[next(iter(self.outbox))]
+        if in_reply_to in self.outbox:
+            self.outbox[in_reply_to].replies.append(message)
         return message
 
     def _deliver(self) -> None:

@@ -21,6 +21,7 @@ from agents_app.robots.robot_memory import Memory
 from agents_app.robots.robot_setup import Levels
 from agents_app.robots.sync_loop import run_sync
 from audit_app.kernel.errors import AppError, InvalidInput
+from audit_app.kernel.futures import cancel_all
 
 RESULTS = "results:"  # prefix of the memory keys of results, before the name of the task
 
@@ -94,18 +95,15 @@ class Network:
         memory: Memory | None = None,
         hooks: Sequence[Hook] = (),
     ) -> None:
+        tasks = definition.flat()
         faults = [*map(str, check(definition))]
         faults += [
-            f"{task.name}: there is no robot {task.agent!r}"
-            for task in definition.flat().values()
-            if task.agent not in robots
+            f"{name}: there is no robot {task.agent!r}" for name, task in tasks.items() if task.agent not in robots
         ]
         if faults:
             raise InvalidInput("The network cannot run: " + "; ".join(faults), code="invalid_network")
         self.definition, self.memory, self.hooks = definition, memory or Memory(), tuple(hooks)
-        self.tasks = {
-            name: NetworkTask(task, robots[task.agent], definition) for name, task in definition.flat().items()
-        }
+        self.tasks = {name: NetworkTask(task, robots[task.agent], definition) for name, task in tasks.items()}
 
     def run(self, message: str = "", **context: Any) -> NetworkResult:
         """Return the result of the network. Raises NetworkFailed, and TimeoutError after its time limit."""
@@ -150,9 +148,7 @@ class _Execution:
                     task = self.running.pop(key)
                     self.attempts[key] = Attempt(key, AttemptStatus.CANCELLED) if task.cancelled() else task.result()
         finally:
-            for task in self.running.values():
-                task.cancel()
-            await asyncio.gather(*self.running.values(), return_exceptions=True)
+            await cancel_all(self.running.values())
 
     async def _attempt(self, start: Start) -> Attempt:
         """Carry out one try. A failure is one of the try, with its reason, and never a text of the robot."""

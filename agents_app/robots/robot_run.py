@@ -17,10 +17,10 @@ from agents_app.prompt.run_messages import own_messages
 from agents_app.prompt.system_prompt import ToolNotes
 from agents_app.providers.base import ProviderError
 from agents_app.robots import robot_budget
-from agents_app.robots.conversions import result_content, typed
+from agents_app.robots.conversions import typed
 from agents_app.robots.failures import ApprovalNeeded, InputNeeded, RobotError, failure_of
-from agents_app.robots.messages import Role, TextMessage, ToolMessage, ToolResultMessage
-from agents_app.robots.results import RobotResult, reply_text
+from agents_app.robots.messages import Role, TextMessage
+from agents_app.robots.results import RobotResult, reply_text, tool_results
 from agents_app.robots.robot_budget import Ledger
 from agents_app.robots.robot_hooks import Hook, HookContext, hooked
 from agents_app.robots.robot_options import RobotOptions
@@ -32,6 +32,7 @@ from agents_app.runs.retry_policy import retry_delay
 from agents_app.types import REJECTED, Message, ModelRequest, ModelResponse, RunStatus, Snapshot, StepView, Usage
 from agents_app.types.context import ContextOverflow
 from audit_app.kernel.database import in_db
+from audit_app.kernel.futures import cancel_all
 from tools_app.executions.in_process import PlannedCall, Readings, Toolbox, in_thread
 from tools_app.policy import emergency_stop
 from tools_app.types import ExecutionView, ToolSpec
@@ -223,9 +224,7 @@ class RobotRun:
         try:
             views = await asyncio.gather(*made)
         finally:
-            for each in made:
-                each.cancel()
-            await asyncio.gather(*made, return_exceptions=True)
+            await cancel_all(made)
         return replace(snapshot, executions=(*snapshot.executions, *views))
 
     async def _ask(self, call: PlannedCall, snapshot: Snapshot) -> ExecutionView | None:
@@ -265,15 +264,11 @@ class RobotRun:
     def _result(self, snapshot: Snapshot, answer: str) -> RobotResult:
         texts = [TextMessage(Role.ASSISTANT, step.text) for step in snapshot.steps if step.text]
         text = reply_text(answer, self._last.reasoning if answer == self._last.text else "", texts)
-        called = tuple(
-            ToolResultMessage(ToolMessage(one.call_id, one.tool, one.arguments), result_content(one.text_for_model))
-            for one in snapshot.executions
-        )
         usage = self._last.usage
         return RobotResult(
             self._setup.name,
             (TextMessage(Role.ASSISTANT, text),) if text else (),
-            called,
+            tool_results(snapshot.executions),
             prompt=self._system.content,
             history=[message.to_dict() for message in typed([*self._session.messages, *own_messages(snapshot)])],
             stop_reason=self._last.finish_reason if snapshot.steps else None,

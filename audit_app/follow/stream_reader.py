@@ -16,6 +16,7 @@ from redis.exceptions import RedisError
 from audit_app import stream
 from audit_app.follow.items import Hint, LiveEntry, Position, format_position, parse_entry, parse_hint
 from audit_app.kernel import valkey
+from audit_app.kernel.futures import cancel_all
 
 logger = logging.getLogger(__name__)
 
@@ -100,9 +101,7 @@ class StreamReader:
                 await asyncio.sleep(_RETRY_SECONDS)
 
     async def aclose(self) -> None:
-        for task in self._interrupting:
-            task.cancel()
-        await asyncio.gather(*self._interrupting, return_exceptions=True)
+        await cancel_all(self._interrupting)
         if self._interrupts:
             with contextlib.suppress(RedisError, OSError):
                 async with asyncio.timeout(1):

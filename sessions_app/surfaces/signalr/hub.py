@@ -17,6 +17,7 @@ from agents_app.events import RUN_ENDS
 from audit_app.kernel import context
 from audit_app.kernel.database import in_db
 from audit_app.kernel.errors import AppError, InvalidInput, Unavailable
+from audit_app.kernel.futures import cancel_all
 from sessions_app.identity.principal import Principal
 from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.live_view.viewer import Viewer
@@ -75,20 +76,20 @@ class Hub:
         """Cancel all work for a connection that has ended. Runs of its messages continue."""
         self.closed.set()
         tasks = [*self._subscriptions.values(), *self._calls.values(), *self._non_blocking]
-        tasks += [self._pings] if self._pings else []
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await cancel_all([*tasks, *([self._pings] if self._pings else [])])
+
+    async def _shake_hands(self, record: Record) -> None:
+        error = protocol.handshake_error(record)
+        await self._send(protocol.handshake_response(error))
+        if error:
+            self.closed.set()
+            return
+        self._is_handshake_done = True
+        self._pings = asyncio.create_task(self._ping())
 
     async def _handle(self, record: Record) -> None:
         if not self._is_handshake_done:
-            error = protocol.handshake_error(record)
-            await self._send(protocol.handshake_response(error))
-            if error:
-                self.closed.set()
-                return
-            self._is_handshake_done = True
-            self._pings = asyncio.create_task(self._ping())
+            await self._shake_hands(record)
             return
         match record.get("type"):
             case protocol.INVOCATION:
