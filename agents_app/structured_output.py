@@ -38,16 +38,20 @@ def check_schema(schema: Any) -> dict[str, Any]:
             raise ValueError(f"it has more than {MAX_SCHEMA_CHARACTERS:,} characters")
         schemas.check_draft(schema)
         schemas.fit_foreign(schema)
-        for place, keywords in _objects(schema):
-            if "patternProperties" in keywords:
-                raise ValueError(f"{place or '/'}: patternProperties is not supported; use additionalProperties")
-            reference = keywords.get("$ref", "")
-            if isinstance(reference, str) and reference.startswith("#/") and not _leads_somewhere(schema, reference):
-                raise ValueError(f"{place}/$ref: {reference} is not in the schema")
+        _check_keywords(schema)
     except (ValueError, RecursionError) as error:
         problem = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise InvalidInput(f"The JSON Schema of the answer cannot be used: {problem}.", code="invalid_schema") from None
     return schema
+
+
+def _check_keywords(schema: dict[str, Any]) -> None:
+    for place, keywords in _objects(schema):
+        if "patternProperties" in keywords:
+            raise ValueError(f"{place or '/'}: patternProperties is not supported; use additionalProperties")
+        reference = keywords.get("$ref", "")
+        if isinstance(reference, str) and reference.startswith("#/") and not _leads_somewhere(schema, reference):
+            raise ValueError(f"{place}/$ref: {reference} is not in the schema")
 
 
 def judge(response: ModelResponse, schema: dict[str, Any] | None) -> ModelResponse:

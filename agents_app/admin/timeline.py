@@ -55,6 +55,12 @@ class _Period:
     stop: datetime
     anchor: str = ""
 
+    def bar(self, begin: datetime, whole: timedelta) -> Bar:
+        """Return the bar. begin, whole: beginning and length of the whole timeline."""
+        left = min(max((self.start - begin) / whole * 100, 0.0), 100.0)
+        width = min(max((self.stop - self.start) / whole * 100, 0.4), max(100 - left, 0.4))
+        return Bar(self.label, took(self.start, self.stop), self.tone, round(left, 2), round(width, 2), self.anchor)
+
 
 @dataclass(frozen=True)
 class Call:
@@ -120,11 +126,13 @@ def build(
     """
     end = run.ended_at or now
     cards = tuple(_card(run, step, [row for row in executions if row.step == step.index]) for step in steps)
-    started = int(run.created_at.timestamp() * 1000)
-    lines = tuple(
-        EventLine(event, _offset((event.ts - started) / 1000), summary(event.payload, 400)) for event in events
-    )
+    lines = tuple(_line(run, event) for event in events)
     return Timeline(took(run.created_at, end), tuple(_bars(run, cards, events, asked, end)), cards, lines)
+
+
+def _line(run: Run, event: Event) -> EventLine:
+    started = int(run.created_at.timestamp() * 1000)
+    return EventLine(event, _offset((event.ts - started) / 1000), summary(event.payload, 400))
 
 
 def _card(run: Run, step: Step, executions: Sequence[ToolExecution]) -> StepCard:
@@ -157,13 +165,6 @@ def _bars(
     run: Run, cards: Sequence[StepCard], events: Sequence[Event], asked: Collection[UUID], end: datetime
 ) -> list[Bar]:
     """Return the bars of the wait in the queue, of each model and tool call, of waits, and of the current activity."""
-    whole = max((end - run.created_at) / timedelta(seconds=1), 0.001)
-
-    def bar(label: str, tone: str, start: datetime, stop: datetime, anchor: str = "") -> Bar:
-        left = min(max((start - run.created_at) / timedelta(seconds=1) / whole * 100, 0.0), 100.0)
-        width = min(max((stop - start) / timedelta(seconds=1) / whole * 100, 0.4), max(100 - left, 0.4))
-        return Bar(label, took(start, stop), tone, round(left, 2), round(width, 2), anchor)
-
     periods = [_Period("Queued", "quiet", run.created_at, run.started_at or end)]
     for card in cards:
         label = f"Step {card.number} · model"
@@ -176,7 +177,8 @@ def _bars(
         periods.append(_Period(f"Now {run.status}", "now", last, end))
     # Stable: what begins at the same time keeps the order of steps and calls.
     periods.sort(key=lambda period: max(period.start, run.created_at))
-    return [bar(period.label, period.tone, period.start, period.stop, period.anchor) for period in periods]
+    whole = max(end - run.created_at, timedelta(milliseconds=1))
+    return [period.bar(run.created_at, whole) for period in periods]
 
 
 def _call_periods(row: ToolExecution, tone: str, is_asked: bool, end: datetime) -> list[_Period]:

@@ -135,13 +135,17 @@ def _plan_document(document: Any, fault: Fault) -> tuple[Planned, ...]:
         if agent_id in seen:
             fault(f"{place}.id", f"{agent_id!r} is in the file twice")
         seen.add(agent_id)
-        configuration = _checked(place, entry, fault)
-        agent = Agent.objects.select_related("provider").filter(agent_id=agent_id).first()
-        if agent is not None and agent.retired_at:
-            fault(f"{place}.id", f"the agent {agent_id!r} is retired; restore it first")
-        before = configuration_of(agent) if agent else {}
-        planned.append(Planned(agent_id, agent, configuration, agent_versions.compare(before, configuration)))
+        planned.append(_plan_agent(place, agent_id, entry, fault))
     return tuple(planned)
+
+
+def _plan_agent(place: str, agent_id: str, entry: dict[str, Any], fault: Fault) -> Planned:
+    configuration = _checked(place, entry, fault)
+    agent = Agent.objects.select_related("provider").filter(agent_id=agent_id).first()
+    if agent is not None and agent.retired_at:
+        fault(f"{place}.id", f"the agent {agent_id!r} is retired; restore it first")
+    before = configuration_of(agent) if agent else {}
+    return Planned(agent_id, agent, configuration, agent_versions.compare(before, configuration))
 
 
 def _checked(place: str, entry: Mapping[str, Any], fault: Fault) -> dict[str, Any]:

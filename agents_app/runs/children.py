@@ -108,17 +108,20 @@ def message_child(parent_id: UUID, child_id: UUID, text: str, *, key: UUID | Non
             raise Conflict(f"The workstream {child.workstream} has ended.", code="workstream_ended")
 
 
-def steer_child(parent_id: UUID, child_id: UUID, command: str, text: str = "", *, key: UUID | None = None) -> None:
-    """Give a child run an instruction, pause it or let it continue. Owns its transaction.
-
-    command: command of COMMANDS. A paused child stops before its next model call, and its deadline with it. Raises
-        NotFound,
-    InvalidInput (unknown_command, text_required), Conflict (workstream_ended).
-    """
+def _check_command(command: str, text: str) -> None:
     if command not in COMMANDS:
         raise InvalidInput(f"Unknown command {command!r}. Known: {', '.join(COMMANDS)}.", code="unknown_command")
     if command in _DIRECTIVES and not text.strip():
         raise InvalidInput(f"{command} needs a text.", code="text_required")
+
+
+def steer_child(parent_id: UUID, child_id: UUID, command: str, text: str = "", *, key: UUID | None = None) -> None:
+    """Give a child run an instruction, pause it or let it continue. Owns its transaction.
+
+    command: command of COMMANDS. A paused child stops before its next model call, and its deadline with it.
+    Raises NotFound, InvalidInput (unknown_command, text_required), Conflict (workstream_ended).
+    """
+    _check_command(command, text)
     with transaction.atomic():
         child = _lock_child(parent_id, child_id)
         if child.ended_at or child.terminated_at:
@@ -151,11 +154,15 @@ def terminate_child(parent_id: UUID, child_id: UUID, *, reason: str = "") -> boo
         is_untouched = child.status == RunStatus.QUEUED.value
         if child.owner is None and (is_untouched or child.waiting_on == WaitingOn.PARENT.value):
             end(child, replace(TERMINATED, answer=child.answer), held_by=None)
-            return True
-        text = child_texts.TERMINATE.format(reason=f": {reason}" if reason else "", seconds=GRACE_SECONDS)
-        child_messages.send(child.pk, RunNote(MessageKind.DIRECTIVE, text))
-        audit.emit([run_events.progressed(child, Phase.SYNTHESIZING, reason or "It was asked to end.")])
+        else:
+            _ask_to_end(child, reason)
         return True
+
+
+def _ask_to_end(child: Run, reason: str) -> None:
+    text = child_texts.TERMINATE.format(reason=f": {reason}" if reason else "", seconds=GRACE_SECONDS)
+    child_messages.send(child.pk, RunNote(MessageKind.DIRECTIVE, text))
+    audit.emit([run_events.progressed(child, Phase.SYNTHESIZING, reason or "It was asked to end.")])
 
 
 def lock_in_tree(run_id: UUID) -> Run:

@@ -41,11 +41,16 @@ def _handle(run_id: UUID, parent_id: UUID) -> None:
         return
     following = PARTS[PARTS.index(passed) + 1]
     Run.objects.filter(pk=run_id).update(alarm_at=alarm_of(deadline_at, seconds, following))
+    _warn(run, parent_id, passed)
+
+
+def _warn(run: Run, parent_id: UUID, passed: int) -> None:
+    """Tell the child run to wrap up at one part of its deadline, and its parent of the others."""
     if passed == CHILD_AT:
-        child_messages.send(run_id, RunNote(MessageKind.DIRECTIVE, child_texts.WRAP_UP))
+        child_messages.send(run.pk, RunNote(MessageKind.DIRECTIVE, child_texts.WRAP_UP))
     else:
-        text = child_texts.WARNING.format(workstream=run.workstream, launch_id=run_id, percent=passed)
-        child_messages.send(parent_id, RunNote(MessageKind.NOTICE, text, about=run_id, resumes=False))
+        text = child_texts.WARNING.format(workstream=run.workstream, launch_id=run.pk, percent=passed)
+        child_messages.send(parent_id, RunNote(MessageKind.NOTICE, text, about=run.pk, resumes=False))
 
 
 def _end_or_request(run: Run) -> None:

@@ -7,6 +7,7 @@ import asyncio
 import logging
 import math
 from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import datetime
 from typing import ParamSpec, TypeVar
@@ -96,15 +97,9 @@ class Engine:
         held = await in_db(lease.list_held, self._owner)
         self._failures_checked = failed_drives
         for run_id, drive in drives:
-            seen = held.get(run_id)
-            if drive.call is None:
-                continue
-            if seen is None or seen.run.fence != drive.claim.fence:
-                drive.call.stop("fenced")
-            elif seen.run.cancel_requested_at:
-                drive.call.stop("cancelled")
-            elif seen.is_stopped:
-                drive.call.stop("stopped")
+            reason = _reason_to_stop(drive.claim, held.get(run_id))
+            if drive.call and reason:
+                drive.call.stop(reason)
         for run in self._orphaned_claims(held):
             await in_db(lease.release, run, self._owner, active_seconds=0.0)
 
@@ -151,12 +146,7 @@ class Engine:
                 return run_id is not None  # another nudge may have been ignored meanwhile
             for notify in hooks.on_claim if claim.run.parent_id is None else ():
                 notify(claim.run.id, claim.run.conversation_id, claim.run.session_key)
-            with context.bind(
-                request_id=claim.run.request_id,
-                actor=f"agent:{claim.run.agent.agent_id}",
-                session_id=str(claim.run.conversation_id),
-                run_id=str(claim.run.id),
-            ):
+            with _bound(claim.run):
                 await self._execute(claim)
         except Fenced:
             self._failed_drives += 1
@@ -326,3 +316,22 @@ class Engine:
                 raise
             # An earlier try was committed, but the database went away before confirming it. The next claim reads it.
             raise Fenced from None
+
+
+def _bound(run: Run) -> AbstractContextManager[None]:
+    """Bind a run, its conversation and its agent for the block."""
+    return context.bind(
+        request_id=run.request_id,
+        actor=f"agent:{run.agent.agent_id}",
+        session_id=str(run.conversation_id),
+        run_id=str(run.id),
+    )
+
+
+def _reason_to_stop(claim: Claim, held: Held | None) -> str:
+    """Return the reason for which the model call of a claim has to stop; empty if there is none."""
+    if held is None or held.run.fence != claim.fence:
+        return "fenced"
+    if held.run.cancel_requested_at:
+        return "cancelled"
+    return "stopped" if held.is_stopped else ""

@@ -56,12 +56,15 @@ def claim(owner: UUID, run_id: UUID | None = None) -> Claim | None:
     try:
         return load(run, owner, resumes=resumes)
     except Exception as error:
-        if is_away(error):
-            raise
-        outcome = End(RunStatus.FAILED, error.code, error.message) if isinstance(error, InvalidInput) else DEFECT
-        with transaction.atomic():
-            end(run, outcome, held_by=owner)
+        if not is_away(error):
+            _fail(run, owner, error)
         raise
+
+
+def _fail(run: Run, owner: UUID, error: Exception) -> None:
+    outcome = End(RunStatus.FAILED, error.code, error.message) if isinstance(error, InvalidInput) else DEFECT
+    with transaction.atomic():
+        end(run, outcome, held_by=owner)
 
 
 def load(run: Run, owner: UUID, *, resumes: bool = False) -> Claim:

@@ -216,7 +216,8 @@ def overflowed(overflow: ContextOverflow, budget_tokens: int) -> End:
     )
 
 
-def _think_or_end(snapshot: Snapshot, step: int) -> NextStep:
+def _hindrance(snapshot: Snapshot) -> NextStep | None:
+    """Return the end or the pause of a run that may not work on."""
     if snapshot.stopped:
         return stopped(snapshot.stopped)
     if snapshot.budget_refusal:
@@ -225,6 +226,12 @@ def _think_or_end(snapshot: Snapshot, step: int) -> NextStep:
         return out_of_time(snapshot)
     if snapshot.is_paused and not snapshot.is_terminating:
         return WaitForParent()
+    return None
+
+
+def _think_or_end(snapshot: Snapshot, step: int) -> NextStep:
+    if hindrance := _hindrance(snapshot):
+        return hindrance
     may_compact = snapshot.context.turns > 0 and snapshot.compactions < MOST_COMPACTIONS
     if snapshot.compacts_only:
         return Compact("asked")

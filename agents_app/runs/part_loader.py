@@ -96,19 +96,17 @@ async def _load(provider: Provider, request: ModelRequest) -> _Loaded:
     parts: dict[str, LoadedPart] = {}
     problems: dict[str, str] = {}
     for part in reversed([part for message in request.messages for part in message.parts]):
-        if (provider.base_url, request.model, part.reference) in _refused:
-            problems[part.reference] = _REFUSED
-            continue
         try:
+            if (provider.base_url, request.model, part.reference) in _refused:
+                raise UnusablePartError(_REFUSED)
             loaded = await _prepare(part, accepts)
+            if len(loaded.data) > left:
+                raise UnusablePartError(_TOO_LARGE)
         except UnusablePartError as error:
             problems[part.reference] = str(error)
-            continue
-        if len(loaded.data) > left:
-            problems[part.reference] = _TOO_LARGE
-            continue
-        left -= len(loaded.data)
-        parts[part.reference] = loaded
+        else:
+            left -= len(loaded.data)
+            parts[part.reference] = loaded
     return _Loaded(parts, problems)
 
 

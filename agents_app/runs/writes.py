@@ -229,9 +229,8 @@ def _plan(claim: Claim, snapshot: Snapshot, step: Act) -> tools.Planned:
         workstream=run.workstream,
     )
     text_length = len(snapshot.steps[-1].text)
-    policy, session_policy = policy_of(run), session_policy_of(run)
     return tools.plan_executions(
-        step.calls, context, policy=policy, session_policy=session_policy, text_length=text_length
+        step.calls, context, policy=policy_of(run), session_policy=session_policy_of(run), text_length=text_length
     )
 
 
