@@ -109,10 +109,9 @@ def _expected(place: str, expect: Mapping[str, Any], fault: Fault) -> dict[str, 
             found[name] = _texts(value)
             if not found[name]:
                 fault(f"{place}.{name}", "it must be a text, or a list of texts")
-        elif name in _TEXTS and isinstance(value, str) and value:
-            found[name] = value
         elif name in _TEXTS:
-            fault(f"{place}.{name}", "it must be a text")
+            found[name] = value
+            _check_text(f"{place}.{name}", value, is_pattern=name == "matches", fault=fault)
         elif name == "schema":
             try:
                 found[name] = check_schema(value)
@@ -120,11 +119,17 @@ def _expected(place: str, expect: Mapping[str, Any], fault: Fault) -> dict[str, 
                 fault(f"{place}.{name}", error.message)
         else:
             fault(f"{place}.{name}", f"there is no such check; use {', '.join(_CHECKS)}")
-    try:
-        re.compile(found.get("matches") or "")
-    except re.error as error:
-        fault(f"{place}.matches", f"it is not a regular expression: {error}")
     return found
+
+
+def _check_text(place: str, value: Any, *, is_pattern: bool, fault: Fault) -> None:
+    if not isinstance(value, str) or not value:
+        fault(place, "it must be a text")
+        return
+    try:
+        re.compile(value if is_pattern else "")
+    except re.error as error:
+        fault(place, f"it is not a regular expression: {error}")
 
 
 def _texts(value: Any) -> tuple[str, ...]:

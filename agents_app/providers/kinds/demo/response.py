@@ -39,14 +39,13 @@ def decide(messages: Sequence[Message], tools: Sequence[ToolSpec]) -> Decision:
         return Decision(texts.INTRODUCTION)
     _, content = split_memories(messages[last_user].content)
     written, _, _ = content.partition(_FILES)  # what the files contain asks for nothing
-    since = messages[last_user + 1 :]
-    calls = {call.id: call for message in since for call in message.tool_calls}
+    calls = {call.id: call for message in messages[last_user + 1 :] for call in message.tool_calls}
     made = {call.name for call in calls.values()}
     if FIND_TOOLS in made:
         found = tuple(intent for intent in supported(find_intents(written), tools) if intent.tool not in made)
         if found:
             return Decision(texts.CALLING, found)
-    if results := _results(since, calls):
+    if results := _results(messages[last_user + 1 :], calls):
         return Decision("\n".join([texts.FOUND, "", *results]) + texts.FOOTER)
     return _first_decision(written, () if made else tools)
 
