@@ -26,6 +26,13 @@ from tools_app.models import Approval, ToolExecution
 from tools_app.policy import emergency_stop
 
 _LATEST = 8
+_FOUND_BY_ID = (
+    ("run", Run, "agents_app.view_run"),
+    ("session", Session, "sessions_app.view_session"),
+    ("execution", ToolExecution, "tools_app.view_toolexecution"),
+    ("approval", Approval, "tools_app.view_approval"),
+    ("audit entry", AuditEntry, "audit_app.view_auditentry"),
+)
 
 
 def dashboard(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
@@ -64,15 +71,8 @@ def find_by_id(request: HttpRequest, term: str) -> list[SearchResult]:
         key = UUID(term.strip())
     except ValueError:
         return []
-    kinds = (
-        ("run", Run, "agents_app.view_run"),
-        ("session", Session, "sessions_app.view_session"),
-        ("execution", ToolExecution, "tools_app.view_toolexecution"),
-        ("approval", Approval, "tools_app.view_approval"),
-        ("audit entry", AuditEntry, "audit_app.view_auditentry"),
-    )
     found = []
-    for noun, model, permission in kinds:
+    for noun, model, permission in _FOUND_BY_ID:
         url = links.find_url(noun, key)
         if url and request.user.has_perm(permission) and model._default_manager.filter(pk=key).exists():
             found.append(SearchResult(title=str(key), description=noun, link=url, icon="tag"))

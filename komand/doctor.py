@@ -242,8 +242,6 @@ def _endpoint(row: ModelProvider) -> Finding:
         )
     if answer.status_code in (401, 403):
         return Finding(name, False, f"{place} refuses the key ({answer.status_code})", f"enter a valid key: {page}")
-    if answer.status_code >= 500:
-        return Finding(
-            name, False, f"{place} answers {answer.status_code}", "look at that server, or choose another provider"
-        )
-    return Finding(name, True, f"{place} answers {answer.status_code}")
+    works = answer.status_code < 500
+    mend = "" if works else "look at that server, or choose another provider"
+    return Finding(name, works, f"{place} answers {answer.status_code}", mend)

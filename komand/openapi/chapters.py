@@ -12,13 +12,7 @@ _RESPONSES = "#/components/responses/"
 def read_chapters() -> dict[str, Any]:
     """Return the template data: `title`, `about`, `chapters` and `schemas`."""
     found = document.build()
-    shared = found["components"]["responses"]
-    operations: dict[str, list[dict[str, Any]]] = {tag["name"]: [] for tag in found["tags"]}
-    for path, item in found["paths"].items():
-        parameters = item.get("parameters", [])
-        for method, operation in item.items():
-            if method != "parameters":
-                operations[operation["tags"][0]].append(_operation(path, method, operation, parameters, shared))
+    operations = _operations_by_tag(found)
     chapters = [
         {"name": tag["name"], "about": tag["description"], "operations": operations[tag["name"]]}
         for tag in found["tags"]
@@ -30,6 +24,17 @@ def read_chapters() -> dict[str, Any]:
         "chapters": chapters,
         "schemas": schemas,
     }
+
+
+def _operations_by_tag(found: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
+    shared = found["components"]["responses"]
+    operations: dict[str, list[dict[str, Any]]] = {tag["name"]: [] for tag in found["tags"]}
+    for path, item in found["paths"].items():
+        parameters = item.get("parameters", [])
+        for method, operation in item.items():
+            if method != "parameters":
+                operations[operation["tags"][0]].append(_operation(path, method, operation, parameters, shared))
+    return operations
 
 
 def _operation(
