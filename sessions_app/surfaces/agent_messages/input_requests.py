@@ -9,7 +9,7 @@ from sessions_app.surfaces.agent_messages import message_types
 from sessions_app.surfaces.agent_messages.wire_format import Compact
 from tools_app.events import ApprovalDecided, ApprovalRequested, InputRequested
 from tools_app.types import Decision
-from tools_app.types.questions import Question, plain_options, text_of
+from tools_app.types.questions import Option, Question, plain_options, text_of
 
 _LONGEST_TARGET = 160
 WITH_FEEDBACK = "deny_with_feedback"
@@ -86,25 +86,30 @@ def question(payload: InputRequested) -> Compact:
 
     Several questions are a text: these clients have no form for them.
     """
-    asked = payload.get("questions") or []  # a release before stored none
-    questions = [Question.from_json(each) for each in asked]
-    if not questions:
-        questions = [Question(payload["question"], plain_options(payload["options"]), payload["allows_text"])]
+    questions = _questions(payload)
     form, one = len(questions) > 1, questions[0]
     has_text = payload["allows_text"] or form
-    options = [
-        {"id": option.id, "label": option.label, **({"description": option.description} if option.description else {})}
-        for option in (() if form else one.options)
-    ]
     return message_types.request_input(
         text_of(questions) if form else one.text,
         payload["request_id"],
-        options=options,
+        options=() if form else [_option(option) for option in one.options],
         free_response={"placeholder": one.placeholder or "Your answer"} if has_text else None,
         variant=one.variant,
         is_multiple=one.allows_several and not form,
         tool_use_id=payload["execution_id"],
     )
+
+
+def _questions(payload: InputRequested) -> list[Question]:
+    if asked := payload.get("questions"):
+        return [Question.from_json(each) for each in asked]
+    # A release before stored none.
+    return [Question(payload["question"], plain_options(payload["options"]), payload["allows_text"])]
+
+
+def _option(option: Option) -> dict[str, str]:
+    shown = {"id": option.id, "label": option.label}
+    return {**shown, "description": option.description} if option.description else shown
 
 
 def approval_key(tool: str, approval_id: str) -> str:

@@ -32,10 +32,6 @@ _TASK_STATUS = {
 
 def workflow_run(run: AgentRun) -> dict[str, Any]:
     session, closed_at = run.session, run.completed_at
-    duration = None
-    if closed_at:
-        seconds = (datetime.fromisoformat(closed_at) - session.created_at).total_seconds()
-        duration = max(round(seconds * 1000), 0)
     shown = {
         "status": _NUMBERS[run.status],
         "type": "AgentConversation",
@@ -50,9 +46,15 @@ def workflow_run(run: AgentRun) -> dict[str, Any]:
         "visibility": run.request.get("visibility", "private"),
         "activity_state": run.activity,
         "interactive": run.is_interactive,
-        "execution_duration": duration,
+        "execution_duration": _duration_ms(session.created_at, closed_at),
     }
     return {name: value for name, value in shown.items() if value is not None or name == "closed_at"}
+
+
+def _duration_ms(started: datetime, closed_at: str | None) -> int | None:
+    if not closed_at:
+        return None
+    return max(round((datetime.fromisoformat(closed_at) - started).total_seconds() * 1000), 0)
 
 
 def run_details(run: AgentRun, history: str = "") -> dict[str, Any]:
@@ -60,17 +62,8 @@ def run_details(run: AgentRun, history: str = "") -> dict[str, Any]:
     shown = {**workflow_run(run), "input": run.request.get("data"), "children": list_children(run)}
     if run.error_message and run.status == "failed":
         shown["error"] = {"message": run.error_message}
-    shown["pendingActivities"] = [
-        {
-            "activityId": str(execution.id),
-            "activityType": execution.tool,
-            "attempt": 1,
-            "maximumAttempts": 1,
-            "lastStartedTime": iso(execution.started_at),
-        }
-        for execution in _executions(run)
-        if not execution.status.is_terminal
-    ]
+    pending = [execution for execution in _executions(run) if not execution.status.is_terminal]
+    shown["pendingActivities"] = [_activity(execution) for execution in pending]
     if history == "events":
         shown["history"] = {"type": "events", "events": [history_event(event) for event in _events(run)]}
     elif history == "tasks":
@@ -78,6 +71,16 @@ def run_details(run: AgentRun, history: str = "") -> dict[str, Any]:
     elif history == "agent":
         shown["history"] = {"type": "agent", "agentTasks": _agent_tasks(run)}
     return shown
+
+
+def _activity(execution: ExecutionView) -> dict[str, Any]:
+    return {
+        "activityId": str(execution.id),
+        "activityType": execution.tool,
+        "attempt": 1,
+        "maximumAttempts": 1,
+        "lastStartedTime": iso(execution.started_at),
+    }
 
 
 def history_event(event: KeptEvent | SessionEvent) -> dict[str, Any]:

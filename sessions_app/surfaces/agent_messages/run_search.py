@@ -69,13 +69,7 @@ def _filtered(user: User, query: Mapping[str, str]) -> QuerySet[Session]:
     rows = agent_runs.agent_runs().filter(pk__in=selectors.session_ids_of(user), metadata__has_key=NAME)
     if run_id := query.get("id", ""):
         rows = rows.filter(pk=run_id) if _is_uuid(run_id) else rows.none()
-    if statuses := [name for name in query.get("status", "").split(",") if name]:
-        if not set(statuses) <= set(STATUSES):
-            raise InvalidInput(f"`status` must be one of {', '.join(STATUSES)}.", code="invalid_status")
-        wanted = Q()
-        for name in statuses:
-            wanted |= agent_runs.status_filter(name)
-        rows = rows.filter(wanted)
+    rows = rows.filter(_of_status(query.get("status", "")))
     if interaction := query.get("interaction", ""):
         rows = rows.filter(**{f"metadata__{NAME}__interaction": interaction.replace("\0", "")})
     if query.get("started_by", "") not in ("", f"user:{user.pk}", str(user.pk), user.username, user.email):
@@ -84,11 +78,25 @@ def _filtered(user: User, query: Mapping[str, str]) -> QuerySet[Session]:
         rows = rows.filter(created_at__gt=since)
     if until := _moment(query, "until"):
         rows = rows.filter(created_at__lte=until)
+    return rows.none() if _wants_others(query) else rows
+
+
+def _of_status(text: str) -> Q:
+    statuses = [name for name in text.split(",") if name]
+    if not set(statuses) <= set(STATUSES):
+        raise InvalidInput(f"`status` must be one of {', '.join(STATUSES)}.", code="invalid_status")
+    wanted = Q()
+    for name in statuses:
+        wanted |= agent_runs.status_filter(name)
+    return wanted
+
+
+def _wants_others(query: Mapping[str, str]) -> bool:
+    """Return whether the query is about runs of other kinds, schedules or content types, which this server lacks."""
     kinds = [name for name in query.get("run_type", "").split(",") if name]
-    # Runs of other kinds, schedules and content types do not exist on this server.
-    is_other = query.get("run_kind", "agent") != "agent" or query.get("type", "api") != "api"
-    is_other = is_other or (bool(kinds) and "autonomous" not in kinds)
-    return rows.none() if is_other or query.get("schedule_id") or query.get("content_type_name") else rows
+    if query.get("run_kind", "agent") != "agent" or query.get("type", "api") != "api":
+        return True
+    return bool(kinds and "autonomous" not in kinds or query.get("schedule_id") or query.get("content_type_name"))
 
 
 def _orders(text: str) -> list[str]:

@@ -54,6 +54,15 @@ class HttpError:
     extra: Mapping[str, Any] = field(default_factory=dict)
 
 
+_FIXED: tuple[tuple[type[Exception], HttpError], ...] = (
+    (Http404, HttpError(404, "not_found", "No resource has this URL.")),
+    (PermissionDenied, HttpError(403, "forbidden", "You are not allowed to do this.")),
+    (RequestDataTooBig, HttpError(413, "body_too_large", "The request body is too large.")),
+    (SuspiciousOperation, HttpError(400, "bad_request", "The request is malformed.")),
+    (UnicodeDecodeError, HttpError(400, "bad_request", "The request is malformed.")),
+)
+
+
 def http_error_of(error: Exception) -> HttpError:
     """Return the HTTP error for an exception. Never raises.
 
@@ -66,14 +75,9 @@ def http_error_of(error: Exception) -> HttpError:
     if isinstance(error, APIException):
         codes = error.get_codes()
         return HttpError(error.status_code, codes if isinstance(codes, str) else error.default_code, str(error.detail))
-    if isinstance(error, Http404):
-        return HttpError(404, "not_found", "No resource has this URL.")
-    if isinstance(error, PermissionDenied):
-        return HttpError(403, "forbidden", "You are not allowed to do this.")
-    if isinstance(error, RequestDataTooBig):
-        return HttpError(413, "body_too_large", "The request body is too large.")
-    if isinstance(error, SuspiciousOperation | UnicodeDecodeError):
-        return HttpError(400, "bad_request", "The request is malformed.")
+    for kind, http_error in _FIXED:
+        if isinstance(error, kind):
+            return http_error
     if is_away(error):
         return _of_database(error)
     logger.error("unexpected error", exc_info=error)

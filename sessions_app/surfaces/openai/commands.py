@@ -129,11 +129,7 @@ def _own_session(user: User, parsed: ParsedRequest, history: list[Message | Turn
     fields: dict[str, Any] = {"owner": user, "agent_id": parsed.model, "channel": CHANNEL, "thread_id": thread_id}
     if thread_id and (found := _find_session(user, thread_id)):
         return found
-    files = {
-        place: tuple(row.pk for row in _uploaded(user, files_of([message])))
-        for place, message in enumerate(history)
-        if isinstance(message, Message) and message.parts
-    }
+    files = _upload_files(user, history)
     try:
         with transaction.atomic():
             session = services.open_session(**fields, metadata={NAME: {}})
@@ -144,6 +140,15 @@ def _own_session(user: User, parsed: ParsedRequest, history: list[Message | Turn
         if found is None:
             raise
         return found
+
+
+def _upload_files(user: User, history: list[Message | Turn]) -> dict[int, tuple[UUID, ...]]:
+    """Store the files of a history. Return their ids by the place of their message."""
+    return {
+        place: tuple(row.pk for row in _uploaded(user, files_of([message])))
+        for place, message in enumerate(history)
+        if isinstance(message, Message) and message.parts
+    }
 
 
 def _find_session(user: User, thread_id: str) -> Session | None:

@@ -7,6 +7,7 @@ routes them by the `id` in their URL.
 import asyncio
 import secrets
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from audit_app.kernel.errors import Conflict, NotFound
@@ -61,16 +62,20 @@ class Connection:
         is_replaced = self._is_replaced = asyncio.Event()
         if not self.waiting and not self.hub.closed.is_set():
             self.has_frames.clear()
-            ends = {asyncio.ensure_future(end.wait()) for end in (self.has_frames, self.hub.closed, is_replaced)}
-            try:
-                await asyncio.wait(ends, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                for end in ends:
-                    end.cancel()
+            await _wait_for_any((self.has_frames, self.hub.closed, is_replaced), seconds)
         if is_replaced.is_set():
             return ""
         frames, self.waiting = self.waiting, []
         return "".join(frames)
+
+
+async def _wait_for_any(events: Iterable[asyncio.Event], seconds: float) -> None:
+    ends = [asyncio.ensure_future(event.wait()) for event in events]
+    try:
+        await asyncio.wait(ends, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for end in ends:
+            end.cancel()
 
 
 _connections: dict[str, Connection] = {}

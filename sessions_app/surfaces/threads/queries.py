@@ -18,7 +18,7 @@ from agents_app.types import RunStatus, RunTranscript, RunView, WaitingOn
 from audit_app.kernel.errors import NotFound
 from sessions_app import selectors
 from sessions_app.models import MessageExtras, Session, Turn
-from sessions_app.surfaces.threads.message_parts import StoredStep, parts_of, steps_of, text_of
+from sessions_app.surfaces.threads.message_parts import Part, StoredStep, parts_of, steps_of, text_of
 from tools_app import selectors as tools
 from tools_app.types import ExecutionView
 
@@ -109,9 +109,7 @@ def _message(
     extras = dict(stored.content) if stored else {}
     if turn.is_answer:
         details = runs.get(message_id, {"parts": [], "steps": []})
-        text = text_of(details["parts"]) or turn.content
-        if not text or turn.state == "error":
-            text = f"{text}\n\n{turn.error_message}".strip()
+        text = _answer_text(turn, details["parts"])
         extras = {"citations": [citation for part in details["parts"] for citation in part.get("citations") or ()]}
     return ThreadMessage(
         message_id,
@@ -123,6 +121,11 @@ def _message(
         details if with_details else None,
         turn.created_at,
     )
+
+
+def _answer_text(turn: Turn, parts: Sequence[Part]) -> str:
+    text = text_of(parts) or turn.content
+    return text if text and turn.state != "error" else f"{text}\n\n{turn.error_message}".strip()
 
 
 def _sequence(ordinal: int, part: int) -> int:

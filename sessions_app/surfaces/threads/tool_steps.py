@@ -35,19 +35,7 @@ class ToolSteps:
         at = iso(datetime.fromtimestamp((event.ts or 0) / 1000, UTC))
         execution_id = event.payload["execution_id"]
         if event.type == tools.TOOL_REQUESTED.name:
-            requested = tools.TOOL_REQUESTED.payload(event)
-            self._steps[execution_id] = {
-                "id": execution_id,
-                "tool_call_id": requested["call_id"],
-                "name": requested["tool"],
-                "kind": "tool_call",
-                "args": requested["arguments"],
-                "detail": None,
-                "status": "running",
-                "start_time": at,
-                "end_time": None,
-                "duration_ms": None,
-            }
+            self._steps[execution_id] = _begun(tools.TOOL_REQUESTED.payload(event), at)
         elif execution_id in self._steps:
             step = {name: value for name, value in self._steps[execution_id].items() if name != "approval"}
             self._steps[execution_id] = {**step, **self._changes(event, at)}
@@ -62,16 +50,7 @@ class ToolSteps:
     def _changes(self, event: SessionEvent, at: str | None) -> Step:
         match event.type:
             case tools.APPROVAL_REQUESTED.name:
-                requested = tools.APPROVAL_REQUESTED.payload(event)
-                return {
-                    "detail": f"Waiting for approval: {requested['reason']}",
-                    "approval": {
-                        "approval_id": requested["approval_id"],
-                        "reason": requested["reason"],
-                        "expires_at": requested["expires_at"],
-                        "choices": [choice for choice in requested["choices"] if choice in self._allowed_decisions],
-                    },
-                }
+                return self._asked(tools.APPROVAL_REQUESTED.payload(event))
             case tools.APPROVAL_DECIDED.name:
                 decided = tools.APPROVAL_DECIDED.payload(event)
                 note = f" {decided['note']}" if decided["note"] else ""
@@ -83,6 +62,32 @@ class ToolSteps:
                 return _ended(completed["output"], completed["status"], at, completed["duration_ms"])
         failed = tools.TOOL_FAILED.payload(event)
         return _ended(failed["error"], failed["status"], at, failed["duration_ms"])
+
+    def _asked(self, requested: tools.ApprovalRequested) -> Step:
+        return {
+            "detail": f"Waiting for approval: {requested['reason']}",
+            "approval": {
+                "approval_id": requested["approval_id"],
+                "reason": requested["reason"],
+                "expires_at": requested["expires_at"],
+                "choices": [choice for choice in requested["choices"] if choice in self._allowed_decisions],
+            },
+        }
+
+
+def _begun(requested: tools.ToolRequested, at: str | None) -> Step:
+    return {
+        "id": requested["execution_id"],
+        "tool_call_id": requested["call_id"],
+        "name": requested["tool"],
+        "kind": "tool_call",
+        "args": requested["arguments"],
+        "detail": None,
+        "status": "running",
+        "start_time": at,
+        "end_time": None,
+        "duration_ms": None,
+    }
 
 
 def _ended(detail: str, status: str, at: str | None, duration_ms: int | None) -> Step:

@@ -56,9 +56,7 @@ def open_conversation(site: Site, request: WebhookRequest, own_origin: str) -> A
     """
     is_native = "origin" not in request.headers and bool(site.adapter.account.config.get("native_apps"))
     site.adapter.check_origin(request, is_native=is_native, own=[own_origin])
-    body = OpenBody(data=parse_json(request.body or b"{}"))
-    body.is_valid(raise_exception=True)
-    fields = {name: value or "" for name, value in body.validated_data.items()}
+    fields = _read_body(request)
     now = datetime.now(UTC)
     visitor_id, conversation_id, name = _identify(site, request, fields, now)
     visitor = Visitor(
@@ -71,6 +69,12 @@ def open_conversation(site: Site, request: WebhookRequest, own_origin: str) -> A
     token = visitor_tokens.issue_token(site.token_secret, site.account.account_id, visitor, now)
     opened = Opened(token, visitor.conversation_id, visitor.id, visitor.expires_at)
     return Answer(201, WebChatOpenedOut.of(opened))
+
+
+def _read_body(request: WebhookRequest) -> dict[str, str]:
+    body = OpenBody(data=parse_json(request.body or b"{}"))
+    body.is_valid(raise_exception=True)
+    return {name: value or "" for name, value in body.validated_data.items()}
 
 
 def _identify(site: Site, request: WebhookRequest, fields: dict[str, str], now: datetime) -> tuple[str, str, str]:
