@@ -45,12 +45,7 @@ def access_session(user: User | AnonymousUser, id_or_key: str | UUID, *, needs: 
     Raises NotFound, also for a deleted session; MissingScope if the user's key is limited to other agents, and
     MissingRight.
     """
-    if found := _uuid(id_or_key):
-        session = hot_queries.FIND_ACCESSIBLE_SESSION.first(session_id=found)
-    else:
-        spellings = dict.fromkeys(_spellings(str(id_or_key)))
-        found_by_key = (hot_queries.FIND_ACCESSIBLE_SESSION_BY_KEY.first(key=key) for key in spellings)
-        session = next(filter(None, found_by_key), None)
+    session = _find_session(id_or_key)
     is_own = session is not None and user.is_authenticated and session.owner_id == user.pk
     if session is None or not (is_own or (needs and (holds(user, VIEW_SESSIONS) or holds(user, needs)))):
         raise NotFound("There is no such session.")
@@ -59,6 +54,14 @@ def access_session(user: User | AnonymousUser, id_or_key: str | UUID, *, needs: 
         require(user, needs)
         _record_access(user, session, needs)
     return session
+
+
+def _find_session(id_or_key: str | UUID) -> Session | None:
+    if session_id := _uuid(id_or_key):
+        return hot_queries.FIND_ACCESSIBLE_SESSION.first(session_id=session_id)
+    spellings = dict.fromkeys(_spellings(str(id_or_key)))
+    found_by_key = (hot_queries.FIND_ACCESSIBLE_SESSION_BY_KEY.first(key=key) for key in spellings)
+    return next(filter(None, found_by_key), None)
 
 
 def access_conversation(key: SessionKey) -> Session:

@@ -145,12 +145,7 @@ def take(user: User | None, attachment_ids: Sequence[UUID], session: Session) ->
     most = settings.KOMAND_MESSAGE_FILES
     if len(attachment_ids) > most:
         raise InvalidInput(f"A message may have at most {most} files. Remove some.", code="too_many_attachments")
-    unsent = Attachment.objects.select_for_update(no_key=True).filter(pk__in=attachment_ids, uploader=user, turn=None)
-    found = {row.pk: row for row in unsent.exclude(uploader=None)}
-    if missing := [name for name in attachment_ids if name not in found]:
-        problem = f"There is no file {missing[0]} of yours to send, or it has been sent. Upload it again."
-        raise InvalidInput(problem, code="unknown_attachment")
-    rows = tuple(found[name] for name in dict.fromkeys(attachment_ids))
+    rows = _lock_unsent(user, attachment_ids)
     for position, row in enumerate(rows):
         row.position = position
         file = artifacts.StoredFile(storage.place_of(row), row.mime_type, row.size_bytes or 0, row.sha256)
@@ -158,6 +153,15 @@ def take(user: User | None, attachment_ids: Sequence[UUID], session: Session) ->
         row.artifact_id, row.filename = stored.id, stored.path.rpartition("/")[2]
         after_commit(storage.drop, row.path)
     return rows
+
+
+def _lock_unsent(user: User | None, attachment_ids: Sequence[UUID]) -> tuple[Attachment, ...]:
+    unsent = Attachment.objects.select_for_update(no_key=True).filter(pk__in=attachment_ids, uploader=user, turn=None)
+    found = {row.pk: row for row in unsent.exclude(uploader=None)}
+    if missing := [name for name in attachment_ids if name not in found]:
+        problem = f"There is no file {missing[0]} of yours to send, or it has been sent. Upload it again."
+        raise InvalidInput(problem, code="unknown_attachment")
+    return tuple(found[name] for name in dict.fromkeys(attachment_ids))
 
 
 def bind(rows: Sequence[Attachment], turn_id: UUID) -> None:

@@ -54,20 +54,28 @@ def check_password(request: HttpRequest, identifier: str, password: str) -> User
     client = client_ip.of_request(request)
     address = client_ip.network_of(client)
     rate_limits.take(rate_limits.login_limit(), f"address:{address}")
-    # An e-mail address stands for the user name if exactly one user has it.
-    names = list(User.objects.filter(email__iexact=identifier).values_list("username", flat=True)[:2])
-    username = names[0] if len(names) == 1 else identifier
+    username = _username_of(identifier)
     is_counted = login_throttle.admit(username, client)
     user = authenticate(request, username=username, password=password)
     if isinstance(user, User):
         if is_counted:
             login_throttle.forgive(username, client)
         return user
-    if getattr(request, "axes_locked_out", False):
-        request.axes_locked_out = False  # type: ignore[attr-defined]  # this code responds, not the middleware of axes
-        cool_off = get_cool_off(request)
-        raise LockedOut(retry_after_seconds=int(cool_off.total_seconds()) if cool_off else _PERMANENT_LOCKOUT_SECONDS)
-    raise LoginRefused
+    raise _refusal(request)
+
+
+def _username_of(identifier: str) -> str:
+    """Return the name of the only user with that e-mail address, else what was entered."""
+    names = list(User.objects.filter(email__iexact=identifier).values_list("username", flat=True)[:2])
+    return names[0] if len(names) == 1 else identifier
+
+
+def _refusal(request: HttpRequest) -> LoginRefused | LockedOut:
+    if not getattr(request, "axes_locked_out", False):
+        return LoginRefused()
+    request.axes_locked_out = False  # type: ignore[attr-defined]  # this code responds, not the middleware of axes
+    cool_off = get_cool_off(request)
+    return LockedOut(retry_after_seconds=int(cool_off.total_seconds()) if cool_off else _PERMANENT_LOCKOUT_SECONDS)
 
 
 def announce(request: HttpRequest, user: User) -> None:

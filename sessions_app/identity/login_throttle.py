@@ -72,12 +72,7 @@ def _admit(username: str, address: str) -> bool:
         return False
     if held_ms > 0 or is_network_full:
         raise _delayed(max(held_ms, network_ms if is_network_full else 0))
-    with client.pipeline(transaction=True) as pipe:
-        pipe.incr(count)
-        pipe.expire(count, _REMEMBERED_SECONDS)
-        pipe.incr(network)
-        pipe.expire(network, settings.KOMAND_NETWORK_WINDOW_SECONDS, nx=True)
-        failures = pipe.execute()[0]
+    failures = _count(client, count, network)
     if failures > FREE_FAILURES:
         seconds = min(FIRST_SECONDS * 2 ** (failures - FREE_FAILURES - 1), LONGEST_SECONDS)
         if not client.set(hold, "1", nx=True, ex=seconds):
@@ -95,6 +90,17 @@ def _look(client: Any, count: str, hold: str, network: str) -> tuple[int, int, i
         pipe.pttl(network)
         failures, from_network, held_ms, network_ms = pipe.execute()
     return int(failures or 0), int(from_network or 0), held_ms, network_ms
+
+
+def _count(client: Any, count: str, network: str) -> int:
+    """Count a failure, and return the number of those with the name."""
+    with client.pipeline(transaction=True) as pipe:
+        pipe.incr(count)
+        pipe.expire(count, _REMEMBERED_SECONDS)
+        pipe.incr(network)
+        pipe.expire(network, settings.KOMAND_NETWORK_WINDOW_SECONDS, nx=True)
+        failures: int = pipe.execute()[0]
+    return failures
 
 
 def _delayed(milliseconds: int) -> LoginDelayed:

@@ -44,14 +44,8 @@ def complete(request: HttpRequest, *, again: bool = False) -> tuple[dict[str, An
 
     again: as for `begin`: the provider must state that the user has just logged in. Raises ProviderRefused, audited.
     """
-    issuer = settings.KOMAND_OIDC_ISSUER
-    expected = {
-        "iss": {"essential": True, "values": [issuer, f"{issuer}/"]},
-        "aud": {"essential": True, "value": settings.KOMAND_OIDC_CLIENT_ID},
-        "sub": {"essential": True},
-    }
     try:
-        token = _client().authorize_access_token(request, claims_options=expected, leeway=_CLOCK_SKEW_SECONDS)
+        token = _client().authorize_access_token(request, claims_options=_expected(), leeway=_CLOCK_SKEW_SECONDS)
         claims, id_token = dict(token["userinfo"]), str(token["id_token"])
     except (OAuthError, JoseError, requests.RequestException, RuntimeError, ValueError, KeyError) as error:
         raise _refused(error) from error
@@ -59,6 +53,16 @@ def complete(request: HttpRequest, *, again: bool = False) -> tuple[dict[str, An
     if again and not (isinstance(claims.get("auth_time"), int) and claims["auth_time"] >= earliest):
         raise _refused(ValueError("the provider did not ask for the credentials again"))
     return claims, id_token
+
+
+def _expected() -> dict[str, dict[str, Any]]:
+    """Return the claims that an ID token must have."""
+    issuer = settings.KOMAND_OIDC_ISSUER
+    return {
+        "iss": {"essential": True, "values": [issuer, f"{issuer}/"]},
+        "aud": {"essential": True, "value": settings.KOMAND_OIDC_CLIENT_ID},
+        "sub": {"essential": True},
+    }
 
 
 def logout_url(request: HttpRequest, id_token: str, back_to: str) -> str:

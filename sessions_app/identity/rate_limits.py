@@ -45,13 +45,9 @@ def take(limit: Limit, party: str) -> None:
     """
     if limit.permits == 0 or _breaker.is_open or valkey.breaker.is_open:
         return
-    key = f"{settings.KOMAND_REDIS_PREFIX}limit:{limit.name}:{party}"
     try:
-        with _breaker.watch(), valkey.breaker.watch(), valkey.sync_client().pipeline(transaction=True) as pipe:
-            pipe.incr(key)
-            pipe.expire(key, limit.window_seconds, nx=True)
-            pipe.ttl(key)
-            used, _, seconds_left = pipe.execute()
+        with _breaker.watch(), valkey.breaker.watch():
+            used, seconds_left = _use(f"{settings.KOMAND_REDIS_PREFIX}limit:{limit.name}:{party}", limit.window_seconds)
     except RedisError as error:
         logger.warning("rate limits are not enforced for some seconds: %s", error)
         return
@@ -60,3 +56,13 @@ def take(limit: Limit, party: str) -> None:
             f"Too many requests: {limit.permits} are allowed in {limit.window_seconds} seconds. Try again later.",
             retry_after_seconds=max(1, int(seconds_left)),
         )
+
+
+def _use(key: str, window_seconds: int) -> tuple[int, int]:
+    """Count a request. Return the number of those in the window, and the seconds until it ends."""
+    with valkey.sync_client().pipeline(transaction=True) as pipe:
+        pipe.incr(key)
+        pipe.expire(key, window_seconds, nx=True)
+        pipe.ttl(key)
+        used, _, seconds_left = pipe.execute()
+    return used, seconds_left

@@ -60,17 +60,20 @@ def check_again(scope: Mapping[str, Any], principal: Principal, *, authorization
     request = request_from_scope(scope)
     if authorization:
         request.META["HTTP_AUTHORIZATION"] = authorization
+    user = _user_of_now(request, principal)
+    if user is None:
+        raise Unauthenticated
+    rights.renew(principal.user, user)
+
+
+def _user_of_now(request: HttpRequest, principal: Principal) -> User | None:
     credential = request.META.get("HTTP_AUTHORIZATION", "").partition(" ")[2].strip()
     credential = credential or request.GET.get("ticket", "") or request.GET.get("access_token", "")
     if credential.startswith(stream_tickets.MARK):
         is_valid = session_tokens.is_valid_credential(principal.credential)
-        user = User.objects.filter(pk=principal.user.pk, is_active=True).first() if is_valid else None
-    else:
-        found = authenticate(request, from_query="token")
-        user = found.user if found is not None and found.user.pk == principal.user.pk else None
-    if user is None:
-        raise Unauthenticated
-    rights.renew(principal.user, user)
+        return User.objects.filter(pk=principal.user.pk, is_active=True).first() if is_valid else None
+    found = authenticate(request, from_query="token")
+    return found.user if found is not None and found.user.pk == principal.user.pk else None
 
 
 def admit_anyone(request: HttpRequest, limit: rate_limits.Limit) -> None:

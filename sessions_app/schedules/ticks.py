@@ -6,6 +6,7 @@ tick, and a tick is unique, so that of two processes one does nothing.
 
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from uuid import UUID
@@ -61,14 +62,12 @@ def handle_due(schedule: Schedule, now: datetime) -> None:
     skipped = [moment for moment in due if chosen is None or moment < chosen]
     later = [moment for moment in due if chosen and moment > chosen]
     next_at = later[0] if later else rhythm.next_after(now) if rhythm else None
-    try:
+    with suppress(_HandledElsewhere):
         if chosen is None:
             with transaction.atomic():
                 _advance(schedule, next_at, skipped)
         else:
             _send(schedule, chosen, next_at, skipped)
-    except _HandledElsewhere:
-        return
 
 
 def run_now(schedule: Schedule, *, actor: str) -> UUID:
