@@ -16,13 +16,7 @@ async def post_anchor(url: str, anchor: Anchor) -> None:
     now, message_id = datetime.now(UTC), f"audit-{anchor.seal}"
     data = {"anchor": str(anchor), "seal": anchor.seal, "entries": anchor.last, "hash": anchor.hash}
     body = json.dumps({"type": "audit.anchored", "timestamp": now.isoformat(), "data": data}).encode()
-    headers = {
-        "content-type": "application/json",
-        "user-agent": "Komand",
-        "webhook-id": message_id,
-        "webhook-timestamp": str(int(now.timestamp())),
-        "webhook-signature": sign(settings.KOMAND_AUDIT_ANCHOR_SECRET, message_id, now, body),
-    }
+    headers = _signed_headers(message_id, now, body)
     async with http.open_client() as client:
         response, _ = await http.post(client, url, content=body, headers=headers)
     if not response.is_success:
@@ -30,3 +24,13 @@ async def post_anchor(url: str, anchor: Anchor) -> None:
             f"The receiver of anchors answered with status {response.status_code}.",
             http.certainty_of(response.status_code),
         )
+
+
+def _signed_headers(message_id: str, now: datetime, body: bytes) -> dict[str, str]:
+    return {
+        "content-type": "application/json",
+        "user-agent": "Komand",
+        "webhook-id": message_id,
+        "webhook-timestamp": str(int(now.timestamp())),
+        "webhook-signature": sign(settings.KOMAND_AUDIT_ANCHOR_SECRET, message_id, now, body),
+    }

@@ -226,14 +226,18 @@ def _channels() -> Iterator[Finding]:
         yield Finding("channels", True, "no account gives strangers more than an operator has listed")
 
 
+def _request_models(row: ModelProvider, place: str) -> httpx2.Response:
+    key = vault.unseal(row.api_key_sealed) if row.api_key_sealed else ""
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    return httpx2.get(f"{place}/models", headers=headers, timeout=_PROBE_SECONDS, follow_redirects=False)
+
+
 def _endpoint(row: ModelProvider) -> Finding:
     """Check an OpenAI-compatible server and its key by listing its models."""
     name, place = f"provider {row.name}", row.base_url or _OPENAI_URL
     page = "admin → Model providers"
     try:
-        key = vault.unseal(row.api_key_sealed) if row.api_key_sealed else ""
-        headers = {"Authorization": f"Bearer {key}"} if key else {}
-        answer = httpx2.get(f"{place}/models", headers=headers, timeout=_PROBE_SECONDS, follow_redirects=False)
+        answer = _request_models(row, place)
     except AppError as error:
         return Finding(name, False, error.message, f"enter the key again: {page}")
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:

@@ -41,17 +41,7 @@ def seed() -> Seeded:
         create_roles()
         is_first_start = not ModelProvider.objects.exists()
         password = _make_admin()
-        provider = _make_providers(is_first_start)
-        agent, _ = Agent.objects.select_related("provider").get_or_create(
-            agent_id=DEFAULT_AGENT,
-            defaults={
-                "name": "Assistant",
-                "provider": provider,
-                "description": "Answers everyone who has no other agent.",
-                "is_shared_with_everyone": True,
-                "tool_profile": profiles.CHAT,
-            },
-        )
+        agent = _make_agent(_make_providers(is_first_start))
         agent_versions.record_missing()
         return Seeded(password, agent)
 
@@ -62,6 +52,20 @@ def _make_admin() -> str:
     password = "-".join("".join(secrets.choice(_WITHOUT_LOOKALIKES) for _ in range(5)) for _ in range(4))
     User.objects.create_superuser(ADMIN_NAME, ADMIN_EMAIL, password)
     return password
+
+
+def _make_agent(provider: ModelProvider) -> Agent:
+    agent, _ = Agent.objects.select_related("provider").get_or_create(
+        agent_id=DEFAULT_AGENT,
+        defaults={
+            "name": "Assistant",
+            "provider": provider,
+            "description": "Answers everyone who has no other agent.",
+            "is_shared_with_everyone": True,
+            "tool_profile": profiles.CHAT,
+        },
+    )
+    return agent
 
 
 def _make_providers(is_first_start: bool) -> ModelProvider:

@@ -20,13 +20,17 @@ def copy(data: Path, folder: Path) -> None:
             target = folder / path.relative_to(data)
             if path.is_symlink() or not path.is_file() or target.exists() or path.name.endswith(".part"):
                 continue
-            target.parent.mkdir(parents=True, exist_ok=True)
-            try:
-                shutil.copyfile(path, target)
-            except FileNotFoundError:  # removed since it was listed
-                target.unlink(missing_ok=True)
+            _copy_if_there(path, target)
     if (data / _HEAD).exists() and not (folder / _HEAD).exists():
         shutil.copyfile(data / _HEAD, folder / _HEAD)
+
+
+def _copy_if_there(path: Path, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        shutil.copyfile(path, target)
+    except FileNotFoundError:  # removed since it was listed
+        target.unlink(missing_ok=True)
 
 
 def load(folder: Path, data: Path) -> None:
