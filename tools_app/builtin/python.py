@@ -13,6 +13,10 @@ _MAX_CODE_CHARACTERS = 100_000
 _MAX_SHOWN_CHARACTERS = 20_000
 # The rest of the time limit is for starting and cleaning up.
 _RUNNING_SHARE = 0.9
+_NOT_ISOLATED = (
+    "Python code cannot be isolated on this machine ({problem}), so it was not run. An operator can see what is "
+    "missing by `manage.py doctor`, or set KOMAND_PYTHON_TOOL=unisolated to run it all the same."
+)
 
 
 class Python(Tool):
@@ -44,10 +48,7 @@ class Python(Tool):
         try:
             ran = python_process.run(arguments["code"], seconds=seconds, unisolated=unisolated)
         except python_process.NotIsolated as problem:
-            raise ToolError(
-                f"Python code cannot be isolated on this machine ({problem}), so it was not run. An operator can see "
-                "what is missing by `manage.py doctor`, or set KOMAND_PYTHON_TOOL=unisolated to run it all the same."
-            ) from None
+            raise ToolError(_NOT_ISOLATED.format(problem=problem)) from None
         return {
             "exit_code": ran.exit_code,
             "why_stopped": ran.why,

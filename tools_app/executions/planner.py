@@ -234,10 +234,6 @@ def plan_call(call: ToolCall, tool: AnyTool | None, gate: Gate, *, is_item: bool
 def _decided(tool: AnyTool, arguments: dict[str, Any], seconds: int, gate: Gate) -> CallPlan:
     verdict = gate.decide(tool, arguments, waiver=waiver_of(tool))
     error = f"This call is not allowed: {verdict.reason} Do not repeat it." if isinstance(verdict, Deny) else ""
-    asks = None
-    if isinstance(verdict, Ask):
-        use = tool.credentials_of(arguments, gate.actor)
-        asks = ApprovalPrompt.of(verdict, gate.propose(tool, arguments), use)
     return CallPlan(
         arguments,
         tool.effect_of(arguments),
@@ -245,13 +241,17 @@ def _decided(tool: AnyTool, arguments: dict[str, Any], seconds: int, gate: Gate)
         seconds,
         decision=f"{type(verdict).__name__.lower()}: {verdict.reason}",
         error=error,
-        asks=asks,
+        asks=_prompt_of(verdict, tool, arguments, gate) if isinstance(verdict, Ask) else None,
         runs_in_loop=isinstance(tool, AsyncTool),
         questions=tool.questions_of(arguments) if isinstance(tool, HumanTool) else (),
         is_charged=not error,
         origins="\n".join(taint.origins_of(PolicyCall(tool.spec, arguments))),
         items=tool.calls_of(arguments) if isinstance(tool, BatchTool) and not error else (),
     )
+
+
+def _prompt_of(verdict: Ask, tool: AnyTool, arguments: dict[str, Any], gate: Gate) -> ApprovalPrompt:
+    return ApprovalPrompt.of(verdict, gate.propose(tool, arguments), tool.credentials_of(arguments, gate.actor))
 
 
 def waiver_of(tool: AnyTool) -> str:

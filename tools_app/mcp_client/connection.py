@@ -150,7 +150,6 @@ class Connection:
             client = Client(self._transport(), cache=None, client_info=info, message_handler=self._on_message)
             async with client:
                 await self._prepare(client)
-                self._client = client
                 ready.set_result(None)
                 async with self._listening(client):
                     await self._over.wait()
@@ -185,6 +184,7 @@ class Connection:
         self.greeting = Greeting(name, version, client.protocol_version)
         # The SDK would evaluate the server's schemas on this loop, including regular expressions.
         client.session.validate_tool_result = _leave_unchecked  # type: ignore[method-assign]
+        self._client = client
 
     async def _list_tools(self, client: Client) -> None:
         listed: dict[str, ListedTool] = {}

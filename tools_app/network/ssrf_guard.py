@@ -109,18 +109,20 @@ def _pair(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
+_Answer = list[IPAddress] | OSError | UnicodeError
+
+
+def _ask_resolver(host: str, port: int) -> _Answer:
+    try:
+        return [ip_address(entry[4][0]) for entry in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
+    except (OSError, UnicodeError) as error:
+        return error
+
+
 def _look_up(host: str, port: int, seconds: float) -> list[IPAddress]:
     """Resolve in a thread, which is abandoned when it takes too long: getaddrinfo cannot be interrupted."""
-    answers: SimpleQueue[list[IPAddress] | OSError | UnicodeError] = SimpleQueue()
-
-    def ask() -> None:
-        try:
-            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-            answers.put([ip_address(entry[4][0]) for entry in found])
-        except (OSError, UnicodeError) as error:
-            answers.put(error)
-
-    Thread(target=ask, name="resolver", daemon=True).start()
+    answers: SimpleQueue[_Answer] = SimpleQueue()
+    Thread(target=lambda: answers.put(_ask_resolver(host, port)), name="resolver", daemon=True).start()
     try:
         answer = answers.get(timeout=seconds)
     except Empty:

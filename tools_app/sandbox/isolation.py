@@ -150,15 +150,19 @@ def _restrict_files(libc: ctypes.CDLL, readable: tuple[str, ...], folder: str) -
         return 0
     for place in (*readable, folder):
         access = _USE if place == folder else _READ_FILE | _READ_FOLDER if os.path.isdir(place) else _READ_FILE
-        beneath = _PathBeneath(access & handled, os.open(place, os.O_PATH | os.O_CLOEXEC))
-        added = libc.syscall(_LANDLOCK_ADD, rules, _PATH_BENEATH, ctypes.byref(beneath), 0)
-        os.close(beneath.parent_fd)
-        if added < 0:
+        if not _permit(libc, rules, place, access & handled):
             return 0
     libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     restricted = libc.syscall(_LANDLOCK_RESTRICT, rules, 0) == 0
     os.close(rules)
     return version if restricted else 0
+
+
+def _permit(libc: ctypes.CDLL, rules: int, place: str, access: int) -> bool:
+    beneath = _PathBeneath(access, os.open(place, os.O_PATH | os.O_CLOEXEC))
+    added: int = libc.syscall(_LANDLOCK_ADD, rules, _PATH_BENEATH, ctypes.byref(beneath), 0)
+    os.close(beneath.parent_fd)
+    return added >= 0
 
 
 def _drop_capabilities(libc: ctypes.CDLL) -> None:

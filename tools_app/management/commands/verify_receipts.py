@@ -49,14 +49,17 @@ class Command(BaseCommand):
         if is_json:
             self.stdout.write(json.dumps({**checked, "audit": report.as_json()}, ensure_ascii=False))
         else:
-            good, none, bad = checked["good"], checked["none"], checked["badCount"]
-            self.stdout.write(f"{checked['checked']} executions: {good} proved, {none} without a receipt, {bad} bad.")
+            self._print_receipts(checked)
             self._print(report)
             if anchors:
                 compared = f"{len(anchors)} anchors compared" + (f", {older} older than the log" if older else "")
                 self.stdout.write(f"{compared}.")
         if checked["badCount"] or report.broken:
             sys.exit(1)
+
+    def _print_receipts(self, checked: dict[str, Any]) -> None:
+        good, none, bad = checked["good"], checked["none"], checked["badCount"]
+        self.stdout.write(f"{checked['checked']} executions: {good} proved, {none} without a receipt, {bad} bad.")
 
     def _check_receipts(self, since: datetime | None, *, is_silent: bool) -> dict[str, Any]:
         good = none = count = 0
