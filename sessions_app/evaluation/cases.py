@@ -113,13 +113,18 @@ def _expected(place: str, expect: Mapping[str, Any], fault: Fault) -> dict[str, 
             found[name] = value
             _check_text(f"{place}.{name}", value, is_pattern=name == "matches", fault=fault)
         elif name == "schema":
-            try:
-                found[name] = check_schema(value)
-            except AppError as error:
-                fault(f"{place}.{name}", error.message)
+            found[name] = value
+            _check_schema(f"{place}.{name}", value, fault)
         else:
             fault(f"{place}.{name}", f"there is no such check; use {', '.join(_CHECKS)}")
     return found
+
+
+def _check_schema(place: str, value: Any, fault: Fault) -> None:
+    try:
+        check_schema(value)
+    except AppError as error:
+        fault(place, error.message)
 
 
 def _check_text(place: str, value: Any, *, is_pattern: bool, fault: Fault) -> None:

@@ -75,9 +75,8 @@ def http_error_of(error: Exception) -> HttpError:
     if isinstance(error, APIException):
         codes = error.get_codes()
         return HttpError(error.status_code, codes if isinstance(codes, str) else error.default_code, str(error.detail))
-    for kind, http_error in _FIXED:
-        if isinstance(error, kind):
-            return http_error
+    if fixed := next((http_error for kind, http_error in _FIXED if isinstance(error, kind)), None):
+        return fixed
     if is_away(error):
         return _of_database(error)
     logger.error("unexpected error", exc_info=error)

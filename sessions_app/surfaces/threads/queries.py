@@ -132,13 +132,19 @@ def _sequence(ordinal: int, part: int) -> int:
     return ordinal * 100_000 + part
 
 
+def _texts_of(session: Session, run_ids: Collection[UUID]) -> dict[UUID, list[Turn]]:
+    """Return the turns that the agent wrote, by their run."""
+    turns: dict[UUID, list[Turn]] = {run_id: [] for run_id in run_ids}
+    for turn in Turn.objects.filter(session=session, run_id__in=run_ids, role="assistant").order_by("ordinal", "part"):
+        turns[turn.run_id or turn.pk].append(turn)
+    return turns
+
+
 def _read_runs(session: Session, run_ids: Collection[UUID]) -> dict[UUID, dict[str, Any]]:
     """Return the details of the messages of ended runs, with five queries for any number of runs."""
     if not run_ids:
         return {}
-    turns: dict[UUID, list[Turn]] = {run_id: [] for run_id in run_ids}
-    for turn in Turn.objects.filter(session=session, run_id__in=run_ids, role="assistant").order_by("ordinal", "part"):
-        turns[turn.run_id or turn.pk].append(turn)
+    turns = _texts_of(session, run_ids)
     steps = {(step.run_id, step.index): step for step in Step.objects.filter(run_id__in=run_ids)}
     called = [UUID(call_id) for of_run in turns.values() for turn in of_run for call_id in _call_ids(turn)]
     executions = {execution.id: execution for execution in tools.list_executions_of(called)}

@@ -34,11 +34,7 @@ class WorkflowRuns(AgentsView):
         return Response({**shown, "next_page_token": cursor} if cursor else shown)
 
     def _page(self, body: dict[str, Any]) -> tuple[list[AgentRun], str | None]:
-        status, size = str(body.get("status") or "").lower(), body.get("page_size") or 50
-        if status and status not in _STATUSES:
-            raise InvalidInput(f"`status` must be one of {', '.join(_STATUSES)}.", code="invalid_status")
-        if isinstance(size, bool) or not isinstance(size, int | float) or size < 1:
-            raise InvalidInput("`page_size` must be a number of at least 1.", code="invalid_page_size")
+        status, size = _status_of(body), _size_of(body)
         if body.get("document_id") or body.get("rule_id") or body.get("event_name"):
             return [], None  # documents do not start runs on this server
         query = {
@@ -88,3 +84,17 @@ class Execute(AgentsView):
         }
         run = commands.start(self.principal, start, request.headers.get("Idempotency-Key", ""))
         return Response([{"run_id": run.id, "workflow_id": run.workflow_id}])
+
+
+def _status_of(body: dict[str, Any]) -> str:
+    status = str(body.get("status") or "").lower()
+    if status and status not in _STATUSES:
+        raise InvalidInput(f"`status` must be one of {', '.join(_STATUSES)}.", code="invalid_status")
+    return status
+
+
+def _size_of(body: dict[str, Any]) -> float:
+    size = body.get("page_size") or 50
+    if isinstance(size, bool) or not isinstance(size, int | float) or size < 1:
+        raise InvalidInput("`page_size` must be a number of at least 1.", code="invalid_page_size")
+    return size

@@ -87,10 +87,7 @@ def without_null(schema: Schema) -> Schema:
 
 
 def _shape_of(one: Any, *, is_input: bool) -> Schema:
-    given = getattr(one, "json_schema", None)
-    if not is_input:
-        given = getattr(one, "output_schema", given)
-    if given:
+    if given := _given_schema(one, is_input=is_input):
         return dict(given)
     if isinstance(one, serializers.Serializer):
         if is_input:
@@ -105,6 +102,11 @@ def _shape_of(one: Any, *, is_input: bool) -> Schema:
     if isinstance(one, serializers.ChoiceField):
         return {"enum": [str(choice) for choice in one.choices]}
     return _plain(one, is_input=is_input)
+
+
+def _given_schema(one: Any, *, is_input: bool) -> Schema | None:
+    given: Schema | None = getattr(one, "json_schema", None)
+    return given if is_input else getattr(one, "output_schema", given)
 
 
 def _is_component(one: Any) -> bool:
