@@ -58,17 +58,21 @@ def page(request: HttpRequest, model_admin: ModelAdmin) -> HttpResponse:
             needs_fresh_login = agent_files.check_rights(request.user, plan)
             planned = plan  # shown only to those who may carry it out
             if "import" in request.POST:
-                if needs_fresh_login:
-                    fresh_login.require(request, fresh_login.GRANT_AUTONOMY)
-                with acting(request):
-                    agent_files.apply(planned, owner_id=request.user.pk)
-                messages.success(request, _summary(planned))
-                return HttpResponseRedirect(reverse(LIST))
+                return _import(request, planned, needs_fresh_login=bool(needs_fresh_login))
             form = ImportForm(initial={"text": form.cleaned_data["text"]})
         except AppError as error:
             form.add_error(None, error.message)
     template = "admin/agents_app/agent/import.html"
     return render_page(request, model_admin, template, title="Import agents", form=form, planned=planned)
+
+
+def _import(request: HttpRequest, planned: tuple[Planned, ...], *, needs_fresh_login: bool) -> HttpResponse:
+    if needs_fresh_login:
+        fresh_login.require(request, fresh_login.GRANT_AUTONOMY)
+    with acting(request):
+        agent_files.apply(planned, owner_id=request.user.pk)
+    messages.success(request, _summary(planned))
+    return HttpResponseRedirect(reverse(LIST))
 
 
 def _summary(planned: tuple[Planned, ...]) -> str:

@@ -47,11 +47,15 @@ def set_skills(agent: Agent, skill_ids: Sequence[str], *, owner_id: int | None) 
             registry.uninstall(agent.agent_id, skill_id)
         for skill_id in wanted.enabled_skill_ids:
             if skill_id not in present:
-                try:
-                    registry.install(agent.agent_id, skill_id, owner_id=owner_id)
-                except NotFound as error:
-                    raise InvalidInput(error.message, code=error.code) from None
+                _install(agent, skill_id, owner_id)
         _store_skill_ids(agent)
+
+
+def _install(agent: Agent, skill_id: str, owner_id: int | None) -> None:
+    try:
+        registry.install(agent.agent_id, skill_id, owner_id=owner_id)
+    except NotFound as error:
+        raise InvalidInput(error.message, code=error.code) from None
 
 
 def _store_skill_ids(agent: Agent) -> None:

@@ -23,11 +23,7 @@ def to_mermaid(network: Network, results: Mapping[str, TaskResult] | None = None
     tasks = network.flat()
     ids = {name: f"t{number}" for number, name in enumerate(tasks)}
     grouped = {task.name for _, group in network.groups() for task in group.tasks}
-    lines = ["flowchart TD"]
-    for number, (_, group) in enumerate(network.groups()):
-        lines.append(f'  subgraph g{number}["{_escaped(group.name)}"]')
-        lines += [f"    {_node(ids[task.name], task)}" for task in group.tasks]
-        lines.append("  end")
+    lines = ["flowchart TD", *_groups(network, ids)]
     lines += [f"  {_node(ids[name], task)}" for name, task in tasks.items() if name not in grouped]
     for name, task in tasks.items():
         lines += [f"  {ids[source]} {arrow} {ids[name]}" for source, arrow in _arrows_to(task, tasks)]
@@ -36,6 +32,13 @@ def to_mermaid(network: Network, results: Mapping[str, TaskResult] | None = None
         lines += [f"  classDef {status} {color}" for status, color in _COLORS.items()]
         lines += [f"  class {ids[name]} {result.status}" for name, result in results.items() if name in ids]
     return "\n".join(lines) + "\n"
+
+
+def _groups(network: Network, ids: Mapping[str, str]) -> Iterator[str]:
+    for number, (_, group) in enumerate(network.groups()):
+        yield f'  subgraph g{number}["{_escaped(group.name)}"]'
+        yield from (f"    {_node(ids[task.name], task)}" for task in group.tasks)
+        yield "  end"
 
 
 def _arrows_to(task: Task, tasks: Mapping[str, Task]) -> Iterator[tuple[str, str]]:

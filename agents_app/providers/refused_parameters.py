@@ -25,11 +25,9 @@ def find_refused(body: object, optional: Collection[str]) -> str:
     body: parsed JSON, text or None.
     optional: names that the request contains and can do without.
     """
-    error = body.get("error", body) if isinstance(body, dict) else None
-    param = error.get("param") if isinstance(error, dict) else None
+    named = _named_parts(body)
     text = body if isinstance(body, str) else json.dumps(body)
     is_refusal = _REFUSES.search(text)
-    named = re.split(r"[.\[\]]+", param) if isinstance(param, str) else []
     if is_refusal and (name := next((name for name in named if name in optional), "")):
         return name
     for name, pattern in _OTHER_NAMES.items():
@@ -39,3 +37,10 @@ def find_refused(body: object, optional: Collection[str]) -> str:
         return ""
     found = {name: match.start() for name in optional if (match := re.search(rf"\b{name}\b", text))}
     return min(found, key=lambda name: found[name], default="")
+
+
+def _named_parts(body: object) -> list[str]:
+    """Return the names in the path of the parameter that the error states; none if it states none."""
+    error = body.get("error", body) if isinstance(body, dict) else None
+    param = error.get("param") if isinstance(error, dict) else None
+    return re.split(r"[.\[\]]+", param) if isinstance(param, str) else []

@@ -122,9 +122,13 @@ def collect(run_id: UUID) -> tuple[tuple[str, str], ...]:
     if uncollected:
         Run.objects.filter(pk__in=[child.pk for child in uncollected]).update(end_stored=True)
         for child in uncollected:
-            kind = MessageKind.REPORT if child.ended_at else MessageKind.RESULT
-            send(run_id, RunNote(kind, report_text(child_view(child)), about=child.pk, resumes=False))
+            send(run_id, _result_note(child))
     return tuple(working)
+
+
+def _result_note(child: Run) -> RunNote:
+    kind = MessageKind.REPORT if child.ended_at else MessageKind.RESULT
+    return RunNote(kind, report_text(child_view(child)), about=child.pk, resumes=False)
 
 
 def working_of(run_id: UUID) -> tuple[tuple[str, str], ...]:

@@ -130,10 +130,14 @@ def steer_child(parent_id: UUID, child_id: UUID, command: str, text: str = "", *
             resumes = child.waiting_on != WaitingOn.PARENT.value
             directive = _DIRECTIVES[command].format(text=text)
             child_messages.send(child.pk, RunNote(MessageKind.DIRECTIVE, directive, key=key, resumes=resumes))
-            return
-        Run.objects.filter(pk=child.pk).update(is_paused=command == PAUSE)
-        if command == RESUME and child.is_paused and child.waiting_on == WaitingOn.PARENT.value:
-            child_messages.resume_waiting(child.pk)
+        else:
+            _pause_or_resume(child, command)
+
+
+def _pause_or_resume(child: Run, command: str) -> None:
+    Run.objects.filter(pk=child.pk).update(is_paused=command == PAUSE)
+    if command == RESUME and child.is_paused and child.waiting_on == WaitingOn.PARENT.value:
+        child_messages.resume_waiting(child.pk)
 
 
 def terminate_child(parent_id: UUID, child_id: UUID, *, reason: str = "") -> bool:
@@ -146,17 +150,20 @@ def terminate_child(parent_id: UUID, child_id: UUID, *, reason: str = "") -> boo
         child = _lock_child(parent_id, child_id)
         if child.ended_at:
             return False
-        if child.terminated_at:
-            return True
-        now = timezone.now()
-        Run.objects.filter(pk=child.pk).update(terminated_at=now, alarm_at=now + timedelta(seconds=GRACE_SECONDS))
-        child.terminated_at = now
-        is_untouched = child.status == RunStatus.QUEUED.value
-        if child.owner is None and (is_untouched or child.waiting_on == WaitingOn.PARENT.value):
-            end(child, replace(TERMINATED, answer=child.answer), held_by=None)
-        else:
-            _ask_to_end(child, reason)
+        if not child.terminated_at:
+            _terminate(child, reason)
         return True
+
+
+def _terminate(child: Run, reason: str) -> None:
+    now = timezone.now()
+    Run.objects.filter(pk=child.pk).update(terminated_at=now, alarm_at=now + timedelta(seconds=GRACE_SECONDS))
+    child.terminated_at = now
+    is_untouched = child.status == RunStatus.QUEUED.value
+    if child.owner is None and (is_untouched or child.waiting_on == WaitingOn.PARENT.value):
+        end(child, replace(TERMINATED, answer=child.answer), held_by=None)
+    else:
+        _ask_to_end(child, reason)
 
 
 def _ask_to_end(child: Run, reason: str) -> None:

@@ -144,12 +144,16 @@ def _claim_as_read(run: Run, owner: UUID, recalled: tuple[RecalledMemory, ...]) 
             if run.child_count:
                 child_messages.collect(run.pk)
             if run.started_at is None:
-                if recalled:
-                    recall.record(run, recalled)
-                audit.emit([event_of(run, events.RUN_STARTED, {"fence": run.fence, "agent_id": run.agent.agent_id})])
+                _record_start(run, recalled)
             return True
     except IntegrityError:
         return False  # another run of the conversation became active after the read
+
+
+def _record_start(run: Run, recalled: tuple[RecalledMemory, ...]) -> None:
+    if recalled:
+        recall.record(run, recalled)
+    audit.emit([event_of(run, events.RUN_STARTED, {"fence": run.fence, "agent_id": run.agent.agent_id})])
 
 
 def list_held(owner: UUID) -> dict[UUID, Held]:

@@ -17,7 +17,7 @@ from agents_app import selectors, structured_output
 from agents_app.errors import Fenced
 from agents_app.models import Run
 from agents_app.networks import yaml_format
-from agents_app.networks.definition import Network
+from agents_app.networks.definition import Network, Task
 from agents_app.networks.outcomes import Attempt, AttemptKey, AttemptStatus, Call, Decision, Start
 from agents_app.networks.references import as_text
 from agents_app.networks.scheduler import decide
@@ -151,16 +151,20 @@ def _start(run: Run, network: Network, start: Start) -> None:
             spec=ChildSpec(str(start.key), start.prompt, deadline_seconds=deadline_of(task.time_limit)),
             agent=selectors.get_agent(task.agent),
             kind=RunKind.TASK,
-            options=RunOptions(
-                model=task.model or network.model,
-                tools=_first(task.tools, network.tools),
-                mcp_servers=_first(task.mcp_servers, network.mcp_servers),
-                output_schema=task.answer_schema,
-            ),
+            options=_options_of(task, network),
         )
     )
     if start.delay_seconds:
         _delay(child, timedelta(seconds=start.delay_seconds))
+
+
+def _options_of(task: Task, network: Network) -> RunOptions:
+    return RunOptions(
+        model=task.model or network.model,
+        tools=_first(task.tools, network.tools),
+        mcp_servers=_first(task.mcp_servers, network.mcp_servers),
+        output_schema=task.answer_schema,
+    )
 
 
 def _delay(child: Run, pause: timedelta) -> None:

@@ -101,22 +101,26 @@ class Reaper:
         missed = hot_queries.missed_ends().exclude(pk__in=waiting)
         found = list(missed.order_by("ended_at").values_list("id", flat=True)[:_AT_ONCE])
         for run_id in found:
-            try:
-                _store_end(run_id)
-            except Exception as error:
-                if is_away(error):
-                    raise
-                waiting[run_id] = self._back_offs[run_id] = self._back_off(run_id)
-            else:
+            if self._stores_end(run_id):
                 self._back_offs.pop(run_id, None)
+            else:
+                waiting[run_id] = self._back_offs[run_id]
         if len(found) < _AT_ONCE:  # other ends that had a back-off were stored by other processes, or deleted
             self._back_offs = waiting
 
-    def _back_off(self, run_id: UUID) -> _BackOff:
-        before = self._back_offs.get(run_id)
-        seconds = min(before.seconds * 2, _MAX_BACK_OFF_SECONDS) if before else _FIRST_BACK_OFF_SECONDS
-        logger.exception("the end of run %s could not be stored; retrying in %d s", run_id, seconds)
-        return _BackOff(seconds, self._clock() + seconds)
+    def _stores_end(self, run_id: UUID) -> bool:
+        """Store the end of a run. Return False if that failed and is put off, unless the database is away."""
+        try:
+            _store_end(run_id)
+            return True
+        except Exception as error:
+            if is_away(error):
+                raise
+            before = self._back_offs.get(run_id)
+            seconds = min(before.seconds * 2, _MAX_BACK_OFF_SECONDS) if before else _FIRST_BACK_OFF_SECONDS
+            logger.exception("the end of run %s could not be stored; retrying in %d s", run_id, seconds)
+            self._back_offs[run_id] = _BackOff(seconds, self._clock() + seconds)
+            return False
 
 
 def _recover(run: Run, held: int) -> None:
