@@ -27,7 +27,7 @@ from agents_app.robots.robot_options import RobotOptions
 from agents_app.robots.robot_setup import Setup
 from agents_app.runs.live_text import NoLiveText
 from agents_app.runs.model_call import Interrupted, ModelCall, chunks_of
-from agents_app.runs.next_step import REPEATS, Act, End, Think, next_step, out_of_time, too_long
+from agents_app.runs.next_step import Act, End, Think, at_limit, next_step
 from agents_app.runs.retry_policy import retry_delay
 from agents_app.types import REJECTED, Message, ModelRequest, ModelResponse, RunStatus, Snapshot, StepView, Usage
 from agents_app.types.context import ContextOverflow
@@ -306,12 +306,7 @@ def _step(index: int, response: ModelResponse) -> StepView:
 
 
 def _end_of(outcome: Interrupted, snapshot: Snapshot) -> End:
-    match outcome.why:
-        case "time_limit":
-            return out_of_time(snapshot)
-        case "too_long":
-            return too_long(settings.KOMAND_MAX_ANSWER_CHARACTERS)
-        case "repeats":
-            return REPEATS
-        case _:
-            raise RobotError(f"The model call was stopped: {outcome.why}.", code=outcome.why)
+    end = at_limit(outcome.why, snapshot, settings.KOMAND_MAX_ANSWER_CHARACTERS)
+    if end is None:
+        raise RobotError(f"The model call was stopped: {outcome.why}.", code=outcome.why)
+    return end

@@ -10,7 +10,7 @@ from agents_app.providers.base import ProviderError
 from agents_app.runs.claims import Claim
 from agents_app.runs.live_text import LiveText
 from agents_app.runs.model_call import ModelCall
-from agents_app.runs.next_step import CANCELLED, REPEATS, End, out_of_time, stopped, too_long
+from agents_app.runs.next_step import CANCELLED, End, at_limit, stopped
 from agents_app.runs.retry_policy import retry_delay
 from agents_app.runs.writes import NO_USAGE, Spent
 from agents_app.types import Limits, Snapshot, Usage
@@ -57,11 +57,5 @@ def end_after(why: str, claim: Claim, snapshot: Snapshot) -> End | None:
             return CANCELLED
         case "stopped":
             return stopped(emergency_stop.why_stopped(claim.run.agent.agent_id) or "Stopped by an operator.")
-        case "time_limit":
-            return out_of_time(snapshot)
-        case "too_long":
-            return too_long(settings.KOMAND_MAX_ANSWER_CHARACTERS)
-        case "repeats":
-            return REPEATS
         case _:
-            return None
+            return at_limit(why, snapshot, settings.KOMAND_MAX_ANSWER_CHARACTERS)

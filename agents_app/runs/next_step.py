@@ -168,6 +168,19 @@ def stopped(reason: str) -> End:
     return End(RunStatus.CANCELLED, "stopped", reason)
 
 
+def at_limit(why: str, snapshot: Snapshot, longest_answer: int) -> End | None:
+    """Return the end of a run whose model call has reached a limit; None if it was stopped for another reason."""
+    match why:
+        case "time_limit":
+            return out_of_time(snapshot)
+        case "too_long":
+            return too_long(longest_answer)
+        case "repeats":
+            return REPEATS
+        case _:
+            return None
+
+
 def out_of_time(snapshot: Snapshot) -> End:
     """Return the end of a run that used up its active seconds."""
     return End(
