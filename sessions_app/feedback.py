@@ -31,31 +31,38 @@ def submit(user: User, fields: dict[str, Any]) -> tuple[Feedback, bool]:
     Raises NotFound for a target that is not the user's.
     """
     session = _session_of(user, fields["target_type"], fields["target_id"])
-    now = timezone.now()
-    rating = {
-        "rating": fields["rating"],
-        "reason": fields["reason"] or "",
-        "comment": fields["comment"] or "",
-        "extra_metadata": fields["extra_metadata"] or {},
-        "updated_at": now,
-    }
+    rating = _columns(fields)
     with transaction.atomic():
         row, is_new = Feedback.objects.update_or_create(
             user=user,
             target_type=fields["target_type"],
             target_id=fields["target_id"],
             defaults=rating,
-            create_defaults={**rating, "session": session, "created_at": now},
+            create_defaults={**rating, "session": session, "created_at": rating["updated_at"]},
         )
         if is_new:
-            audit.record(
-                "FeedbackSubmitted",
-                details={name: str(fields[name] or "") for name in ("target_type", "target_id", "rating", "reason")},
-                agent_id=session.agent.agent_id,
-                session_id=session.id,
-                session_key=session.key,
-            )
+            _record(session, fields)
     return row, is_new
+
+
+def _columns(fields: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "rating": fields["rating"],
+        "reason": fields["reason"] or "",
+        "comment": fields["comment"] or "",
+        "extra_metadata": fields["extra_metadata"] or {},
+        "updated_at": timezone.now(),
+    }
+
+
+def _record(session: Session, fields: dict[str, Any]) -> None:
+    audit.record(
+        "FeedbackSubmitted",
+        details={name: str(fields[name] or "") for name in ("target_type", "target_id", "rating", "reason")},
+        agent_id=session.agent.agent_id,
+        session_id=session.id,
+        session_key=session.key,
+    )
 
 
 def rate_answer(user: User, run_id: UUID, *, rating: str, comment: str | None = None) -> Feedback | None:
@@ -64,10 +71,7 @@ def rate_answer(user: User, run_id: UUID, *, rating: str, comment: str | None = 
     comment: None keeps the stored one while the rating stays the same. Raises NotFound, and InvalidInput
     (invalid_rating, comment_too_long).
     """
-    if rating not in ("", *(name for name, _ in Feedback.RATINGS)):
-        raise InvalidInput("`rating` must be UP, DOWN or empty. Reload the page.", code="invalid_rating")
-    if len(comment or "") > LONGEST_COMMENT:
-        raise InvalidInput(f"A comment may have at most {LONGEST_COMMENT:,} characters.", code="comment_too_long")
+    _check(rating, comment)
     own = Feedback.objects.filter(user=user, target_type=_MESSAGE, target_id=run_id)
     if not rating:
         _session_of(user, _MESSAGE, run_id)
@@ -78,6 +82,13 @@ def rate_answer(user: User, run_id: UUID, *, rating: str, comment: str | None = 
     more = {"reason": stored.reason, "extra_metadata": stored.extra_metadata} if stored else {}
     fields = {"target_type": _MESSAGE, "target_id": run_id, "rating": rating, "comment": kept}
     return submit(user, {"reason": None, "extra_metadata": None, **fields, **more})[0]
+
+
+def _check(rating: str, comment: str | None) -> None:
+    if rating not in ("", *(name for name, _ in Feedback.RATINGS)):
+        raise InvalidInput("`rating` must be UP, DOWN or empty. Reload the page.", code="invalid_rating")
+    if len(comment or "") > LONGEST_COMMENT:
+        raise InvalidInput(f"A comment may have at most {LONGEST_COMMENT:,} characters.", code="comment_too_long")
 
 
 def ratings_of(user: User, run_ids: Collection[UUID]) -> dict[UUID, Feedback]:

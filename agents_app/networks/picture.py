@@ -25,8 +25,9 @@ def to_svg(network: Network, results: Mapping[str, TaskResult] | None = None) ->
     """
     graph = build(network)
     places = _places(graph)
-    right, bottom = map(max, zip(*map(_corner, places.values()), strict=True))
-    width, height = right + _WIDTH + _MARGIN, bottom + _HEIGHT + _MARGIN
+    corners = [_corner(place) for place in places.values()]
+    width = max(x for x, _ in corners) + _WIDTH + _MARGIN
+    height = max(y for _, y in corners) + _HEIGHT + _MARGIN
     drawn = [*_arrows(graph, places), *_boxes(graph, places, results or {})]
     title = escape(f"The tasks of the network {network.name}")
     return (
