@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import itertools
 import json
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -10,6 +11,8 @@ from tests.fakes.http_protocol import HttpRequest, Response
 from tests.fakes.http_server import FakeServer
 
 NUMBER, UUID = "+4915100000001", "aaaaaaaa-0000-4000-8000-000000000001"
+# The daemon comments on an idle stream every 15 s; this one does every 5.
+_TURNS_TO_COMMENT = 500
 SENDER = "bbbbbbbb-0000-4000-8000-000000000002"
 
 
@@ -18,7 +21,7 @@ class FakeSignal(FakeServer):
 
     shown: the messages by their time. calls: method and parameters of each. waiting: events that no client has read.
     files: contents by id. failures: types of the results of the next messages. errors: codes of the next calls.
-    is_registered: it knows our number. is_silent: streams send no comments. streams: how often one was opened.
+    is_registered: it knows our number. streams: how often one was opened.
     """
 
     def __init__(self, **options: Any) -> None:
@@ -50,8 +53,9 @@ class FakeSignal(FakeServer):
             return
         self.streams += 1
         response.head(200, {"content-type": "text/event-stream"})
-        response.piece(b":\n")
-        while True:
+        for turn in itertools.count():
+            if turn % _TURNS_TO_COMMENT == 0:
+                response.piece(b":\n")
             if self.waiting:
                 data = json.dumps(self.waiting.pop(0))
                 response.piece(f"event:receive\ndata:{data}\n\n".encode())

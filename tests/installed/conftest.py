@@ -1,7 +1,7 @@
 """Fixtures of the scenarios: an installation of each kind, its log, the platforms of its channels."""
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -72,17 +72,22 @@ def log(log_reader: LogReader) -> Iterator[LogReader]:
 
 
 @pytest.fixture(scope="session")
-def platforms(
+def joined(
     installation: Installation, outside: dict[str, Platform[Any]], tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, Platform[Any]]:
-    """Return the platforms, each with an account of the installation that answers."""
+) -> Iterator[dict[str, Future[Platform[Any]]]]:
+    """Yield the platforms, each as soon as it has an account of the installation that answers."""
     folder: Path = tmp_path_factory.mktemp("accounts")
     with ThreadPoolExecutor(_TOGETHER) as pool:
-        [*pool.map(lambda platform: platform.join(installation, folder), outside.values())]
-    return outside
+        yield {name: pool.submit(platform.join, installation, folder) for name, platform in outside.items()}
 
 
 @pytest.fixture
-def platform(request: pytest.FixtureRequest, platforms: dict[str, Platform[Any]]) -> Platform[Any]:
+def platform(request: pytest.FixtureRequest, joined: dict[str, Future[Platform[Any]]]) -> Platform[Any]:
     """Return one of the platforms."""
-    return platforms[request.param]
+    return joined[request.param].result()
+
+
+@pytest.fixture
+def platforms(joined: dict[str, Future[Platform[Any]]]) -> list[Platform[Any]]:
+    """Return all platforms."""
+    return [one.result() for one in joined.values()]

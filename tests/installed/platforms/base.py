@@ -2,12 +2,13 @@
 
 import itertools
 import json
+import re
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import httpx2
 
@@ -17,6 +18,7 @@ from tests.support.live_server import wait_for
 # Generous: each wait ends as soon as its condition holds.
 SECONDS = 60
 _PEOPLE = 60
+Found = TypeVar("Found")
 Server = TypeVar("Server", bound=AbstractContextManager[Any])
 
 
@@ -25,12 +27,14 @@ class Platform(ABC, Generic[Server]):
 
     channel: its name in Komand
     takes_files: files of an agent arrive as files, else as links
+    joins_bursts: short messages within a moment are one
     buttons: a question's options can be pressed, else they are written
     server: what stands for the platform
     """
 
     channel: ClassVar[str]
     takes_files: ClassVar[bool] = True
+    joins_bursts: ClassVar[bool] = True
     buttons: ClassVar[bool] = True
     server: Server
 
@@ -66,9 +70,9 @@ class Platform(ABC, Generic[Server]):
     def texts(self, person: str) -> list[str]:
         """Return the texts that a person is shown, oldest first."""
 
-    @abstractmethod
     def files(self, person: str) -> list[bytes]:
-        """Return the uploads for a person as they arrived."""
+        """Return the uploads for a person as they arrived, with their names. Links are not among them."""
+        return []
 
     def press(self, person: str, label: str) -> None:
         """Press a button as soon as it is shown. Platforms without buttons have the label written."""
@@ -78,8 +82,8 @@ class Platform(ABC, Generic[Server]):
         """Deliver a message without the platform's signature; return the status, None if nothing can be forged."""
         return None
 
-    def join(self, installation: Installation, folder: Path) -> None:
-        """Add the account as an operator does, and wait until a message is answered."""
+    def join(self, installation: Installation, folder: Path) -> Self:
+        """Add the account as an operator does, and wait until a message is answered. Return the platform."""
         self.installation = installation
         files = []
         for name, content in (("config", self.config()), ("secrets", self.secrets())):
@@ -93,9 +97,10 @@ class Platform(ABC, Generic[Server]):
         person = self.person()
         self.say(person, 'hello [[text="Hello."]]')
         self.wait_for(person, ["Hello."])
+        return self
 
     def _manage(self, *arguments: str) -> None:
-        done = self.installation.manage("channel", *arguments, seconds=SECONDS)
+        done = self.installation.manage("channel", *arguments, seconds=5 * SECONDS)
         assert done.returncode == 0, f"channel {arguments[:2]}: {done.stdout}{done.stderr}"
 
     def person(self) -> str:
@@ -116,15 +121,33 @@ class Platform(ABC, Generic[Server]):
 
     def wait_for(self, person: str, texts: list[str]) -> None:
         """Wait until a person is shown exactly these texts."""
-        wait_for(lambda: len(self.texts(person)) >= len(texts), SECONDS, f"{self.channel}: {texts} for {person}")
-        wait_for(lambda: self.texts(person) == texts, 5, f"{self.channel}: {texts} instead of {self.texts(person)}")
+        try:
+            wait_for(lambda: self.texts(person) == texts, SECONDS)
+        except AssertionError:
+            assert self.texts(person) == texts, f"{self.channel}: {person}"
 
-    def post(self, body: bytes, headers: Mapping[str, str], path: str = "") -> int:
+    @property
+    def path(self) -> str:
+        """The path of the account's webhook."""
+        return f"/channels/{self.channel}/main/webhook"
+
+    @staticmethod
+    def button(find: Callable[[], Found | None]) -> Found:
+        """Return a button as soon as it is shown."""
+        found: Found = wait_for(find, SECONDS, "the button")
+        return found
+
+    def post(self, body: bytes, headers: Mapping[str, str]) -> int:
         """Send a request to the account's webhook; return the status."""
-        path = path or f"/channels/{self.channel}/main/webhook"
         return httpx2.post(
-            self.installation.url + path, content=body, headers=dict(headers), timeout=SECONDS
+            self.installation.url + self.path, content=body, headers=dict(headers), timeout=SECONDS
         ).status_code
+
+    def linked_files(self, text: str) -> list[bytes]:
+        """Return the files to which a text links, which anybody can open with the link."""
+        public = self.installation.public_url
+        paths = re.findall(rf"{re.escape(public)}(/channels/files/[\w.-]+)", text)
+        return [httpx2.get(self.installation.url + path, timeout=SECONDS).content for path in paths]
 
     @property
     def has_public_address(self) -> bool:

@@ -4,8 +4,7 @@ import json
 from typing import Any
 
 from tests.fakes.telegram import BOT_NAME, TOKEN, FakeTelegram, press_update, private_update
-from tests.installed.platforms.base import SECONDS, Platform
-from tests.support.live_server import wait_for
+from tests.installed.platforms.base import Platform
 
 
 class Telegram(Platform[FakeTelegram]):
@@ -48,7 +47,7 @@ class Telegram(Platform[FakeTelegram]):
         return [upload.encode() for upload in uploads if f"\r\n{person}\r\n" in upload]
 
     def press(self, person: str, label: str) -> None:
-        data = wait_for(lambda: self.server.buttons(int(person)).get(label), SECONDS, f"a button {label}")
+        data = self.button(lambda: self.server.buttons(int(person)).get(label))
         self.deliver(press_update(next(self.numbers), data, user=int(person)))
 
     def forge(self, person: str) -> int | None:

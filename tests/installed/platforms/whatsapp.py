@@ -15,8 +15,7 @@ from tests.fakes.whatsapp import (
     shown_text,
     signed_headers,
 )
-from tests.installed.platforms.base import SECONDS, Platform
-from tests.support.live_server import wait_for
+from tests.installed.platforms.base import Platform
 
 
 class WhatsApp(Platform[FakeWhatsApp]):
@@ -54,16 +53,16 @@ class WhatsApp(Platform[FakeWhatsApp]):
         return [self.server.uploads[number - 5001] for number in ids]
 
     def press(self, person: str, label: str) -> None:
-        def pressed() -> Any:
-            cards = [one for one in self._sent(person) if one["type"] == "interactive" and label in buttons_of(one)]
-            return cards and buttons_of(cards[-1])[label]
-
-        reply = {"id": wait_for(pressed, SECONDS, f"a button {label}"), "title": label}
+        reply = {"id": self.button(lambda: self._button(person, label)), "title": label}
         interactive = {"type": "button_reply", "button_reply": reply}
         self.deliver(message(next(self.numbers), sender=person, type="interactive", interactive=interactive))
 
     def forge(self, person: str) -> int | None:
         return self._post(self.message(person, "forged"), "another-secret")
+
+    def _button(self, person: str, label: str) -> str | None:
+        cards = [buttons_of(one) for one in self._sent(person) if one["type"] == "interactive"]
+        return next((card[label] for card in cards if label in card), None)
 
     def _sent(self, person: str) -> list[dict[str, Any]]:
         return [message for message in self.server.sent if message["to"] == person]
