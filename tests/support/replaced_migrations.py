@@ -5,12 +5,16 @@ It goes through the files that these replace, as the releases that had only thos
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from unittest import mock
 
 from django.core.management import execute_from_command_line
 from django.db.migrations.loader import MigrationLoader
 
 
-def hide_squashed_migrations() -> None:
+@contextmanager
+def only_replaced_migrations() -> Iterator[None]:
     """Let this process see only the migrations that squashed ones replace, and those that none replaces."""
     load = MigrationLoader.load_disk
 
@@ -18,10 +22,11 @@ def hide_squashed_migrations() -> None:
         load(loader)
         loader.disk_migrations = {key: one for key, one in loader.disk_migrations.items() if not one.replaces}
 
-    MigrationLoader.load_disk = load_disk  # type: ignore[method-assign]
+    with mock.patch.object(MigrationLoader, "load_disk", load_disk):
+        yield
 
 
 if __name__ == "__main__":
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "komand.settings.web")
-    hide_squashed_migrations()
-    execute_from_command_line(sys.argv)
+    with only_replaced_migrations():
+        execute_from_command_line(sys.argv)

@@ -1,14 +1,8 @@
-"""The schema of a database as text that does not depend on the order of columns and constraints.
+"""The schema of a database as text that does not depend on the order of columns and constraints."""
 
-`python -m tests.support.schema` prints that of an installation as JSON.
-"""
-
-import json
 import re
-import sys
 from collections.abc import Iterator
 
-import django
 from django.db import connection
 
 _POSTGRES = """
@@ -49,8 +43,3 @@ def _parts(statement: str) -> Iterator[str]:
         else:
             part += piece
     yield part.strip()
-
-
-if __name__ == "__main__":
-    django.setup()
-    sys.stdout.write(json.dumps(read_schema()) + "\n")
