@@ -61,7 +61,7 @@ def test_every_file_is_named_by_its_hash_and_no_address_is_in_the_lock(lock: str
 def test_a_lock_holds_what_the_project_asks_for(lock: str, asked: list[str]) -> None:
     found = pins(lock)
     for requirement in map(Requirement, asked):
-        if requirement.name != "komand":
+        if requirement.name != PROJECT["project"]["name"]:
             version = version_here(found, requirement.name)
             assert version and requirement.specifier.contains(version), f"{requirement}: run `make lock`"
 

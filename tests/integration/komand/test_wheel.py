@@ -34,6 +34,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_wheel_holds_every_file_that_is_no_code(wheel: Path) -> None:
+    assert wheel.name.startswith("komand_gateway-")
     packed = set(zipfile.ZipFile(wheel).namelist())
     mapped = ("static/", "templates/")
     packages = ("komand", "sessions_app", "agents_app", "tools_app", "audit_app", *mapped)
