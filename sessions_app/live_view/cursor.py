@@ -12,7 +12,9 @@ from audit_app.follow.items import START, Position
 from audit_app.kernel.errors import InvalidInput
 from audit_app.timeline import KeptEvent
 
-_CURSOR = re.compile(r"(?P<seq>[0-9]{1,18})(?:\.(?P<fence>[0-9]{1,18})-(?P<n>[0-9]{1,18}))?", re.ASCII)
+_CURSOR = re.compile(
+    r"(?P<seq>[0-9]{1,18})(?:\.(?P<fence>[0-9]{1,18})-(?P<n>[0-9]{1,18})(?:-(?P<since>[0-9]{1,18}))?)?", re.ASCII
+)
 _JOINABLE = (TEXT_DELTA.name, REASONING_DELTA.name)
 
 
@@ -52,6 +54,11 @@ class SessionEvent:
     parent_run_id: UUID | None = None
     workstream: str = ""
 
+    @property
+    def is_partial(self) -> bool:
+        """Return whether text of earlier claims of the run was left out (`Cursor.since`)."""
+        return self.cursor.count("-") > 1
+
     @classmethod
     def of(cls, event: KeptEvent, cursor: str = "") -> "SessionEvent":
         """Return a stored event as viewers receive it. cursor: empty if no viewer can resume there."""
@@ -76,21 +83,26 @@ class Cursor:
     seq: the last stored event that the viewer has seen.
     live: the last entry seen of the stream of the root run that was active then. None: unknown, so the viewer may or
     may not show some of that run's open text.
+    since: the first claim of which the viewer has live text; 0 if it was shown all of them.
     """
 
     seq: int = 0
     live: Position | None = START
+    since: int = 0
 
     @classmethod
     def parse(cls, text: str) -> "Cursor":
-        """Parse `""` (nothing seen), `"<seq>"` or `"<seq>.<fence>-<n>"`. Raises InvalidInput (invalid_cursor)."""
+        """Parse `""` (nothing seen), `"<seq>"` or `"<seq>.<fence>-<n>[-<since>]"`.
+
+        Raises InvalidInput (invalid_cursor).
+        """
         if not text:
             return cls()
         match = _CURSOR.fullmatch(text)
         if match is None:
             raise InvalidInput("The cursor is invalid. Send one that the server returned.", code="invalid_cursor")
         live = (int(match["fence"]), int(match["n"])) if match["n"] else None
-        return cls(int(match["seq"]), live)
+        return cls(int(match["seq"]), live, int(match["since"] or 0))
 
 
 def join_pieces(events: Iterable[SessionEvent]) -> list[SessionEvent]:

@@ -24,11 +24,16 @@ class Shown:
 
 
 class RunTextState:
-    """One run as one viewer sees it. position: the last entry of its stream that was taken."""
+    """One run as one viewer sees it.
+
+    position: the last entry of its stream that was taken.
+    since: the first claim of which live text was shown; 0 if nothing was left out.
+    """
 
     def __init__(self, run_id: UUID) -> None:
         self.run_id = run_id
         self.position = START
+        self.since = 0
         self.is_over = False
         self.held: deque[LiveEntry] = deque()
         self.open_executions: set[str] = set()

@@ -20,7 +20,7 @@ from agents_app.events import (
 from audit_app.follow.items import START, CaughtUp, Item, LiveEntry, PassingEvent, Position, format_position
 from audit_app.timeline import KeptEvent
 from sessions_app.events import MESSAGE_COMPLETED, STEP_CLOSING
-from sessions_app.live_view.cursor import SessionEvent
+from sessions_app.live_view.cursor import Cursor, SessionEvent
 from sessions_app.live_view.run_text import RunTextState, Shown
 from tools_app.events import (
     APPROVAL_DECIDED,
@@ -68,20 +68,22 @@ class SessionStream:
         self._awaited_read: int | None = None
 
     def restore(
-        self, run_id: UUID, events: Iterable[KeptEvent], entries: Sequence[LiveEntry], live: Position | None
+        self, run_id: UUID, events: Iterable[KeptEvent], entries: Sequence[LiveEntry], cursor: Cursor
     ) -> list[SessionEvent] | None:
         """Restore the state of the run that was active at the cursor. Shows nothing again.
 
         events: the run's events up to the cursor.
         entries: its live stream as it is now.
-        live: the cursor's position. Returns the live events of the open step that the viewer was shown; None if the
+        cursor: of the viewer. Returns the live events of the open step that the viewer was shown; None if the
             stream does not reach back to the cursor, so that this is unknown.
         """
-        run = self._active = self._restored(run_id, events)
+        run, live = self._restored(run_id, events), cursor.live
+        self._active, run.since = run, cursor.since
         if live is None or (live != START and all(entry.position != live for entry in entries)):
             run.assume_unknown(live or START)
             return None
-        return [seen for entry in entries if entry.position <= live for seen in self._take(run, entry)]
+        shown = [entry for entry in entries if run.since <= entry.position[0] and entry.position <= live]
+        return [seen for entry in shown for seen in self._take(run, entry)]
 
     def restore_child(self, run_id: UUID, events: Iterable[KeptEvent]) -> None:
         """Restore the state of a child run that was open at the cursor. events: its events up to the cursor.
@@ -111,6 +113,22 @@ class SessionStream:
     def open_children(self) -> set[UUID]:
         """The child runs that are open as far as the viewer has seen."""
         return self._child_ids - self._over
+
+    def join(self, run_id: UUID, entries: Sequence[LiveEntry], events: Iterable[KeptEvent]) -> list[LiveEntry]:
+        """Return the entries of a run's stream to feed to a viewer that joins it: without text of claims that died.
+
+        events: the stored events that are fed with them. The text of a step that one of them closes is complete.
+        A viewer that has live text of the run gets all entries, with the reset between them.
+        """
+        run = self._run(run_id)
+        if run.position != START or not entries:
+            return list(entries)
+        newest = entries[-1].position[0]
+        closed = {event.step for event in events if event.run_id == run_id and event.type in STEP_CLOSING}
+        claims = {entry.step: entry.position[0] if entry.step in closed else newest for entry in entries}
+        living = [entry for entry in entries if entry.step is None or entry.position[0] == claims[entry.step]]
+        run.since = newest if len(living) < len(entries) else run.since
+        return living
 
     def feed(self, items: Iterable[Item]) -> list[SessionEvent]:
         """Add items and return the events to show now, in order."""
@@ -280,7 +298,8 @@ class SessionStream:
     def _cursor(self, live: Position | None = None) -> str:
         if live is None or self._active is None:
             live = self._active.position if self._active else START
-        return f"{self.seq}.{format_position(live)}"
+        since = f"-{self._active.since}" if self._active and self._active.since else ""
+        return f"{self.seq}.{format_position(live)}{since}"
 
 
 def _track_execution(run: RunTextState, event: KeptEvent) -> None:

@@ -51,6 +51,7 @@ class Viewer:
         marks_now: bool = False,
         recall: Recall | None = None,
         children: Children = Children.ASKING,
+        with_dead: bool = False,
     ) -> None:
         """Raises InvalidInput (invalid_cursor).
 
@@ -58,6 +59,7 @@ class Viewer:
         find_text: returns the stored text of a run's step.
         marks_now: yield an empty frame once everything that existed at the start has been yielded.
         children: which of the events of child runs it yields.
+        with_dead: show text of claims that died to a client that may have some of it, as `cursor` does not say.
         recall: called before the first frame, if a run was active at the cursor.
         """
         self.overflowed = False
@@ -67,6 +69,7 @@ class Viewer:
         self._marks_now = marks_now
         self._recall = recall
         self._children = children
+        self._with_dead = with_dead
         self._state = self._stream_from(self._cursor.seq)
         self._streams: dict[UUID, list[LiveEntry]] = {}
 
@@ -102,14 +105,14 @@ class Viewer:
     async def _restore(self) -> None:
         """Bring the state to the cursor without showing anything."""
         active = await in_db(_active_at, self._session_id, self._cursor.seq)
-        live = self._cursor.live
+        cursor = self._cursor
         if active.head < self._cursor.seq:
             # The cursor is ahead of the timeline, as after the database was restored: continue from the end.
             self._state = self._stream_from(active.head)
-            live = None
+            cursor = Cursor(active.head, None)
         if active.run_id is not None:
             entries = self._streams[active.run_id] = await self._follower.read_stream(active.run_id)
-            shown = self._state.restore(active.run_id, active.events, entries, live)
+            shown = self._state.restore(active.run_id, active.events, entries, cursor)
             if self._recall is not None:
                 self._recall([SessionEvent.of(event) for event in active.events], shown)
             if self._children is Children.ALL:
@@ -119,8 +122,11 @@ class Viewer:
     def _stream_from(self, seq: int) -> SessionStream:
         return SessionStream(self._session_id, seq, shows_children=self._children is not Children.ASKING)
 
-    async def _join_streams(self, page: Iterable[KeptEvent]) -> list[LiveEntry]:
-        """Subscribe to the streams of all open runs at their ends, and return their entries up to there."""
+    async def _join_streams(self, page: list[KeptEvent]) -> list[LiveEntry]:
+        """Subscribe to the streams of all open runs at their ends, and return their entries up to there.
+
+        Those of claims that died are left out: a viewer that joins after a crash sees no text of the dead attempt.
+        """
         roots, children = set(self._state.open_runs), set(self._state.open_children)
         for event in page:
             open_runs = children if event.parent_run_id else roots
@@ -136,7 +142,7 @@ class Viewer:
                 stream = await self._follower.read_stream(run_id)
             after = stream[-1].position if stream else START
             self._subscription.watch_run(run_id, after, is_child=run_id in children)
-            entries += stream
+            entries += stream if self._with_dead else self._state.join(run_id, stream, page)
         return entries
 
     async def _see(self, items: Iterable[Item]) -> list[SessionEvent]:

@@ -24,6 +24,7 @@ from sessions_app.surfaces.base.surface import Surface, surface_at, surfaces
 from tests.support.conditions import happens
 from tests.support.rest import LiveCaller, make_agent, make_user
 from tests.support.webchat import Visited
+from tests.unit.sessions_app.live_view.watched_world import World
 from tests.unit.sessions_app.surfaces import protocol_readers as readers
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey")]
@@ -62,7 +63,8 @@ class Sample:
     keys: the keys of an error body, nested ones with dots.
     stream: path of a GET that streams the session `{}`.
     socket: path of a WebSocket for the session `{}`; close_code: of it, when its credential is revoked.
-    reader: the client of `test_surfaces_resumption` that proves that a resumed stream has neither gaps nor duplicates.
+    reader: the client of `test_surfaces_resumption` that proves that a resumed stream has neither gaps nor duplicates,
+        and that one that begins after a crash has nothing of the dead attempt.
     media_types: of the bodies that it accepts; empty if its requests have none.
     holder: makes who holds the credential: its `key`, a `session`, and `revoke`.
     """
@@ -316,6 +318,22 @@ def test_every_surface_that_streams_has_a_reader_in_the_property_of_resuming() -
     """`tests/unit/sessions_app/test_surfaces_resumption.py` cuts every reader off at every place."""
     streaming = {name for name in NAMES if SURFACES[name].stream or SURFACES[name].socket} | {"openai"}
     assert {name for name in NAMES if SURFACES[name].reader} == streaming
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if SURFACES[name].reader])
+def test_a_viewer_that_joins_after_a_crash_sees_no_text_of_the_dead_attempt(name: str) -> None:
+    reader, world = SURFACES[name].reader, World()
+    assert reader is not None
+    client, run = reader(), readers.RUN
+    world.keep("message.received", run, turn_id="question", message_id="question")
+    world.keep("run.queued", run, ordinal=0, agent_id="default")
+    world.keep("run.started", run, fence=1, agent_id="default")
+    for fence, text in ((1, "dead"), (2, "alive")):
+        world.stream(run, (fence, 1), "run.claimed", None, fence=fence)
+        world.stream(run, (fence, 2), "text.delta", 0, offset=0, text=text)
+    for event in client.connect(world, stream_is_there=True)[1]:
+        client.see(event)
+    assert "".join(client.sent) == "alive"
 
 
 def test_a_surface_that_is_registered_serves_its_prefix_with_its_own_errors() -> None:

@@ -135,5 +135,5 @@ class LiveTexts:
 
 
 def live_part(cursor: str) -> str:
-    """Return `<fence>-<n>` of a cursor `<seq>.<fence>-<n>`, "" if it has none."""
-    return cursor.partition(".")[2]
+    """Return `<fence>-<n>` of a cursor, "" if it has none."""
+    return "-".join(cursor.partition(".")[2].split("-")[:2])

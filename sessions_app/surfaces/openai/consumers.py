@@ -39,7 +39,7 @@ from sessions_app.surfaces.openai.commands import AcceptedRequest, accept, accep
 from sessions_app.surfaces.openai.data_parts import invalid_param
 from sessions_app.surfaces.openai.item_references import resolve_references
 from sessions_app.surfaces.openai.projection_completions import Completion
-from sessions_app.surfaces.openai.projection_responses import ResponseEvents
+from sessions_app.surfaces.openai.projection_responses import ResponseEvents, has_text
 from sessions_app.surfaces.openai.requests import ParsedRequest, read_completion, read_response
 from sessions_app.surfaces.openai.responses import ResponseContext, as_json
 from tools_app.events import INPUT_REQUESTED
@@ -62,12 +62,14 @@ class _Endpoint(EventStreamConsumer):
         await self.send_event(as_json(self.error_body(failure)), event="error")
         await super().break_off(failure)
 
-    async def run_events(self, session_id: UUID, run_id: UUID, cursor: str) -> AsyncIterator[list[SessionEvent]]:
+    async def run_events(
+        self, session_id: UUID, run_id: UUID, cursor: str, *, with_dead: bool = False
+    ) -> AsyncIterator[list[SessionEvent]]:
         """Yield the events of the run until it ends or waits for the user's answer to a question.
 
-        Those that wait at the same time come together, so that they are written together.
+        Those that wait at the same time come together, so that they are written together. with_dead: as for `Viewer`.
         """
-        async for frame in self.watch(session_id, cursor):
+        async for frame in self.watch(session_id, cursor, with_dead=with_dead):
             events = [event for event in frame if event.run_id == run_id]
             for place, event in enumerate(events, start=1):
                 if event.type in RUN_ENDS or event.type == INPUT_REQUESTED.name:
@@ -307,7 +309,7 @@ async def _stream_response(
 
     await endpoint.open_stream()
     await send(projection.begin())
-    async for seen in endpoint.run_events(session_id, context.run_id, cursor):
+    async for seen in endpoint.run_events(session_id, context.run_id, cursor, with_dead=has_text(after)):
         await send([event for each in seen for event in projection.see(each)])
     await send(projection.end(responses.of_transcript(context, *await in_db(_read, context.run_id))))
     await endpoint.close_stream()

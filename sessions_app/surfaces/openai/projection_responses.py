@@ -18,9 +18,16 @@ from tools_app.events import TOOL_COMPLETED, TOOL_FAILED, TOOL_REQUESTED, ToolRe
 
 Event = dict[str, Any]
 
-# Positions of a step's events: its text from 16 on, the end of its message behind any text (which may turn out shorter
-# than what was sent before a crash), its calls, then their ends, then the next step.
+# Positions of a step's events: its text from 16 on, or from _LATE on for a client that joined after a crash; the end
+# of its message behind any text, which may turn out shorter than what was sent before a crash; its calls; then their
+# ends; then the next step.
 _STEP, _TEXT_PLACE, _DONE_PLACE, _CALL_PLACE, _END_PLACE, _CALL = 1 << 32, 16, 1 << 29, 1 << 30, 1 << 31, 16
+_LATE = 1 << 28
+
+
+def has_text(after: int) -> bool:
+    """Return whether a client with that last sequence number may have text of a claim that died."""
+    return _TEXT_PLACE < after % _STEP < _LATE
 
 
 class ResponseEvents:
@@ -84,21 +91,23 @@ class ResponseEvents:
         self._last_step = max(self._last_step, step)
         if self._context.options.output_schema is not None:
             return []  # it is sent once it is known to match the schema: it could not be taken back
-        return self._add_text(step, self._texts.setdefault(step, AppendedText()).see(event))
+        piece = self._texts.setdefault(step, AppendedText()).see(event)
+        had_late_text = self._after // _STEP == step and self._after % _STEP >= _LATE
+        return self._add_text(step, piece, _LATE if event.is_partial or had_late_text else _TEXT_PLACE)
 
-    def _add_text(self, step: int, piece: str) -> list[Event]:
+    def _add_text(self, step: int, piece: str, place: int = _TEXT_PLACE) -> list[Event]:
         if not piece:
             return []
         events = self._open_message(step)
         start = self._lengths.get(step, 0)
         end = self._lengths[step] = start + len(piece)
-        known = self._after - step * _STEP - _TEXT_PLACE  # number of its characters that the client has
+        place += step * _STEP
+        known = self._after - place  # number of its characters that the client has
         if known >= end:
             return events
         piece = piece[max(0, known - start) :]
         where = {"item_id": self._items[-1]["id"], "output_index": len(self._items) - 1, "content_index": 0}
-        place = step * _STEP + _TEXT_PLACE + end
-        return [*events, self._event("response.output_text.delta", place, **where, delta=piece, logprobs=[])]
+        return [*events, self._event("response.output_text.delta", place + end, **where, delta=piece, logprobs=[])]
 
     def _open_message(self, step: int) -> list[Event]:
         if self._open == step:

@@ -4,14 +4,16 @@ Wherever a worker crashes and a connection breaks, the client ends with the stor
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from copy import deepcopy
+from dataclasses import dataclass, replace
 from uuid import UUID
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from audit_app.follow.items import CaughtUp
+from audit_app.follow.items import CaughtUp, LiveEntry
+from audit_app.timeline import KeptEvent
 from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.surfaces.base.append_only_text import BREAK
 from sessions_app.surfaces.openai.projection_completions import Completion
@@ -150,16 +152,30 @@ def watched(world: World) -> Iterator[tuple[int, SessionEvent]]:
         yield from ((moment, event) for event in seen)
 
 
-def cut_and_resume(reader: Reader, world: World, data: st.DataObject, *, may_stay: bool = False) -> Iterator[bool]:
+def joined(reader: Reader, world: World, start: int) -> Iterator[tuple[int, SessionEvent]]:
+    """Connect the reader at a moment. Yield the events that it is sent, each with the moment of its writing."""
+    watch, seen = reader.connect(world.until(start), stream_is_there=True)
+    seen += world.until(start).read_again(watch)
+    yield from ((start, event) for event in seen)
+    for moment, item in enumerate(world.log[start:], start=start + 1):
+        seen = world.feed(watch, [item])
+        seen += world.until(moment).read_again(watch)
+        yield from ((moment, event) for event in seen)
+
+
+def cut_and_resume(
+    reader: Reader, world: World, data: st.DataObject, *, start: int = 0, may_stay: bool = False
+) -> Iterator[bool]:
     """Connect the reader, break its connection after some events, and resume at a later moment. Yield after each event
     whether the live stream was complete until then.
 
+    start: the moment at which it connects first.
     may_stay: the connection may also stay, while only the server's viewer restarts because it was too slow.
     """
     was_there = FLUSH not in world.log
-    reader.connect(World(stored=world.stored), stream_is_there=True)
-    moment, cursor = 0, ""
-    events = [*watched(world)]
+    moment, cursor = start, ""
+    events = [*joined(deepcopy(reader), world, moment)]
+    reader.connect(world.until(moment), stream_is_there=True)
     for event_at, event in events[: data.draw(st.integers(0, len(events)), "events seen")]:
         reader.see(event)
         moment, cursor = event_at, event.cursor
@@ -180,6 +196,47 @@ def cut_and_resume(reader: Reader, world: World, data: st.DataObject, *, may_sta
     for event in world.read_again(watch):
         reader.see(event)
         yield was_there and is_there
+
+
+@pytest.mark.parametrize("reader", [ThreadClient, ResponseClient, AgentClient, PageClient, VisitorClient, HubClient])
+@often
+@given(STORIES, st.integers(0, 40))
+def test_a_client_that_joins_after_a_crash_sees_no_text_of_the_dead_claim(
+    reader: type[Reader], story: Story, later: int
+) -> None:
+    """The dead claim's text is "Hello world", or the beginning of it."""
+    story = replace(story, second="something else", cut="a crash that nobody tells of")
+    world, client = Author(story).write(), reader()
+    crashed = last_place(world, "text.delta", FIRST[story.streamed - 1])
+    for _, event in joined(client, world, min(crashed + 2 + later, len(world.log))):
+        client.see(event)
+    assert not any(piece in "".join(client.sent) for piece in FIRST)
+
+
+@pytest.mark.parametrize("reader", [HubClient, ResponseClient])
+@often
+@given(STORIES, st.integers(0, 40), st.data())
+def test_an_append_only_client_that_joined_late_resumes_without_a_gap(
+    reader: type[Reader], story: Story, later: int, data: st.DataObject
+) -> None:
+    world, client = Author(replace(story, cut="a crash")).write(), reader()
+    between = BREAK if reader is HubClient else ""  # texts of steps are messages of their own
+    began = last_place(world, "message.reset", None) + 1
+    closed = next(item for item in world.log[began:] if isinstance(item, KeptEvent))
+    start = min(began + later, world.log.index(closed))
+    for _ in cut_and_resume(client, world, data, start=start):
+        pass
+    stored, text = [*filter(None, world.stored.values())], "".join(client.sent)
+    assert text == between.join(stored) or text.endswith(between + stored[-1])
+
+
+def last_place(world: World, type_: str, text: str | None) -> int:
+    """Return the place in the log of the last live entry with that text."""
+    return max(
+        place
+        for place, item in enumerate(world.log)
+        if isinstance(item, LiveEntry) and (item.type, item.payload.get("text")) == (type_, text)
+    )
 
 
 @pytest.mark.parametrize("reader", [ThreadClient, ResponseClient, AgentClient, PageClient, VisitorClient])

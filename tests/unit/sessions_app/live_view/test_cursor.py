@@ -16,13 +16,21 @@ def piece(offset: int, text: str, *, step: int = 0, kind: str = "text.delta", cu
 
 @pytest.mark.parametrize(
     ("text", "cursor"),
-    [("", Cursor(0, (0, 0))), ("0", Cursor(0, None)), ("12", Cursor(12, None)), ("12.3-45", Cursor(12, (3, 45)))],
+    [
+        ("", Cursor(0, (0, 0))),
+        ("0", Cursor(0, None)),
+        ("12", Cursor(12, None)),
+        ("12.3-45", Cursor(12, (3, 45))),
+        ("12.3-45-2", Cursor(12, (3, 45), 2)),
+    ],
 )
 def test_cursors_are_parsed(text, cursor):
     assert Cursor.parse(text) == cursor
 
 
-@pytest.mark.parametrize("text", ["x", "-1", "1.", "1.2", "1.2-", "1.2-3\n", "٣", " 1", "1" * 19, "1.2-3.4"])
+@pytest.mark.parametrize(
+    "text", ["x", "-1", "1.", "1.2", "1.2-", "1.2-3\n", "٣", " 1", "1" * 19, "1.2-3.4", "1.2-3-4-5"]
+)
 def test_other_texts_are_refused(text):
     with pytest.raises(InvalidInput):
         Cursor.parse(text)

@@ -2,6 +2,7 @@
 
 from copy import deepcopy
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 from uuid import UUID
 
@@ -68,7 +69,7 @@ class World:
         return earlier
 
     def watch(
-        self, cursor: str = "", *, stream_is_there: bool = True, recall: Recall | None = None
+        self, cursor: str = "", *, stream_is_there: bool = True, recall: Recall | None = None, with_dead: bool = False
     ) -> tuple[SessionStream, list[SessionEvent]]:
         """Return a stream that has caught up from the cursor with everything written, as `Viewer` does."""
         place = Cursor.parse(cursor)
@@ -78,7 +79,7 @@ class World:
         own = [event for event in seen_before if event.run_id == starts[-1]] if starts else []
         streams = self.streams if stream_is_there else {run_id: [copy] for run_id, copy in self.copies.items()}
         if own and not any(event.ends_run for event in own):
-            shown = watch.restore(starts[-1], own, streams.get(starts[-1], []), place.live)
+            shown = watch.restore(starts[-1], own, streams.get(starts[-1], []), place)
             if recall:
                 recall([SessionEvent.of(event) for event in own], shown)
         ended = {event.run_id for event in self.kept if event.ends_run}
@@ -86,8 +87,10 @@ class World:
             known = [event for event in seen_before if event.run_id == child_id]
             if known and not any(event.ends_run for event in known):
                 watch.restore_child(child_id, known)
-        entries = [entry for run_id, stream in streams.items() if run_id not in ended for entry in stream]
-        return watch, self.feed(watch, [*entries, *self.kept[place.seq :]])
+        page = self.kept[place.seq :]
+        opened = {run_id: stream for run_id, stream in streams.items() if run_id not in ended}
+        joined = (stream if with_dead else watch.join(run_id, stream, page) for run_id, stream in opened.items())
+        return watch, self.feed(watch, [*chain.from_iterable(joined), *page])
 
     def feed(self, watch: SessionStream, items: list[Any]) -> list[SessionEvent]:
         found = (item.entry if isinstance(item, Copied) else item for item in items)

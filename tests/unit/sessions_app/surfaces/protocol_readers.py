@@ -18,7 +18,7 @@ from sessions_app.surfaces.agent_messages.wire_format import AgentMessageType, C
 from sessions_app.surfaces.chat.live_text import LiveTexts
 from sessions_app.surfaces.chat.page_updates import DiscardText, ShowText
 from sessions_app.surfaces.chat.projection import Projection
-from sessions_app.surfaces.openai.projection_responses import ResponseEvents
+from sessions_app.surfaces.openai.projection_responses import ResponseEvents, has_text
 from sessions_app.surfaces.openai.responses import ResponseContext, message_id
 from sessions_app.surfaces.signalr.projection import HubProjection
 from sessions_app.surfaces.threads.event_ids import parse_position
@@ -34,6 +34,10 @@ ANSWER = "turn-of-the-answer"
 
 
 class Reader(Protocol):
+    """sent: all pieces of answers that the client was ever sent, in any order."""
+
+    sent: list[str]
+
     def connect(self, world: World, *, stream_is_there: bool) -> tuple[SessionStream, list[SessionEvent]]:
         """Connect or reconnect. Return a watch from the client's position, and the events that it yields at once."""
 
@@ -44,10 +48,10 @@ class Reader(Protocol):
 
 
 class HubClient:
-    """Appends tokens. tokens: all that it received."""
+    """Appends tokens."""
 
     def __init__(self) -> None:
-        self.tokens = ""
+        self.sent: list[str] = []
         self._event_id = ""
 
     def connect(self, world: World, *, stream_is_there: bool) -> tuple[SessionStream, list[SessionEvent]]:
@@ -57,15 +61,20 @@ class HubClient:
     def see(self, event: SessionEvent) -> None:
         for target, arguments in self._projection.calls(event):
             if target == "ReceiveToken":
-                self.tokens += arguments[1] or ""
+                self.sent.append(arguments[1] or "")
             self._event_id = event.cursor
 
     def text(self, step: int) -> str:
         return self.tokens
 
+    @property
+    def tokens(self) -> str:
+        return "".join(self.sent)
+
 
 class ThreadClient:
     def __init__(self) -> None:
+        self.sent: list[str] = []
         self.parts: dict[str, str] = {}
         self._last_id = ""
 
@@ -79,6 +88,7 @@ class ThreadClient:
                 self.parts[sent.data["part_id"]] = ""
             elif sent.name == "text_delta":
                 self.parts[sent.data["part_id"]] += sent.data["delta"]
+                self.sent.append(sent.data["delta"])
             self._last_id = sent.entry_id or self._last_id
 
     def text(self, step: int) -> str:
@@ -89,13 +99,14 @@ class ResponseClient:
     """Takes the text of a message from the event that ends it."""
 
     def __init__(self) -> None:
+        self.sent: list[str] = []
         self.done: dict[str, str] = {}
         self._number = -1
 
     def connect(self, world: World, *, stream_is_there: bool) -> tuple[SessionStream, list[SessionEvent]]:
         self._events = ResponseEvents(ResponseContext(RUN, "default", 1, RunOptions()), self._number)
         self._take(self._events.begin())
-        return world.watch("1", stream_is_there=stream_is_there)
+        return world.watch("1", stream_is_there=stream_is_there, with_dead=has_text(self._number))
 
     def see(self, event: SessionEvent) -> None:
         self._take(self._events.see(event))
@@ -104,6 +115,8 @@ class ResponseClient:
         for event in events:
             assert event["sequence_number"] > self._number, "a client would discard it as one that it has"
             self._number = event["sequence_number"]
+            if event["type"] == "response.output_text.delta":
+                self.sent.append(event["delta"])
             if event["type"] == "response.output_text.done":
                 self.done[event["item_id"]] = event["text"]
 
@@ -115,6 +128,7 @@ class VisitorClient:
     """Puts each piece of text where it belongs."""
 
     def __init__(self) -> None:
+        self.sent: list[str] = []
         self.steps: dict[int, str] = {}
         self._event_id = ""
 
@@ -129,6 +143,7 @@ class VisitorClient:
             step, start = sent.data["step"], sent.data["seq"]
             assert start <= len(self.steps.get(step, "")), "a gap"
             self.steps[step] = self.steps.get(step, "")[:start] + sent.data["text"]
+            self.sent.append(sent.data["text"])
         self._event_id = event.cursor
 
     def text(self, step: int) -> str:
@@ -139,6 +154,7 @@ class AgentClient:
     """Shows chunks until a message with their id replaces them."""
 
     def __init__(self) -> None:
+        self.sent: list[str] = []
         self.chunks: dict[str, str] = {}
         self.messages: dict[str, str] = {}
         self._ts = 0.0
@@ -163,6 +179,7 @@ class AgentClient:
     def _take(self, messages: list[Compact]) -> None:
         for message in messages:
             self._ts = max(self._ts, message["ts"])
+            self.sent.append(message.get("m", ""))
             if message["t"] == AgentMessageType.STREAMING_CHUNK:
                 self.chunks[message["i"]] = self.chunks.get(message["i"], "") + message.get("m", "")
             elif activity := message.get("d", {}).get("activity_id"):
@@ -179,6 +196,7 @@ class PageClient:
     """The chat page: reconnects behind the last stored event, and leaves closed steps as they are."""
 
     def __init__(self) -> None:
+        self.sent: list[str] = []
         self._steps: dict[int, Step] = {}
         self._closed: dict[int, str] = {}
         self._cursor = ""
@@ -195,7 +213,9 @@ class PageClient:
             if isinstance(update, DiscardText) and update.step not in self._closed:
                 self._steps.pop(update.step, None)
             elif isinstance(update, ShowText) and update.step not in self._closed:
-                self._steps.setdefault(update.step, Step()).take(update)
+                step = self._steps.setdefault(update.step, Step())
+                step.take(update)
+                self.sent.append(step.open)
         self._cursor = event.cursor.partition(".")[0]
 
     def _close(self, index: int) -> None:
