@@ -50,26 +50,29 @@ def admit_bearer(request: HttpRequest, limit: rate_limits.Limit, *, from_query: 
     return principal
 
 
-def check_again(scope: Mapping[str, Any], principal: Principal, *, authorization: str = "") -> None:
+def check_again(
+    scope: Mapping[str, Any], principal: Principal, *, authorization: str = "", outlives_token: bool = False
+) -> None:
     """Check the credential of an open connection again. Counted against no limit. Synchronous.
 
-    authorization: the header, if the scope does not contain it. A ticket was used up by the connection: its user and
-        the credential that it was issued for are checked. From then on the principal's user holds the rights of now.
+    authorization: the header, if the scope does not contain it.
+    outlives_token: the connection ends with the credential that its token was issued for, not with the token. So does
+        one with a ticket, which it has used up. From then on the principal's user holds the rights of now.
         Raises Unauthenticated after a logout, a revoked key, a deactivated user or the expiry of a token.
     """
     request = request_from_scope(scope)
     if authorization:
         request.META["HTTP_AUTHORIZATION"] = authorization
-    user = _user_of_now(request, principal)
+    user = _user_of_now(request, principal, outlives_token=outlives_token)
     if user is None:
         raise Unauthenticated
     rights.renew(principal.user, user)
 
 
-def _user_of_now(request: HttpRequest, principal: Principal) -> User | None:
+def _user_of_now(request: HttpRequest, principal: Principal, *, outlives_token: bool) -> User | None:
     credential = request.META.get("HTTP_AUTHORIZATION", "").partition(" ")[2].strip()
     credential = credential or request.GET.get("ticket", "") or request.GET.get("access_token", "")
-    if credential.startswith(stream_tickets.MARK):
+    if outlives_token or credential.startswith(stream_tickets.MARK):
         is_valid = session_tokens.is_valid_credential(principal.credential)
         return User.objects.filter(pk=principal.user.pk, is_active=True).first() if is_valid else None
     found = authenticate(request, from_query="token")

@@ -1,5 +1,6 @@
 """Credentials in URLs, which proxies and browsers log: one-time tickets, and short-lived tokens of two protocols."""
 
+import json
 import logging
 from collections.abc import Callable
 
@@ -11,8 +12,8 @@ from django.contrib.auth.models import User
 from audit_app.kernel.database import in_db
 from komand import asgi
 from sessions_app import services
-from sessions_app.identity import access_tokens
-from sessions_app.identity.api_keys import create_api_key
+from sessions_app.identity import access_tokens, session_tokens
+from sessions_app.identity.api_keys import create_api_key, revoke_api_key
 from sessions_app.identity.principal import Principal
 from sessions_app.identity.stream_tickets import issue_ticket
 from sessions_app.surfaces.base.surface import surfaces
@@ -104,6 +105,29 @@ async def test_the_hub_refuses_an_api_key_in_the_query_and_says_what_to_do(alice
     key = await in_db(api_key, alice)
     status, body = await LiveCaller(asgi.application).ask("POST", f"/hubs/chat/negotiate?access_token={key}")
     assert status == 401 and "/api/auth/ticket" in body and key not in body
+
+
+async def test_the_negotiation_of_the_hub_gives_a_token_for_an_api_key_that_ends_with_it(alice: User) -> None:
+    made = await in_db(lambda: create_api_key(alice, "k", scopes=["signalr:read"]))
+    caller = LiveCaller(asgi.application, bearer=made.key)
+    _, body = await caller.ask("POST", "/hubs/chat/negotiate?negotiateVersion=1")
+    found = json.loads(body)
+    token = found["accessToken"]
+    assert await connects("signalr", f"id={found['connectionToken']}&access_token={token}", alice)
+    principal = await in_db(session_tokens.authenticate_token, token)
+    assert (principal.user, principal.scopes) == (alice, {"signalr:read"})
+    elsewhere = [
+        await LiveCaller(asgi.application, bearer=token).ask("GET", path) for path in ("/api/sessions", "/mcp")
+    ]
+    assert {status for status, _ in elsewhere} <= {403, 405}
+    await in_db(revoke_api_key, alice, made.row.pk)
+    assert not await connects("signalr", f"access_token={token}", alice)
+
+
+async def test_the_negotiation_gives_no_token_for_one_that_may_be_in_a_url(alice: User) -> None:
+    for bearer in (await in_db(login_token, alice), await in_db(ticket, alice)):
+        _, body = await LiveCaller(asgi.application, bearer=bearer).ask("POST", "/hubs/chat/negotiate")
+        assert "accessToken" not in json.loads(body)
 
 
 async def test_no_log_contains_the_token_of_a_query(alice: User, caplog: pytest.LogCaptureFixture) -> None:

@@ -39,11 +39,13 @@ class EventStreamConsumer(LiveConsumer):
     """
 
     is_endless: ClassVar[bool] = False
+    outlives_token = False  # as for `check_again`
     children: ClassVar[Children] = Children.ASKING
 
     def recheck(self) -> None:
         """Check the credential again. Synchronous. Raises AppError if it is no longer valid."""
-        check_again(self.scope, self.principal, authorization=self.request.META.get("HTTP_AUTHORIZATION", ""))
+        authorization = self.request.META.get("HTTP_AUTHORIZATION", "")
+        check_again(self.scope, self.principal, authorization=authorization, outlives_token=self.outlives_token)
 
     async def open_stream(self, headers: dict[str, str] | None = None) -> None:
         fields = [*_HEADERS, *(headers or {}).items()]

@@ -29,6 +29,7 @@ class Connection:
     is_open: whether a transport has been chosen.
     waiting: frames that a client of plain HTTP has not fetched yet.
     polls: number of its requests that wait for frames.
+    outlives_token: its token was issued by the negotiation for an API key, with which the connection ends.
     """
 
     principal: Principal
@@ -39,6 +40,7 @@ class Connection:
     has_frames: asyncio.Event = field(default_factory=asyncio.Event)
     seen_at: float = field(default_factory=time.monotonic)
     polls: int = 0
+    outlives_token: bool = False
     _is_replaced: asyncio.Event = field(default_factory=asyncio.Event)  # of the newest request
 
     def __post_init__(self) -> None:

@@ -1,7 +1,8 @@
 """The transports of the hub: negotiation, WebSockets, Server-Sent Events and long polling.
 
 Implements TransportProtocols.md of ASP.NET Core. Credentials are in the Authorization header, or in the query as
-`access_token` where browsers cannot send the header. Session cookies are ignored, so that other origins can be allowed.
+`access_token` where browsers cannot send the header; for an API key, the negotiation issues a token for that. Session
+cookies are ignored, so that other origins can be allowed.
 """
 
 import asyncio
@@ -18,6 +19,7 @@ from django.urls import path
 from audit_app.kernel import context
 from audit_app.kernel.database import in_db
 from audit_app.kernel.errors import AppError, Forbidden
+from sessions_app.identity import api_keys, session_tokens
 from sessions_app.identity.authentication import authenticate
 from sessions_app.identity.principal import Principal, Unauthenticated
 from sessions_app.identity.request_admission import admit_bearer, check_again
@@ -69,7 +71,11 @@ class Negotiate(_HubRequest):
         # Clients of version 0 send `connectionId` as the `id` of later requests.
         connection_id = connection.connection_id if version else connection.token
         ids = {"connectionId": connection_id, "connectionToken": connection.token}
-        await self.send_json(200, {"negotiateVersion": version, **ids, "availableTransports": _TRANSPORTS})
+        issued: dict[str, str] = {}
+        if self.request.META.get("HTTP_AUTHORIZATION", "").partition(" ")[2].strip().startswith(api_keys.MARK):
+            issued = {"accessToken": session_tokens.issue_session_token(self.principal, {})}
+            connection.outlives_token = True
+        await self.send_json(200, {"negotiateVersion": version, **ids, **issued, "availableTransports": _TRANSPORTS})
 
 
 class HubOverHttp(EventStreamConsumer, _HubRequest):
@@ -127,6 +133,7 @@ class HubOverHttp(EventStreamConsumer, _HubRequest):
     async def _stream(self, connection: Connection) -> None:
         connection = connections.claim(connection.token, self.principal)
         hub = connection.hub
+        self.outlives_token = connection.outlives_token
         checking = asyncio.create_task(_close_when_refused(hub, self.recheck))
         await self.open_stream()
         await self.send_text(":\n\n")
@@ -197,7 +204,7 @@ class HubSocket(AsyncWebsocketConsumer):
         self._hub.send = self._send
         self._received_at = time.monotonic()
         await self.accept()
-        check = partial(check_again, self.scope, principal)
+        check = partial(check_again, self.scope, principal, outlives_token=connection.outlives_token)
         work = (self._end_with(self._hub), _close_when_refused(self._hub, check))
         self._tasks = tuple(asyncio.create_task(part) for part in work)
 

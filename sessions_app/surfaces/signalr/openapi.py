@@ -11,8 +11,10 @@ COMPONENTS: dict[str, Schema] = {
             "negotiateVersion": INTEGER,
             "connectionId": TEXT,
             "connectionToken": TEXT,
+            "accessToken": TEXT,
             "availableTransports": list_of(record({"transport": TEXT, "transferFormats": list_of(TEXT)})),
-        }
+        },
+        optional=["accessToken"],
     ),
 }
 DESCRIPTION = Description("Hub", _ABOUT, "HubError", COMPONENTS, access="query")

@@ -11,12 +11,20 @@ const names = [
   "ApprovalDecided", "InputRequested", "RunFailed",
 ];
 
+const urls = [];
+const recording = (Base) => class extends Base {
+  constructor(url, ...others) { super(url, ...others); urls.push(String(url)); }
+};
+const [EventSource, WebSocket] = [recording(require("eventsource")), recording(require("ws"))];
+
 function connect(seen) {
   const connection = new signalr.HubConnectionBuilder()
     .withUrl(request.positions ? `${request.url}?positions=true` : request.url, {
       transport: transports[request.transport || "websockets"],
       accessTokenFactory: () => request.token,
       skipNegotiation: Boolean(request.skipNegotiation),
+      EventSource,
+      WebSocket,
     })
     .configureLogging(signalr.LogLevel.None)
     .build();
@@ -46,7 +54,7 @@ const scenarios = {
     const sent = await connection.invoke("SendMessage", request.agent || "default", request.text);
     await until(seen, () => isQuiet(seen));
     await connection.stop();
-    return { sent, seen };
+    return { sent, seen, urls };
   },
   // Prints a line when the answer has reached `upTo`, so that the test can act meanwhile.
   async meanwhile() {

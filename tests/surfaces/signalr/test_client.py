@@ -58,6 +58,16 @@ def test_an_answer_comes_token_by_token_over_each_transport(run: Run, transport:
     assert {len(arguments) for name, arguments in found["seen"] if name == "AgentTyping"} == {2}
 
 
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_an_api_key_is_enough_for_each_transport_and_is_in_no_url(
+    run: Run, live_komand: LiveKomand, transport: str
+) -> None:
+    found = run("ask", token=live_komand.api_key, transport=transport, text="echo hello")
+    assert "ReceiveMessage" in names(found["seen"])
+    assert not any("sk-user-" in url for url in found["urls"])
+    assert len(found["urls"]) == int(transport != "polling")  # polls have the token in their headers
+
+
 def test_a_client_may_skip_negotiation(run: Run) -> None:
     assert "ReceiveMessage" in names(run("ask", skipNegotiation=True, text="echo hello")["seen"])
 
