@@ -1,12 +1,14 @@
 """POST /api/webchat/message: stores a message and waits for its answer.
 
-200: the answer. 202: `?wait=0` or `Prefer: respond-async` (RFC 7240, section 4.1). 409: the run was cancelled.
-502: the model provider failed. 500: the run failed otherwise. 504: the wait is over, or the server restarts; the run
-continues and its answer is stored in the session. `meta.runId` is the run in every case. If the client disconnects, the
-run continues.
+200: the answer. 202: `?wait=0`, `Prefer: respond-async` or `Prefer: wait=0` (RFC 7240, sections 4.1 and 4.3). 409: the
+run was cancelled. 502: the model provider failed. 500: the run failed otherwise. 504: the wait is over, or the server
+restarts; the run continues, `meta` names what it waits for, and its answer is stored in the session. `meta.runId` is
+the run in every case. If the client disconnects, the run continues.
 """
 
 import asyncio
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from django.conf import settings
@@ -14,7 +16,7 @@ from django.urls import path
 
 from agents_app import selectors as agents
 from agents_app.structured_output import output_of
-from agents_app.types import RunOptions, RunStatus, RunTranscript
+from agents_app.types import RunOptions, RunStatus, RunTranscript, RunView
 from audit_app.kernel.database import in_db
 from audit_app.kernel.errors import Forbidden, InvalidInput
 from sessions_app import services
@@ -39,12 +41,19 @@ _WAIT = Parameter(
     "Seconds to wait, at most KOMAND_LONGEST_WAIT_SECONDS; 0 returns at once.",
     {"type": "integer", "minimum": 0},
 )
-_PREFER = Parameter("Prefer", "`respond-async` returns at once.", TEXT, where="header")
+_PREFER = Parameter(
+    "Prefer",
+    "`wait=<seconds>` waits so long, at most KOMAND_LONGEST_WAIT_SECONDS; `respond-async` alone returns at once. "
+    "`Preference-Applied` in the answer names what was applied; the parameter `wait` comes first.",
+    TEXT,
+    where="header",
+)
 _ACCEPTED = Answer("The message is stored; the run continues.", envelope_schema(AcceptedOut, record({"runId": UUID})))
 
 
 class WebChatMessage(LiveConsumer):
     methods = ("POST",)
+    _applied: Mapping[str, str] = MappingProxyType({})  # headers that name the applied preference
 
     def limit(self) -> rate_limits.Limit:
         return rate_limits.chat_limit()
@@ -57,20 +66,19 @@ class WebChatMessage(LiveConsumer):
         parameters=[IDEMPOTENCY_KEY, _WAIT, _PREFER],
         answers={202: _ACCEPTED},
         streams=True,
-        description="Waits up to 30 seconds, then returns 504 with the id of the run, which continues. "
+        description="Waits up to 30 seconds, then returns 504 with the id of the run, which continues, its status, "
+        "`waitingOn` and, if it is queued, `queuedBehind`. "
         "Closing the connection does not stop the run.",
     )
     async def respond(self, body: bytes) -> None:
-        seconds = self._wait_seconds()
+        seconds, self._applied = self._wait_seconds()
         key = self.request.headers.get("Idempotency-Key", "")
         message = parse_json(body)
         accepted = await store_message(accept_message, self.principal, message, key)
         run_id = str(accepted.run_id)
         if seconds == 0:
             data = AcceptedOut.of(None, session_id=accepted.session_key, run_id=run_id)
-            await self.send_json(
-                202, envelope.success(data, {"runId": run_id}), {"Preference-Applied": "respond-async"}
-            )
+            await self.send_json(202, envelope.success(data, {"runId": run_id}), self._applied)
         else:
             try:
                 await self._wait(accepted, seconds)
@@ -81,24 +89,57 @@ class WebChatMessage(LiveConsumer):
 
     async def _wait(self, accepted: Accepted, seconds: int) -> None:
         if await wait_until_ended(accepted.session_id, accepted.run_id, seconds):
-            await self.send_json(*outcome_of(accepted, await in_db(agents.get_transcript, accepted.run_id)))
+            outcome = outcome_of(accepted, await in_db(agents.get_transcript, accepted.run_id))
+            await self.send_json(*outcome, self._applied)
         else:
-            await self._send_unfinished(accepted, "timeout", f"Request timed out after {seconds} seconds")
+            state = await in_db(_state_of, accepted)
+            await self._send_unfinished(accepted, "timeout", f"Request timed out after {seconds} seconds", state)
 
-    async def _send_unfinished(self, accepted: Accepted, code: str, message: str) -> None:
-        meta = {"runId": str(accepted.run_id), "sessionId": accepted.session_key, "code": code}
-        await self.send_json(504, envelope.failure(message, meta))
+    async def _send_unfinished(
+        self, accepted: Accepted, code: str, message: str, state: Mapping[str, Any] | None = None
+    ) -> None:
+        meta = {"runId": str(accepted.run_id), "sessionId": accepted.session_key, "code": code, **(state or {})}
+        await self.send_json(504, envelope.failure(message, meta), self._applied)
 
-    def _wait_seconds(self) -> int:
-        """Return the seconds to wait: as requested, else KOMAND_WAIT_SECONDS. Raises InvalidInput (invalid_wait)."""
+    def _wait_seconds(self) -> tuple[int, dict[str, str]]:
+        """Return the seconds to wait, by default KOMAND_WAIT_SECONDS, and the header that names an applied preference.
+
+        A preference that cannot be met is ignored, as RFC 7240 says. Raises InvalidInput (invalid_wait) for a wrong
+        parameter.
+        """
         most: int = max(settings.KOMAND_WAIT_SECONDS, settings.KOMAND_LONGEST_WAIT_SECONDS)
         wanted = self.request.GET.get("wait", "")
-        preferences = {item.strip().lower() for item in self.request.headers.get("Prefer", "").split(",")}
-        if not wanted:
-            return 0 if "respond-async" in preferences else int(settings.KOMAND_WAIT_SECONDS)
-        if not (wanted.isdecimal() and wanted.isascii()) or int(wanted[:9]) > most:
+        if wanted and _seconds(wanted, most) is None:
             raise InvalidInput(f"`wait` must be a number of seconds from 0 to {most}.", code="invalid_wait")
-        return int(wanted)
+        if wanted:
+            return int(wanted), {}
+        items = [item.partition(";")[0].strip().lower() for item in self.request.headers.get("Prefer", "").split(",")]
+        preferred = {name.strip(): value.strip() for name, _, value in (item.partition("=") for item in items)}
+        seconds = _seconds(preferred.get("wait", "").strip('"'), most)
+        if seconds is not None:
+            return seconds, {"Preference-Applied": f"wait={seconds}"}
+        if "respond-async" in preferred:
+            return 0, {"Preference-Applied": "respond-async"}
+        return int(settings.KOMAND_WAIT_SECONDS), {}
+
+
+def _seconds(text: str, most: int) -> int | None:
+    """Return the number of seconds that a text names, None if it names none up to `most`."""
+    return int(text) if text.isdecimal() and text.isascii() and int(text[:9]) <= most else None
+
+
+def _state_of(accepted: Accepted) -> dict[str, Any]:
+    """Return what an open run waits for, and the run behind which it is queued. Synchronous."""
+    runs = agents.list_open_runs(accepted.session_id)
+    place = next((place for place, run in enumerate(runs) if run.id == accepted.run_id), None)
+    if place is None:
+        return {}
+    ahead = {"runId": str(runs[place - 1].id), **_waits(runs[place - 1])} if place else None
+    return {**_waits(runs[place]), "queuedBehind": ahead}
+
+
+def _waits(run: RunView) -> dict[str, Any]:
+    return {"status": run.status.value, "waitingOn": run.waiting_on.value if run.waiting_on else None}
 
 
 def accept_message(principal: Principal, body: Any, idempotency_key: str) -> Accepted:

@@ -80,6 +80,34 @@ async def test_after_the_wait_the_run_continues(idle, settings):
     assert late.content == "Hello there."
 
 
+async def test_a_timeout_names_what_the_run_waits_for_and_the_run_before_it(idle):
+    first = await _post(idle, _message(idle), f"{PATH}?wait=0")
+    await in_db(Run.objects.filter(pk=first.data["runId"]).update, status="waiting", waiting_on="approval")
+    second = await _post(idle, _message(idle), Prefer="wait=1")
+    ahead = {"runId": first.data["runId"], "status": "waiting", "waitingOn": "approval"}
+    assert (second.status, second.meta["status"], second.meta["waitingOn"]) == (504, "queued", None)
+    assert second.meta["queuedBehind"] == ahead
+
+
+@pytest.mark.parametrize(
+    ("path", "prefer", "status", "applied"),
+    [
+        ("", "wait=1", 504, "wait=1"),
+        ("", 'respond-async, Wait = "1"; x=y', 504, "wait=1"),
+        ("", "wait=0", 202, "wait=0"),
+        ("", "respond-async", 202, "respond-async"),
+        ("", "wait=9999", 504, None),
+        ("", "wait=soon", 504, None),
+        ("?wait=0", "wait=1", 202, None),
+    ],
+)
+async def test_a_preferred_wait_is_applied_and_named(idle, settings, path, prefer, status, applied):
+    settings.KOMAND_WAIT_SECONDS = 2
+    answer = await _post(idle, _message(idle), PATH + path, Prefer=prefer)
+    assert answer.status == status
+    assert answer.headers.get("preference-applied") == applied
+
+
 async def test_a_request_may_wait_longer_than_by_default(idle, settings):
     settings.KOMAND_WAIT_SECONDS = 1
     request = asyncio.create_task(_post(idle, _message(idle), f"{PATH}?wait=300"))
