@@ -114,7 +114,8 @@ def _line(message: Message) -> str:
     longest = _MESSAGE_CHARACTERS.get(message.role, _LONGEST_MESSAGE)
     text = message.content if len(message.content) <= longest else f"{message.content[:longest]} [… shortened]"
     calls = "".join(f"\n[calls {call.name} {call.arguments[:500]}]" for call in message.tool_calls)
-    return f"{_ROLES.get(message.role, message.role)}: {text}{calls}"
+    context = f"Texts of others with the next message:\n{message.context}\n\n" if message.context else ""
+    return f"{context}{_ROLES.get(message.role, message.role)}: {text}{calls}"
 
 
 def failure_of(plan: Plan, response: ModelResponse, family: str) -> str:

@@ -111,7 +111,8 @@ def count(text: str, family: str = "general") -> int:
 def count_message(message: Message, family: str = "general") -> int:
     """Return the estimated number of tokens of a message with its calls and parts, and of what separates messages."""
     calls = sum(count(call.name, family) + count(call.arguments, family) for call in message.tool_calls)
-    return PER_MESSAGE + count(message.content, family) + calls + sum(map(_count_part, message.parts))
+    texts = count(message.content, family) + (count(message.context, family) if message.context else 0)
+    return PER_MESSAGE + texts + calls + sum(map(_count_part, message.parts))
 
 
 def _count_part(part: MessagePart) -> int:

@@ -20,6 +20,7 @@ class Message:
     is_recalled: it is the memories in front of a run's user turns.
     is_report: it reports about a child run and asks for nothing by itself.
     is_result: it reports a result or an end.
+    context: the author of a user's message in a group, and texts of others that belong to it; not part of the content.
     about: id and workstream of the child run that a report is about.
     """
 
@@ -37,6 +38,7 @@ class Message:
     is_report: bool = False
     is_result: bool = False
     about: tuple[str, ...] = ()
+    context: str = ""
 
 
 @dataclass(frozen=True)

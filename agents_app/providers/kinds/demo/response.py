@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agents_app.prompt.tool_output_markers import split_memories, unmark
+from agents_app.prompt.tool_output_markers import split_memories, unmark, without_context
 from agents_app.providers.kinds.demo import texts
 from agents_app.providers.kinds.demo.intents import Intent, find_intents, supported
 from agents_app.types import Message
@@ -38,7 +38,7 @@ def decide(messages: Sequence[Message], tools: Sequence[ToolSpec]) -> Decision:
     if last_user is None:
         return Decision(texts.INTRODUCTION)
     _, content = split_memories(messages[last_user].content)
-    written, _, _ = content.partition(_FILES)  # what the files contain asks for nothing
+    written, _, _ = without_context(content).partition(_FILES)  # what the files contain asks for nothing
     calls = {call.id: call for message in messages[last_user + 1 :] for call in message.tool_calls}
     made = {call.name for call in calls.values()}
     if FIND_TOOLS in made:
