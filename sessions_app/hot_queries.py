@@ -97,7 +97,7 @@ LIST_PINNED_TURNS = CompiledObjects(
 )
 LIST_USER_MESSAGES = CompiledQuery(
     lambda run_id: (
-        Turn.objects.filter(run_id=run_id, role="user")
+        Turn.objects.filter(run_id=run_id, role__in=("user", *Turn.CONTEXT_ROLES))
         .exclude(_IS_ANSWER)
         .order_by("part")
         .values_list("pk", "content", "attached")
@@ -117,7 +117,9 @@ SET_LAST_ACTIVE = CompiledUpdate(
 GET_SESSION_OWNER = CompiledObjects(lambda session_id: Session.objects.select_related("owner").filter(pk=session_id))
 LIST_FOREIGN_ROLES = CompiledQuery(
     lambda session_id: (
-        Turn.objects.filter((Q(role="user") & ~Q(attached="")) | Q(role="tool", run=None), session_id=session_id)
+        Turn.objects.filter(
+            (Q(role="user") & ~Q(attached="")) | Q(role="tool", run=None) | Q(role="others"), session_id=session_id
+        )
         .order_by()
         .distinct()
         .values_list("role")

@@ -12,6 +12,7 @@ from audit_app.kernel.ids import first_id_at
 from audit_app.retention import Expired, days_ago
 from sessions_app.models import (
     Delivery,
+    GroupMessage,
     InboundKey,
     InboundMessage,
     Login,
@@ -68,6 +69,10 @@ def _inbound() -> QuerySet[InboundMessage]:
     return InboundMessage.objects.filter(pk__lt=first_id_at(days_ago(ROW_DAYS))).order_by("pk")
 
 
+def _group_messages() -> QuerySet[GroupMessage]:
+    return GroupMessage.objects.filter(expires_at__lt=timezone.now()).order_by("expires_at")
+
+
 def _drafts() -> QuerySet[Delivery]:
     ended = timezone.now() - timedelta(minutes=DRAFT_MINUTES)
     return Delivery.objects.filter(status="draft", owner=None, run__ended_at__lt=ended).order_by("pk")
@@ -103,6 +108,7 @@ for rule in (
     Expired("payloads as received", f"{RAW_DAYS} days", _payloads, empty=("raw",)),
     Expired("keys of inbound messages", f"{KEY_DAYS} days", _inbound_keys),
     Expired("inbound messages", f"{ROW_DAYS} days", _inbound),
+    Expired("messages of groups as context", "as long as the account says", _group_messages),
     OldDeliveries(),
     Expired("unfinished previews", f"{DRAFT_MINUTES} minutes after the run's end", _drafts),
     Expired("idempotency keys", f"{KEY_DAYS} days", _idempotency_keys, empty=("idempotency_key",)),

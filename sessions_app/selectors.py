@@ -139,7 +139,7 @@ def list_branches(session: Session) -> list[ListedBranch]:
 
 def attachments_of(turns: Iterable[Turn]) -> dict[UUID, tuple[Attachment, ...]]:
     """Return the files of the turns, by turn. Turns without files are left out, and cost no query."""
-    return attachments.list_of([turn.pk for turn in turns if turn.attached])
+    return attachments.list_of([turn.pk for turn in turns if turn.attached and not turn.is_context])
 
 
 def citations_of(turn: Turn) -> tuple[Citation, ...]:

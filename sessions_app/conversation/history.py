@@ -21,6 +21,7 @@ from sessions_app.attachments import records as attachments
 from sessions_app.conversation import delivery_port, transcripts
 from sessions_app.conversation.citation_lookup import cite
 from sessions_app.conversation.citations import Citation
+from sessions_app.conversation.message_context import joined
 from sessions_app.conversation.session_key import STORED_CHANNELS
 from sessions_app.conversation.sessions import event_about
 from sessions_app.models import IS_LINKED, Checkpoint, Pairing, SenderLink, Session, Turn
@@ -29,6 +30,7 @@ from tools_app.types import ToolCall
 
 _MOST_TURNS = 1000
 _NONE = -1  # below every ordinal
+_MAY_BE_EMPTY = ("tool", *Turn.CONTEXT_ROLES)
 
 
 class StoredConversations:
@@ -44,7 +46,7 @@ class StoredConversations:
         if withdrawn := agents.list_withdrawn(empty) if empty else set():
             newest = [turn for turn in newest if turn.run_id not in withdrawn]
         # A run that was stopped before its first text has an empty answer, which some models refuse.
-        shown = [turn for turn in reversed(newest) if turn.content or turn.tool_calls or turn.role == "tool"]
+        shown = [turn for turn in reversed(newest) if turn.content or turn.tool_calls or turn.role in _MAY_BE_EMPTY]
         messages = _messages(shown)
         if found or is_cut:
             left_out = newest[-1].ordinal - 1 if newest else covered
@@ -76,11 +78,13 @@ class StoredConversations:
     def user_turns(self, run_id: UUID) -> Sequence[Message]:
         """Return the messages that the run answers. Called at the claim and after steps that messages joined."""
         rows = hot_queries.LIST_USER_MESSAGES.rows(run_id=run_id)
-        parts = _parts_by_turn([turn_id for turn_id, _, attached in rows if attached])
-        return [
-            Message("user", _with_files(content, attached), parts=parts.get(turn_id, ()))
-            for turn_id, content, attached in rows
-        ]
+        parts = _parts_by_turn([turn_id for turn_id, content, attached in rows if content and attached])
+        return list(
+            joined(  # a context alone has no content
+                Message("user", _with_files(content, attached), parts=parts.get(turn_id, ())) if content else attached
+                for turn_id, content, attached in rows
+            )
+        )
 
     def load_part(self, reference: str) -> bytes:
         return file_parts.load(reference)
@@ -212,8 +216,8 @@ def _newest_turns(session_id: UUID, after: int, ordinal: int, longest: int) -> t
 
 
 def _messages(turns: Sequence[Turn]) -> list[Message]:
-    parts = _parts_by_turn([turn.pk for turn in turns if turn.attached])
-    return [_message(turn, parts.get(turn.pk, ())) for turn in turns]
+    parts = _parts_by_turn([turn.pk for turn in turns if turn.attached and not turn.is_context])
+    return [*joined(turn.attached if turn.is_context else _message(turn, parts.get(turn.pk, ())) for turn in turns)]
 
 
 def _message(turn: Turn, parts: tuple[MessagePart, ...]) -> Message:

@@ -49,6 +49,7 @@ class InboundRecord:
             "eventId": incoming.event_id,
             "albumId": incoming.album_id or None,
             **({"reference": dict(incoming.reference)} if incoming.reference else {}),
+            **({} if incoming.forwarded_from is None else {"forwardedFrom": incoming.forwarded_from}),
         }
         files = [file.as_json() for file in incoming.attachments]
         row = new_row(account, incoming, incoming.message_id, raw, metadata=metadata, attachments=files)

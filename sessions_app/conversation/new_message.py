@@ -15,6 +15,7 @@ from audit_app.kernel import context
 from audit_app.kernel.errors import Conflict, InvalidInput
 from sessions_app.conversation.branches import Replacement
 from sessions_app.conversation.inbound_record import InboundRecord
+from sessions_app.conversation.message_context import MessageContext
 from sessions_app.conversation.session_key import SessionKey
 from sessions_app.models import Attachment, Session
 from tools_app.schema import without_nul
@@ -35,6 +36,7 @@ class NewMessage:
     arrival: the record of a channel's message, stored in the same transaction.
     attachments: ids of files that the message's owner has uploaded, in order. A message with files may have no text.
     attachments_digest: digest of the content, if a repetition of the message has other ids.
+    context: who has written it, and texts of others that belong to it, for the model.
     """
 
     channel: str
@@ -49,6 +51,7 @@ class NewMessage:
     arrival: InboundRecord | None = None
     attachments: tuple[UUID, ...] = ()
     attachments_digest: str = ""
+    context: MessageContext | None = None
 
     @classmethod
     def into(cls, session: Session, text: str, **more: Any) -> Self:

@@ -198,7 +198,8 @@ def _store(
         body_digest=message.digest,
         tool_call_ids=answers,
     )
-    hot_queries.INSERT_TURNS.run([turn])
+    context = message.inbound.context if answers is None else None  # an answer is the result of a call
+    hot_queries.INSERT_TURNS.run([context.turn_before(turn), turn] if context else [turn])
     if replaced:
         attachments.copy(replaced.turn_ids, turn)
     if message.files:

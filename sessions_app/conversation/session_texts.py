@@ -8,8 +8,9 @@ from sessions_app.models import IS_LINKED, InboundMessage, Pairing, SenderLink, 
 from tools_app.policy.readings import SessionTexts
 
 _NEWEST_TURNS = 200
-# Origins of turns that no user here has written, by role: with files, and results of a client's own tools.
-_FOREIGN = {"user": "file:attachment", "tool": "import:tool results"}
+# Origins of turns that no user here has written, by role: with files, results of a client's own tools, and what was
+# quoted, forwarded, or written in a group before.
+_FOREIGN = {"user": "file:attachment", "tool": "import:tool results", "others": "others:chat"}
 
 
 class StoredSessionTexts:
@@ -24,9 +25,9 @@ class StoredSessionTexts:
         return tuple(found)
 
     def texts(self, session_id: UUID) -> SessionTexts:
-        turns = Turn.objects.filter(session_id=session_id, role="user").order_by("-ordinal", "-part")
-        rows = list(turns.values_list("content", "attached", "tool_call_ids", "is_off_path")[:_NEWEST_TURNS])
-        attached = [text for _, text, _, _ in rows if text]
+        read = Turn.objects.filter(session_id=session_id, role__in=("user", "others")).order_by("-ordinal", "-part")
+        rows = list(read.values_list("content", "attached", "tool_call_ids", "is_off_path")[:_NEWEST_TURNS])
+        attached = [text for _, text, _, _ in rows if text]  # the turns of others have nothing else
         if _foreign_channel(session_id):
             own = [content for content, _, ids, _ in rows if ids is None]
             return SessionTexts(others=(*own, *attached))

@@ -10,7 +10,7 @@ from sessions_app.attachments import file_parts, model_text
 from sessions_app.attachments import records as attachments
 from sessions_app.conversation import delivery_port, message_index
 from sessions_app.conversation.sessions import event_about, title_of
-from sessions_app.models import Attachment, Session, Turn
+from sessions_app.models import Attachment, InboundMessage, Session, Turn
 
 _OFF, _YES = ("", "off"), "yes"
 
@@ -27,10 +27,17 @@ def find(run_id: UUID) -> VoiceNotes:
     return VoiceNotes(pending, "" if has_more or not failures else failures[-1])
 
 
+def _is_forwarded(turn: Turn) -> bool:
+    """Return whether the sender has forwarded the message. One without a context in front of it was not."""
+    rows = InboundMessage.objects.filter(turn=turn, metadata__has_key="forwardedFrom")
+    return turn.part > 0 and rows.exists()
+
+
 def store(run_id: UUID, transcript: Transcript) -> Sequence[NewEvent]:
     """Store a transcript, or its failure, as `conversation_port` demands.
 
-    The words of a voice note are those of its message. Of other audio beside a text they are the text of the file.
+    The words of a voice note are those of its message. Of other audio beside a text, and of a voice note that was
+    forwarded, they are the text of the file.
     """
     row = Attachment.objects.select_related("turn__session__agent").get(pk=UUID(transcript.reference))
     turn, session = attachments.turn_of(row), attachments.turn_of(row).session
@@ -38,7 +45,7 @@ def store(run_id: UUID, transcript: Transcript) -> Sequence[NewEvent]:
     content = turn.content
     if transcript.failure:
         attachments.store_transcription(row, Attachment.FAILED, failure=transcript.failure)
-    elif row.kind == "voice" or not model_text.own_words(content, names):
+    elif (row.kind == "voice" or not model_text.own_words(content, names)) and not _is_forwarded(turn):
         attachments.store_transcription(row, Attachment.IN_MESSAGE, text=transcript.text)
         content = model_text.with_words(content, names, transcript.text)
     else:

@@ -144,6 +144,33 @@ class InboundMessage(models.Model):
         return f"{self.message_id} from {self.sender_id}"
 
 
+class GroupMessage(models.Model):
+    """A message of a group that was not for us: context of the next message that is. Stored until it expires."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    account = models.ForeignKey(ChannelAccount, on_delete=models.CASCADE, related_name="+", db_index=False)
+    key = models.CharField(max_length=200, help_text="Deduplication key, by which the platform reports changes.")
+    chat_id = models.CharField(max_length=200)
+    thread_id = models.CharField(max_length=200, blank=True)
+    sender_id = models.CharField(max_length=200)
+    sender_name = models.CharField(max_length=200, blank=True)
+    text = models.TextField()
+    sent_at = models.DateTimeField()
+    expires_at = models.DateTimeField()
+
+    class Meta:
+        db_table = "komand_group_message"
+        constraints = [models.UniqueConstraint(fields=["account", "key"], name="group_message_once")]
+        indexes = [
+            # the last messages of a chat or thread
+            models.Index(fields=["account", "chat_id", "thread_id", "id"], name="group_message_last"),
+            models.Index(fields=["expires_at"], name="group_message_expired"),  # retention
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.key} from {self.sender_id}"
+
+
 class InboundKey(models.Model):
     """A deduplication key of an inbound message. Stored for longer than any platform repeats a message."""
 

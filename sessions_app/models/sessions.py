@@ -54,7 +54,10 @@ class Session(models.Model):
 class Turn(models.Model):
     """A message of a session, ordered by the ordinal of its run and the part: user turns first, then the run's."""
 
-    ROLES = [("system", "system"), ("user", "user"), ("assistant", "assistant"), ("tool", "tool")]
+    ROLES = [(role, role) for role in ("system", "user", "assistant", "tool", "author", "others")]
+    # In front of a user turn of a channel, without content: who has written it, and, with `others`, texts of others
+    # that belong to it. The text is in `attached`.
+    CONTEXT_ROLES = ("author", "others")
     STATES = [("complete", "complete"), ("partial", "partial"), ("error", "error")]
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -71,7 +74,7 @@ class Turn(models.Model):
     )
     role = models.CharField(max_length=12, choices=ROLES)
     content = models.TextField(blank=True)
-    attached = models.TextField(blank=True, help_text="Text of the attachments, for the model.")
+    attached = models.TextField(blank=True, help_text="Text of the attachments, or of a context, for the model.")
     html = models.TextField(blank=True, help_text="Sanitised HTML of the content, rendered on first view.")
     state = models.CharField(max_length=10, choices=STATES, default="complete")
     error_code = models.CharField(max_length=60, blank=True)
@@ -109,6 +112,10 @@ class Turn(models.Model):
 
     def __str__(self) -> str:
         return f"{self.role} turn {self.ordinal}.{self.part}"
+
+    @property
+    def is_context(self) -> bool:
+        return self.role in self.CONTEXT_ROLES
 
 
 class Branch(models.Model):

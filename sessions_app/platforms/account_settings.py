@@ -58,10 +58,17 @@ def _pattern_problem(value: Any) -> str:
 # The settings of every account, of whatever channel.
 SHARED_SETTINGS = {
     "groups": Setting(
-        "messages of groups that are answered: mentions of the bot; mentions and replies (default); all; or none",
+        "messages of groups that are answered: mentions of the bot; mentions and replies; these and what follows in a "
+        "thread in which it has answered; all; or none. Default: thread on Slack, Discord and Teams, else reply",
         "choice",
-        choices=("mention", "reply", "all", "off"),
+        choices=("mention", "reply", "thread", "all", "off"),
     ),
+    "group_tokens": Setting(
+        "tokens of a group's last messages that are not for the bot, which the next answer takes into account; default "
+        "2000; 0: none are stored",
+        "number",
+    ),
+    "group_hours": Setting("hours for which those messages are stored; default 24", "number"),
     "agents": Setting("ids of agents that senders may choose by /agent", "agents"),
     "approvers": Setting("ids of senders who may decide requests for approval from their chats", "ids"),
     "transcription": Setting(

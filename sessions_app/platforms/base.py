@@ -186,6 +186,8 @@ class ChannelAdapter(ABC):
     # `silent_seconds` is taken for broken and replaced: have the platform answer something more often than that.
     can_listen: ClassVar[bool] = False
     silent_seconds: ClassVar[float] = 90.0
+    # Whether messages in a thread in which we have answered are for us, unless the account's `groups` says otherwise.
+    follows_threads: ClassVar[bool] = False
     # Messages of one sender that are answered in a day, unless the account has a number of its own. None: any number.
     messages_per_day: ClassVar[int | None] = None
 

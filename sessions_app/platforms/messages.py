@@ -1,12 +1,14 @@
 """The data passed between channel adapters and the rest of Komand, as frozen dataclasses. Pure."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Self
-from uuid import UUID
+from typing import Any
 
 from sessions_app.platforms.capabilities import Capabilities as Capabilities
+from sessions_app.platforms.inbound_parts import Attachment as Attachment
+from sessions_app.platforms.inbound_parts import Quoted as Quoted
+from sessions_app.platforms.inbound_parts import uploaded_source as uploaded_source
 
 _LONGEST_NAME = 200
 COMMANDS = (
@@ -39,41 +41,6 @@ class Chat:
 
 
 @dataclass(frozen=True)
-class Attachment:
-    """A file of a message, not fetched yet.
-
-    id: the platform's, from which the adapter can fetch it.
-    kind: image | audio | voice | video | file | sticker.
-    url: address of the file, for platforms that send addresses.
-    auth: the credentials to fetch it with: bot (the account's secret) | none; stored: it was uploaded to us before, and
-        `id` is the source of its row.
-    """
-
-    id: str
-    kind: str
-    filename: str | None = None
-    mime_type: str | None = None
-    size_bytes: int | None = None
-    url: str | None = None
-    auth: str = "none"
-
-    def as_json(self) -> dict[str, Any]:
-        return {_ATTACHMENT_NAMES.get(name, name): value for name, value in asdict(self).items()}
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Self:
-        return cls(**{name: data[_ATTACHMENT_NAMES.get(name, name)] for name in cls.__dataclass_fields__})
-
-
-_ATTACHMENT_NAMES = {"mime_type": "mimeType", "size_bytes": "sizeBytes"}
-
-
-def uploaded_source(sender_id: str, upload_id: UUID) -> str:
-    """Return the source of a file that a sender has uploaded to us. Only messages of that sender can have it."""
-    return f"{sender_id}/{upload_id}"
-
-
-@dataclass(frozen=True)
 class ChannelMessage:
     """A message to us, or in a group that we are in.
 
@@ -81,7 +48,11 @@ class ChannelMessage:
     text: without the mention of our own name.
     keys: every id under which the platform may deliver it again.
     is_addressed: in a group, whether it is meant for us: it mentions us, replies to us or is a command.
+    mentions_others: it names other members.
     is_from_bot: no person wrote it.
+    thread_id: the thread that it was written in; empty for the chat itself, also if an answer would open a thread.
+    quoted: texts that it quotes or carries along.
+    forwarded_from: the author of a text that the sender has forwarded, perhaps empty; None: it is the sender's own.
     chat_title: the group's display name.
     event_id: the platform's id of this delivery of the message.
     album_id: the same for messages that people see as one, unique within the account.
@@ -99,7 +70,11 @@ class ChannelMessage:
     keys: tuple[str, ...]
     is_addressed: bool = True
     mentions_bot: bool = False
+    mentions_others: bool = False
     is_from_bot: bool = False
+    thread_id: str = ""
+    quoted: tuple[Quoted, ...] = ()
+    forwarded_from: str | None = None
     chat_title: str = ""
     reply_to_message_id: str = ""
     event_id: str = ""
@@ -108,6 +83,11 @@ class ChannelMessage:
     unreadable: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict)
     reference: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def carries_others(self) -> bool:
+        """True if it carries a text from another chat along."""
+        return any(quoted.is_forward and quoted.text.strip() for quoted in self.quoted)
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ _LABELS = {
     "mcp": "MCP server",
     "channel": "sender without a user",
     "import": "imported",
+    "others": "text of others",
 }
 _SCHEMES = ("http", "https")
 _EMPTY: tuple[Any, ...] = (None, "", [], {})

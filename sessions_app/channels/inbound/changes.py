@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from agents_app import services as runs
 from audit_app import services as audit
-from sessions_app.channels.inbound import pairing_codes, turn_texts
+from sessions_app.channels.inbound import group_messages, pairing_codes, turn_texts
 from sessions_app.conversation.inbound_record import storable_key
 from sessions_app.models import ChannelAccount, Delivery, Feedback, InboundMessage, Session
 from sessions_app.platforms.messages import MessageDeleted, MessageEdited, Reaction
@@ -46,6 +46,8 @@ def rating_of(emoji: str) -> str:
 def _edit(account: ChannelAccount, event: MessageEdited) -> str:
     with transaction.atomic():
         row = _find(account, event.key)
+        if row is None and event.text.strip() and group_messages.edit(account, event.key, event.sender_id, event.text):
+            return "the text of the context is replaced"
         if row is None or row.sender_id != event.sender_id or not event.text.strip():
             return "no such message"
         if row.text == event.text:
@@ -62,6 +64,8 @@ def _edit(account: ChannelAccount, event: MessageEdited) -> str:
 def _delete(account: ChannelAccount, event: MessageDeleted) -> str:
     with transaction.atomic():
         row = _find(account, event.key)
+        if row is None and group_messages.delete(account, event.key):
+            return "it is removed from the context"
         if row is None or row.run_id is None or row.turn is None:
             return "no such message"
         others = InboundMessage.objects.filter(run_id=row.run_id).exclude(pk=row.pk)

@@ -15,11 +15,14 @@ from audit_app.kernel.errors import AppError, RateLimited, Unavailable
 from sessions_app.attachments import model_text
 from sessions_app.channels import open_access, routes
 from sessions_app.channels.inbound import (
+    addressees,
     albums,
     approval_buttons,
     bursts,
     changes,
     commands,
+    contexts,
+    group_messages,
     link_commands,
     pairing_codes,
     refusals,
@@ -31,6 +34,7 @@ from sessions_app.channels.outbound.chat_migration import move_chat
 from sessions_app.channels.outbound.outbox import Destination, draft_id_of, plan_notice
 from sessions_app.channels.sender_names import rename_sender
 from sessions_app.conversation.inbound_record import InboundRecord, count_refused, new_row
+from sessions_app.conversation.message_context import FORWARDED
 from sessions_app.conversation.session_key import SessionKey
 from sessions_app.models import ChannelAccount, Session
 from sessions_app.platforms import question_buttons
@@ -145,7 +149,8 @@ class _Case:
 
     @property
     def may_burst(self) -> bool:
-        return bursts.is_short(self.arrival) and not self.is_of_program
+        is_plain = not contexts.has_texts_of_others(self.incoming)
+        return is_plain and bursts.is_short(self.arrival) and not self.is_of_program
 
     def join_burst(self) -> Accepted | None:
         """Add the message to the one that its sender wrote just before, if it continues that."""
@@ -167,9 +172,11 @@ class _Case:
 def _take_message(
     account: ChannelAccount, adapter: ChannelAdapter, incoming: ChannelMessage, raw: bytes
 ) -> Accepted | None:
-    if account.config.get("groups") and incoming.chat.type != "direct":
-        incoming = replace(incoming, is_addressed=_is_addressed(str(account.config["groups"]), incoming))
+    if incoming.chat.type != "direct":
+        key = session_key(adapter, account, incoming.chat, incoming.sender_id)
+        incoming = replace(incoming, is_addressed=addressees.is_addressed(account, adapter, incoming, key))
     if not incoming.is_addressed and (not incoming.album_id or account.config.get("groups") == "off"):
+        group_messages.keep(account, incoming)
         logger.info("%s: ignored (not_addressed)", account)
         return None
     case = _Case(account, adapter, incoming, InboundRecord.of_message(account, incoming, raw))
@@ -181,11 +188,11 @@ def _take_message(
     elif not incoming.is_addressed:
         case.record(albums.NOT_ADDRESSED, "")
         return albums.catch_up(case.arrival)
-    elif is_command(incoming.text):
+    elif is_command(incoming.text) and incoming.forwarded_from is None:
         _handle_command(case)
     elif too_fast := _find_excess(case):
         case.record(too_fast.code, "" if case.count_refused(_HINT_AGAIN, too_fast.code) else too_fast.message)
-    elif not incoming.text.strip() and not case.arrival.files:
+    elif not incoming.text.strip() and not case.arrival.files and not incoming.carries_others:
         notice = f"I can read text and files, but no {incoming.unreadable}." if incoming.unreadable else ""
         case.refuse("no_text", notice)
     elif not incoming.album_id:
@@ -194,19 +201,6 @@ def _take_message(
         albums.gather(case.arrival, accepted)
         return accepted
     return None
-
-
-def _is_addressed(groups: str, incoming: ChannelMessage) -> bool:
-    """Return whether a message of a group is meant for us, by the account's setting `groups`."""
-    match groups:
-        case "off":
-            return False
-        case "all":
-            return True
-        case "mention":
-            return incoming.mentions_bot or is_command(incoming.text)
-        case _:
-            return incoming.is_addressed
 
 
 def _find_excess(case: _Case) -> AppError | None:
@@ -269,17 +263,19 @@ def _receive(case: _Case, answers: UUID | None = None) -> Accepted | None:
     """Receive the message of a case. answers: the id of the question that it answers."""
     incoming, key = case.incoming, case.key
     title = incoming.chat_title if incoming.chat.type != "direct" else ""
-    names = ((file.kind, model_text.clean_filename(file.filename or "")) for file in case.arrival.files)
+    names = [(file.kind, model_text.clean_filename(file.filename or "")) for file in case.arrival.files]
+    is_own = incoming.forwarded_from is None
     inbound = NewMessage(
         key.channel,
         key.account_id,
         key.sender_id,
         clean_name(title or incoming.sender_name),
-        incoming.text.strip() or model_text.file_list(names),
+        (incoming.text.strip() if is_own else "") or model_text.file_list(names) or FORWARDED,
         message_id=case.arrival.row.message_id,
         thread_id=key.thread_id,
         author_id=incoming.sender_id,
         arrival=case.arrival,
+        context=contexts.context_of(case.account, incoming, key),
     )
 
     def act(accepted: Accepted) -> None:
@@ -290,7 +286,7 @@ def _receive(case: _Case, answers: UUID | None = None) -> Accepted | None:
     try:
         routing = routes.find(case.place)
         session = routed_session.follow(key, routing)
-        options = routed_session.options_of(routing, key.channel, act=act, answers=answers)
+        options = routed_session.options_of(routing, key.channel, act=act, answers=answers, may_answer=is_own)
         return receive(inbound, owner=None, session=session, agent_id=routing.agent_id, options=options)
     except IntegrityError:
         if case.arrival.find_earlier() is None:

@@ -13,6 +13,7 @@ _NO_TEXT = "(no text)"
 def write(turn: Turn) -> None:
     """Write the text of a turn and emit the event, in the caller's transaction, which has locked the run's row."""
     rows = InboundMessage.objects.filter(turn=turn, reason="").exclude(text="").order_by("id")
+    rows = rows.exclude(metadata__has_key="forwardedFrom")  # it is in the context: the sender has not written it
     names = Attachment.objects.filter(turn=turn).order_by("id").values_list("kind", "filename")
     text = "\n\n".join(rows.values_list("text", flat=True)) or model_text.file_list(names) or _NO_TEXT
     Turn.objects.filter(pk=turn.pk).update(content=text, html="")

@@ -152,7 +152,7 @@ def _history(session: Session, before: int) -> list[Turn]:
     turns = Turn.objects.filter(session=session, ordinal__lt=before, is_off_path=False).exclude(state="error")
     # Answers to the agent's questions are part of the history as results of its tool calls.
     turns = turns.exclude(role="user", tool_call_ids__isnull=False).order_by("ordinal", "part")
-    return [turn for turn in turns if turn.content or turn.tool_calls or turn.role == "tool"]
+    return [turn for turn in turns if turn.content or turn.tool_calls or turn.role == "tool" or turn.is_context]
 
 
 def _copy_files(source: Session, session: Session) -> None:

@@ -142,7 +142,7 @@ async def _get_session_history(principal: Principal, arguments: dict[str, Any]) 
 
 def _turn(row: Turn) -> dict[str, Any]:
     cited = selectors.citations_of(row)
-    text = for_people([(row.content, cited)]) if cited else row.content
+    text = for_people([(row.content, cited)]) if cited else row.attached if row.is_context else row.content
     shown: dict[str, Any] = {"role": row.role, "text": text, "at": row.created_at.isoformat(), "state": row.state}
     return shown | ({"error": row.error_message} if row.error_message else {})
 

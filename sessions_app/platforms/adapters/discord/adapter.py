@@ -71,6 +71,7 @@ class Discord(JsonApi):
     name = "Discord"
     summary = "Gateway, and interactions by webhook"
     setup_guide = read_guide(__file__)
+    follows_threads = True
     can_listen = True
     config_fields: ClassVar[Mapping[str, Setting]] = {
         "application_id": Setting("the application's id; set by `channel test`"),
@@ -100,7 +101,8 @@ class Discord(JsonApi):
             ) from None
         known_bots = frozenset(map(str, config.get("known_bots", ())))
         application_id, user_id = (str(config.get(name, "")) for name in ("application_id", "bot_user_id"))
-        self._bot = Bot(application_id, user_id, config.get("groups") == "all", known_bots)
+        groups = config.get("groups")
+        self._bot = Bot(application_id, user_id, groups == "all", known_bots, groups in ("thread", "all"))
         self._base = str(config.get("api_url") or API).rstrip("/")
 
     # Inbound.

@@ -1,7 +1,7 @@
 """Parsing of Discord's events and interactions (https://docs.discord.com/developers/events/gateway-events). Pure."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -15,6 +15,7 @@ from sessions_app.platforms.messages import (
     Ignored,
     MessageDeleted,
     MessageEdited,
+    Quoted,
     Reaction,
     is_command,
 )
@@ -25,6 +26,8 @@ PING, COMMAND, COMPONENT = 1, 2, 3  # types of interactions
 ASK = "ask"  # the command with a message; the others are those of every text channel
 _TEXT_OPTION = 3
 _MESSAGE_TYPES = (0, 19)  # a message, a reply
+_THREADS = (10, 11, 12)  # types of channels
+_FORWARD = 1  # type of a reference
 _EPOCH_MS = 1_420_070_400_000
 _KINDS = ("image", "audio", "video")
 _LARGEST_FILE = 2**53
@@ -36,12 +39,14 @@ class Bot:
 
     application_id, user_id: perhaps unknown.
     reads_all: in servers, answer every message.
+    reads_content: ask for the texts of messages that do not mention us.
     """
 
     application_id: str = ""
     user_id: str = ""
     reads_all: bool = False
     known_bots: frozenset[str] = frozenset()
+    reads_content: bool = False
 
 
 def read_event(kind: str, data: Any, bot: Bot) -> ChannelEvent:
@@ -85,13 +90,35 @@ def _read_message(message: Json, bot: Bot) -> ChannelEvent:
         keys=(f"message:{native}",),
         is_addressed=chat.type == "direct" or bot.reads_all or mentions_us or replies or is_command(text),
         mentions_bot=mentions_us,
+        mentions_others=any(str(user["id"]) != bot.user_id for user in message.get("mentions") or ()),
+        thread_id=chat.id if message.get("channel_type") in _THREADS else "",
+        quoted=tuple(_quoted(message, {bot.user_id, _id(author["id"])})),
         is_from_bot=bool(author.get("bot")),
         reply_to_message_id=str(replied.get("id") or ""),
         event_id=native,
-        attachments=tuple(map(_attachment, message.get("attachments") or ())),
+        attachments=tuple(map(_attachment, (*(message.get("attachments") or ()), *_forwarded_files(message)))),
         unreadable="sticker" if message.get("sticker_items") else "",
         metadata={"guildId": message.get("guild_id")},
     )
+
+
+def _quoted(message: Json, known: set[str]) -> Iterator[Quoted]:
+    """Yield the answered message, or those that were forwarded, which have no author. known: ids of us, the sender."""
+    if replied := message.get("referenced_message"):
+        writer = replied.get("author") or {}
+        is_known = str(writer.get("id", "")) in known
+        yield Quoted(str(replied.get("content") or ""), "" if is_known else _name(writer, None), is_known=is_known)
+    for forwarded in _forwarded(message):
+        yield Quoted(str(forwarded.get("content") or ""), is_forward=True)
+
+
+def _forwarded(message: Json) -> list[Json]:
+    is_forward = (message.get("message_reference") or {}).get("type") == _FORWARD
+    return [snapshot["message"] for snapshot in message.get("message_snapshots") or () if is_forward]
+
+
+def _forwarded_files(message: Json) -> list[Json]:
+    return [file for forwarded in _forwarded(message) for file in forwarded.get("attachments") or ()]
 
 
 def _read_edit(message: Json, bot: Bot) -> ChannelEvent:

@@ -136,7 +136,7 @@ class Gateway:
         if self._session.id:
             data = {"token": self._token, "session_id": self._session.id, "seq": self._session.number}
             return {"op": _RESUME, "d": data}
-        intents = _INTENTS | (_CONTENT_INTENT if self._bot.reads_all else 0)
+        intents = _INTENTS | (_CONTENT_INTENT if self._bot.reads_content else 0)
         properties = {"os": "linux", "browser": "komand", "device": "komand"}
         return {"op": _IDENTIFY, "d": {"token": self._token, "intents": intents, "properties": properties}}
 

@@ -17,6 +17,7 @@ from sessions_app.platforms.messages import (
     Ignored,
     MessageDeleted,
     MessageEdited,
+    Quoted,
     Reaction,
     is_command,
 )
@@ -105,12 +106,28 @@ def _read_message(envelope: Json, data: Json, sender: str, us: Us) -> ChannelEve
         keys=(f"message:{_key(sender, at)}",),
         is_addressed=is_addressed,
         mentions_bot=is_mentioned,
+        mentions_others=not all(
+            us.is_one_of(each.get("uuid"), each.get("number")) for each in data.get("mentions") or ()
+        ),
+        quoted=(_quoted(quote, us, sender),) if quote else (),
         chat_title=str((data.get("groupInfo") or {}).get("groupName") or ""),
         reply_to_message_id=str(quote.get("id") or ""),
         event_id=str(at),
         attachments=files,
         metadata={"number": number, "viewOnce": bool(data.get("viewOnce"))},
         reference={"timestamp": at, "author": sender},
+    )
+
+
+def _quoted(quote: Json, us: Us, sender: str) -> Quoted:
+    writers = [quote.get(name) for name in ("authorUuid", "authorNumber", "author")]
+    is_known = sender in writers or us.is_one_of(*writers)
+    return Quoted(
+        str(quote.get("text") or ""),
+        "" if is_known else str(quote.get("authorNumber") or ""),
+        f"message:{writers[0] or writers[1]}:{quote.get('id')}",
+        str(quote.get("id") or ""),
+        is_known=is_known,
     )
 
 

@@ -64,6 +64,7 @@ class Slack(JsonApi):
     name = "Slack"
     summary = "Events API or Socket Mode"
     setup_guide = read_guide(__file__)
+    follows_threads = True
     can_listen = True
     config_fields: ClassVar[Mapping[str, Setting]] = {
         "receive": Setting(

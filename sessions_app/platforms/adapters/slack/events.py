@@ -1,7 +1,7 @@
 """Parsing of Slack's payloads (https://docs.slack.dev/apis/events-api, …/interactivity). Pure."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -17,6 +17,7 @@ from sessions_app.platforms.messages import (
     MessageDeleted,
     MessageEdited,
     ProfileChange,
+    Quoted,
     Reaction,
     is_command,
 )
@@ -27,6 +28,7 @@ _GONE = ("tombstone", "hidden_by_limit")  # modes of files
 _SUBTYPES = ("", "file_share", "thread_broadcast", "me_message")
 _SYSTEM_USERS = ("USLACK", "USLACKBOT")
 _REFERENCE = re.compile(r"<([^<>]*)>")
+_MENTION = re.compile(r"<@([A-Z0-9]+)(?:\|[^>]*)?>")
 _KINDS = ("image", "audio", "video")
 _LARGEST_FILE = 2**53
 
@@ -112,13 +114,27 @@ def _read_message(payload: Json, event: Json, bot: Bot) -> ChannelEvent:
         keys=tuple(keys),
         is_addressed=chat.type == "direct" or names_us or replies or is_command(text),
         mentions_bot=names_us,
+        mentions_others=any(user != own_id for user in _MENTION.findall(event.get("text") or "")),
         is_from_bot=is_from_bot,
+        thread_id=event.get("thread_ts") or "",
+        quoted=tuple(_shared(event, {own_id, sender})),
         reply_to_message_id=f"{event['channel']}:{event['thread_ts']}" if event.get("thread_ts") else "",
         event_id=str(payload["event_id"]),
         attachments=tuple(_attachment(file) for file in event.get("files") or () if file.get("mode") not in _GONE),
         metadata={"teamId": payload.get("team_id"), "isExternal": bool(payload.get("is_ext_shared_channel"))},
         reference={"userId": str(sender), "teamId": str(event.get("user_team") or payload.get("team_id") or "")},
     )
+
+
+def _shared(event: Json, known: set[Any]) -> Iterator[Quoted]:
+    """Yield the messages that were shared with the message, or that it has links to. known: ids of us, the sender."""
+    for item in event.get("attachments") or ():
+        if item.get("is_share") or item.get("is_msg_unfurl"):
+            is_here = item.get("channel_id") == event["channel"]
+            is_known = is_here and item.get("author_id") in known
+            author = "" if is_known else str(item.get("author_name") or item.get("author_subname") or "")
+            text = decode(str(item.get("text") or item.get("fallback") or ""))
+            yield Quoted(text, author, is_known=is_known, is_forward=not is_here)
 
 
 def _read_edit(event: Json, own_id: str) -> ChannelEvent:

@@ -11,6 +11,7 @@ from html import unescape
 from typing import Any
 from urllib.parse import urlsplit
 
+from sessions_app.platforms.adapters.teams.quotes import PLACEHOLDER, read_quotes
 from sessions_app.platforms.messages import (
     Attachment,
     ButtonPress,
@@ -95,6 +96,9 @@ def _read_message(activity: Json, chat: Chat, rules: Rules, now: datetime) -> Ch
         keys=(_key(chat, activity["id"]),),
         is_addressed=is_addressed,
         mentions_bot=is_mentioned,
+        mentions_others=_names_others(activity),
+        thread_id=chat.thread_id,
+        quoted=tuple(read_quotes(activity, {activity["recipient"]["id"], sender["id"]})),
         chat_title=str(activity["conversation"].get("name") or ""),
         reply_to_message_id=str(activity.get("replyToId") or ""),
         event_id=_text(activity["id"]),
@@ -151,8 +155,15 @@ def _read_text(activity: Json) -> tuple[str, bool]:
         if isinstance(entity, dict) and entity.get("type") == "mention" and entity["mentioned"]["id"] == us:
             is_mentioned, shown = True, _text(entity.get("text") or "")
             text = text.replace(f"{shown} ", "", 1) if f"{shown} " in text else text.replace(shown, "", 1)
+    text = PLACEHOLDER.sub("", text)
     text = unescape(text).replace("\xa0", " ").replace("\0", "")
     return (text.strip() if is_mentioned else text), is_mentioned
+
+
+def _names_others(activity: Json) -> bool:
+    us, entities = activity["recipient"]["id"], activity.get("entities") or ()
+    mentions = (entity for entity in entities if isinstance(entity, dict) and entity.get("type") == "mention")
+    return any(entity["mentioned"]["id"] != us for entity in mentions)
 
 
 def _attachments(activity: Json) -> list[Attachment]:

@@ -72,6 +72,7 @@ class Teams(JsonApi):
     name = "Teams"
     summary = "Microsoft Teams by the Bot Framework"
     setup_guide = read_guide(__file__)
+    follows_threads = True
     config_fields: ClassVar[Mapping[str, Setting]] = {
         "app_id": Setting("the application (client) id of the bot", is_required=True),
         "tenant_id": Setting("the directory (tenant) id of the bot", is_required=True),

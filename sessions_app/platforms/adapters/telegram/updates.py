@@ -3,7 +3,7 @@
 Offsets and lengths of entities count UTF-16 code units. Ids need more than 32 bits and are kept as text.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -18,6 +18,7 @@ from sessions_app.platforms.messages import (
     ChatMoved,
     Ignored,
     MessageEdited,
+    Quoted,
     StopRequest,
     is_command,
 )
@@ -102,6 +103,7 @@ def _read_message(message: Json, key: str, bot: Bot) -> ChannelEvent:
     if author.get("is_bot") and not sender and str(author["id"]) not in bot.known_bots:
         return Ignored("other_bot")
     text, names_us, for_other_bot = _read_text(message, bot)
+    sender_id = str(sender["id"] if sender else author["id"])
     if for_other_bot:
         return Ignored("command_for_other_bot")
     reply = _reply(message)
@@ -111,7 +113,7 @@ def _read_message(message: Json, key: str, bot: Bot) -> ChannelEvent:
     is_addressed = chat.type == "direct" or bot.reads_all or is_reply or names_us or is_command(text)
     return ChannelMessage(
         message_id=native,
-        sender_id=str(sender["id"] if sender else author["id"]),
+        sender_id=sender_id,
         sender_name=str(sender.get("title") or sender.get("username") or "") if sender else _person(author),
         text=text,
         sent_at=_moment(message["date"]),
@@ -119,6 +121,10 @@ def _read_message(message: Json, key: str, bot: Bot) -> ChannelEvent:
         keys=(key, f"message:{native}"),
         is_addressed=is_addressed,
         mentions_bot=names_us,
+        mentions_others=_names_others(message, bot),
+        thread_id=chat.thread_id,
+        quoted=tuple(_quoted(message, reply, {bot.id, sender_id})),
+        forwarded_from=_origin(message["forward_origin"]) if message.get("forward_origin") else None,
         is_from_bot=bool(author.get("is_bot")) and not sender,
         chat_title=str(message["chat"].get("title") or ""),
         reply_to_message_id=f"{chat.id}:{reply['message_id']}" if reply else "",
@@ -178,6 +184,39 @@ def _reply(message: Json) -> Json:
     """Return the answered message. In a topic, every message seems to answer the service message that opened it."""
     reply: Json = message.get("reply_to_message") or {}
     return {} if "forum_topic_created" in reply else reply
+
+
+def _quoted(message: Json, reply: Json, known: set[str]) -> Iterator[Quoted]:
+    """Yield the answered message: the part that was chosen of it, else its text. known: ids of us and of the sender."""
+    chosen = str((message.get("quote") or {}).get("text") or "")
+    external = message.get("external_reply") or {}
+    if reply:
+        writer = reply.get("sender_chat") or reply.get("from") or {}
+        text = chosen or str(reply.get("text") or reply.get("caption") or "")
+        # What the sender has forwarded before is in a message of the sender, too.
+        is_known = str(writer.get("id", "")) in known and not reply.get("forward_origin")
+        author = "" if is_known else str(writer.get("title") or "") or _person(writer)
+        yield Quoted(text, author, f"message:{_chat(message).id}:{reply['message_id']}", is_known=is_known)
+    elif chosen and external:
+        yield Quoted(chosen, _origin(external.get("origin") or {}), is_forward=True)
+
+
+def _origin(origin: Json) -> str:
+    """Return the name of the author of a forwarded message, empty if it is hidden."""
+    chat = origin.get("sender_chat") or origin.get("chat") or {}
+    name = origin.get("sender_user_name") or chat.get("title") or origin.get("author_signature")
+    return str(name or "") or _person(origin.get("sender_user") or {})
+
+
+def _names_others(message: Json, bot: Bot) -> bool:
+    """Return whether the message names somebody else."""
+    units = str(message.get("text") or message.get("caption") or "").encode("utf-16-le", "surrogatepass")
+    for entity in message.get("entities") or message.get("caption_entities") or ():
+        start, end = 2 * int(entity["offset"]), 2 * (int(entity["offset"]) + int(entity["length"]))
+        text = units[start:end].decode("utf-16-le", "replace")
+        if entity["type"] in ("mention", "text_mention") and not _is_mention(entity, text, bot):
+            return True
+    return False
 
 
 def _chat(message: Json) -> Chat:

@@ -17,6 +17,7 @@ from sessions_app.platforms.messages import (
     DeliveryReport,
     Ignored,
     OfAccount,
+    Quoted,
     Reaction,
     is_command,
 )
@@ -85,6 +86,8 @@ def _read_message(message: Json, value: Json) -> ChannelEvent:
         return Ignored(f"type_{kind}"[:50])
     mentions = _is_for_us(context, text, value)
     extras = {name: message[name] for name in _EXTRAS if name in message}
+    is_forwarded = bool(context.get("forwarded") or context.get("frequently_forwarded"))
+    quoted_id = _text(context.get("id") or "")
     return ChannelMessage(
         message_id=message_id,
         sender_id=sender,
@@ -95,14 +98,12 @@ def _read_message(message: Json, value: Json) -> ChannelEvent:
         keys=(f"message:{message_id}",),
         is_addressed=chat.type == "direct" or mentions or is_command(text),
         mentions_bot=mentions,
-        reply_to_message_id=_text(context.get("id") or ""),
+        quoted=(Quoted(key=f"message:{quoted_id}", message_id=quoted_id),) if quoted_id else (),
+        forwarded_from="" if is_forwarded else None,
+        reply_to_message_id=quoted_id,
         event_id=message_id,
         attachments=attachments,
-        metadata={
-            **extras,
-            "forwarded": bool(context.get("forwarded") or context.get("frequently_forwarded")),
-            "userId": message.get("from_user_id"),
-        },
+        metadata={**extras, "forwarded": is_forwarded, "userId": message.get("from_user_id")},
         reference=reference,
     )
 

@@ -19,6 +19,7 @@ from sessions_app.platforms.messages import (
     Ignored,
     MessageDeleted,
     MessageEdited,
+    Quoted,
     Reaction,
 )
 from sessions_app.platforms.rendering.renderer import render
@@ -248,3 +249,37 @@ def test_a_stream_shows_whole_paragraphs_that_extend_each_other():
     assert stream.final()["channelData"] == {"streamType": "final", "streamId": "s1"}
     stream.is_closed = True
     assert stream.next_update("One.\n\nTwo.\n\nThree.\n\nFour") is None
+
+
+def quotes_of(**fields):
+    return read_activity(activity(1, "and?", **fields), RULES, NOW).quoted
+
+
+def test_quotes():
+    html = (
+        '<blockquote itemscope itemtype="http://schema.skype.com/Reply" itemid="17"><strong itemprop="mri" '
+        'itemid="8:orgid:b">Bob &amp; Co</strong><span itemprop="time" itemid="17"></span><p itemprop="preview">on '
+        "<b>Friday</b></p></blockquote><p>and?</p>"
+    )
+    assert quotes_of(attachments=[{"contentType": "text/html", "content": html}]) == (Quoted("on Friday", "Bob & Co"),)
+    forward = html.replace("/Reply", "/Forward")
+    [forwarded] = quotes_of(attachments=[{"contentType": "text/html", "content": forward}])
+    assert forwarded.is_forward
+    entity = {"type": "quotedReply", "quotedReply": {"messageId": "17", "senderId": "29:b", "senderName": "Bob"}}
+    entity["quotedReply"]["preview"] = "on Friday"
+    assert quotes_of(entities=[entity]) == (Quoted("on Friday", "Bob"),)
+    entity["quotedReply"]["senderId"] = BOT
+    assert quotes_of(entities=[entity]) == (Quoted("on Friday", is_known=True),)
+    assert quotes_of() == quotes_of(attachments=[{"contentType": "text/html", "content": "<p>and?</p>"}]) == ()
+
+
+def test_the_placeholder_of_a_quote_is_no_text():
+    found = read_activity(activity(1, '<quoted messageId="17"/> and?'), RULES, NOW)
+    assert found.text == "and?"
+
+
+def test_threads_and_names_of_others():
+    found = read_activity(activity(1, "hi", conversation=GROUP), RULES, NOW)
+    assert found.thread_id == "177" and not found.mentions_others
+    entity = {"type": "mention", "mentioned": {"id": "29:b"}, "text": "<at>Bob</at>"}
+    assert read_activity(activity(1, "<at>Bob</at> hi", entities=[entity]), RULES, NOW).mentions_others

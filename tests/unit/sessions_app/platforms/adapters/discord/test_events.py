@@ -20,6 +20,7 @@ from sessions_app.platforms.messages import (
     Ignored,
     MessageDeleted,
     MessageEdited,
+    Quoted,
     Reaction,
 )
 from sessions_app.platforms.web_socket import open_socket
@@ -190,3 +191,29 @@ async def test_an_error_while_events_are_handled_is_not_taken_for_a_lost_connect
     with FakeDiscord() as server, pytest.raises(ValueError, match="a defect"):
         async with open_socket(server.socket.url):
             raise ValueError("a defect")
+
+
+def test_quotes_and_forwards() -> None:
+    replied = {"id": "6", "content": "on Friday", "author": user("502", "bob", global_name="Bob")}
+    assert message(referenced_message=replied).quoted == (Quoted("on Friday", "Bob"),)
+    ours = {"id": "6", "content": "on Friday", "author": {"id": BOT_USER}}
+    assert message(referenced_message=ours).quoted == (Quoted("on Friday", is_known=True),)
+    file = {"id": "9", "filename": "a.txt", "url": "https://cdn.discordapp.com/a"}
+    snapshot = {"message": {"content": "from elsewhere", "attachments": [file]}}
+    forward = {"message_reference": {"type": 1, "channel_id": "9"}, "message_snapshots": [snapshot]}
+    found = message("", **forward)
+    assert found.quoted == (Quoted("from elsewhere", is_forward=True),) and found.carries_others
+    assert found.attachments[0].filename == "a.txt"
+    assert message("hi").quoted == ()
+
+
+def test_threads_and_names_of_others() -> None:
+    assert message("hi", channel_type=11, **SERVER).thread_id == "7" and message("hi", channel_type=0).thread_id == ""
+    assert message("hi", mentions=[{"id": "502"}]).mentions_others
+    assert not message("hi", mentions=[{"id": BOT_USER}]).mentions_others
+
+
+@pytest.mark.parametrize(("groups", "asks"), [("", False), ("reply", False), ("thread", True), ("all", True)])
+def test_the_texts_of_others_are_asked_for_where_they_are_used(groups: str, asks: bool) -> None:
+    adapter = Discord(AccountSettings("main", {"groups": groups} if groups else {}, {"bot_token": "x"}))
+    assert adapter._bot.reads_content is asks and adapter.follows_threads

@@ -13,6 +13,7 @@ from sessions_app.platforms.messages import (
     Ignored,
     MessageDeleted,
     MessageEdited,
+    Quoted,
     Reaction,
 )
 from sessions_app.platforms.rendering.renderer import render
@@ -123,3 +124,14 @@ def test_styles_count_utf16():
 def test_parts_are_measured_in_bytes():
     parts = render("слово " * 600, SignalText(), 2000)
     assert len(parts) > 2 and all(len(part.text.encode()) <= 2000 for part in parts)
+
+
+def test_quotes_and_names_of_others():
+    quote = {"id": 5, "authorUuid": "b", "authorNumber": "+491", "text": "on Friday"}
+    assert read(event(1, "and?", quote=quote)).quoted == (Quoted("on Friday", "+491", "message:b:5", "5"),)
+    ours = {**quote, "authorUuid": UUID}
+    assert read(event(1, "and?", quote=ours)).quoted[0].is_known
+    assert read(event(1, "and?", quote={**quote, "authorUuid": SENDER})).quoted[0].is_known
+    assert read(event(1, "hi")).quoted == () and not read(event(1, "hi")).mentions_others
+    names = [{"uuid": "b", "name": "Bob", "start": 0, "length": 1}]
+    assert read(event(1, "\ufffc hi", mentions=names)).mentions_others

@@ -17,6 +17,7 @@ from sessions_app.platforms.messages import (
     MessageDeleted,
     MessageEdited,
     ProfileChange,
+    Quoted,
     Reaction,
 )
 from tests.fakes.slack import (
@@ -225,3 +226,35 @@ def test_nothing_in_an_answer_notifies_anybody() -> None:
 )
 def test_the_token_goes_to_slack_alone(url: str, is_safe: bool) -> None:
     assert adapter()._is_of_slack(url) is is_safe
+
+
+SHARED = {"is_share": True, "is_msg_unfurl": True, "author_name": "Bob", "author_id": "U2", "channel_id": "C9"}
+
+
+@pytest.mark.parametrize(
+    ("attachments", "quoted"),
+    [
+        ([], ()),
+        (
+            [{**SHARED, "text": "on <https://a.test|Friday>"}],
+            (Quoted("on [Friday](https://a.test)", "Bob", is_forward=True),),
+        ),
+        ([{**SHARED, "fallback": "on Friday", "channel_id": "C1"}], (Quoted("on Friday", "Bob"),)),
+        ([{**SHARED, "text": "x", "channel_id": "C1", "author_id": BOT_USER}], (Quoted("x", is_known=True),)),
+        ([{"title": "A page", "text": "a preview of a link", "from_url": "https://a.test"}], ()),
+    ],
+)
+def test_shared_messages(attachments: Any, quoted: Any) -> None:
+    assert message("look", channel="C1", attachments=attachments).quoted == quoted
+
+
+def test_a_shared_message_needs_no_text_of_its_own() -> None:
+    assert message("", attachments=[{**SHARED, "text": "x"}]).carries_others
+    assert not message("", attachments=[{**SHARED, "text": " "}]).carries_others
+
+
+def test_threads_and_names_of_others() -> None:
+    assert message("hi", channel="C1").thread_id == ""
+    assert message("hi", channel="C1", thread_ts="17.1").thread_id == "17.1"
+    assert not message(f"hi <@{BOT_USER}>", channel="C1").mentions_others
+    assert message("hi <@U2|bob>", channel="C1").mentions_others

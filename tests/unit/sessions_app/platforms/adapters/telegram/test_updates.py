@@ -12,6 +12,7 @@ from sessions_app.platforms.messages import (
     ChatEvent,
     ChatMoved,
     Ignored,
+    Quoted,
     StopRequest,
 )
 from tests.fakes.telegram import BOT_ID, BOT_NAME, group_update, private_update
@@ -154,3 +155,68 @@ def test_membership_stop_and_migration_are_events():
     stop = {"chat": {"id": 5, "type": "private"}, "draft_id": 3}
     assert read({"update_id": 1, "stopped_message_generation": stop}) == StopRequest(Chat("5"), 3)
     assert read(group_update(7, "", migrate_to_chat_id=-200)) == ChatMoved("-100777", "-200")
+
+
+BOB = {"id": 502, "is_bot": False, "first_name": "Bob"}
+
+
+@pytest.mark.parametrize(
+    ("extra", "quoted"),
+    [
+        ({}, ()),
+        ({"reply_to_message": {"message_id": 3, "from": BOB, "text": "x"}}, (Quoted("x", "Bob", "message:-100777:3"),)),
+        (
+            {"reply_to_message": {"message_id": 3, "from": BOB, "text": "x y"}, "quote": {"text": "y", "position": 2}},
+            (Quoted("y", "Bob", "message:-100777:3"),),
+        ),
+        (
+            {"reply_to_message": {"message_id": 3, "from": US, "caption": "x"}},
+            (Quoted("x", "", "message:-100777:3", is_known=True),),
+        ),
+        (
+            {"reply_to_message": {"message_id": 3, "from": {"id": 501}, "text": "x", "forward_origin": {}}},
+            (Quoted("x", "", "message:-100777:3", is_known=True),),
+        ),
+        (
+            {"external_reply": {"origin": {"type": "chat", "sender_chat": {"title": "News"}}}, "quote": {"text": "x"}},
+            (Quoted("x", "News", is_forward=True),),
+        ),
+        ({"reply_to_message": {"message_id": 3, "from": BOB, "forum_topic_created": {}}}, ()),
+    ],
+)
+def test_quotes(extra, quoted):
+    assert read(group_update(7, "what?", **extra)).quoted == quoted
+
+
+def test_what_the_sender_has_forwarded_is_not_known_when_it_is_quoted():
+    forwarded = {"message_id": 3, "from": {"id": 501}, "text": "x", "forward_origin": {"type": "user"}}
+    [quoted] = read(group_update(7, "what?", reply_to_message=forwarded)).quoted
+    assert not quoted.is_known
+
+
+@pytest.mark.parametrize(
+    ("origin", "author"),
+    [
+        ({"type": "user", "sender_user": {**BOB, "last_name": "Stone"}}, "Bob Stone"),
+        ({"type": "hidden_user", "sender_user_name": "Hidden"}, "Hidden"),
+        ({"type": "channel", "chat": {"id": -5, "title": "News"}, "message_id": 3}, "News"),
+        ({"type": "chat", "sender_chat": {"id": -5, "title": "Team"}}, "Team"),
+        ({"type": "new"}, ""),
+    ],
+)
+def test_forwards(origin, author):
+    assert read(private_update(7, "x", forward_origin={**origin, "date": 1})).forwarded_from == author
+    assert read(private_update(7, "x")).forwarded_from is None
+
+
+@pytest.mark.parametrize(
+    ("text", "extra", "names_others"),
+    [
+        ("hello", {}, False),
+        ("@komand_test_bot hi", entity("mention", 0, 16), False),
+        ("👍 @bob_stone hi", entity("mention", 3, 10), True),
+        ("Bob hi", entity("text_mention", 0, 3, user=BOB), True),
+    ],
+)
+def test_names_of_others(text, extra, names_others):
+    assert read(group_update(7, text, **extra)).mentions_others is names_others

@@ -16,6 +16,7 @@ from sessions_app.platforms.messages import (
     DeliveryReport,
     Ignored,
     OfAccount,
+    Quoted,
     Reaction,
 )
 from sessions_app.platforms.rendering.renderer import render
@@ -220,3 +221,13 @@ def test_other_fields_are_ignored():
 def test_formatting(markdown, shown):
     [part] = render(markdown, WhatsAppText(), 4096)
     assert part.body == shown
+
+
+def test_quotes_and_forwards():
+    [found] = read(message(1, "and?", context={"from": "1", "id": "wamid.7"}))
+    assert found.quoted == (Quoted(key="message:wamid.7", message_id="wamid.7"),) and found.forwarded_from is None
+    for flag in ("forwarded", "frequently_forwarded"):
+        [found] = read(message(1, "x", context={flag: True}))
+        assert found.quoted == () and found.forwarded_from == ""
+    [found] = read(message(1, "x"))
+    assert found.quoted == () and found.forwarded_from is None

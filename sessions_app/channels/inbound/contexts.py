@@ -1,0 +1,71 @@
+"""The context of a channel's message: its author in a group, and texts of others that belong to it."""
+
+from collections.abc import Iterator
+
+from sessions_app.channels.inbound import group_messages
+from sessions_app.conversation.inbound_record import storable_key
+from sessions_app.conversation.message_context import LONGEST_OWN, LONGEST_TEXT, MessageContext, quoted_lines
+from sessions_app.conversation.session_key import SessionKey
+from sessions_app.models import ChannelAccount, Delivery, GroupMessage, InboundMessage
+from sessions_app.platforms.messages import ChannelMessage, Quoted, clean_name
+from sessions_app.services import LONGEST_TEXT as LONGEST_MESSAGE
+
+_MOST_QUOTED = 5
+
+
+def has_texts_of_others(incoming: ChannelMessage) -> bool:
+    return bool(incoming.quoted) or incoming.forwarded_from is not None
+
+
+def context_of(account: ChannelAccount, incoming: ChannelMessage, key: SessionKey) -> MessageContext | None:
+    """Return the context of a message, None for a plain one of a private chat. key: of its session. Reads only."""
+    is_group = incoming.chat.type != "direct"
+    if not is_group and not has_texts_of_others(incoming):
+        return None
+    before = group_messages.lines_before(account, incoming, key) if is_group else ""
+    quotes = [quoted for quoted in _quotes(account, incoming) if quoted.text.strip()]
+    texts = [f"Written in the group before, not to you, by\n{before}"] if before else []
+    texts += map(_described, quotes)
+    if incoming.forwarded_from is not None:
+        texts.append(_forwarded(incoming))
+    if is_group:
+        texts.append(f"Author of the message: {clean_name(incoming.sender_name) or incoming.sender_id}")
+    is_foreign = bool(before) or incoming.forwarded_from is not None or not all(quoted.is_known for quoted in quotes)
+    return MessageContext("\n".join(texts), is_foreign) if texts else None
+
+
+def _quotes(account: ChannelAccount, incoming: ChannelMessage) -> Iterator[Quoted]:
+    """Yield the quotes of the message with their texts, as far as they are known."""
+    for quoted in incoming.quoted[:_MOST_QUOTED]:
+        if found := quoted if quoted.text else _look_up(account, incoming, quoted):
+            yield found
+
+
+def _described(quoted: Quoted) -> str:
+    how = "Forwarded with the message" if quoted.is_forward else "Quoted by the message"
+    author = clean_name(quoted.author) or ("you" if quoted.is_known else "somebody else")
+    longest = LONGEST_OWN if quoted.is_known else LONGEST_TEXT
+    return f"{how}, written by {author}:\n{quoted_lines(quoted.text, longest)}"
+
+
+def _forwarded(incoming: ChannelMessage) -> str:
+    author = clean_name(incoming.forwarded_from or "") or "somebody else"
+    return f"Forwarded as the message, written by {author}:\n{quoted_lines(incoming.text, LONGEST_MESSAGE)}"
+
+
+def _look_up(account: ChannelAccount, incoming: ChannelMessage, quoted: Quoted) -> Quoted | None:
+    """Return the quoted message as it is stored here, None if it is not. Only messages of the same chat are read."""
+    chat_id = incoming.chat.id
+    if quoted.message_id:
+        sent = Delivery.objects.filter(account=account, provider_message_id=quoted.message_id, target__chat=chat_id)
+        if text := sent.values_list("text", flat=True).first():
+            return Quoted(text, is_known=True)
+    if not quoted.key:
+        return None
+    key = storable_key(quoted.key)
+    row = InboundMessage.objects.filter(keys__account=account, keys__key=key, chat_id=chat_id).first()
+    if row:
+        is_known = row.sender_id == incoming.sender_id and "forwardedFrom" not in row.metadata
+        return Quoted(row.text, row.sender_name or row.sender_id, is_known=is_known)
+    heard = GroupMessage.objects.filter(account=account, key=key, chat_id=chat_id).first()
+    return Quoted(heard.text, heard.sender_name or heard.sender_id) if heard else None
