@@ -21,6 +21,7 @@ from kombu import Connection
 from kombu.exceptions import OperationalError
 from redis.exceptions import RedisError
 
+from agents_app.costs import usage_report
 from agents_app.models import Agent, ModelProvider
 from audit_app.chain import verification
 from audit_app.kernel import liveness
@@ -66,9 +67,10 @@ def examine() -> Iterator[Finding]:
         _python_tool,
         _audit_log,
         _providers,
+        _prices,
         _channels,
     ]
-    in_database = {_audit_log, _providers, _channels, *([] if connection.vendor == "sqlite" else [_processes])}
+    in_database = {_audit_log, _providers, _prices, _channels, *([] if connection.vendor == "sqlite" else [_processes])}
     has_database = True
     for examination in examinations:
         if examination in in_database and not has_database:
@@ -213,6 +215,12 @@ def _providers() -> Iterator[Finding]:
             yield Finding(f"provider {row.name}", True, "built in" + (", in use" if row.pk in used else ""))
         else:
             yield _endpoint(row)
+
+
+def _prices() -> Iterator[Finding]:
+    if calls := usage_report.count_uncapped_calls():
+        detail = f"caps are set, but {calls:,} calls of this month had no price, which no cap counts"
+        yield Finding("prices", False, detail, "set prices: admin → Model providers, or PUT /api/model-prices")
 
 
 def _channels() -> Iterator[Finding]:

@@ -80,6 +80,7 @@ class CostAdmin(ReadOnlyAdmin):
             caps=_caps(request.user),
             alerts=_alerts(request.user),
             alert_percent=settings.KOMAND_COST_ALERT_PERCENT,
+            uncapped_calls=usage_report.count_uncapped_calls(),
         )
 
 
@@ -87,7 +88,11 @@ def tile() -> dict[str, Any]:
     """Return the costs of today for the dashboard, with the cap of the installation that is used most."""
     total = usage_report.total(UsageFilter(today(), today()))
     fullest = max(usage_report.list_installation_cap_uses(), key=lambda use: use.percent, default=None)
-    return {"total": total, "cost": _money(total.cost), "cap": fullest, "tone": _tone(fullest) if fullest else ""}
+    uncapped = total.unpriced_calls if total.unpriced_calls and usage_report.has_caps() else 0
+    tone = "warning" if uncapped else ""
+    if fullest and (fullest.percent >= settings.KOMAND_COST_ALERT_PERCENT or not uncapped):
+        tone = _tone(fullest)
+    return {"total": total, "cost": _money(total.cost), "cap": fullest, "uncapped_calls": uncapped, "tone": tone}
 
 
 def _chosen(request: HttpRequest, name: str, choices: Mapping[str, str], default: str) -> str:

@@ -11,7 +11,7 @@ from django.db.models import F, UUIDField
 
 from agents_app.models import Run
 from agents_app.types import Usage
-from agents_app.types.prices import COUNTING, PriceList, cost_of
+from agents_app.types.prices import PriceList, cost_of
 
 INSTALLATION = "installation"
 _SHARDS = 8
@@ -53,7 +53,7 @@ class CallCost:
     """A model call with its cost, in billionths.
 
     nanos: at the prices of its time; None if its model has no price.
-    counted_nanos: the cost for budgets and caps, which also count calls without a price and servers without usage
+    counted_nanos: the cost for budgets and caps, which also count servers without usage; 0 without a price
     """
 
     provider: str
@@ -79,9 +79,10 @@ def price_call(provider: str, model: str, prices: PriceList, usage: Usage, *, te
         characters.
     """
     price = prices.find(model)
+    if price is None:
+        return CallCost(provider, model, usage, None, 0)
     counted = usage if usage.input_tokens or usage.output_tokens else Usage(output_tokens=len(text) // 4)
-    nanos = None if price is None else cost_of(usage, price)
-    return CallCost(provider, model, usage, nanos, cost_of(counted, price or COUNTING))
+    return CallCost(provider, model, usage, cost_of(usage, price), cost_of(counted, price))
 
 
 def add_call(payer: Payer, call: CallCost) -> None:

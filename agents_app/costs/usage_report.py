@@ -128,6 +128,25 @@ def list_cap_uses_of(user_id: int) -> list[CapUse]:
     return list(_uses([*cost_caps.user_caps(f"user:{user_id}", row.per_day, row.per_month)]))
 
 
+def count_uncapped_calls() -> int:
+    """Return the number of this month's calls without a price, which no cap counts; 0 if there is no cap."""
+    today = usage_ledger.today()
+    return total(UsageFilter(today.replace(day=1), today)).unpriced_calls if has_caps() else 0
+
+
+def has_caps() -> bool:
+    """Return whether any cost is capped: of the installation, of a user or of an agent."""
+    budgets = Agent.objects.filter(retired_at=None).exclude(budgets={}).values_list("budgets", flat=True)
+    in_settings = (
+        settings.KOMAND_COST_PER_DAY,
+        settings.KOMAND_COST_PER_MONTH,
+        settings.KOMAND_USER_COST_PER_DAY,
+        settings.KOMAND_USER_COST_PER_MONTH,
+    )
+    of_agents = (key.startswith("cost") for budget in budgets for key in budget)
+    return any(in_settings) or UserCostCap.objects.exists() or any(of_agents)
+
+
 def list_alerts() -> list[CostAlert]:
     """Return the alerts of this month, the newest first."""
     begins = usage_ledger.today().replace(day=1)

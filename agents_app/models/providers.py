@@ -4,7 +4,7 @@ from django.core.validators import RegexValidator
 from django.db import models
 
 from agents_app.models.costs import price_field
-from agents_app.types.prices import COUNTING, Price
+from agents_app.types.prices import UNSET, Price
 
 _ADDRESS = RegexValidator(r"^https?://", "The address must begin with http:// or https://.")
 
@@ -82,4 +82,4 @@ class ModelProvider(models.Model):
     def price(self) -> Price | None:
         """Return the price of models without one of their own; None if an operator has set none."""
         price = Price(self.input_price, self.output_price)
-        return None if price == COUNTING else price
+        return None if price == UNSET else price

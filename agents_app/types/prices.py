@@ -21,8 +21,8 @@ class Price:
     cached_input: float | None = None
 
 
-# The price of a call for budgets where none is set: budgets then count thousands of tokens.
-COUNTING = Price(1.0, 1.0)
+# The prices of a new provider, which stand for none.
+UNSET = Price(1.0, 1.0)
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,12 @@ from django.db import connections, transaction
 from django.utils import timezone
 
 from agents_app import selectors
-from agents_app.costs import cost_budget
+from agents_app.costs import cost_budget, cost_settings
 from agents_app.costs.usage_ledger import price_call
 from agents_app.models import Agent, ModelProvider, Spending
 from agents_app.providers.kinds.scripted import Reply
 from agents_app.types import RunStatus, Usage
-from agents_app.types.prices import PriceList
+from agents_app.types.prices import Price, PriceList
 from audit_app import services as audit
 from audit_app.models import AuditEntry
 from tests.support.engine import EngineRig
@@ -108,6 +108,7 @@ def test_many_at_once_take_no_more_than_there_is(quiet: None) -> None:
 def test_a_run_ends_when_the_cost_of_its_hour_is_spent(rig: EngineRig) -> None:
     usage = Usage(1500, 500)
     rig.agent(Reply(tool_calls=(ECHO,), usage=usage), Reply(("Never said.",), usage=usage), budgets={"costPerHour": 2})
+    cost_settings.set_price("scripted", "script", Price(1.0, 1.0))
     transcript = rig.wait(rig.send().run_id)
     assert (transcript.run.status, transcript.run.error_code) == (RunStatus.FAILED, "budget_exhausted")
     assert "budget of 2 per hour" in transcript.run.error_message

@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
-from agents_app.costs import usage_ledger
+from agents_app.costs import cost_settings, usage_ledger, usage_report
 from agents_app.models import CostTotal, UserCostCap
 from agents_app.providers.kinds.scripted import Reply
 from agents_app.types import RunView, Usage
+from agents_app.types.prices import Price
 from audit_app.kernel import context
 from audit_app.models import AuditEntry
 from tests.support.engine import EngineRig
@@ -27,7 +28,9 @@ def ask(rig: EngineRig, text: str = "hello") -> RunView:
 
 
 def answering(rig: EngineRig, tokens: int, **fields: Any) -> None:
+    """Let the agent answer at a price of 1 for 1,000 tokens."""
     rig.agent(Reply(("An answer.",), usage=Usage(tokens, 0)), **fields)
+    cost_settings.set_price("scripted", "script", Price(1.0, 1.0))
 
 
 @pytest.mark.parametrize(
@@ -92,3 +95,14 @@ def test_a_cap_is_free_in_the_next_period(rig: EngineRig, monkeypatch: pytest.Mo
     assert "per month" in ask(rig, "on another day").error_message
     monkeypatch.setattr(usage_ledger, "today", lambda: date(2026, 12, 1))
     assert ask(rig, "next month").error_code == ""
+
+
+def test_calls_without_a_price_stop_nobody_and_are_counted_for_a_warning(rig: EngineRig, settings: Any) -> None:
+    assert usage_report.count_uncapped_calls() == 0
+    settings.KOMAND_COST_PER_DAY = 1
+    rig.agent(Reply(("An answer.",), usage=Usage(5000, 0)), budgets={"costPerHour": 1, "costPerMonth": 1})
+    assert [ask(rig, text).error_code for text in ("one", "two")] == ["", ""]
+    assert usage_report.count_uncapped_calls() == 2
+    settings.KOMAND_COST_PER_DAY = 0
+    rig.agent(budgets={"actionsPerHour": 5})
+    assert usage_report.count_uncapped_calls() == 0

@@ -61,7 +61,7 @@ def test_a_failed_call_that_reports_its_usage_counts(rig: EngineRig) -> None:
     assert (row.calls, row.input_tokens) == (3, 107)
 
 
-def test_a_call_without_a_price_has_no_cost_but_counts_for_caps(rig: EngineRig) -> None:
+def test_a_call_without_a_price_has_no_cost_and_is_in_no_cap(rig: EngineRig) -> None:
     rig.agent(Reply(("x" * 400,)))  # a server that reports no tokens
     run_id = rig.send().run_id
     rig.wait(run_id)
@@ -69,4 +69,11 @@ def test_a_call_without_a_price_has_no_cost_but_counts_for_caps(rig: EngineRig) 
     assert Run.objects.get(pk=run_id).cost_nanos == 0
     [row] = DailyUsage.objects.all()
     assert (row.calls, row.unpriced_calls, row.cost_nanos) == (1, 1, 0)
-    assert CostTotal.objects.get(scope="installation").cost_nanos == 100_000_000  # 100 estimated tokens
+    assert not CostTotal.objects.exists()
+
+
+def test_a_call_of_a_server_that_reports_no_tokens_is_estimated_for_caps(rig: EngineRig) -> None:
+    rig.agent(Reply(("x" * 400,)))
+    price("script", input_price=1, output_price=1)
+    rig.wait(rig.send().run_id)
+    assert CostTotal.objects.get(scope="installation").cost_nanos == 100_000_000  # 100 tokens
