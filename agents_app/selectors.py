@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
+from django.db.models import Count, Sum
 from django.db.models.functions import Substr
 
 from agents_app import hot_queries
@@ -24,12 +25,13 @@ from agents_app.types import (
 )
 from agents_app.types.child_runs import LAUNCH_TOOL, NETWORK_TOOL, ChildView, Phase, RunKind, state_of
 from agents_app.types.prices import NANOS, PriceList
-from agents_app.types.run_cost import Fallback, RunCost
+from agents_app.types.run_cost import Fallback, RunCost, TeamCost
 from audit_app.kernel.errors import found
 from audit_app.kernel.ids import derived_id
 from tools_app import selectors as tools
 from tools_app.types import ToolCall
 
+_SUMMED = ("input_tokens", "output_tokens", "cost_nanos", "priced_calls")
 _ASKS = (WaitingOn.APPROVAL.value, WaitingOn.INPUT.value)
 
 
@@ -48,7 +50,19 @@ def get_cost(run_id: UUID) -> RunCost:
         cost=run.cost_nanos / NANOS if run.priced_calls else None,
         fallback=Fallback(**run.fallback) if run.fallback else None,
         seconds=(run.ended_at - run.started_at).total_seconds() if run.started_at and run.ended_at else None,
+        team=_team_cost(run),
     )
+
+
+def _team_cost(run: Run) -> TeamCost | None:
+    below = Run.objects.filter(root_id=run.root_id or run.id).order_by()
+    if run.root_id:
+        below = below.filter(pk__in=[view.launch_id for view in list_subtree(run.id)])
+    sums = below.aggregate(Count("pk"), *(Sum(name) for name in _SUMMED))
+    if not sums["pk__count"]:
+        return None
+    tokens_in, tokens_out, nanos, priced = (getattr(run, name) + sums[f"{name}__sum"] for name in _SUMMED)
+    return TeamCost(Usage(tokens_in, tokens_out), nanos / NANOS if priced else None)
 
 
 def list_provider_names() -> list[str]:
@@ -267,6 +281,8 @@ def child_view(run: Run, *, current_tool: str | None = None) -> ChildView:
         ended_at=run.ended_at,
         deadline_at=run.deadline_at,
         deadline_seconds=spec.deadline_seconds,
+        usage=Usage(run.input_tokens, run.output_tokens),
+        cost=run.cost_nanos / NANOS if run.priced_calls else None,
     )
 
 

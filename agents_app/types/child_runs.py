@@ -6,11 +6,14 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
+from agents_app.types.model_calls import Usage
+
 DEFAULT_DEADLINE_SECONDS, LEAST_DEADLINE_SECONDS, MOST_DEADLINE_SECONDS = 300, 30, 1800
 GRACE_SECONDS = 60  # of a child run that was asked to end
 MOST_DEPTH = 5
 MOST_OPEN_CHILDREN = 100  # of one run
 
+NO_USAGE = Usage()
 LAUNCH_TOOL, WAIT_TOOL, NETWORK_TOOL = "launch_workstream", "wait_workstreams", "run_network"
 
 
@@ -113,6 +116,7 @@ class ChildView:
     result: last answer.
     error: for users.
     deadline_at: None while waiting for the parent.
+    usage, cost: its own, without the runs below it; cost in units of the currency, None without a price.
     """
 
     launch_id: UUID
@@ -136,3 +140,5 @@ class ChildView:
     ended_at: datetime | None
     deadline_at: datetime | None
     deadline_seconds: int
+    usage: Usage = NO_USAGE
+    cost: float | None = None

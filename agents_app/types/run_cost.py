@@ -34,6 +34,7 @@ class RunCost:
     cost: in units of the currency, at the prices of the time of each call; None if no model had a price.
     seconds: from its start to its end; None before the end.
     fallback: the entry of the fallback chain that it used last, if any.
+    team: tokens and cost of the run together with those of the runs below it; None if there are none.
     """
 
     models: tuple[str, ...]
@@ -41,3 +42,12 @@ class RunCost:
     cost: float | None
     seconds: float | None
     fallback: Fallback | None = None
+    team: "TeamCost | None" = None
+
+
+@dataclass(frozen=True)
+class TeamCost:
+    """The resources of several runs. cost: as that of one."""
+
+    usage: Usage
+    cost: float | None

@@ -1,7 +1,10 @@
-"""Labels of the page: states of tool calls, places in the queue, durations, sizes, days. Pure."""
+"""Labels of the page: states of tool calls, places in the queue, durations, sizes, costs, days."""
 
 from datetime import date, datetime, timedelta
 
+from django.conf import settings
+
+from agents_app.types.prices import money
 from tools_app.types import ExecutionStatus
 
 # CSS class and label of a tool card, by the status of the execution.
@@ -19,6 +22,11 @@ ASKS, DENIED = ("asks", "needs approval"), ("denied", "denied")
 # Tools that the page treats specially.
 WRITE_ARTIFACT = "write_artifact"
 BAD_CALL_STATES = {"failed", "timed-out"}
+
+
+def cost(amount: float | None) -> str:
+    """Return an amount in the currency of the installation, such as `0.005 EUR`; empty for None."""
+    return "" if amount is None else money(amount, settings.KOMAND_CURRENCY)
 
 
 def in_line(place: int) -> str:

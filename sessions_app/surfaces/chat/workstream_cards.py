@@ -94,6 +94,13 @@ class WorkstreamCard:
         return self.view.deadline_at if self.is_open else None
 
     @property
+    def used(self) -> str:
+        """Return the tokens and the cost of an ended one, such as `1,200 tokens · 0.004 EUR`; empty for none."""
+        count = self.view.usage.input_tokens + self.view.usage.output_tokens
+        tokens = f"{count:,} tokens" if count else ""
+        return " · ".join(filter(None, (tokens, labels.cost(self.view.cost))))
+
+    @property
     def error(self) -> str:
         return str(masked(self.view.error)) if self.view.state is not ChildState.COMPLETED else ""
 

@@ -85,7 +85,17 @@ class FallbackOut(ObjectSerializer):
     reason = CharField(help_text="Reason why that model could not answer.")
 
 
+class TeamUsageOut(ObjectSerializer):
+    """The tokens and the cost of a run together with its workstreams, at any depth."""
+
+    input_tokens = Count(source="usage.input_tokens")
+    output_tokens = Count(source="usage.output_tokens")
+    cost = FloatField(allow_null=True, help_text="As that of one run.")
+
+
 class UsageOut(ObjectSerializer):
+    """The tokens and the cost of one run, without its workstreams."""
+
     input_tokens = Count(source="usage.input_tokens")
     output_tokens = Count(source="usage.output_tokens")
     cost = FloatField(
@@ -93,6 +103,7 @@ class UsageOut(ObjectSerializer):
     )
     models = ListField(child=CharField(), help_text="Names of the models that answered.")
     fallback = FallbackOut(allow_null=True, help_text="The last fallback that the run changed to, if any.")
+    team = TeamUsageOut(allow_null=True, help_text="With its workstreams; null if it has none.")
 
 
 class UsageTotalsOut(ObjectSerializer):

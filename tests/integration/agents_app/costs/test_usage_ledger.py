@@ -6,8 +6,11 @@ from agents_app import selectors
 from agents_app.models import CostTotal, DailyUsage, ModelPrice, ModelProvider, Run, Step
 from agents_app.providers.kinds.scripted import Reply
 from agents_app.types import RunStatus, Usage
+from agents_app.types.prices import NANOS
+from agents_app.types.run_cost import TeamCost
 from audit_app.kernel import context
 from tests.support.engine import EngineRig
+from tests.support.rest import make_run, make_session
 from tools_app.types import ToolCall
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -59,6 +62,18 @@ def test_a_failed_call_that_reports_its_usage_counts(rig: EngineRig) -> None:
     assert (ended.status, ended.usage) == (RunStatus.FAILED, Usage(7, 0))
     row.refresh_from_db()
     assert (row.calls, row.input_tokens) == (3, 107)
+
+
+def test_a_run_has_its_own_cost_and_that_with_the_runs_below_it(rig: EngineRig) -> None:
+    session = make_session(rig.owner)
+    root = make_run(session, input_tokens=100, output_tokens=10, cost_nanos=3 * NANOS, priced_calls=1)
+    below = {"root_id": root.pk, "kind": "workstream"}
+    child = make_run(session, input_tokens=20, cost_nanos=NANOS, priced_calls=1, parent_id=root.pk, **below)
+    leaf = make_run(session, output_tokens=5, parent_id=child.pk, **below)
+    make_run(session, input_tokens=1000)
+    costs = [selectors.get_cost(run.pk) for run in (root, child, leaf)]
+    assert [found.cost for found in costs] == [3, 1, None]
+    assert [found.team for found in costs] == [TeamCost(Usage(120, 15), 4), TeamCost(Usage(20, 5), 1), None]
 
 
 def test_a_call_without_a_price_has_no_cost_and_is_in_no_cap(rig: EngineRig) -> None:
