@@ -281,7 +281,7 @@ def test_a_hidden_tab_leaves_its_connection_to_others(visit: Open) -> None:
     expect(answers_of(chat)).to_have_text(["One.", "Two."])
 
 
-def test_a_message_without_a_network_is_kept_and_sent_again(visit: Open) -> None:
+def test_a_message_without_a_network_is_sent_when_it_is_back(visit: Open) -> None:
     page = visit()
     chat, problem = chat_of(page), chat_of(page).get_by_role("alert")
     send(chat, answering(text="One."))
@@ -292,11 +292,22 @@ def test_a_message_without_a_network_is_kept_and_sent_again(visit: Open) -> None
     send(chat, "/help")
     expect(box_of(chat)).to_have_value("/help")
     page.context.set_offline(False)
-    box_of(chat).clear()
-    chat.get_by_role("button", name="Not sent. Try again").click()
     expect(answers_of(chat)).to_have_text(["One.", "Two."])
     expect(chat.locator(".own")).to_have_count(2)
     expect(problem).to_be_hidden()
+
+
+def test_a_message_that_was_not_sent_is_sent_by_the_next_page(visit: Open) -> None:
+    page = visit()
+    chat = chat_of(page)
+    send(chat, answering(text="One."))
+    expect(answers_of(chat)).to_have_text("One.")
+    page.context.route("**/messages", lambda route: route.abort())
+    send(chat, answering(text="Two."))
+    expect(chat.get_by_role("button", name="Not sent. Try again")).to_be_visible()
+    page.context.unroute("**/messages")
+    page.reload()
+    expect(answers_of(chat_of(page))).to_have_text(["One.", "Two."])
 
 
 def test_what_the_server_would_refuse_stays_in_the_box(visit: Open) -> None:

@@ -50,9 +50,11 @@ export class Attachments {
     return taken;
   }
 
-  // Show the files of a message that could not be sent again.
+  // Show the files of a message that is edited again: {id, name, size}.
   restore(files) {
-    this.#show([...this.#files, ...files]);
+    const entries = files.map((file) => this.#entry(file));
+    for (const { row } of entries) row.querySelector("progress").hidden = true;
+    this.#show([...this.#files, ...entries]);
   }
 
   #take(event, { files }) {
@@ -78,17 +80,24 @@ export class Attachments {
     byId("message").focus();
   }
 
-  // The server decides about the type, by the bytes.
-  #upload(file) {
+  // Return the file with a row for the list.
+  #entry(file) {
     const row = byId("attached-pattern").content.firstElementChild.cloneNode(true);
-    const request = new XMLHttpRequest();
-    const entry = { name: file.name, size: size(file.size), row, request };
+    const entry = { ...file, row };
     row.querySelector("bdi").textContent = entry.name;
     row.querySelector("small").textContent = entry.size;
     const remove = row.querySelector("button");
     remove.setAttribute("aria-label", `Remove ${entry.name}`);
     remove.title = remove.getAttribute("aria-label");
     remove.addEventListener("click", () => this.#remove(entry));
+    return entry;
+  }
+
+  // The server decides about the type, by the bytes.
+  #upload(file) {
+    const request = new XMLHttpRequest();
+    const entry = this.#entry({ name: file.name, size: size(file.size), request });
+    const { row } = entry;
     request.upload.addEventListener("progress", ({ loaded, total }) => (row.querySelector("progress").value = loaded / total));
     request.addEventListener("load", () => this.#uploaded(entry));
     request.addEventListener("error", () => this.#failed(entry, "The server cannot be reached. Attach it again."));

@@ -1,7 +1,10 @@
 // The composer. A message is shown at once and sent by htmx with an idempotency key: sent twice, it is stored once.
+// Until the server has confirmed it, it is kept in the browser: it is sent again when the network is back, and by the
+// next visit of the page.
 import { Attachments, listFiles } from "./attachments.js";
 import { explain } from "./requests.js";
 import { newId } from "./ids.js";
+import { Unsent } from "./unsent.js";
 
 export function setUpComposer(session, log, scroll) {
   const form = document.getElementById("composer");
@@ -12,7 +15,7 @@ export function setUpComposer(session, log, scroll) {
   });
   document.addEventListener("click", (event) => {
     const turn = event.target.closest(".take-back")?.closest(".turn");
-    if (turn) composer.takeBack(turn.querySelector(".bubble").textContent);
+    if (turn) composer.takeBack(turn);
     const starter = event.target.closest(".starter, .answer-option");
     if (starter) composer.send(starter.textContent);
   });
@@ -28,6 +31,7 @@ class Composer {
   #scroll;
   #isStart;
   #isRedirecting = false;
+  #unsent;
   #attachments = new Attachments((some) => this.#box.toggleAttribute("required", !some));
 
   constructor(form, session, log, scroll) {
@@ -35,6 +39,7 @@ class Composer {
     this.#log = log;
     this.#scroll = scroll;
     this.#isStart = !session;
+    this.#unsent = new Unsent(document.body.dataset.user, session);
     this.#draft = `komand.draft.${session ?? "new"}`;
     this.#box.value ||= sessionStorage.getItem(this.#draft) ?? "";
     this.#box.addEventListener("input", () => this.#changed());
@@ -43,7 +48,24 @@ class Composer {
       event.detail.parameters.set("run", log.running() ?? "");
     });
     document.body.addEventListener("htmx:beforeSwap", (event) => this.#takeTurn(event));
+    addEventListener("online", () => this.#sendAgain());
     this.#changed();
+    this.#restore();
+  }
+
+  // Show what an earlier visit has not sent, and send it. What the server has refused waits for the user.
+  #restore() {
+    for (const message of this.#unsent.list()) {
+      if (this.#isRedirecting) break; // the first one creates the chat
+      const item = this.#show(message);
+      if (message.refused) this.#showFailed(item, message.refused);
+      else this.#post(item, message);
+    }
+  }
+
+  // Send what did not reach the server.
+  #sendAgain() {
+    for (const button of document.querySelectorAll(".sending[data-offline] .again")) button.click();
   }
 
   focus() {
@@ -56,37 +78,48 @@ class Composer {
       this.focus();
       return;
     }
-    const files = this.#attachments.take();
-    // The first message creates the chat: a second one sent before the redirect would create another.
-    this.#isRedirecting = this.#isStart;
-    const message = document.getElementById("sending-pattern").content.firstElementChild.cloneNode(true);
+    const files = this.#attachments.take().map(({ id, name, size }) => ({ id, name, size }));
     const key = newId();
-    message.id = `sending-${key}`;
-    message.querySelector(".bubble").textContent = text.trim();
-    message.querySelector(".bubble").hidden = !text.trim();
-    listFiles(message.querySelector(".sent-files"), files);
-    message.querySelector(".again").addEventListener("click", () => this.#post(message, key, text, files));
-    message.querySelector(".edit").addEventListener("click", () => this.#edit(message, text, files));
-    document.getElementById("welcome")?.setAttribute("hidden", "");
-    document.getElementById("note").textContent = "";
-    document.getElementById("sending").append(message);
-    this.#set("");
-    this.#scroll.toEnd();
-    this.#post(message, key, text, files);
-  }
-
-  #post(message, key, text, files) {
-    message.querySelector(".sending-state").hidden = false;
-    message.querySelector(".sending-failed").hidden = true;
     const values = { text, key, files: files.map(({ id }) => id).join(",") };
     if (this.#isStart) values.agent = document.getElementById("agent").value;
     const { draft } = this.#form.elements; // of a chat that tries the draft of an agent
     if (draft) values.draft = draft.value;
-    const failed = (event) => this.#failed(message, event.detail.xhr);
-    message.addEventListener("htmx:responseError", failed, { once: true });
-    message.addEventListener("htmx:sendError", failed, { once: true });
-    const sent = htmx.ajax("POST", this.#form.action, { source: message, target: message, swap: "none", values });
-    sent.catch(() => {}); // handled by the events above
+    const message = { key, values, files };
+    this.#unsent.keep(message);
+    this.#set("");
+    this.#post(this.#show(message), message);
+  }
+
+  #show(message) {
+    const item = document.getElementById("sending-pattern").content.firstElementChild.cloneNode(true);
+    const text = message.values.text.trim();
+    item.id = `sending-${message.key}`;
+    item.querySelector(".bubble").textContent = text;
+    item.querySelector(".bubble").hidden = !text;
+    listFiles(item.querySelector(".sent-files"), message.files);
+    item.querySelector(".again").addEventListener("click", () => this.#post(item, message));
+    item.querySelector(".edit").addEventListener("click", () => this.#edit(item, message));
+    document.getElementById("welcome")?.setAttribute("hidden", "");
+    document.getElementById("note").textContent = "";
+    document.getElementById("sending").append(item);
+    this.#scroll.toEnd();
+    return item;
+  }
+
+  #post(item, message) {
+    // The first message creates the chat: a second one sent before the redirect would create another.
+    this.#isRedirecting = this.#isStart;
+    item.querySelector(".sending-state").hidden = false;
+    item.querySelector(".sending-failed").hidden = true;
+    item.toggleAttribute("data-offline", false);
+    const ended = ({ detail: { xhr } }) => {
+      if (xhr.status >= 200 && xhr.status < 400) this.#unsent.drop(message.key);
+      else this.#failed(item, message, xhr);
+    };
+    item.addEventListener("htmx:afterRequest", ended, { once: true });
+    const { values } = message;
+    const sent = htmx.ajax("POST", this.#form.action, { source: item, target: item, swap: "none", values });
+    sent.catch(() => {}); // handled by the event above
   }
 
   // The log places turns, whichever element requested them.
@@ -98,24 +131,40 @@ class Composer {
     this.#scroll.toEnd();
   }
 
-  #failed(message, xhr) {
+  #failed(item, message, xhr) {
     this.#isRedirecting = false;
-    message.querySelector(".sending-state").hidden = true;
-    message.querySelector(".sending-failed").hidden = false;
-    explain(xhr, message.querySelector(".sending-problem"));
+    if (xhr.status) {
+      explain(xhr, item.querySelector(".sending-problem"));
+      this.#unsent.keep({ ...message, refused: item.querySelector(".sending-problem").textContent });
+      this.#showFailed(item);
+    } else {
+      item.toggleAttribute("data-offline", true);
+      this.#showFailed(item, "Not sent: the server cannot be reached. It is sent by itself when the network is back.");
+    }
+  }
+
+  // problem: empty if it is shown already.
+  #showFailed(item, problem = "") {
+    item.querySelector(".sending-state").hidden = true;
+    item.querySelector(".sending-failed").hidden = false;
+    if (problem) item.querySelector(".sending-problem").textContent = problem;
     this.#scroll.toEnd();
   }
 
-  // Put a text into the box, in front of what is there.
-  takeBack(text) {
+  // Put the text of a queued or removed message into the box, in front of what is there.
+  takeBack(turn) {
+    const text = turn.querySelector(".bubble").textContent;
     this.#set(this.#box.value.trim() ? `${text}\n\n${this.#box.value}` : text);
+    if (turn.hasAttribute("data-removed")) turn.remove();
+    else turn.toggleAttribute("data-taken-back", true);
     this.focus();
   }
 
-  #edit(message, text, files) {
-    message.remove();
+  #edit(item, { key, values, files }) {
+    item.remove();
+    this.#unsent.drop(key);
     this.#attachments.restore(files);
-    this.#set(text);
+    this.#set(values.text);
     this.focus();
   }
 

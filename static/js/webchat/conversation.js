@@ -80,6 +80,19 @@ export class Conversation {
     if (saved.hasMessages && !this.source) this.follow();
   }
 
+  // The messages that were not sent: {id, text}. Files cannot be kept.
+  get unsent() {
+    return this.saved.unsent ?? [];
+  }
+
+  keepUnsent(id, text) {
+    this.save({ unsent: [...this.unsent.filter((message) => message.id !== id), { id, text }] });
+  }
+
+  dropUnsent(id) {
+    if (this.unsent.length) this.save({ unsent: this.unsent.filter((message) => message.id !== id) });
+  }
+
   // Continue what an earlier page began, if there is anything.
   async resume() {
     if (this.user.userId || (this.saved.token && this.saved.hasMessages)) await this.follow();
@@ -114,7 +127,7 @@ export class Conversation {
   async restart() {
     await this.sending;
     await this.open(newId());
-    this.save({ hasMessages: false });
+    this.save({ hasMessages: false, unsent: [] });
     this.reset();
   }
 

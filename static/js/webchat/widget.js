@@ -92,12 +92,20 @@ function send(id, text, files) {
   if (!isCommand) log.addOwn(id, text, names);
   return attempt(async () => {
     const { notice } = await conversation.send(id, text, files);
+    conversation.dropUnsent(id);
     if (notice) log.addNotice(notice.html);
   }, (error) => {
+    if (error.isFinal) conversation.dropUnsent(id);
+    else if (!isCommand && !files.length) conversation.keepUnsent(id, text);
     const canTakeBack = !box.value && !attachments.files.length;
     if (canTakeBack && (isCommand || error.isFinal)) return takeBack(id, text, files);
     if (!isCommand) log.failOwn(id, text, names, () => send(id, text, files));
   });
+}
+
+// Send again what was not sent, now or by an earlier page. The ids make sure that each is stored once.
+async function sendUnsent() {
+  for (const { id, text } of conversation.unsent) if (!(await send(id, text, []))) break;
 }
 
 // Put a message that would be refused again back where it can be changed.
@@ -147,4 +155,5 @@ document.getElementById("fields").disabled = false;
 if (document.hasFocus() && document.activeElement === page) box.focus();
 if (isFramed) window.parent.postMessage({ komand: "ready" }, "*");
 
-attempt(() => conversation.resume()).finally(() => { page.dataset.ready = "" });
+addEventListener("online", () => sendUnsent());
+attempt(() => conversation.resume()).then(sendUnsent).finally(() => { page.dataset.ready = "" });
