@@ -124,9 +124,15 @@ def test_the_sidebar_finds_what_was_written_in_messages(chat: ChatPage) -> None:
             break
         box.dispatch_event("search")  # again: messages are indexed in the background, behind the answer
     expect(entry.locator("mark").first).to_have_text("bittern")
-    entry.first.get_by_role("link").click()
+    box.press("ArrowDown")
+    expect(entry.first.get_by_role("link")).to_be_focused()
+    chat.page.keyboard.press("ArrowUp")
+    expect(box).to_be_focused()
+    box.press("Enter")
     expect(chat.answers.first).to_contain_text("The bittern hides")
     assert chat.page.url.partition("?")[0] == found
+    # The page stays in its window: nothing makes it higher, and nothing scrolls it.
+    assert chat.page.evaluate("[document.documentElement.scrollHeight - innerHeight, scrollY]") == [0, 0]
 
 
 def test_an_image_is_shown_small_and_the_model_gets_it_if_it_takes_images(

@@ -224,11 +224,56 @@ def test_messages_are_queued_and_can_be_withdrawn(chat: ChatPage) -> None:
     expect(third).to_contain_text("Queued, 2nd in line")
     second.get_by_role("button", name="Remove").click()
     expect(third).to_contain_text("Queued, next", timeout=SOON)
-    expect(second).to_contain_text("Not sent")
-    expect(second.get_by_role("button", name="Try again")).to_have_count(0)
+    removed = chat.page.locator(".removed")
+    expect(removed).to_contain_text("Message removed")
+    expect(chat.questions.filter(has_text="tokens=3")).to_be_hidden()
+    removed.get_by_role("button", name="Undo").click()
+    expect(chat.box).to_have_value("[[tokens=3]]")
+    expect(removed).to_have_count(0)
     expect(first).to_have_attribute("data-open", "")
     chat.stop.click()
-    expect(third).to_contain_text(tokens(4), timeout=SOON)
+    expect(chat.answers.last).to_contain_text(tokens(4), timeout=SOON)
+    chat.page.reload()
+    expect(chat.questions).to_have_count(2)
+
+
+def test_a_stopped_answer_can_be_tried_again_while_another_message_was_removed(chat: ChatPage) -> None:
+    first = chat.ask(tokens=2000, rate=40)
+    second = chat.ask(tokens=3)
+    second.get_by_role("button", name="Remove").click()
+    expect(chat.page.locator(".removed")).to_be_visible()
+    chat.stop.click()
+    expect(first.get_by_role("button", name="Try again")).to_be_visible(timeout=SOON)
+
+
+def test_a_message_without_a_network_is_sent_when_it_is_back(chat: ChatPage) -> None:
+    chat.ask(text="One.")
+    chat.wait_finished()
+    chat.expects_refusals = True
+    chat.page.context.set_offline(True)
+    chat.send(answering(text="Two."))
+    sending = chat.page.locator(".sending")
+    expect(sending).to_contain_text("It is sent by itself when the network is back.", timeout=SOON)
+    chat.page.context.set_offline(False)
+    expect(chat.answers.last).to_contain_text("Two.", timeout=SOON)
+    expect(sending).to_have_count(0)
+    expect(chat.questions).to_have_count(2)
+
+
+def test_a_message_that_was_not_sent_survives_a_reload(chat: ChatPage) -> None:
+    chat.ask(text="One.")
+    chat.wait_finished()
+    chat.expects_refusals = True
+    chat.page.route("**/messages", lambda route: route.abort())
+    chat.send(answering(text="Two."))
+    expect(chat.page.locator(".sending-failed")).to_be_visible(timeout=SOON)
+    chat.page.unroute("**/messages")
+    chat.page.reload()
+    expect(chat.answers.last).to_contain_text("Two.", timeout=SOON)
+    expect(chat.questions).to_have_count(2)
+    chat.page.reload()
+    expect(chat.answers).to_have_count(2)
+    expect(chat.page.locator(".sending")).to_have_count(0)
 
 
 def test_a_double_click_is_one_message(chat: ChatPage) -> None:

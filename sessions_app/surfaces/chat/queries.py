@@ -114,13 +114,20 @@ def find_new_turn_view(session: Session, run_id: UUID) -> TurnView | None:
 
 
 def _with_versions(session: Session, turns: Sequence[Turn], found: tuple[TurnView, ...]) -> tuple[TurnView, ...]:
+    """Return the views with the alternatives to their messages, without messages that were removed from the queue.
+
+    A removed one stays if it has alternatives: they are selected there.
+    """
     branches = load(session.id)
     if not branches:
-        return found
+        return tuple(view for view in found if not view.is_withdrawn)
     branch_of = {turn.ordinal: turn.branch for turn in turns}
-    return tuple(
-        replace(view, versions=versions_of(branches, branch_of.get(view.ordinal, 0), view.ordinal)) for view in found
-    )
+    views = []
+    for view in found:
+        versions = versions_of(branches, branch_of.get(view.ordinal, 0), view.ordinal)
+        if versions or not view.is_withdrawn:
+            views.append(replace(view, versions=versions))
+    return tuple(views)
 
 
 def _count_down_to(session: Session, run_id: UUID) -> int:

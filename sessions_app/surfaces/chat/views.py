@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from urllib.parse import urlencode
 from uuid import UUID
 
 from django.conf import settings
@@ -12,7 +13,6 @@ from django.shortcuts import render
 from agents_app import selectors as agents
 from agents_app import services as runs
 from agents_app.models import Agent
-from agents_app.types.prices import money
 from audit_app.kernel.errors import InvalidInput
 from audit_app.kernel.ids import new_id
 from sessions_app import feedback, selectors
@@ -125,14 +125,22 @@ def context(request: PageRequest, session_id: UUID) -> HttpResponse:
 
 @page("GET")
 def sessions(request: PageRequest) -> HttpResponse:
-    """Return a fragment with the list of sessions, filtered by the words `q` in their titles and messages."""
-    days = read_days(request, current=_id_in(request, "current"), query=request.GET.get("q", ""))
-    return render(request, "chat/_sessions.html", {"days": days, "query": request.GET.get("q", "").strip()})
+    """Return a fragment with the list of sessions, filtered by the words `q` in their titles and messages.
+
+    A browser that opens it as a page is sent to one with the same list.
+    """
+    query = request.GET.get("q", "").strip()
+    if not request.htmx:
+        return HttpResponseRedirect(f"/chat/new?{urlencode({'q': query})}")
+    days = read_days(request, current=_id_in(request, "current"), query=query)
+    return render(request, "chat/_sessions.html", {"days": days, "query": query})
 
 
 def _chat(request: PageRequest, context: Mapping[str, object], current: Session | None) -> HttpResponse:
+    query = request.GET.get("q", "").strip()  # of a search on a page without scripts
     shared = {
-        "days": read_days(request, current=current.id if current else None),
+        "days": read_days(request, current=current.id if current else None, query=query),
+        "query": query,
         "agents": _agents(request, current.agent if current else None),
         "longest_text": LONGEST_TEXT,
         "most_files": settings.KOMAND_MESSAGE_FILES,
@@ -176,8 +184,11 @@ def read_details(run_id: UUID) -> list[tuple[str, str]]:
         ("Time", labels.duration(found.seconds)),
         ("Input", _tokens(found.usage.input_tokens)),
         ("Output", _tokens(found.usage.output_tokens)),
-        ("Cost", "" if found.cost is None else money(found.cost, settings.KOMAND_CURRENCY)),
+        ("Cost", labels.cost(found.cost)),
     ]
+    if team := found.team:
+        tokens = team.usage.input_tokens + team.usage.output_tokens
+        rows += [("With its workstreams", _tokens(tokens)), ("Their cost together", labels.cost(team.cost))]
     return [(label, value) for label, value in rows if value]
 
 

@@ -7,6 +7,7 @@ import { focusedVersions, focusVersions, versionsAt } from "./versions.js";
 import { ownerOf, reveal, showWorkstream } from "./workstreams.js";
 
 const byId = (id) => document.getElementById(id);
+const UNDO_TIME = 10_000; // milliseconds in which a removed message can be taken back
 const swap = (target, html, swapStyle) => htmx.swap(target, html, { swapStyle });
 
 export class Log {
@@ -271,12 +272,25 @@ export class Log {
     const opened = [...answer.querySelectorAll("details[open][id]")].map((details) => details.id);
     const closed = [...answer.querySelectorAll("details[id]:not([open])")].map((details) => details.id);
     swap(answer, html, "outerHTML");
+    this.#removeIfWithdrawn(byId(`turn-${run}`));
     document.body.dispatchEvent(new CustomEvent("komand:answered"));
     for (const id of opened) byId(id)?.toggleAttribute("open", true);
     for (const id of closed) byId(id)?.toggleAttribute("open", false);
     this.#forgetSteps(run);
     announce(say);
     this.#onChange();
+  }
+
+  // A message that was removed from the queue leaves the page, after a while in which it can be taken back.
+  #removeIfWithdrawn(turn) {
+    if (!turn?.querySelector(".not-sent") || turn.querySelector(".versions")) return;
+    if (turn.hasAttribute("data-taken-back")) {
+      turn.remove();
+      return;
+    }
+    turn.toggleAttribute("data-removed", true);
+    turn.append(byId("removed-pattern").content.cloneNode(true));
+    setTimeout(() => turn.remove(), UNDO_TIME);
   }
 
   #openParts(run) {

@@ -13,6 +13,8 @@ export function setUpSidebar() {
   document.addEventListener("keydown", (event) => {
     if (event.key === "Escape" && event.target.matches(".rename input")) htmx.trigger(event.target, "cancel");
   });
+  document.querySelector(".search").addEventListener("submit", (event) => sidebar.openFirst(event));
+  sidebar.element.addEventListener("keydown", (event) => sidebar.move(event));
   setInterval(() => sidebar.refreshWhileRunning(), WHILE_RUNNING);
   return { toggle: () => sidebar.toggle(), close: () => sidebar.close(), refreshSoon: () => sidebar.refreshSoon() };
 }
@@ -20,6 +22,7 @@ export function setUpSidebar() {
 class Sidebar {
   #timer = 0;
   #narrow = matchMedia("(max-width: 760px)");
+  element = document.getElementById("sidebar");
 
   // Show or hide the list: as a drawer over the page, or as a column beside it.
   toggle() {
@@ -48,6 +51,28 @@ class Sidebar {
       closed = true;
     }
     return closed;
+  }
+
+  // Enter in the search opens the first chat that was found.
+  openFirst(event) {
+    event.preventDefault();
+    if (!document.getElementById("search").value.trim()) return;
+    document.getElementById("sessions").addEventListener("htmx:afterSettle", () => this.#links[0]?.click(), { once: true });
+    htmx.trigger("#search", "search"); // the list may be older than the last letter
+  }
+
+  // The arrow keys move between the search and the chats.
+  move(event) {
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    const places = [document.getElementById("search"), ...this.#links];
+    const next = places[places.indexOf(event.target) + step];
+    if (!step || !places.includes(event.target) || !next) return;
+    event.preventDefault();
+    next.focus();
+  }
+
+  get #links() {
+    return [...document.querySelectorAll("#sessions a")];
   }
 
   refreshSoon() {

@@ -155,9 +155,19 @@ def test_the_sidebar_shows_the_snippet_escaped(user: User, valkey: object) -> No
     session_with(user, "A young heron <b>here</b>.", title="Birds")
     client = Client()
     client.force_login(user)
-    shown = client.get("/chat/sessions", {"q": "heron"}).content.decode()
+    fragment = {"HX-Request": "true"}
+    shown = client.get("/chat/sessions", {"q": "heron"}, headers=fragment).content.decode()
     assert "A young <mark>heron</mark> &lt;b&gt;here&lt;/b&gt;." in shown
-    assert "No chat contains “crocodile”" in client.get("/chat/sessions", {"q": "crocodile"}).content.decode()
+    none = client.get("/chat/sessions", {"q": "crocodile"}, headers=fragment).content.decode()
+    assert "No chat contains “crocodile”" in none
+
+
+def test_a_search_without_scripts_shows_a_whole_page(user: User, valkey: object) -> None:
+    session_with(user, "A young heron here.", title="Birds")
+    client = Client()
+    client.force_login(user)
+    page = client.get("/chat/sessions", {"q": "young heron"}, follow=True).content.decode()
+    assert "<mark>heron</mark>" in page and 'value="young heron"' in page and "<!doctype html>" in page.lower()
 
 
 def test_messages_are_found_over_rest_page_by_page(user: User, valkey: object) -> None:
@@ -182,7 +192,8 @@ def test_a_result_opens_at_its_message_also_among_older_ones(user: User, valkey:
     client = Client()
     client.force_login(user)
     address = f"/chat/{session.pk}?at={run.pk}#turn-{run.pk}"
-    assert address in client.get("/chat/sessions", {"q": "heron"}).content.decode()
+    fragment = {"HX-Request": "true"}
+    assert address in client.get("/chat/sessions", {"q": "heron"}, headers=fragment).content.decode()
     html = client.get(f"/chat/{session.pk}", {"at": run.pk}).content.decode()
     assert f'id="turn-{run.pk}"' in html and "turns?before=20" in html
     assert f'id="turn-{run.pk}"' not in client.get(f"/chat/{session.pk}").content.decode()
