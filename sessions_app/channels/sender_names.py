@@ -8,6 +8,7 @@ from uuid import UUID
 from django.db import transaction
 
 from audit_app.kernel.database import in_db
+from sessions_app.conversation.message_context import name_author
 from sessions_app.conversation.session_key import SessionKey
 from sessions_app.models import ChannelAccount, InboundMessage, Pairing, SenderLink, Session
 from sessions_app.platforms.base import ChannelAdapter, SendError
@@ -44,11 +45,16 @@ class Names:
     def __init__(self) -> None:
         self._known: dict[tuple[UUID, str], tuple[float, str]] = {}
 
-    async def complete(self, account: ChannelAccount, adapter: ChannelAdapter, run_id: UUID) -> None:
-        """Store the name of a run's sender, if its messages lack it and the platform, which can be asked, knows it."""
+    async def complete(self, account: ChannelAccount, adapter: ChannelAdapter, run_id: UUID, *, is_group: bool) -> None:
+        """Store the name of a run's sender, if its messages lack it and the platform, which can be asked, knows it.
+
+        is_group: the messages have contexts, which name the author.
+        """
         sender_id = await in_db(_find_nameless_sender, run_id)
         if sender_id and (name := await self._find(account, adapter, sender_id)):
-            await in_db(_store_name, account, adapter.name, sender_id, run_id, name)
+            await in_db(_store_name, account, adapter.name, sender_id, run_id, clean_name(name))
+            if is_group:
+                await in_db(name_author, run_id, sender_id, clean_name(name))
 
     async def _find(self, account: ChannelAccount, adapter: ChannelAdapter, sender_id: str) -> str:
         key, now = (account.pk, sender_id), monotonic()
@@ -74,4 +80,4 @@ def _find_nameless_sender(run_id: UUID) -> str:
 def _store_name(account: ChannelAccount, channel: str, sender_id: str, run_id: UUID, name: str) -> None:
     rename_sender(account, channel, sender_id, name)
     rows = InboundMessage.objects.filter(run_id=run_id, sender_id=sender_id, sender_name="")
-    rows.update(sender_name=clean_name(name))
+    rows.update(sender_name=name)

@@ -5,6 +5,7 @@ It is data for the model, never a part of what the author says. A later message 
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from uuid import UUID
 
 from agents_app.types import Message
 from audit_app.kernel.shorten import shorten
@@ -12,6 +13,7 @@ from sessions_app.models import Turn
 
 LONGEST_TEXT = 4000
 LONGEST_OWN = 300  # of a quoted text that the conversation has already
+AUTHOR = "Author of the message: "  # the last line, in groups
 FORWARDED = "(a forwarded message)"  # stands for its text, which is in the context
 
 
@@ -36,6 +38,13 @@ class MessageContext:
         )
         turn.part += 1
         return context
+
+
+def name_author(run_id: UUID, sender_id: str, name: str) -> None:
+    """Replace the id of an author in the contexts of a run by a name. Idempotent."""
+    rows = Turn.objects.filter(run_id=run_id, role__in=Turn.CONTEXT_ROLES, attached__endswith=f"{AUTHOR}{sender_id}")
+    for turn in rows:
+        Turn.objects.filter(pk=turn.pk).update(attached=f"{turn.attached.removesuffix(sender_id)}{name}")
 
 
 def quoted_lines(text: str, longest: int = LONGEST_TEXT) -> str:

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 from sessions_app.channels.inbound import group_messages
 from sessions_app.conversation.inbound_record import storable_key
-from sessions_app.conversation.message_context import LONGEST_OWN, LONGEST_TEXT, MessageContext, quoted_lines
+from sessions_app.conversation.message_context import AUTHOR, LONGEST_OWN, LONGEST_TEXT, MessageContext, quoted_lines
 from sessions_app.conversation.session_key import SessionKey
-from sessions_app.models import ChannelAccount, Delivery, GroupMessage, InboundMessage
+from sessions_app.models import ChannelAccount, Delivery, GroupMessage, InboundMessage, Pairing, Session
 from sessions_app.platforms.messages import ChannelMessage, Quoted, clean_name
 from sessions_app.services import LONGEST_TEXT as LONGEST_MESSAGE
 
@@ -29,9 +29,24 @@ def context_of(account: ChannelAccount, incoming: ChannelMessage, key: SessionKe
     if incoming.forwarded_from is not None:
         texts.append(_forwarded(incoming))
     if is_group:
-        texts.append(f"Author of the message: {clean_name(incoming.sender_name) or incoming.sender_id}")
+        texts.append(f"{AUTHOR}{_author(account, incoming, key)}")
     is_foreign = bool(before) or incoming.forwarded_from is not None or not all(quoted.is_known for quoted in quotes)
     return MessageContext("\n".join(texts), is_foreign) if texts else None
+
+
+def _author(account: ChannelAccount, incoming: ChannelMessage, key: SessionKey) -> str:
+    """Return the name of the author, which some platforms do not send: then the known one, else the id."""
+    if name := clean_name(incoming.sender_name):
+        return name
+    paired = Pairing.objects.filter(account=account, sender_id=incoming.sender_id).values_list("sender_name", flat=True)
+    if known := paired.first():
+        return known
+    # Two queries: joined, the newest messages of all sessions would be read.
+    session_id = Session.objects.filter(key=str(key)).values_list("pk", flat=True).first()
+    if session_id is None:
+        return incoming.sender_id
+    rows = InboundMessage.objects.filter(session_id=session_id, sender_id=incoming.sender_id).exclude(sender_name="")
+    return rows.order_by("-id").values_list("sender_name", flat=True).first() or incoming.sender_id
 
 
 def _quotes(account: ChannelAccount, incoming: ChannelMessage) -> Iterator[Quoted]:

@@ -81,7 +81,8 @@ class Drafts:
                 if self._previews.get(run_id) is preview:
                     del self._previews[run_id]
             if adapter.finds_names():
-                await self._names.complete(destination.account, adapter, run_id)
+                is_group = destination.target.chat.type != "direct"
+                await self._names.complete(destination.account, adapter, run_id, is_group=is_group)
             if preview.is_refused:
                 self._refused[run_id] = None
                 if len(self._refused) > _MOST_RUNS:

@@ -11,7 +11,7 @@ from sessions_app.models import Delivery, GroupMessage, InboundMessage, Pairing,
 from tests.fakes.slack import FakeSlack, message_payload
 from tests.support import slack as slack_account
 from tests.support.channels import settle
-from tests.support.engine import EngineRig
+from tests.support.engine import EngineRig, until
 from tests.support.slack import deliver
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
@@ -47,6 +47,23 @@ def test_what_follows_an_answer_in_its_thread_needs_no_mention(rig: EngineRig, s
     settle(rig, 3)
     asked = script.requests[-1].messages[-1].content
     assert "> @U1 what do you think?" in asked and "another" not in asked
+
+
+def test_a_name_that_slack_does_not_send_is_looked_up_for_what_follows(rig: EngineRig, slack: FakeSlack) -> None:
+    script = rig.agent(Reply(("fine",)))
+    slack.users |= {"U1": "Ann", "U2": "Bob"}
+    slack_account.add(slack)
+    say(1, "<@UBOT> hello", in_thread=False)
+    settle(rig)
+    until(lambda: InboundMessage.objects.filter(sender_name="Ann").exists())
+    say(2, "me too", user="U2")
+    settle(rig, 2)
+    until(lambda: InboundMessage.objects.filter(sender_name="Bob").exists())
+    say(3, "and now?")
+    settle(rig, 3)
+    texts = [message.content for message in script.requests[-1].messages if message.role == "user"]
+    authors = [text.partition("Author of the message: ")[2].splitlines()[0] for text in texts]
+    assert authors == ["Ann", "Bob", "Ann"]
 
 
 def test_a_thread_brings_the_message_with_which_it_began(rig: EngineRig, slack: FakeSlack) -> None:
