@@ -34,16 +34,22 @@ def test_a_short_message_is_answered_soon(platform: Platform[Any], model_server:
     assert min(waited) < SOON, waited
 
 
+def say_twice(platform: Platform[Any], person: str) -> None:
+    messages = [platform.message(person, f'{part} of {person} [[text="Both."]]') for part in ("first", "second")]
+    for message in messages:
+        platform.deliver(message)
+
+
 def test_two_short_messages_are_answered_as_one(platform: Platform[Any], model_server: ModelServer) -> None:
-    person = platform.person()
-    platform.say(person, f'first of {person} [[text="one"]]')
-    platform.say(person, f'second of {person} [[text="both"]]')
-    if not platform.joins_bursts:
-        platform.wait_for(person, ["one", "both"])
-        return
-    platform.wait_for(person, ["both"])
-    [request] = requests_with(model_server, f"first of {person}")
-    assert f"second of {person}" in json.dumps(request.body["messages"][-1])
+    """Try it up to three times: on a busy machine the second message may come after the window of 0.7 s."""
+    for person in (platform.person() for _ in range(3)):
+        say_twice(platform, person)
+        began(model_server, f"second of {person}")
+        is_one = len(requests_with(model_server, f"first of {person}")) == 1
+        platform.wait_for(person, ["Both."] if is_one else ["Both.", "Both."])
+        if is_one == platform.joins_bursts:
+            return
+    raise AssertionError("no two messages were joined")
 
 
 def test_a_file_of_the_person_reaches_the_model(platform: Platform[Any], model_server: ModelServer) -> None:

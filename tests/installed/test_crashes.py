@@ -4,11 +4,14 @@ from typing import Any
 
 from tests.fakes.model_server import ModelServer
 from tests.installed.installation import Installation
-from tests.installed.platforms.base import Platform
+from tests.installed.log import LogReader
+from tests.installed.platforms.base import SECONDS, Platform
 from tests.installed.test_channels import began
+from tests.support.live_server import wait_for
 
 # Five seconds: all runs have begun before the first one ends.
 _SLOW = "[[tokens=50 rate=10]]"
+_LOST = "is not connected: The process sockets has ended."
 _WHOLE = " ".join(f"tok{number}" for number in range(50))
 
 
@@ -32,18 +35,22 @@ def expect_once(asked: dict[Platform[Any], str], answer: str) -> None:
 
 
 def test_answers_of_a_killed_worker_are_written_by_another(
-    platforms: list[Platform[Any]], installation: Installation, model_server: ModelServer
+    platforms: list[Platform[Any]], installation: Installation, model_server: ModelServer, log: LogReader
 ) -> None:
+    log.expect("agents_app.runs.reaper: the worker %s of run %s died; the run was released", "the worker is killed")
     asked = ask_slowly(platforms, model_server)
     installation.kill("runs")
     expect_once(asked, _WHOLE)
 
 
 def test_messages_that_come_while_connections_are_lost_are_answered(
-    platforms: list[Platform[Any]], installation: Installation, model_server: ModelServer
+    platforms: list[Platform[Any]], installation: Installation, model_server: ModelServer, log: LogReader
 ) -> None:
-    asked = ask_slowly(platforms, model_server)
+    log.expect(f"sessions_app.channels.connections.holder: %s {_LOST}", "the process is killed")
+    asked, before = ask_slowly(platforms, model_server), installation.read_log().count(_LOST)
     installation.kill("sockets")
+    # What signal-cli writes to a connection in the moment in which that is lost, it does not write again.
+    wait_for(lambda: installation.read_log().count(_LOST) > before, SECONDS, "the loss of the connections")
     late = {platform: platform.person() for platform in platforms}
     for platform, person in late.items():
         platform.say(person, 'am I heard? [[text="Yes."]]')

@@ -22,6 +22,7 @@ class DiscordApi(FakeDiscord):
 
 class Discord(Platform[DiscordApi]):
     channel = "discord"
+    registers = True
 
     def __init__(self) -> None:
         super().__init__()

@@ -20,6 +20,7 @@ _FORM = {"content-type": "application/x-www-form-urlencoded"}
 
 class Slack(Platform[FakeSlack]):
     channel = "slack"
+    registers = True
 
     def __init__(self) -> None:
         super().__init__()

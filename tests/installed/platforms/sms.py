@@ -9,6 +9,7 @@ from tests.installed.platforms.base import Platform
 
 class Sms(Platform[FakeTwilio]):
     channel = "sms"
+    registers = True
     takes_files = False
     buttons = False
 

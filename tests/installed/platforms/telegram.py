@@ -9,6 +9,7 @@ from tests.installed.platforms.base import Platform
 
 class Telegram(Platform[FakeTelegram]):
     channel = "telegram"
+    registers = True
 
     def __init__(self) -> None:
         super().__init__()

@@ -34,7 +34,8 @@ class Web(Platform[Any]):
         return f"user-{number}"
 
     def message(self, person: str, text: str, file: bytes = b"") -> Any:
-        uploads = [self._page(person).upload(file)] if file else []
+        page = self._page(person)
+        uploads = [page.upload(file)] if file else []
         body = {"clientMessageId": str(uuid4()), "text": text, "attachments": uploads}
         return person, body
 

@@ -20,6 +20,7 @@ from tests.installed.platforms.base import Platform
 
 class WhatsApp(Platform[FakeWhatsApp]):
     channel = "whatsapp"
+    registers = True
 
     def __init__(self) -> None:
         super().__init__()
