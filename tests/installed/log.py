@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 
 from tests.installed.installation import Installation
 
-_PROBLEM = re.compile(r"\d\d:\d\d:\d\d\.\d{3} (?:WARNING|ERROR|CRITICAL) +(?P<text>.*)$")
+_LINE = re.compile(r"\d\d:\d\d:\d\d\.\d{3} (?P<level>[A-Z]+) +(?P<text>.*)$")
+_LEVELS = ("WARNING", "ERROR", "CRITICAL")
 _TRACEBACK = "Traceback (most recent call last)"
 
 
@@ -30,15 +31,13 @@ class LogReader:
         text = self.installation.read_log()
         whole = text.rfind("\n") + 1
         new, self._read = text[self._read : whole], max(whole, self._read)
-        return [line for line in new.splitlines() if _is_problem(line) and not self._is_expected(line)]
-
-    def _is_expected(self, line: str) -> bool:
-        found = _PROBLEM.search(line)
-        return found is not None and any(_matches(template, found["text"]) for template in self.expected)
-
-
-def _is_problem(line: str) -> bool:
-    return _PROBLEM.search(line) is not None or _TRACEBACK in line
+        found, is_expected = [], False
+        for line in new.splitlines():
+            if entry := _LINE.search(line):
+                is_expected = any(_matches(template, entry["text"]) for template in self.expected)
+            is_problem = entry["level"] in _LEVELS if entry else _TRACEBACK in line  # of the entry above it
+            found += [line] if is_problem and not is_expected else []
+        return found
 
 
 def _matches(template: str, text: str) -> bool:
