@@ -3,6 +3,7 @@
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import httpx2
@@ -29,15 +30,21 @@ NewTab = Callable[..., ChatPage]
 expect.set_options(timeout=SOON)
 
 
-# Not for the whole session: while it runs, its event loop would be in the way of asynchronous tests.
-@pytest.fixture(scope="package")
-def chromium() -> Iterator[Browser]:
+@contextmanager
+def open_chromium(*arguments: str) -> Iterator[Browser]:
+    """Start the browser. While it runs, its event loop is in the way of asynchronous tests. arguments: further ones."""
     if not CHROMIUM:
         pytest.skip("BROWSER TESTS SKIPPED: no Chromium here (apt-get install chromium, or set KOMAND_CHROMIUM)")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=[*ARGUMENTS, *arguments])
         yield browser
         browser.close()
+
+
+@pytest.fixture(scope="package")
+def chromium() -> Iterator[Browser]:
+    with open_chromium() as browser:
+        yield browser
 
 
 @pytest.fixture(scope="package")
