@@ -1,7 +1,7 @@
 """The record of a channel's message: stored once for all its keys, together with the outcome."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Self
@@ -26,6 +26,7 @@ class InboundRecord:
     files: not fetched yet.
     album_id: the same for all messages of an album.
     begins_album: claim the album, so that no other message begins it.
+    admit: called when a message turns out to be new; what it raises keeps the message from being stored.
     """
 
     row: InboundMessage
@@ -33,6 +34,7 @@ class InboundRecord:
     files: tuple[Attachment, ...] = ()
     album_id: str = ""
     begins_album: bool = False
+    admit: Callable[[], object] | None = None
 
     @classmethod
     def of_message(cls, account: ChannelAccount, incoming: ChannelMessage, raw: bytes) -> Self:
@@ -57,11 +59,16 @@ class InboundRecord:
         return cls(row, incoming.keys, incoming.attachments[:_MOST_FILES], incoming.album_id)
 
     def claim_keys(self) -> None:
-        """Store the keys, in the caller's transaction. Raises IntegrityError for a duplicate or a begun album."""
+        """Store the keys, in the caller's transaction. Raises IntegrityError for a duplicate or a begun album.
+
+        Then calls `admit`, so that a repetition by the platform is never counted as a message.
+        """
         keys = (*self.keys, f"album:{self.album_id}") if self.begins_album else self.keys
         hot_queries.INSERT_INBOUND_KEYS.run(
             [InboundKey(account_id=self.row.account_id, key=storable_key(key), message_id=self.row.pk) for key in keys]
         )
+        if self.admit:
+            self.admit()
 
     def store(self, *, turn: Turn | None = None, reason: str = "") -> None:
         """Store the message with its outcome, in the same transaction: a user turn, or the reason why it has none.

@@ -5,6 +5,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import cache, partial
 from uuid import UUID
 
 from django.db import IntegrityError, transaction
@@ -63,7 +64,6 @@ from sessions_app.services import Accepted, NewMessage, cancel_session_runs, rec
 logger = logging.getLogger(__name__)
 
 _REFUSED = ("not_allowed", "not_paired")
-_HINT_AGAIN = timedelta(hours=1)
 _DAY = timedelta(days=1)
 _MOST_NOTICES = 20
 _WRONG_CODE = "This code is not valid. A code works once, within 15 minutes."
@@ -190,9 +190,29 @@ def _take_message(
         return albums.catch_up(case.arrival)
     elif is_command(incoming.text) and incoming.forwarded_from is None:
         _handle_command(case)
-    elif too_fast := _find_excess(case):
-        case.record(too_fast.code, "" if case.count_refused(_HINT_AGAIN, too_fast.code) else too_fast.message)
-    elif not incoming.text.strip() and not case.arrival.files and not incoming.carries_others:
+    else:
+        return _take_in_pace(case)
+    return None
+
+
+def _take_in_pace(case: _Case) -> Accepted | None:
+    """Take a message, and refuse it if it is new and its sender writes too fast.
+
+    Raises WritesTooFast if the sender reads refusals.
+    """
+    pace = cache(partial(refusals.check_pace, case.account, case.incoming.sender_id))  # a message is counted once
+    try:
+        return _take_content(replace(case, arrival=replace(case.arrival, admit=pace)))
+    except refusals.WritesTooFast as error:
+        if case.is_of_program:
+            raise
+        case.record(error.code, "" if case.count_refused(refusals.NOTICE_AGAIN, error.code) else error.message)
+        return None
+
+
+def _take_content(case: _Case) -> Accepted | None:
+    incoming = case.incoming
+    if not incoming.text.strip() and not case.arrival.files and not incoming.carries_others:
         notice = f"I can read text and files, but no {incoming.unreadable}." if incoming.unreadable else ""
         case.refuse("no_text", notice)
     elif not incoming.album_id:
@@ -200,17 +220,6 @@ def _take_message(
     elif accepted := albums.begin_or_join(case.arrival, lambda part: _receive(replace(case, arrival=part))):
         albums.gather(case.arrival, accepted)
         return accepted
-    return None
-
-
-def _find_excess(case: _Case) -> AppError | None:
-    """Return the refusal of a message that its sender wrote too fast. Raises it if the sender reads refusals."""
-    try:
-        refusals.check_pace(case.account, case.incoming.sender_id)
-    except refusals.WritesTooFast as error:
-        if case.is_of_program:
-            raise
-        return error
     return None
 
 
@@ -293,7 +302,7 @@ def _receive(case: _Case, answers: UUID | None = None) -> Accepted | None:
             raise
         return None  # a duplicate of a message that was refused
     except AppError as error:
-        if case.is_of_program and isinstance(error, Unavailable):
+        if isinstance(error, refusals.WritesTooFast) or (case.is_of_program and isinstance(error, Unavailable)):
             raise
         if case.is_of_program and error.code in ("queue_full", "run_busy"):
             seconds = getattr(error, "retry_after_seconds", 5)
@@ -313,7 +322,7 @@ def _refuse(case: _Case) -> None:
     elif len(parts) == 2 and parts[0] in ("/pair", "/start"):
         _pair(case, parts[1])
     else:
-        case.record("not_paired", "" if case.count_refused(_HINT_AGAIN, *_REFUSED) else _PRIVATE)
+        case.record("not_paired", "" if case.count_refused(refusals.NOTICE_AGAIN, *_REFUSED) else _PRIVATE)
 
 
 def _pair(case: _Case, code: str) -> None:

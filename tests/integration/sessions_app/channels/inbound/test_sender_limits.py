@@ -1,5 +1,7 @@
 """Bursts of short messages, the pace of one sender, refusals, and the rules of groups."""
 
+import asyncio
+import json
 from typing import Any
 
 import pytest
@@ -9,11 +11,12 @@ from agents_app.providers.kinds.scripted import Reply
 from audit_app.models import AuditEntry
 from sessions_app.channels import account_state, open_access
 from sessions_app.channels.inbound import dispatch, refusals
+from sessions_app.channels.inbound.webhook import known_accounts
 from sessions_app.models import ChannelAccount, Delivery, InboundMessage, Turn
 from sessions_app.platforms.adapters.email.adapter import Email
 from tests.fakes.telegram import FakeTelegram, group_update, private_update
 from tests.fakes.webhook_receiver import WebhookReceiver
-from tests.support.channels import add_telegram, add_webhook, settle, telegram, webhook
+from tests.support.channels import TELEGRAM_SECRET, add_telegram, add_webhook, request, settle, telegram, webhook
 from tests.support.engine import EngineRig, until
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
@@ -85,11 +88,40 @@ def test_a_sender_who_writes_too_fast_gets_one_notice(rig: EngineRig, platform: 
     assert entry.details == {"account": "telegram/main", "sender_id": "501", "reason": "too_fast"}
 
 
+def test_repetitions_by_the_platform_do_not_count(rig: EngineRig, platform: FakeTelegram, settings: Any) -> None:
+    settings.KOMAND_SENDER_LIMIT = 2
+    script = rig.agent(Reply(("fine",)))
+    add_telegram(platform)
+    body = json.dumps(private_update(1, "first")).encode()
+    headers = {"content-type": "application/json", "x-telegram-bot-api-secret-token": TELEGRAM_SECRET}
+
+    async def repeat() -> set[int]:
+        return {(await request("/channels/telegram/main/webhook", body, headers))[0] for _ in range(1000)}
+
+    known_accounts.forget()  # those of other tests
+    assert asyncio.run(repeat()) == {200}
+    telegram(private_update(2, "second"))
+    assert settle(rig, 2) == ["sent", "sent"] and script.requests[-1].messages[-1].content == "second"
+    telegram(private_update(3, "third"))
+    assert [row.reason for row in InboundMessage.objects.order_by("id")] == ["", "", refusals.TOO_FAST]
+
+
+def test_each_message_of_a_burst_counts_once(rig: EngineRig, platform: FakeTelegram, settings: Any) -> None:
+    settings.KOMAND_BURST_MS, settings.KOMAND_SENDER_LIMIT = 700, 3
+    rig.agent(Reply(("fine",)))
+    add_telegram(platform)
+    for number in (1, 2, 2, 3, 1):
+        telegram(private_update(number, f"message {number}"))
+    assert Turn.objects.get(role="user").content == "message 1\n\nmessage 2\n\nmessage 3"
+    telegram(private_update(4, "message 4"))
+    assert InboundMessage.objects.get(reason=refusals.TOO_FAST).text == "message 4"
+
+
 def test_a_program_that_writes_too_fast_has_to_wait(rig: EngineRig, receiver: WebhookReceiver, settings: Any) -> None:
     settings.KOMAND_SENDER_LIMIT = 1
     rig.agent(Reply(("fine",)))
     add_webhook(receiver)
-    assert [webhook("one", "m1")[0], webhook("two", "m2")[0]] == [202, 429]
+    assert [webhook("one", "m1")[0], webhook("two", "m2")[0], webhook("one", "m1")[0]] == [202, 429, 202]
 
 
 def test_a_notice_that_is_answered_by_a_program_ends(valkey: object, platform: FakeTelegram, monkeypatch: Any) -> None:
