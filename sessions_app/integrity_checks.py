@@ -54,6 +54,9 @@ def _read_invariants() -> Iterator[Invariant]:
 
 INVARIANTS = tuple(_read_invariants())
 
+# The clocks of two hosts that receive messages of one chat may differ by so much.
+_CLOCK_SECONDS = 1.0
+
 # Tables with an owner, and the noun for one of their rows.
 _OWNED = {"komand_run": "run", "komand_tool_execution": "execution", "komand_delivery": "delivery"}
 
@@ -85,7 +88,8 @@ def _rows(sql: str) -> list[tuple[Any, ...]]:
 
 
 def _names() -> dict[str, str]:
-    """Return the SQL for the names in braces: r is a run, s a step."""
+    """Return the SQL for the names in braces: r is a run, s a step, m an inbound message, b the one before it."""
+    is_postgresql = connection.vendor == "postgresql"
     audited = [(event_type.name, event_type.audit) for event_type in event_types if event_type.audit]
     return {
         "index": '"index"',  # a keyword of SQL
@@ -103,7 +107,11 @@ def _names() -> dict[str, str]:
         "kept_events": _younger("r.created_at", settings.KOMAND_TIMELINE_DAYS),
         "kept_steps": _younger("r.created_at", settings.KOMAND_STEP_DAYS),
         "kept_entries": _younger("ts", settings.KOMAND_AUDIT_DAYS, in_ms=True),
-        "length": "jsonb_array_length" if connection.vendor == "postgresql" else "json_array_length",
+        "length": "jsonb_array_length" if is_postgresql else "json_array_length",
+        "seconds_apart": "EXTRACT(EPOCH FROM m.received_at - b.received_at)"
+        if is_postgresql
+        else "(julianday(m.received_at) - julianday(b.received_at)) * 86400",
+        "burst": str(settings.KOMAND_BURST_MS / 1000 + _CLOCK_SECONDS),
         "attempts": str(conf.MAX_ATTEMPTS),
         "cases": " ".join(f"WHEN '{name}' THEN '{action}'" for name, action in audited),
         "types": _quoted(name for name, _ in audited),

@@ -223,10 +223,16 @@ FROM komand_inbound_message m LEFT JOIN komand_turn t ON t.id = m.turn_id AND t.
   AND t.session_id = m.session_id AND t.role = 'user'
 WHERE m.run_id IS NOT NULL AND t.id IS NULL
 
--- 8: a turn comes from at most one inbound message
--- turn {0} comes from {1} inbound messages
-SELECT turn_id, COUNT(*) FROM komand_inbound_message
-WHERE turn_id IS NOT NULL GROUP BY turn_id HAVING COUNT(*) > 1
+-- 8: inbound messages of one turn are of one session, sender and chat, and a burst or an album
+-- turn {0} comes from inbound messages that do not belong together, {1} and {2}
+SELECT m.turn_id, b.id, m.id
+FROM (SELECT id, LAG(id) OVER (PARTITION BY turn_id ORDER BY received_at, id) AS before
+  FROM komand_inbound_message WHERE turn_id IS NOT NULL) pair
+JOIN komand_inbound_message m ON m.id = pair.id
+JOIN komand_inbound_message b ON b.id = pair.before
+WHERE m.session_id <> b.session_id OR m.account_id <> b.account_id
+  OR m.sender_id <> b.sender_id OR m.chat_id <> b.chat_id
+  OR ({seconds_apart} > {burst} AND COALESCE(m.metadata ->> 'albumId', '') <> COALESCE(b.metadata ->> 'albumId', 'none'))
 
 -- 9: a run counts the tokens of all its steps; failed calls add to them
 -- run {0} counts {1} and {2} tokens, fewer than its steps

@@ -12,6 +12,7 @@ from django.conf import settings
 from agents_app.providers.kinds.scripted import Reply
 from sessions_app.channels import accounts
 from sessions_app.channels.inbound import webhook as webhook_module
+from sessions_app.integrity_checks import find_violations
 from sessions_app.models import ChannelAccount, Delivery
 from tests.fakes.telegram import BOT_NAME, TOKEN, FakeTelegram
 from tests.fakes.webhook_receiver import SECRET, WebhookReceiver, signed_headers
@@ -91,8 +92,9 @@ def all_settled(count: int | None = None) -> bool:
 
 
 def settle(rig: EngineRig, count: int | None = None, seconds: float = 60) -> list[str]:
-    """Wait until all deliveries have ended; return their statuses in the order of sending."""
+    """Wait until all deliveries have ended and the invariants hold; return the statuses in the order of sending."""
     until(lambda: all_settled(count), seconds)
+    until(lambda: not find_violations(), seconds)
     return list(Delivery.objects.order_by("id").values_list("status", flat=True))
 
 

@@ -80,15 +80,20 @@ def deliver_answer(**columns: Any) -> None:
 def take_in(**columns: Any) -> None:
     account, _ = ChannelAccount.objects.get_or_create(channel="fake")
     now = timezone.now()
-    InboundMessage.objects.create(
-        account=account, message_id="1", sender_id="s", chat_id="c", sent_at=now, received_at=now, **columns
-    )
+    values = {"sender_id": "s", "chat_id": "c", "sent_at": now, "received_at": now, **columns}
+    InboundMessage.objects.create(account=account, message_id="1", **values)
+
+
+def take_in_for_one_turn(*messages: dict[str, Any]) -> None:
+    """Store messages of one user turn, by the columns in which they differ. `after`: seconds after the first one."""
+    turn, now = Turn.objects.filter(role="user").first(), timezone.now()
+    for columns in messages:
+        received_at = now + timedelta(seconds=columns.pop("after", 0))
+        take_in(**{"turn": turn, "run": turn.run, "session": turn.session, "received_at": received_at, **columns})
 
 
 def take_in_twice() -> None:
-    turn = Turn.objects.filter(role="user").first()
-    for _ in range(2):
-        take_in(turn=turn, run=turn.run, session=turn.session)
+    take_in_for_one_turn({}, {"after": 3})
 
 
 def begin_nowhere() -> None:
@@ -192,7 +197,7 @@ BREAKS: dict[str, Callable[[], Any]] = {
     "branch {1} of session {0} has no run at its beginning, or replaces a later one": begin_nowhere,
     "inbound message {0} has neither a run nor a reason": take_in,
     "inbound message {0} is not a user turn of its run {1}": lambda: take_in(run=Run.objects.first()),
-    "turn {0} comes from {1} inbound messages": take_in_twice,
+    "turn {0} comes from inbound messages that do not belong together, {1} and {2}": take_in_twice,
     "run {0} counts {1} and {2} tokens, fewer than its steps": lambda: Run.objects.update(input_tokens=1),
     "session {0}: {2} events have no audit entry {1}": lambda: AuditEntry.objects.filter(
         action="MessageReceived"
@@ -210,6 +215,27 @@ def test_an_imported_history_needs_no_run(whole: UUID) -> None:
     before = [Message("user", "hi"), Message("assistant", "Hello!")]
     import_history(open_session(owner=User.objects.create_user("bob")), before)
     assert find_violations() == []
+
+
+@pytest.mark.parametrize(
+    ("second", "is_intact"),
+    [
+        ({"after": 0.7}, True),
+        ({"after": 0.7, "sender_id": "t"}, False),
+        ({"after": 0.7, "chat_id": "d"}, False),
+        ({"after": 3}, False),
+        ({"after": 50, "metadata": {"albumId": "a"}}, True),
+        ({"after": 50, "metadata": {"albumId": "b"}}, False),
+    ],
+)
+def test_a_turn_comes_from_a_burst_or_an_album(
+    whole: UUID, settings: Any, second: dict[str, Any], is_intact: bool
+) -> None:
+    settings.KOMAND_BURST_MS = 700
+    first = {"metadata": {"albumId": "a"}} if "metadata" in second else {}
+    take_in_for_one_turn(first, dict(second))
+    found = [violation.text for violation in find_violations() if "do not belong together" in violation.text]
+    assert bool(found) != is_intact
 
 
 def test_a_tool_execution_may_wait_for_an_answer(whole: UUID) -> None:
