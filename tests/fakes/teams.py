@@ -97,7 +97,10 @@ class FakeTeams(FakeServer):
             return 404, {}, _error("ActivityNotFoundInConversation", "not found")
         shown_id = activity_id or f"act-{len(self.posted) + 1}"
         self.posted.append(activity)
-        self.activities[shown_id] = activity["text"]
+        cards = [card["content"] for card in activity.get("attachments", ())]
+        self.activities[shown_id] = activity["text"] if "text" in activity else _texts_of(cards)
+        if cards and activity.get("text"):  # two messages are shown, and the id of neither is returned
+            return 202, {}, b""
         return _json({"id": shown_id}, 201)
 
     def _stream(self, activity: dict[str, Any], info: dict[str, Any], chat: str) -> tuple[int, dict[str, str], bytes]:
@@ -148,6 +151,12 @@ def headers_for(body: bytes, *, at: float | None = None, key: str = KEY_ID, **cl
     content = {name: value for name, value in {**valid, **claims}.items() if value is not None}
     token = jwt.encode(content, signing_key(key), algorithm="RS256", headers={"kid": key})
     return {"content-type": "application/json; charset=utf-8", "authorization": f"Bearer {token}"}
+
+
+def _texts_of(cards: list[dict[str, Any]]) -> str:
+    """Return the texts that cards show, in paragraphs."""
+    blocks = [block for card in cards for block in card["body"]]
+    return "\n\n".join(block.get("text") or "".join(run["text"] for run in block["inlines"]) for block in blocks)
 
 
 def _public(name: str) -> dict[str, Any]:

@@ -39,10 +39,12 @@ _EMOJI = {"like": "👍", "heart": "❤️", "laugh": "😆", "surprised": "😮
 class Rules:
     """tenants: Microsoft 365 tenants whose users are accepted.
     reads_all: every message of a group is addressed to the bot.
+    app_id: the bot's.
     """
 
     tenants: frozenset[str]
     reads_all: bool = False
+    app_id: str = ""
 
 
 def read_activity(activity: Json, rules: Rules, now: datetime) -> ChannelEvent:
@@ -63,7 +65,8 @@ def _read(activity: Json, rules: Rules, now: datetime) -> ChannelEvent:
     tenant = (activity.get("channelData") or {}).get("tenant") or {}
     if not {tenant.get("id"), conversation.get("tenantId")} & rules.tenants:
         return Ignored("other_tenant")
-    if sender.get("role") == "bot" or sender["id"] == activity["recipient"]["id"]:
+    own_ids = (activity["recipient"]["id"], rules.app_id, f"28:{rules.app_id}")
+    if sender.get("role") == "bot" or sender["id"] in own_ids:
         return Ignored("bot")
     chat, sender_id = _chat(conversation), _text(sender["id"])
     match activity["type"], activity.get("name"):
@@ -141,7 +144,8 @@ def _reference(activity: Json) -> dict[str, str]:
 
 def _chat(conversation: Json) -> Chat:
     chat_id, _, thread = _text(conversation["id"]).partition(_THREAD)
-    return Chat(chat_id, _TYPES.get(conversation.get("conversationType", "personal"), "group"), thread)
+    kind = conversation.get("conversationType") or ("groupChat" if conversation.get("isGroup") else "personal")
+    return Chat(chat_id, _TYPES.get(kind, "group"), thread)
 
 
 def _key(chat: Chat, activity_id: Any) -> str:
@@ -153,8 +157,9 @@ def _read_text(activity: Json) -> tuple[str, bool]:
     text, us, is_mentioned = _text(activity.get("text") or ""), activity["recipient"]["id"], False
     for entity in activity.get("entities") or ():
         if isinstance(entity, dict) and entity.get("type") == "mention" and entity["mentioned"]["id"] == us:
-            is_mentioned, shown = True, _text(entity.get("text") or "")
-            text = text.replace(f"{shown} ", "", 1) if f"{shown} " in text else text.replace(shown, "", 1)
+            is_mentioned, name = True, re.escape(_text(entity["mentioned"].get("name") or ""))
+            shown = re.escape(_text(entity.get("text") or "")) or f"<at[^>]*>{name or '[^<]*'}</at>"
+            text = re.sub(f"{shown} ?", "", text, count=1)
     text = PLACEHOLDER.sub("", text)
     text = unescape(text).replace("\xa0", " ").replace("\0", "")
     return (text.strip() if is_mentioned else text), is_mentioned

@@ -5,7 +5,7 @@ See https://learn.microsoft.com/azure/bot-service/rest-api/bot-framework-rest-co
 
 import json
 import re
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, ClassVar
 from urllib.parse import quote
@@ -52,6 +52,7 @@ MAX_TEXT = 20_000
 _ID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", re.ASCII)
 _CARD = "application/vnd.microsoft.card.adaptive"
 _OUTCOME = "application/vnd.microsoft.activity.message"
+_FENCE = re.compile(r"^```\n(.*?)\n```$", re.DOTALL | re.MULTILINE)
 _BEFORE_END = timedelta(minutes=5)
 _known_keys: dict[str, Keys] = {}
 
@@ -93,7 +94,7 @@ class Teams(JsonApi):
             if not _ID.fullmatch(config[name]):
                 raise InvalidInput(f"Teams: {name} is not an id such as 12345678-….", code="bad_account")
         tenants = frozenset(map(str, config.get("tenants") or [config["tenant_id"]]))
-        self._rules = Rules(tenants, bool(config.get("read_all_groups")))
+        self._rules = Rules(tenants, bool(config.get("read_all_groups")), str(config["app_id"]))
         self._expected = Expected(str(config.get("issuer") or ISSUER), config["app_id"])
         url = str(config.get("keys_url") or KEYS)
         self._keys = _known_keys.setdefault(url, Keys(url))
@@ -154,7 +155,7 @@ class Teams(JsonApi):
         return render(markdown, _DIALECT, MAX_TEXT)
 
     async def send(self, message: Outgoing) -> str:
-        fields = _message(message)
+        fields = message_activity(message)
         stream = self._streams.take(message.run_id) if message.kind in ("answer", "failure") else None
         if stream is None:
             return await self._post(message.target, fields)
@@ -168,7 +169,7 @@ class Teams(JsonApi):
         return stream.id
 
     async def edit(self, message: Outgoing, message_id: str) -> None:
-        await self._request("PUT", message.target, message_id, {**_message(message), "id": message_id})
+        await self._request("PUT", message.target, message_id, {**message_activity(message), "id": message_id})
 
     async def draft(self, message: Outgoing, draft_id: int) -> None:
         stream = self._streams.of_run(message.run_id)
@@ -274,21 +275,36 @@ def _place(target: Target) -> dict[str, Any]:
     }
 
 
-def _message(message: Outgoing) -> dict[str, Any]:
-    """Return the activity of a message. An edited message without buttons loses its card."""
-    fields = {"type": "message", "text": message.rendered.body, "textFormat": "markdown", **_place(message.target)}
-    if message.buttons:
-        styles = {"success": "positive", "danger": "destructive"}
-        actions = [
-            {
-                "type": "Action.Execute",
-                "title": button.label,
-                "verb": "press",
-                "data": {"actionId": button.action_id},
-                **({"style": styles[button.style]} if button.style in styles else {}),
-            }
-            for button in message.buttons
-        ]
-        card = {"type": "AdaptiveCard", "version": "1.4", "body": [], "actions": actions}
-        fields["attachments"] = [{"contentType": _CARD, "content": card}]
-    return fields
+def message_activity(message: Outgoing) -> dict[str, Any]:
+    """Return the activity of a message. An edited message without buttons loses its card.
+
+    With buttons, the text stands in the card alone: Teams splits an activity of a text and a card into two messages, and
+    returns no id of either.
+    """
+    place = {"type": "message", **_place(message.target)}
+    if not message.buttons:
+        return {**place, "text": message.rendered.body, "textFormat": "markdown"}
+    styles = {"success": "positive", "danger": "destructive"}
+    actions = [
+        {
+            "type": "Action.Execute",
+            "title": button.label,
+            "verb": "press",
+            "data": {"actionId": button.action_id},
+            **({"style": styles[button.style]} if button.style in styles else {}),
+        }
+        for button in message.buttons
+    ]
+    body = [*_card_blocks(message.rendered.body)]
+    card = {"type": "AdaptiveCard", "version": "1.4", "body": body, "actions": actions}
+    return {**place, "summary": message.rendered.text, "attachments": [{"contentType": _CARD, "content": card}]}
+
+
+def _card_blocks(body: str) -> Iterator[dict[str, Any]]:
+    """Yield the blocks of a card that show a text. Text blocks know no code, and text runs show theirs literally."""
+    for number, piece in enumerate(_FENCE.split(body)):
+        if number % 2:
+            run = {"type": "TextRun", "text": piece, "fontType": "Monospace"}
+            yield {"type": "RichTextBlock", "inlines": [run]}
+        elif piece.strip():
+            yield {"type": "TextBlock", "text": piece.strip(), "wrap": True}

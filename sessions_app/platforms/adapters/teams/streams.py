@@ -4,6 +4,7 @@ See https://learn.microsoft.com/microsoftteams/platform/bots/streaming-ux. A str
 """
 
 from dataclasses import dataclass
+from os.path import commonprefix
 from typing import Any
 
 _MOST_OPEN = 1000
@@ -14,20 +15,24 @@ class Stream:
     """The stream of a run.
 
     text: shown last.
+    latest: the last text that was to be shown.
     is_closed: the service takes no more updates.
     """
 
     id: str = ""
     sequence: int = 0
     text: str = ""
+    latest: str = ""
     is_closed: bool = False
 
     def next_update(self, body: str) -> dict[str, Any] | None:
         """Return the fields of an update that shows this text; None if it has nothing new, or does not extend the last.
 
-        Only whole paragraphs are shown: the end of an unfinished one may change.
+        Whole paragraphs are shown, and what two texts in a row agree on: the end of a paragraph may change, such as the
+        marks that are closed there.
         """
-        text = body[: body.rfind("\n\n") + 1].rstrip()
+        agreed, self.latest = commonprefix([self.latest, body]), body
+        text = max(body[: body.rfind("\n\n") + 1], agreed, key=len).rstrip()
         if self.is_closed or not text.startswith(self.text) or text == self.text:
             return None
         self.sequence, self.text = self.sequence + 1, text

@@ -73,6 +73,17 @@ def test_forged_requests_start_nothing(service: FakeTeams) -> None:
     assert service.key_requests == 1 and not InboundMessage.objects.exists()
 
 
+def test_an_answer_of_one_paragraph_is_streamed(rig: EngineRig, service: FakeTeams) -> None:
+    words, held = [f"word{number} " for number in range(24)], threading.Event()
+    rig.agent(Reply((*words, "end."), held_by=held, delay_seconds=0.2))
+    add(service)
+    deliver(service, 1)
+    until(lambda: any(len(shown) > 1 for shown in service.streams.values()), 30)
+    held.set()
+    assert settle(rig) == ["sent"] and service.activities == {"stream-1": "".join((*words, "end."))}
+    assert not any("\n\n" in text for text in service.streams["stream-1"])
+
+
 def test_an_answer_is_streamed_by_paragraphs_and_ends_as_one_message(rig: EngineRig, service: FakeTeams) -> None:
     held = threading.Event()
     rig.agent(Reply(("First paragraph.\n\n", "Second ", "paragraph.\n\nLast."), held_by=held))
@@ -119,6 +130,7 @@ def test_a_card_decides_a_request_and_is_replaced(
     deliver(service, 1, "launch it")
     until(lambda: bool(service.posted))
     [card] = service.posted[0]["attachments"]
+    assert "launch" in service.activities["act-1"] and "text" not in service.posted[0]
     actions = {action["title"]: action["data"] for action in card["content"]["actions"]}
     assert list(actions) == ["Allow once", "Allow for this run", "Always allow", "Deny"]
     until(lambda: Delivery.objects.get(kind="approval").status == "sent")
@@ -128,6 +140,7 @@ def test_a_card_decides_a_request_and_is_replaced(
     assert status == 200 and answer["statusCode"] == 200
     assert Approval.objects.get().status == "approved"
     until(lambda: "Over." in service.texts() and "Allowed once by" in service.activities["act-1"], 30)
+    assert all("attachments" not in activity for activity in service.posted[1:]), "the buttons are gone"
     assert Launch.launched == ["moon"]
 
 

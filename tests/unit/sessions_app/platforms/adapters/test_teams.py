@@ -9,24 +9,27 @@ import jwt
 import pytest
 
 from sessions_app.platforms.adapters.teams.activities import Rules, read_activity
-from sessions_app.platforms.adapters.teams.adapter import TeamsMarkdown
+from sessions_app.platforms.adapters.teams.adapter import TeamsMarkdown, message_activity
 from sessions_app.platforms.adapters.teams.streams import Stream
 from sessions_app.platforms.adapters.teams.tokens import Expected, Keys, is_proven
 from sessions_app.platforms.messages import (
+    Button,
     ButtonPress,
     ChannelMessage,
     Chat,
     Ignored,
     MessageDeleted,
     MessageEdited,
+    Outgoing,
     Quoted,
     Reaction,
+    Target,
 )
 from sessions_app.platforms.rendering.renderer import render
 from tests.fakes.teams import APP_ID, BOT, CHAT, ISSUER, KEY_ID, TENANT_ID, USER, FakeTeams, activity, headers_for
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
-RULES = Rules(frozenset({TENANT_ID}))
+RULES = Rules(frozenset({TENANT_ID}), app_id=APP_ID)
 EXPECTED = Expected(ISSUER, APP_ID)
 GROUP = {
     "id": "19:abc@thread.tacv2;messageid=177",
@@ -142,6 +145,27 @@ def test_a_message_of_a_channel_has_a_thread_and_loses_our_mention():
     assert read_activity(activity(1, conversation=GROUP), Rules(RULES.tenants, reads_all=True), NOW).is_addressed
 
 
+@pytest.mark.parametrize(
+    ("mention", "text"),
+    [
+        ({"mentioned": {"id": BOT}}, "<at>ChatSDK Demo</at> Hey you"),
+        ({"mentioned": {"id": BOT, "name": "ChatSDK Demo"}}, '<at id="0">ChatSDK Demo</at> Hey you'),
+        ({"mentioned": {"id": BOT}, "text": "<at>ChatSDK Demo</at>"}, "<at>ChatSDK Demo</at> Hey you"),
+        ({"mentioned": {"id": BOT, "name": "a.c"}}, "Hey <at>a.c</at> you"),
+    ],
+)
+def test_a_mention_is_cut_out_with_and_without_its_text(mention, text):
+    found = read(conversation=GROUP, text=text, entities=[{"type": "mention", **mention}])
+    assert found.text == "Hey you" and found.mentions_bot
+
+
+def test_a_conversation_with_several_people_is_a_group():
+    several = {"id": "19:x", "isGroup": True, "tenantId": TENANT_ID}
+    found = read(conversation=several)
+    assert found.chat.type == "group" and not found.is_addressed
+    assert read(conversation={"id": CHAT, "isGroup": False, "tenantId": TENANT_ID}).chat.type == "direct"
+
+
 def test_files():
     html = {"contentType": "text/html", "content": "<p>hello</p>"}
     info = {"downloadUrl": "https://x.sharepoint.com/a?tempauth=1", "fileType": "pdf"}
@@ -192,6 +216,8 @@ def test_edits_deletions_and_reactions():
         {"type": "something new"},
         {"type": None},
         {"from": {"id": BOT}},
+        {"from": {"id": BOT}, "recipient": {"id": USER}},
+        {"from": {"id": APP_ID}, "recipient": {"id": USER}},
         {"from": {"id": "29:x", "role": "bot"}},
         {"from": None},
         {"conversation": None},
@@ -229,26 +255,26 @@ def test_formatting(markdown, shown):
     assert part.body == shown
 
 
-def test_a_stream_shows_whole_paragraphs_that_extend_each_other():
+def test_a_stream_shows_paragraphs_and_what_two_texts_agree_on():
     stream = Stream()
     assert stream.next_update("One unfin**ish**") is None
-    update = stream.next_update("One.\n\nTwo unfin")
+    update = stream.next_update("One unfin**ished**")
     assert (
         update
-        and update["text"] == "One."
+        and update["text"] == "One unfin**ish"
         and update["channelData"] == {"streamType": "streaming", "streamSequence": 1}
     )
     stream.id = "s1"
-    assert stream.next_update("One.\n\nTwo unfinished") is None, "nothing new"
+    assert stream.next_update("One unfin**ish**") is None, "nothing new"
     assert stream.next_update("Other.\n\nx") is None, "it does not extend the last"
-    update = stream.next_update("One.\n\nTwo.\n\nThree")
-    assert update and update["text"] == "One.\n\nTwo."
+    update = stream.next_update("One unfin**ished**.\n\nTwo.\n\nThree")
+    assert update and update["text"] == "One unfin**ished**.\n\nTwo."
     assert update["entities"] == [
         {"type": "streaminfo", "streamType": "streaming", "streamSequence": 2, "streamId": "s1"}
     ]
     assert stream.final()["channelData"] == {"streamType": "final", "streamId": "s1"}
     stream.is_closed = True
-    assert stream.next_update("One.\n\nTwo.\n\nThree.\n\nFour") is None
+    assert stream.next_update("One unfin**ished**.\n\nTwo.\n\nThree.\n\nFour") is None
 
 
 def quotes_of(**fields):
@@ -283,3 +309,13 @@ def test_threads_and_names_of_others():
     assert found.thread_id == "177" and not found.mentions_others
     entity = {"type": "mention", "mentioned": {"id": "29:b"}, "text": "<at>Bob</at>"}
     assert read_activity(activity(1, "<at>Bob</at> hi", entities=[entity]), RULES, NOW).mentions_others
+
+
+def test_a_card_contains_the_text_and_shows_code_literally():
+    text = 'Allow **launch**?\n\n```\n{"to": "*moon*"}\n```\n\nIt costs 5.'
+    [part] = render(text, TeamsMarkdown(), 20_000)
+    activity_sent = message_activity(Outgoing("m", Target(Chat(CHAT)), part, buttons=(Button("Yes", "apr:x:y"),)))
+    body = activity_sent["attachments"][0]["content"]["body"]
+    assert "text" not in activity_sent and activity_sent["summary"].startswith("Allow launch?")
+    assert [block.get("text") for block in body] == ["Allow **launch**?", None, "It costs 5."]
+    assert body[1]["inlines"] == [{"type": "TextRun", "text": '{"to": "*moon*"}', "fontType": "Monospace"}]
