@@ -15,6 +15,7 @@ import httpx2
 from audit_app.kernel.errors import InvalidInput
 from sessions_app.platforms.account_settings import AccountSettings, Setting
 from sessions_app.platforms.adapters.slack.events import Bot, name_of, read_payload
+from sessions_app.platforms.adapters.slack.message_fields import buttons_of, escaped, place_of, without_mentions
 from sessions_app.platforms.adapters.slack.socket_mode import listen
 from sessions_app.platforms.adapters.slack.streams import Streams
 from sessions_app.platforms.base import (
@@ -174,7 +175,7 @@ class Slack(JsonApi):
         )
 
     def render(self, markdown: str, chat: Chat) -> tuple[Rendered, ...]:
-        return render(_without_mentions(markdown), _DIALECT, MAX_TEXT, takes_files=True)
+        return render(without_mentions(markdown), _DIALECT, MAX_TEXT, takes_files=True)
 
     async def send(self, message: Outgoing) -> str:
         if message.kind == "press":
@@ -184,7 +185,7 @@ class Slack(JsonApi):
             return await self._send_file(message, message.file)
         if message.is_draft and self._streams_in(message.target.chat) and (ts := await self._streams.begin(message)):
             return ts
-        fields = {**_place(message.target), "unfurl_links": False, "unfurl_media": False}
+        fields = {**place_of(message.target), "unfurl_links": False, "unfurl_media": False}
         return str((await self._call_with_text("chat.postMessage", fields, message))["ts"])
 
     async def edit(self, message: Outgoing, message_id: str) -> None:
@@ -242,7 +243,7 @@ class Slack(JsonApi):
             if error.certainty is SendCertainty.UNKNOWN:
                 error.certainty = SendCertainty.NOT_SENT
             raise
-        place = _place(message.target)
+        place = place_of(message.target)
         done = {"files": [{"id": upload["file_id"], "title": file.name}], "channel_id": place.pop("channel"), **place}
         if message.rendered.text:
             done["initial_comment"] = message.rendered.text
@@ -251,9 +252,9 @@ class Slack(JsonApi):
 
     async def _call_with_text(self, method: str, fields: Mapping[str, Any], message: Outgoing) -> Any:
         """Call a method with blocks; if Slack cannot render them, once more with plain text."""
-        text = _escaped(message.rendered.text)[:MAX_TEXT] or _NO_TEXT
+        text = escaped(message.rendered.text)[:MAX_TEXT] or _NO_TEXT
         markdown = {"type": "markdown", "text": message.rendered.body or _NO_TEXT}
-        actions = [_buttons(message)] if message.buttons else []
+        actions = [buttons_of(message)] if message.buttons else []
         try:
             return await self._call(method, {**fields, "text": text, "blocks": [markdown, *actions]})
         except SendError as error:
@@ -307,31 +308,3 @@ def _payload_of(request: WebhookRequest) -> Any:
     if "command" not in form and "ssl_check" not in form:
         raise NotReadable("The form was not sent by Slack.")
     return form
-
-
-def _place(target: Target) -> dict[str, Any]:
-    return {"channel": target.chat.id, **({"thread_ts": target.chat.thread_id} if target.chat.thread_id else {})}
-
-
-def _buttons(message: Outgoing) -> dict[str, Any]:
-    styles = {"success": "primary", "danger": "danger"}
-    elements = [
-        {
-            "type": "button",
-            "action_id": f"button-{number}",
-            "text": {"type": "plain_text", "text": button.label[:75]},
-            "value": button.action_id,
-            **({"style": styles[button.style]} if button.style in styles else {}),
-        }
-        for number, button in enumerate(message.buttons)
-    ]
-    return {"type": "actions", "elements": elements}
-
-
-def _escaped(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-
-
-def _without_mentions(markdown: str) -> str:
-    """Return Markdown in which nothing notifies anybody: a zero-width space follows the sign of a reference."""
-    return markdown.replace("<!", "<\u200b!").replace("<@", "<\u200b@").replace("<#", "<\u200b#")

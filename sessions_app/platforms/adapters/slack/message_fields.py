@@ -1,0 +1,33 @@
+"""Fields of a message for the Web API: its place, its buttons, and texts that notify nobody. Pure."""
+
+from typing import Any
+
+from sessions_app.platforms.messages import Outgoing, Target
+
+
+def place_of(target: Target) -> dict[str, Any]:
+    return {"channel": target.chat.id, **({"thread_ts": target.chat.thread_id} if target.chat.thread_id else {})}
+
+
+def buttons_of(message: Outgoing) -> dict[str, Any]:
+    styles = {"success": "primary", "danger": "danger"}
+    elements = [
+        {
+            "type": "button",
+            "action_id": f"button-{number}",
+            "text": {"type": "plain_text", "text": button.label[:75]},
+            "value": button.action_id,
+            **({"style": styles[button.style]} if button.style in styles else {}),
+        }
+        for number, button in enumerate(message.buttons)
+    ]
+    return {"type": "actions", "elements": elements}
+
+
+def escaped(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def without_mentions(markdown: str) -> str:
+    """Return Markdown in which nothing notifies anybody: a zero-width space follows the sign of a reference."""
+    return markdown.replace("<!", "<\u200b!").replace("<@", "<\u200b@").replace("<#", "<\u200b#")
