@@ -189,7 +189,11 @@ class Preview:
         return self._capabilities.draft_keep_seconds if self._last else None
 
     async def _show(self) -> float | None:
-        """Show the current state. Returns the seconds to pause, if any. After a refusal, nothing more is shown."""
+        """Show the current state. Returns the seconds to pause, if any.
+
+        After a refusal, nothing more is shown; after that of a typing indicator, no further one.
+        """
+        is_typing = False
         try:
             async with asyncio.timeout(_CALL_SECONDS):
                 if self._drafts == "multi_message":
@@ -199,7 +203,7 @@ class Preview:
                 if self._shows_text:
                     return await self._show_text()
                 if self._types and time.monotonic() - self._typed_at >= self._capabilities.typing_seconds:
-                    self._typed_at = time.monotonic()
+                    self._typed_at, is_typing = time.monotonic(), True
                     await self._adapter.typing(self._destination.target)
                 return None
         except SendError as error:
@@ -211,9 +215,11 @@ class Preview:
             problem = error.message
         except (TimeoutError, Unsupported) as error:
             problem = type(error).__name__
-        account = self._destination.account
-        logger.info("%s sends no further previews of run %s: %s", account, self._run_id, problem)
-        self._drafts, self._types, self.is_refused = "none", False, True
+        what, self._types = "typing indicators" if is_typing else "previews", False
+        logger.info("%s sends no further %s of run %s: %s", self._destination.account, what, self._run_id, problem)
+        if not is_typing:
+            self._drafts = "none"
+        self.is_refused = self._drafts == "none"
         return None
 
     async def _send_steps(self) -> None:

@@ -1,6 +1,7 @@
 """Slack from a message to its answer: by webhook and by Socket Mode, with previews, files and buttons."""
 
 import json
+import threading
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -60,6 +61,18 @@ def test_a_mention_is_answered_once_in_a_thread_with_a_preview_and_a_file(rig: E
     methods = [method for method, _ in slack.calls]
     assert "chat.update" in methods and "assistant.threads.setStatus" in methods
     assert slack.shared[0]["channel_id"] == "C1" and [*slack.uploads.values()] == [b"a;b"]
+
+
+def test_a_refused_indicator_costs_no_preview(rig: EngineRig, slack: FakeSlack) -> None:
+    held = threading.Event()
+    rig.agent(Reply(("Hello ", "**world**."), held_by=held, delay_seconds=0.5))
+    add(slack, config={"previews": "edit"})
+    slack.faults.append(Fault("status", 404, only="assistant.threads.setStatus"))
+    deliver(message_payload(1, "<@UBOT> hi", channel="C1"))
+    until(lambda: slack.shown("C1") == ["Hello"])
+    assert not slack.faults, "the indicator was refused before"
+    held.set()
+    assert settle(rig) == ["sent"] and slack.shown("C1") == ["Hello **world**."]
 
 
 def test_only_signed_requests_are_taken(rig: EngineRig, slack: FakeSlack) -> None:
