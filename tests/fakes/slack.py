@@ -69,6 +69,7 @@ class FakeSlack(FakeServer):
     calls: the methods that were called, with their fields. messages: the Markdown that is shown, by channel and ts.
     streaming: the ts of messages whose streams are open. tasks: the states that messages show, by ts and title. users:
     display names by id. no_streams: the workspace cannot stream.
+    outside: conversations that the app is not in.
     buttons: label and value, by channel and ts. files: contents to download, by path; uploads: those that were sent.
     ephemerals: replies to presses. envelopes: payloads that are not acknowledged yet. is_silent: the socket accepts
     connections and says nothing. app_token: the valid one. farewell: the reason with which it ends one connection.
@@ -83,6 +84,7 @@ class FakeSlack(FakeServer):
         self.tasks: dict[str, dict[str, str]] = {}
         self.users: dict[str, str] = {}
         self.no_streams = False
+        self.outside: set[str] = set()
         self.buttons: dict[tuple[str, str], dict[str, str]] = {}
         self.files: dict[str, bytes] = {}
         self.uploads: dict[str, bytes] = {}
@@ -150,6 +152,8 @@ class FakeSlack(FakeServer):
         return self._success()
 
     def _chat_postMessage(self, fields: dict[str, Any]) -> Any:  # noqa: N802
+        if fields["channel"] in self.outside:
+            return self._failure("channel_not_found")
         ts = f"{1_790_000_000 + len(self.calls)}.000200"
         self.threads[ts] = fields.get("thread_ts", "")
         return self._show(fields, ts)

@@ -14,8 +14,15 @@ import httpx2
 
 from audit_app.kernel.errors import InvalidInput
 from sessions_app.platforms.account_settings import AccountSettings, Setting
-from sessions_app.platforms.adapters.slack.events import Bot, name_of, read_payload
-from sessions_app.platforms.adapters.slack.message_fields import buttons_of, escaped, place_of, without_mentions
+from sessions_app.platforms.adapters.slack.events import Bot, name_of, read_payload, receipt_of
+from sessions_app.platforms.adapters.slack.message_fields import (
+    NO_TEXT,
+    blocks_of,
+    escaped,
+    place_of,
+    response_url_of,
+    without_mentions,
+)
 from sessions_app.platforms.adapters.slack.socket_mode import listen
 from sessions_app.platforms.adapters.slack.streams import Streams
 from sessions_app.platforms.base import (
@@ -52,11 +59,11 @@ API = "https://slack.com/api"
 # `chat.update` refuses longer texts; blocks of Markdown may have more, their fallback text may not.
 MAX_TEXT = 3900
 _CHAT_SECONDS, _DRAFT_SECONDS = 1.1, 1.5
-_NO_TEXT = "…"  # of a draft with tool calls, where Slack does not stream
 _DIALECT = MarkdownSource()
 _ENDS_ACCOUNT = frozenset({"invalid_auth", "not_authed", "account_inactive", "token_revoked", "token_expired"})
 _TRY_AGAIN = frozenset({"ratelimited", "rate_limited", "service_unavailable", "team_added_to_org"})
 _IN_DOUBT = frozenset({"fatal_error", "internal_error", "request_timeout"})
+_NOT_A_MEMBER = frozenset({"channel_not_found", "not_in_channel"})
 _NOT_RENDERED = frozenset({"invalid_blocks", "invalid_blocks_format", "msg_blocks_too_long"})
 
 
@@ -123,7 +130,7 @@ class Slack(JsonApi):
         payload = read_json(request) if request.is_json else None
         if isinstance(payload, dict) and payload.get("type") == "url_verification":
             return Acknowledgement(200, {"challenge": str(payload.get("challenge", ""))})
-        return Acknowledgement()
+        return Acknowledgement(body=next(filter(None, map(receipt_of, channel_events)), None))
 
     @property
     def listens(self) -> bool:
@@ -186,7 +193,14 @@ class Slack(JsonApi):
         if message.is_draft and self._streams_in(message.target.chat) and (ts := await self._streams.begin(message)):
             return ts
         fields = {**place_of(message.target), "unfurl_links": False, "unfurl_media": False}
-        return str((await self._call_with_text("chat.postMessage", fields, message))["ts"])
+        try:
+            return str((await self._call_with_text("chat.postMessage", fields, message))["ts"])
+        except SendError as error:
+            address = response_url_of(message.target, self.clock())
+            if message.is_draft or not address or not _NOT_A_MEMBER & {*error.message.split()}:
+                raise
+        await self._respond(address, {"text": escaped(message.rendered.text)[:MAX_TEXT], "blocks": blocks_of(message)})
+        return ""
 
     async def edit(self, message: Outgoing, message_id: str) -> None:
         may_stream = message.kind in ("answer", "failure") and self._streams_in(message.target.chat)
@@ -220,13 +234,17 @@ class Slack(JsonApi):
 
     async def _answer_press(self, message: Outgoing) -> None:
         """Show the reply to a button press to the person who pressed it."""
-        url = str(message.target.reference.get("response_url", ""))
+        if url := str(message.target.reference.get("response_url", "")):
+            await self._respond(url, {"text": message.rendered.text})
+
+    async def _respond(self, url: str, content: Mapping[str, Any]) -> None:
+        """Show a message to one person, who pressed a button or wrote a slash command: the address is theirs."""
         if not self._is_of_slack(url):
             return
-        content = {"text": message.rendered.text, "response_type": "ephemeral", "replace_original": False}
-        response, _ = await post(self.client, url, json=content)
+        visible = {"response_type": "ephemeral", "replace_original": False}
+        response, _ = await post(self.client, url, json={**content, **visible})
         if not response.is_success:
-            problem = f"Slack: status {response.status_code} to the reply to a button press"
+            problem = f"Slack: status {response.status_code} to a reply that one person sees"
             raise SendError(problem, certainty_of(response.status_code))
 
     async def _send_file(self, message: Outgoing, file: OutgoingFile) -> str:
@@ -252,15 +270,13 @@ class Slack(JsonApi):
 
     async def _call_with_text(self, method: str, fields: Mapping[str, Any], message: Outgoing) -> Any:
         """Call a method with blocks; if Slack cannot render them, once more with plain text."""
-        text = escaped(message.rendered.text)[:MAX_TEXT] or _NO_TEXT
-        markdown = {"type": "markdown", "text": message.rendered.body or _NO_TEXT}
-        actions = [buttons_of(message)] if message.buttons else []
+        text, blocks = escaped(message.rendered.text)[:MAX_TEXT] or NO_TEXT, blocks_of(message)
         try:
-            return await self._call(method, {**fields, "text": text, "blocks": [markdown, *actions]})
+            return await self._call(method, {**fields, "text": text, "blocks": blocks})
         except SendError as error:
             if error.certainty is not SendCertainty.REFUSED or not _NOT_RENDERED & {*error.message.split()}:
                 raise
-        return await self._call(method, {**fields, "text": text, "blocks": actions})
+        return await self._call(method, {**fields, "text": text, "blocks": blocks[1:]})
 
     async def _call(self, method: str, fields: Mapping[str, Any], *, token: str = "", is_form: bool = False) -> Any:
         headers = {"authorization": f"Bearer {token or self.account.secrets['bot_token']}"}

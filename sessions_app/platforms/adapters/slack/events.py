@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from sessions_app.platforms.messages import (
@@ -57,7 +57,7 @@ def read_payload(payload: Any, bot: Bot, now: datetime) -> ChannelEvent:
         if "command" in payload:
             return _read_command(payload, now)
         if payload["type"] == "block_actions":
-            return _read_press(payload)
+            return _read_press(payload, now)
         reader = _READERS.get(payload["event"]["type"]) if payload["type"] == "event_callback" else None
         return reader(payload, payload["event"], bot) if reader else Ignored("unwanted_kind")
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError):
@@ -167,7 +167,7 @@ _READERS: dict[str, Callable[[Json, Json, Bot], ChannelEvent]] = {
 }
 
 
-def _read_press(payload: Json) -> ChannelEvent:
+def _read_press(payload: Json, now: datetime) -> ChannelEvent:
     action, place, user = payload["actions"][0], payload["container"], payload["user"]
     chat = _chat(place["channel_id"], "", place["message_ts"], place.get("thread_ts"))
     trigger = f"{payload['trigger_id']}:{action.get('action_ts', '')}"
@@ -179,7 +179,7 @@ def _read_press(payload: Json) -> ChannelEvent:
         message_id=f"{place['channel_id']}:{place['message_ts']}",
         press_id=trigger,
         keys=(f"press:{trigger}",),
-        reference={"response_url": str(payload.get("response_url") or "")},
+        reference=_response_address(payload, now),
     )
 
 
@@ -201,7 +201,21 @@ def _read_command(form: Json, now: datetime) -> ChannelEvent:
         mentions_bot=True,
         event_id=trigger,
         metadata={"teamId": form.get("team_id")},
+        reference=_response_address(form, now),
     )
+
+
+def _response_address(payload: Json, now: datetime) -> dict[str, Any]:
+    """Return the address at which the person can be answered, and until when: Slack takes replies for 30 minutes."""
+    until = int((now + timedelta(minutes=29)).timestamp())
+    return {"response_url": str(payload.get("response_url") or ""), "respond_until": until}
+
+
+def receipt_of(event: ChannelEvent) -> dict[str, str] | None:
+    """Return the reply to a slash command that only its person sees, at once. Commands of ours are answered as fast."""
+    if not isinstance(event, ChannelMessage) or "respond_until" not in event.reference or is_command(event.text):
+        return None
+    return {"response_type": "ephemeral", "text": "I am on it. Where I am not a member, only you see my answer."}
 
 
 def _own_id(payload: Json, bot: Bot) -> str:

@@ -1,15 +1,33 @@
 """Fields of a message for the Web API: its place, its buttons, and texts that notify nobody. Pure."""
 
+from datetime import datetime
 from typing import Any
 
 from sessions_app.platforms.messages import Outgoing, Target
+
+NO_TEXT = "…"  # of a draft with tool calls, where Slack does not stream
 
 
 def place_of(target: Target) -> dict[str, Any]:
     return {"channel": target.chat.id, **({"thread_ts": target.chat.thread_id} if target.chat.thread_id else {})}
 
 
-def buttons_of(message: Outgoing) -> dict[str, Any]:
+def response_url_of(target: Target, now: datetime) -> str:
+    """Return the address at which one person can still be answered where the app is no member; empty if none.
+
+    Slack takes five messages there, within 30 minutes of a slash command.
+    """
+    until = target.reference.get("respond_until")
+    return str(target.reference["response_url"]) if until and now.timestamp() < until else ""
+
+
+def blocks_of(message: Outgoing) -> list[dict[str, Any]]:
+    """Return the text as a block of Markdown, and the buttons."""
+    markdown = {"type": "markdown", "text": message.rendered.body or NO_TEXT}
+    return [markdown, *([_buttons_of(message)] if message.buttons else [])]
+
+
+def _buttons_of(message: Outgoing) -> dict[str, Any]:
     styles = {"success": "primary", "danger": "danger"}
     elements = [
         {

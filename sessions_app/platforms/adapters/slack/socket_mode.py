@@ -9,7 +9,7 @@ from contextlib import aclosing
 from datetime import datetime
 from typing import Any
 
-from sessions_app.platforms.adapters.slack.events import Bot, read_payload
+from sessions_app.platforms.adapters.slack.events import Bot, read_payload, receipt_of
 from sessions_app.platforms.base import SendCertainty, SendError
 from sessions_app.platforms.link import ConnectionLost, CredentialsRefused, Link, Received
 from sessions_app.platforms.web_socket import open_socket, read_messages
@@ -37,7 +37,8 @@ async def listen(
                 event = read_payload(message.get("payload"), bot, clock())
                 raw = json.dumps(message.get("payload")).encode()
                 await link.deliver([Received(event, raw)], str(envelope))
-                await socket.send(json.dumps({"envelope_id": envelope}))
+                receipt = receipt_of(event) if message.get("accepts_response_payload") else None
+                await socket.send(json.dumps({"envelope_id": envelope, **({"payload": receipt} if receipt else {})}))
 
 
 def _reason(error: SendError) -> ConnectionLost | CredentialsRefused:

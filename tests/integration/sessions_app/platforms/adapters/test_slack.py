@@ -4,6 +4,7 @@ import json
 import threading
 import time
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 from urllib.parse import urlencode
 
@@ -12,6 +13,7 @@ from django.contrib.auth.models import User
 
 from agents_app.models import Run
 from agents_app.providers.kinds.scripted import Reply
+from sessions_app.admin.masked_fields import masked_metadata, masked_payload
 from sessions_app.channels import accounts
 from sessions_app.channels.connections import condition
 from sessions_app.models import ChannelAccount, Delivery, InboundMessage, Pairing, Session
@@ -73,6 +75,45 @@ def test_a_refused_indicator_costs_no_preview(rig: EngineRig, slack: FakeSlack) 
     assert not slack.faults, "the indicator was refused before"
     held.set()
     assert settle(rig) == ["sent"] and slack.shown("C1") == ["Hello **world**."]
+
+
+def command(slack: FakeSlack, number: int, text: str, channel: str) -> tuple[int, Any]:
+    fields = {"command": "/komand", "text": text, "api_app_id": "A1", "team_id": "T1", "user_id": "501"}
+    place = {"channel_id": channel, "trigger_id": f"trigger-{number}", "response_url": f"{slack.url}/respond/{number}"}
+    body = urlencode({**fields, **place}).encode()
+    form = {"content-type": "application/x-www-form-urlencoded"}
+    return post(PATH, body, {**signed_headers(body), **form})
+
+
+def test_a_slash_command_is_answered_where_the_app_is_not(rig: EngineRig, slack: FakeSlack) -> None:
+    rig.agent(Reply(("To you ", "alone."), delay_seconds=0.3))
+    add(slack, config={"previews": "edit"})
+    slack.outside = {"D777"}
+    status, receipt = command(slack, 1, "question", "D777")
+    assert status == 200 and receipt["response_type"] == "ephemeral" and "only you see" in receipt["text"]
+    assert settle(rig) == ["sent"] and slack.ephemerals == ["To you alone."] and not slack.shown("D777")
+    assert command(slack, 2, "status", "D777") == (200, None)
+    assert settle(rig, 2) == ["sent", "sent"] and "Nothing is running" in slack.ephemerals[1]
+    command(slack, 3, "again", "D501")
+    assert settle(rig, 3) == ["sent"] * 3 and slack.shown("D501") == ["To you alone."] and len(slack.ephemerals) == 2
+
+
+def test_the_address_of_a_slash_command_expires_and_is_not_shown(
+    rig: EngineRig, slack: FakeSlack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig.agent(Reply(("late",)))
+    add(slack, config={"previews": "none"})
+    slack.outside = {"D777"}
+    ago = timedelta(minutes=-1)
+    monkeypatch.setattr("sessions_app.platforms.adapters.slack.events.timedelta", lambda **_: ago)
+    command(slack, 1, "question", "D777")
+    assert settle(rig) == ["failed"] and not slack.ephemerals
+    row = InboundMessage.objects.get()
+    assert row.metadata["reference"]["response_url"] == f"{slack.url}/respond/1"
+    shown = (
+        f"{masked_metadata(row.metadata)} {masked_payload(row.raw or '', row.metadata)} {Delivery.objects.get().error}"
+    )
+    assert "respond/1" not in shown and "respond%2F1" not in shown
 
 
 def test_only_signed_requests_are_taken(rig: EngineRig, slack: FakeSlack) -> None:

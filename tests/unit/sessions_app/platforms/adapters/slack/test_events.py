@@ -153,7 +153,7 @@ def test_a_pressed_button() -> None:
     found = read(press_payload(1, "apr:1:y", "17.2", url="https://hooks.slack.com/actions/1"))
     assert isinstance(found, ButtonPress)
     assert (found.action_id, found.sender_id, found.sender_name, found.chat.id) == ("apr:1:y", "501", "zoe", "D501")
-    assert found.reference == {"response_url": "https://hooks.slack.com/actions/1"}
+    assert found.reference["response_url"] == "https://hooks.slack.com/actions/1"
 
 
 @pytest.mark.parametrize(
