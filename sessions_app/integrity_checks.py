@@ -100,7 +100,7 @@ def _names() -> dict[str, str]:
         " AND e.status IN ('queued', 'running', 'waiting') AND e.ordinal < r.ordinal))",
         "calls": '(SELECT COUNT(*) FROM komand_tool_execution x WHERE x.run_id = s.run_id AND x.step = s."index"'
         " AND x.batch_id IS NULL)",
-        "is_answer": "run_id IS NOT NULL AND status <> 'draft'",
+        "is_answer": "run_id IS NOT NULL AND status <> 'draft' AND kind <> 'step'",
         "last_text": "(SELECT s.text FROM komand_step s WHERE s.run_id = r.id AND s.call_kind = 'model'"
         ' ORDER BY s."index" DESC LIMIT 1)',
         # Older rows may have been deleted by retention.
