@@ -58,6 +58,8 @@ class ChannelMessage:
     album_id: the same for messages that people see as one, unique within the account.
     unreadable: kind of the message, if it has neither text nor files.
     metadata: stored with the message.
+    copies: addresses that the sender wants the answer to go to, too; those that may write to the account are added to
+        `copies` of the reference.
     reference: data beyond the ids that a reply needs, such as an address or a token of the platform. Both as JSON.
     """
 
@@ -81,6 +83,7 @@ class ChannelMessage:
     attachments: tuple[Attachment, ...] = ()
     album_id: str = ""
     unreadable: str = ""
+    copies: tuple[str, ...] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict)
     reference: Mapping[str, Any] = field(default_factory=dict)
 

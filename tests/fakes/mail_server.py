@@ -23,13 +23,15 @@ _LITERAL = re.compile(rb"\{(\d+)\}$")
 class FakeMailServer:
     """A mail server.
 
-    sent: mails that were handed over by SMTP. mailbox: content and time of each mail by UID. read: UIDs marked as read.
+    sent: mails that were handed over by SMTP; recipients: the addresses of each.
+    mailbox: content and time of each mail by UID. read: UIDs marked as read.
     validity: of the UIDs. can_idle: it has IDLE. valid_password: of both servers. faults: of the next commands.
     logins: of IMAP.
     """
 
     def __init__(self) -> None:
         self.sent: list[EmailMessage] = []
+        self.recipients: list[list[str]] = []
         self.mailbox: dict[int, tuple[bytes, datetime]] = {}
         self.read: set[int] = set()
         self.validity, self.next_uid, self.can_idle = 17, 1, True
@@ -190,7 +192,7 @@ class FakeMailServer:
 
     async def _smtp(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"220 ready\r\n")
-        is_known, recipient = False, b""
+        is_known, recipients = False, list[str]()
         while True:
             line = (await reader.readuntil(b"\r\n"))[:-2]
             name = line.split(b" ")[0].upper()
@@ -203,9 +205,12 @@ class FakeMailServer:
             elif name == b"MAIL" and is_known:
                 writer.write(b"250 ok\r\n")
             elif name == b"RCPT" and is_known:
-                recipient = line.partition(b"<")[2].rstrip(b">")
-                writer.write(b"550 5.1.1 unknown\r\n" if recipient.startswith(b"nobody@") else b"250 ok\r\n")
-            elif name == b"DATA" and recipient:
+                recipient = line.partition(b"<")[2].rstrip(b">").decode()
+                is_unknown = recipient.startswith("nobody@")
+                recipients += [] if is_unknown else [recipient]
+                writer.write(b"550 5.1.1 unknown\r\n" if is_unknown else b"250 ok\r\n")
+            elif name == b"DATA" and recipients:
+                self.recipients.append(recipients)
                 writer.write(b"354 go on\r\n")
                 content = (await reader.readuntil(b"\r\n.\r\n"))[:-3].replace(b"\r\n..", b"\r\n.")
                 if not self._take(content, writer):

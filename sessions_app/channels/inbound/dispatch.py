@@ -23,6 +23,7 @@ from sessions_app.channels.inbound import (
     changes,
     commands,
     contexts,
+    copies,
     group_messages,
     link_commands,
     pairing_codes,
@@ -82,7 +83,7 @@ def handle_events(
     for channel_event in channel_events:
         match channel_event:
             case ChannelMessage():
-                if taken := _take_message(account, adapter, channel_event, raw):
+                if taken := _take_message(account, adapter, copies.keep_known(account, channel_event), raw):
                     accepted.append(taken)
             case ButtonPress():
                 if taken := _take_press(account, adapter, channel_event, raw):
@@ -339,8 +340,7 @@ def _pair(case: _Case, code: str) -> None:
 
 def _stop(account: ChannelAccount, adapter: ChannelAdapter, request: StopRequest) -> None:
     """Stop the run of that preview and no later one: the request may arrive late, and more than once."""
-    key = session_key(adapter, account, request.chat, request.chat.id)
-    session = Session.objects.filter(key=str(key)).first()
+    session = Session.objects.filter(key=str(session_key(adapter, account, request.chat, request.chat.id))).first()
     for run in agents.list_open_runs(session.pk) if session else ():
         if session and draft_id_of(run.id) == request.draft_id:
             cancel_session_runs(session, reason="Stopped.", run_id=run.id)

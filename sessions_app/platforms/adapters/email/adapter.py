@@ -62,6 +62,7 @@ class Email(ChannelAdapter):
         ),
         "username": Setting("login of both servers; default: the address"),
         "auth_server": Setting("name of our mail server in Authentication-Results, whose verdicts are trusted"),
+        "copy_domains": Setting("domains whose addresses get answers that a sender asks for by Reply-To or Cc", "ids"),
         "senders": Setting("weakest proof of a sender that gets an answer; default verified", "choice", choices=LADDER),
     }
     secret_fields: ClassVar[Mapping[str, str]] = {
@@ -81,7 +82,8 @@ class Email(ChannelAdapter):
         if least == VERIFIED and not config.get("auth_server"):
             problem = "Email: auth_server is missing. Without it no sender is verified: set it, or senders to asserted."
             raise InvalidInput(problem, code="bad_account")
-        self._rules = Policy(self._address, str(config.get("auth_server", "")), least)
+        domains = frozenset(str(one).lower() for one in config.get("copy_domains", ()))
+        self._rules = Policy(self._address, str(config.get("auth_server", "")), least, domains)
         user, security = str(config.get("username") or self._address), str(config.get("smtp_security") or "tls")
         is_tls = config.get("imap_security", "tls") == "tls"
         port, folder = int(config.get("imap_port") or (993 if is_tls else 143)), str(config.get("folder") or "INBOX")
@@ -145,16 +147,15 @@ class Email(ChannelAdapter):
             (button.label, decision_links.make_link(url, key, button, message.target, now))
             for button in message.buttons
         ]
-        recipient = message.target.chat.id
-        if not recipient.isascii():
+        if not message.target.chat.id.isascii():
             raise SendError("Addresses outside of ASCII are not supported.", SendCertainty.REFUSED)
         name = str(self.account.config.get("display_name", ""))
         try:
             mail = sent_mail.compose(message, self._address, name, links, now)
         except ValueError as error:
             raise SendError(f"The mail cannot be written: {error}"[:300], SendCertainty.REFUSED) from None
-        await asyncio.to_thread(sent_mail.hand_over, self._smtp, mail, self._address, recipient)
-        return sent_mail.message_id_of(message.key, self._address)
+        await asyncio.to_thread(sent_mail.hand_over, self._smtp, mail, self._address, sent_mail.recipients_of(message))
+        return sent_mail.message_id_of(message, self._address)
 
     def fetch(self, file: Attachment, most_bytes: int) -> AsyncGenerator[bytes, None]:
         return mailbox.read_file(self._imap, file.id, most_bytes)

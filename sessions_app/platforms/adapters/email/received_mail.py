@@ -28,7 +28,7 @@ _ADDRESS = re.compile(r"[^@\s<>\"(),:;]{1,64}@[a-z0-9][a-z0-9.-]{0,250}", re.ASC
 _ROBOTS = re.compile(r"(?:mailer-daemon|postmaster|no-?reply|do-?not-?reply|bounces?)(?:[+-].*)?@", re.IGNORECASE)
 _BULK = frozenset(["bulk", "list", "junk", "auto_reply"])
 _DECISIONS = frozenset(["/approve", "/deny"])
-_LONGEST_SUBJECT, _MOST_REFERENCES, _MOST_FILES = 200, 20, 10
+_LONGEST_SUBJECT, _MOST_REFERENCES, _MOST_FILES, _MOST_COPIES = 200, 20, 10, 10
 _CLOCKS_DIFFER = timedelta(days=1)
 _KINDS = ("image", "audio", "video")
 _SIGNATURE = re.compile(r"^-- ?$", re.MULTILINE)
@@ -40,11 +40,18 @@ _LONGEST_LEAD = 3  # lines such as "On … wrote:", which programs wrap
 
 @dataclass(frozen=True)
 class Policy:
-    """Our address, the server whose verdicts count, and the weakest proof that may talk."""
+    """The rules of an account.
+
+    address: ours.
+    auth_server: the server whose verdicts count.
+    least: the weakest proof of a sender that may talk.
+    copy_domains: addresses there get an answer that a verified sender asks for by Reply-To or Cc.
+    """
 
     address: str
     auth_server: str
     least: str
+    copy_domains: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -99,8 +106,7 @@ def _read(mail: EmailMessage, raw: bytes, rules: Policy, place: Place) -> Channe
         return Ignored(why)
     message_id = _first_id(mail, "Message-ID") or f"{hashlib.sha256(raw).hexdigest()}@without-id"
     references = _ids(mail, "References") or _ids(mail, "In-Reply-To")
-    root = references[0] if references else message_id
-    chat = Chat(sender, "direct", hashlib.sha256(root.encode()).hexdigest()[:32])
+    chat = Chat(sender, "direct", _thread(mail, references, message_id, rules.address))
     keys, name = (f"mail:{message_id}",), people[0].display_name
     proof = proof_of(map(str, mail.get_all("Authentication-Results", [])), rules.auth_server, sender.partition("@")[2])
     sent_at = _sent_at(mail, place.received_at)
@@ -110,6 +116,8 @@ def _read(mail: EmailMessage, raw: bytes, rules: Policy, place: Place) -> Channe
     if LADDER.index(proof) > LADDER.index(VERIFIED if is_decision else rules.least):
         return ChatEvent("sender_not_verified", chat, sender, name, keys, sent_at)
     subject = _header(mail, "Subject")[:_LONGEST_SUBJECT]
+    reply_to, copies = _further_recipients(mail, {sender, rules.address.lower()}) if proof == VERIFIED else ("", ())
+    trusted = [one for one in copies if one.rpartition("@")[2] in rules.copy_domains]
     return ChannelMessage(
         message_id=message_id,
         sender_id=sender,
@@ -122,8 +130,37 @@ def _read(mail: EmailMessage, raw: bytes, rules: Policy, place: Place) -> Channe
         event_id=f"{place.validity}.{place.uid}",
         attachments=tuple(_attachment(part, place, index) for index, part in enumerate(files_of(mail)[:_MOST_FILES])),
         metadata={"subject": subject, "to": _header(mail, "To")[:1000], "senderProof": proof},
-        reference={"id": message_id, "references": references[-_MOST_REFERENCES:], "subject": subject},
+        copies=tuple(one for one in copies if one not in trusted),
+        reference={
+            "id": message_id,
+            "references": references[-_MOST_REFERENCES:],
+            "subject": subject,
+            **({"copies": trusted, "reply_to": reply_to} if copies else {}),
+        },
     )
+
+
+def _thread(mail: EmailMessage, references: list[str], message_id: str, address: str) -> str:
+    """Return the thread of a mail: the one that a Message-ID of ours names, else that of its first mail.
+
+    Many programs name only the mail that they answer. A thread belongs to its sender: naming another's is useless.
+    """
+    ours = re.compile(rf"[0-9a-f]{{40}}\.([0-9a-f]{{32}})@{re.escape(address.rpartition('@')[2])}", re.IGNORECASE)
+    found = (ours.fullmatch(one) for one in (*_ids(mail, "In-Reply-To"), *reversed(references)))
+    root = references[0] if references else message_id
+    return next((match[1].lower() for match in found if match), hashlib.sha256(root.encode()).hexdigest()[:32])
+
+
+def _further_recipients(mail: EmailMessage, known: set[str]) -> tuple[str, tuple[str, ...]]:
+    """Return the address in Reply-To, perhaps empty, and all addresses in Reply-To and Cc but the known ones."""
+
+    def read(name: str) -> list[str]:
+        people: Any = mail[name].addresses if mail[name] else ()
+        found = [str(person.addr_spec).lower() for person in people]
+        return [one for one in found if _ADDRESS.fullmatch(one) and not _ROBOTS.match(one) and one not in known]
+
+    reply_to = read("Reply-To")
+    return "".join(reply_to[:1]), tuple(dict.fromkeys([*reply_to[:1], *read("Cc")]))[:_MOST_COPIES]
 
 
 def _unwanted(mail: EmailMessage, sender: str, rules: Policy) -> str:

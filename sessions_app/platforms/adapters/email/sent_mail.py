@@ -61,9 +61,19 @@ def to_html(markdown: str) -> str:
     return _cleaner.clean(_parser().render(markdown))
 
 
-def message_id_of(key: str, address: str) -> str:
-    """Return the Message-ID of a mail, the same at each try."""
-    return f"{hashlib.sha256(key.encode()).hexdigest()[:40]}@{address.rpartition('@')[2]}"
+def message_id_of(message: Outgoing, address: str) -> str:
+    """Return the Message-ID of a mail, the same at each try. It names the thread, for replies that name only it."""
+    digest, thread = hashlib.sha256(message.key.encode()).hexdigest()[:40], message.target.chat.thread_id
+    return f"{digest}{f'.{thread}' if thread else ''}@{address.rpartition('@')[2]}"
+
+
+def recipients_of(message: Outgoing) -> list[str]:
+    """Return the addresses that get a mail, that of To first. Whatever can be decided goes to the sender alone."""
+    reference, sender = message.target.reference, message.target.chat.id
+    is_answer = message.kind in ("answer", "step", "failure") and not message.buttons
+    copies = reference.get("copies", ()) if is_answer else ()
+    first = reference.get("reply_to")
+    return list(dict.fromkeys([first if first in copies else sender, *copies]))
 
 
 def compose(
@@ -79,10 +89,13 @@ def compose(
     subject = str(reference.get("subject") or f"Message from {name or address}")
     is_answer = bool(reference.get("id"))
     mail["From"] = Address(name, addr_spec=address)
-    mail["To"] = Address(addr_spec=message.target.chat.id)
+    to, *copies = [Address(addr_spec=one) for one in recipients_of(message)]
+    mail["To"] = to
+    if copies:
+        mail["Cc"] = copies
     mail["Subject"] = f"Re: {subject}" if is_answer and not subject.lower().startswith("re:") else subject
     mail["Date"] = format_datetime(now)
-    mail["Message-ID"] = f"<{message_id_of(message.key, address)}>"
+    mail["Message-ID"] = f"<{message_id_of(message, address)}>"
     if is_answer:
         mail["In-Reply-To"] = f"<{reference['id']}>"
         earlier = [*reference.get("references", ()), reference["id"]]
@@ -101,8 +114,8 @@ def compose(
     return mail
 
 
-def hand_over(server: SmtpServer, mail: EmailMessage, sender: str, recipient: str) -> None:
-    """Send a mail. Blocks. Raises SendError."""
+def hand_over(server: SmtpServer, mail: EmailMessage, sender: str, recipients: Sequence[str]) -> None:
+    """Send a mail. Blocks. Raises SendError, also if the first address is refused; others are left out then."""
     content = mail.as_bytes()
     try:
         smtp = _connect(server)
@@ -110,7 +123,9 @@ def hand_over(server: SmtpServer, mail: EmailMessage, sender: str, recipient: st
         raise _not_connected(error, server) from None
     try:
         _check(*smtp.mail(sender, [f"size={len(content)}"] if smtp.has_extn("size") else ()))
-        _check(*smtp.rcpt(recipient))
+        _check(*smtp.rcpt(recipients[0]))
+        for copied in recipients[1:]:
+            smtp.rcpt(copied)
         _hand_over_content(smtp, content)
     except (OSError, smtplib.SMTPException) as error:
         problem = f"The mail server ended the connection ({type(error).__name__})."

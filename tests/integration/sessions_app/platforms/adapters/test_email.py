@@ -79,6 +79,47 @@ def test_a_mail_with_a_file_is_answered_in_its_thread(
     assert InboundMessage.objects.count() == 2
 
 
+def test_a_reply_that_names_only_our_mail_belongs_to_its_conversation(
+    rig: EngineRig, mail: FakeMailServer, sockets: SocketsThread
+) -> None:
+    rig.agent(Reply(("One.",)), Reply(("Two.",)))
+    add(mail)
+    until(is_connected)
+    mail.arrive(mail_from(1, "first"))
+    assert settle(rig) == ["sent"]
+    mail.arrive(mail_from(2, "second", In_Reply_To=str(mail.sent[0]["Message-ID"])))
+    assert settle(rig, 2) == ["sent"] * 2 and Session.objects.count() == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "to", "cc"),
+    [
+        ({"access": "open", "tools": []}, SENDER, None),
+        ({"allowed_senders": [SENDER], "access": "allow_list"}, SENDER, None),
+        ({"allowed_senders": [SENDER, "bob@x.example"], "access": "allow_list"}, SENDER, "bob@x.example"),
+        (
+            {"allowed_senders": [SENDER, "zoe@home.example", "bob@x.example"], "access": "allow_list"},
+            "zoe@home.example",
+            "bob@x.example",
+        ),
+        ({"access": "open", "tools": [], "config": {"copy_domains": ["x.example"]}}, SENDER, "bob@x.example"),
+    ],
+)
+def test_an_answer_is_copied_to_those_who_may_write(
+    rig: EngineRig, mail: FakeMailServer, sockets: SocketsThread, options: dict[str, Any], to: str, cc: str | None
+) -> None:
+    rig.agent(Reply(("Hello.",)))
+    config = {**mail.config, **options.pop("config", {})}
+    secrets = {"password": PASSWORD, "link_key": "k" * 43}
+    accounts.add_account("email", "main", config=config, secrets=secrets, **options)
+    until(is_connected)
+    mail.arrive(mail_from(1, "hi all", Reply_To="zoe@home.example", Cc="bob@x.example"))
+    assert settle(rig) == ["sent"]
+    [sent] = mail.sent
+    assert (sent["To"], sent["Cc"]) == (to, cc)
+    assert mail.recipients == [[to, *([cc] if cc else [])]]
+
+
 def test_mails_and_their_files_are_parsed_beside_the_event_loops(
     rig: EngineRig, mail: FakeMailServer, sockets: SocketsThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:

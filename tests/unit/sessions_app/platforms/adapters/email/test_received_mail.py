@@ -49,6 +49,35 @@ def test_replies_stay_in_the_thread_of_the_first_mail():
     assert later.text == "two", "the subject of a reply is not repeated"
 
 
+def test_a_reply_that_names_only_our_mail_stays_in_its_thread():
+    first = read(mail_from(1, "one"))
+    ours = f"<{'0a' * 20}.{first.chat.thread_id}@komand.example>"
+    assert read(mail_from(2, "two", In_Reply_To=ours)).chat == first.chat
+    assert read(mail_from(3, "three", In_Reply_To=ours, References=f"<trimmed@example.org> {ours}")).chat == first.chat
+    assert read(mail_from(4, "four", References=f"<other@example.org> {ours.upper()} <m9@x>")).chat == first.chat
+    foreign = ours.replace("komand.example", "evil.test")
+    assert read(mail_from(5, "five", In_Reply_To=foreign)).chat != first.chat
+
+
+MANY = {
+    "Reply_To": "Zoë <zoe@home.example>",
+    "Cc": f"Bob <BOB@x.example>, {ADDRESS}, no-reply@x.example, zoe@example.org",
+}
+
+
+def test_recipients_are_read_of_verified_senders_alone():
+    found = read(mail_from(1, "hi", **MANY))
+    assert found.copies == ("zoe@home.example", "bob@x.example") and found.chat.id == "zoe@example.org"
+    assert (found.reference["copies"], found.reference["reply_to"]) == ([], "zoe@home.example")
+    rules = Policy(ADDRESS, "mx.komand.example", "unverified", frozenset({"x.example"}))
+    trusted = read(mail_from(1, "hi", **MANY), rules)
+    assert trusted.copies == ("zoe@home.example",) and trusted.reference["copies"] == ["bob@x.example"]
+    forged = read(mail_from(1, "hi", **MANY, Authentication_Results="mx.komand.example; dmarc=fail"), rules)
+    assert forged.copies == () and "copies" not in forged.reference
+    many = ", ".join(f"p{number}@x.example" for number in range(50))
+    assert len(read(mail_from(1, "hi", Cc=many)).copies) == 10
+
+
 def test_the_time_of_a_wrong_clock_is_not_believed():
     assert read(mail_from(1, "x", Date="Fri, 01 Jan 2100 00:00:00 +0000")).sent_at == NOW
     assert read(mail_from(1, "x", Date="no date")).sent_at == NOW

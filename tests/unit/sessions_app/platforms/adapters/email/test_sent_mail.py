@@ -1,5 +1,6 @@
 """Mails of ours: their headers, text and HTML; and the links that decide approval requests."""
 
+import re
 from datetime import UTC, datetime, timedelta
 from urllib.parse import urlsplit
 
@@ -51,6 +52,27 @@ def test_an_answer_stays_in_the_thread_and_asks_for_no_automatic_answer():
 def test_a_first_mail_of_ours_begins_a_thread():
     mail = composed("Good morning", Target(Chat("zoe@example.org")))
     assert mail["Auto-Submitted"] == "auto-generated" and mail["References"] is None and "Komand" in mail["Subject"]
+
+
+def test_a_message_id_names_the_thread():
+    ours = str(composed("x")["Message-ID"])
+    assert re.fullmatch(r"<[0-9a-f]{40}\.t1@komand\.example>", ours)
+    assert "." not in str(composed("x", Target(Chat("zoe@example.org")))["Message-ID"]).partition("@")[0]
+
+
+COPIED = Target(
+    TARGET.chat,
+    reference={**REFERENCE, "copies": ["zoe@home.example", "bob@x.example"], "reply_to": "zoe@home.example"},
+)
+
+
+def test_an_answer_goes_to_the_known_recipients_and_a_decision_to_the_sender():
+    mail = composed("x", COPIED)
+    assert mail["To"] == "zoe@home.example" and mail["Cc"] == "bob@x.example"
+    unknown = Target(TARGET.chat, reference={**REFERENCE, "copies": [], "reply_to": "zoe@home.example"})
+    assert composed("x", unknown)["To"] == "zoe@example.org" and composed("x", unknown)["Cc"] is None
+    for more in ({"buttons": (BUTTON,)}, {"kind": "approval"}, {"kind": "notice"}):
+        assert composed("x", COPIED, **more)["To"] == "zoe@example.org" and composed("x", COPIED, **more)["Cc"] is None
 
 
 def test_subjects_are_answered_with_one_re():
