@@ -129,6 +129,8 @@ class FakeDiscord(FakeServer):
                 return self._success({"url": self.socket.url, "session_start_limit": limit})
             case ["GET", "users", "@me"]:
                 return self._success(user(BOT_USER, "komand"))
+            case ["GET", "guilds", _, "roles"]:
+                return self._success([{"id": "77", "tags": {"bot_id": BOT_USER}}, {"id": "78"}])
             case ["GET", "applications", "@me"]:
                 return self._success({"id": APPLICATION_ID, "verify_key": PUBLIC_KEY})
             case ["PUT", "applications", _, "commands"]:

@@ -40,6 +40,7 @@ class Bot:
     application_id, user_id: perhaps unknown.
     reads_all: in servers, answer every message.
     reads_content: ask for the texts of messages that do not mention us.
+    role_ids: the roles that servers gave the bot as its own; the client offers their names beside the bot's.
     """
 
     application_id: str = ""
@@ -47,6 +48,7 @@ class Bot:
     reads_all: bool = False
     known_bots: frozenset[str] = frozenset()
     reads_content: bool = False
+    role_ids: frozenset[str] = frozenset()
 
 
 def read_event(kind: str, data: Any, bot: Bot) -> ChannelEvent:
@@ -199,8 +201,10 @@ def _chat(place: Json) -> Chat:
 def _read_text(message: Json, bot: Bot) -> tuple[str, bool]:
     """Return the text and whether it names us. Our name is cut out of it."""
     text = message.get("content") or ""
-    own = re.compile(rf" ?<@!?{re.escape(bot.user_id)}>") if bot.user_id else None
-    if own is None or not own.search(text):
+    names = [f"!?{re.escape(bot.user_id)}"] if bot.user_id else []
+    names += [f"&{role_id}" for role_id in map(_id, message.get("mention_roles") or ()) if role_id in bot.role_ids]
+    own = re.compile(f" ?<@(?:{'|'.join(names)})>")
+    if not names or not own.search(text):
         return text, False
     return own.sub("", text).strip(), True
 

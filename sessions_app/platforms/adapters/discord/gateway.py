@@ -64,6 +64,7 @@ class Gateway:
     ) -> None:
         self._call, self._respond, self._token, self._bot = call, respond, token, bot
         self._session = _Session()
+        self._servers: set[str] = set()  # whose roles are known
         self._is_acknowledged = True
 
     async def listen(self, link: Link) -> None:
@@ -166,6 +167,8 @@ class Gateway:
             self._bot = replace(self._bot, user_id=user_id)
             await link.deliver([], self._cursor)
             return
+        if kind == "MESSAGE_CREATE" and data.get("mention_roles") and data.get("guild_id"):
+            await self._learn_roles(str(data["guild_id"]))
         event = read_event(kind, data, self._bot)
         if isinstance(event, Ignored):
             return  # the number is stored with the next event: repeating these has no effect
@@ -173,6 +176,16 @@ class Gateway:
         if kind == "INTERACTION_CREATE":
             with suppress(SendError):
                 await self._respond(data)
+
+    async def _learn_roles(self, server_id: str) -> None:
+        """Find the role that a server gave our bot as its own, once a connection. After an error, ask the next time."""
+        if server_id in self._servers:
+            return
+        with suppress(SendError):
+            roles = await self._call("GET", f"/guilds/{server_id}/roles")
+            own = {str(role["id"]) for role in roles if (role.get("tags") or {}).get("bot_id") == self._bot.user_id}
+            self._bot = replace(self._bot, role_ids=self._bot.role_ids | own)
+            self._servers.add(server_id)
 
     @property
     def _cursor(self) -> str:

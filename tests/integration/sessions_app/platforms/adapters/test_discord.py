@@ -156,6 +156,19 @@ def test_a_resumed_session_knows_the_mentions_of_a_bot_that_was_never_tested(
     assert settle(rig) == ["sent"] and len(discord.identified) == 1
 
 
+def test_a_mention_of_the_role_of_the_bot_is_answered(
+    rig: EngineRig, discord: FakeDiscord, sockets: SocketsThread
+) -> None:
+    rig.agent(Reply(("fine",)))
+    add(discord, config={"previews": "none"})
+    until(lambda: ChannelConnection.objects.exclude(cursor="").exists())
+    for number, role in enumerate(("77", "78", "77"), start=1):
+        discord.queue(message_event(number, f"<@&{role}> hi", channel="7", guild_id="1", mention_roles=[role]))
+    assert settle(rig, 2) == ["sent"] * 2
+    assert [row.text for row in InboundMessage.objects.order_by("id")] == ["hi", "hi"]
+    assert discord.calls.count(("GET", "/guilds/1/roles")) == 1
+
+
 def test_finished_texts_are_messages_of_their_own_if_configured(
     rig: EngineRig, discord: FakeDiscord, sockets: SocketsThread
 ) -> None:

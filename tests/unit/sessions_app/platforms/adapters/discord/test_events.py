@@ -84,6 +84,20 @@ def test_a_message_in_a_server(extra: dict[str, Any], is_addressed: bool) -> Non
     assert BOT_USER not in found.text
 
 
+@pytest.mark.parametrize(
+    ("extra", "text", "mentions"),
+    [
+        ({"content": "<@&77> hello", "mention_roles": ["77"]}, "hello", True),
+        ({"content": "hello <@&77> and <@&78>", "mention_roles": ["77", "78"]}, "hello and <@&78>", True),
+        ({"content": "<@&78> hello", "mention_roles": ["78"]}, "<@&78> hello", False),
+        ({"content": "<@&77> hello"}, "<@&77> hello", False),
+    ],
+)
+def test_a_mention_of_the_role_of_the_bot_is_one_of_the_bot(extra: dict[str, Any], text: str, mentions: bool) -> None:
+    found = read(message_event(1, "", **SERVER, **extra), bot=Bot(role_ids=frozenset({"77"})))
+    assert (found.text, found.mentions_bot, found.is_addressed) == (text, mentions, mentions)
+
+
 def test_every_message_is_for_a_bot_that_reads_all() -> None:
     assert read(message_event(1, "hi", **SERVER), bot=Bot(reads_all=True)).is_addressed
 
