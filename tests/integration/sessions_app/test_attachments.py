@@ -352,8 +352,8 @@ def test_old_files_go_and_their_text_stays(rig: EngineRig, platform: FakeTelegra
 
 def test_a_message_without_text_and_files_is_answered_with_a_notice(rig: EngineRig, platform: FakeTelegram) -> None:
     add_telegram(platform)
-    telegram(private_update(1, "", location={"latitude": 1.0, "longitude": 2.0}))
-    assert settle(rig) == ["sent"] and "no location" in platform.chat(501)[0]
+    telegram(private_update(1, "", dice={"emoji": "🎲", "value": 3}))
+    assert settle(rig) == ["sent"] and "no dice" in platform.chat(501)[0]
     until(lambda: InboundMessage.objects.get().reason == "no_text")
 
 

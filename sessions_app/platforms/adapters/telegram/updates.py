@@ -19,6 +19,7 @@ from sessions_app.platforms.messages import (
     Ignored,
     MessageEdited,
     Quoted,
+    Reaction,
     StopRequest,
     is_command,
 )
@@ -49,8 +50,8 @@ _SERVICE = (
     "video_chat_scheduled",
     "video_chat_participants_invited",
 )
-# Fields of messages that have neither text nor a file.
-_UNREADABLE = ("location", "contact", "poll", "dice", "game", "story", "checklist")
+# Fields of messages that have neither text nor a file, and no words of ours.
+_UNREADABLE = ("dice", "game", "story", "checklist")
 _FILES = {
     "animation": "video",
     "document": "file",
@@ -171,9 +172,19 @@ def _read_edit(message: Json, key: str, bot: Bot) -> ChannelEvent:
     return MessageEdited(f"message:{event.message_id}", event.sender_id, event.text)
 
 
+def _read_reaction(change: Json, key: str, bot: Bot) -> ChannelEvent:
+    who, chat = change.get("user") or {}, _chat(change)
+    if not who or who.get("is_bot"):
+        return Ignored("no_person")
+    [reaction, *_] = change["new_reaction"] or change["old_reaction"]
+    emoji, is_removed = str(reaction.get("emoji", "")), not change["new_reaction"]
+    return Reaction(str(int(change["message_id"])), str(who["id"]), chat, emoji, is_removed)
+
+
 _READERS: dict[str, Callable[[Json, str, Bot], ChannelEvent]] = {
     "message": _read_message,
     "edited_message": _read_edit,
+    "message_reaction": _read_reaction,
     "callback_query": _read_press,
     "my_chat_member": _read_membership,
     "stopped_message_generation": lambda stop, key, bot: StopRequest(_chat(stop), int(stop["draft_id"])),
@@ -229,7 +240,7 @@ def _chat(message: Json) -> Chat:
 
 def _read_text(message: Json, bot: Bot) -> tuple[str, bool, bool]:
     """Return the text, whether it names us, and whether it is another bot's command. Our name is cut out of it."""
-    text = message.get("text") or message.get("caption") or ""
+    text = message.get("text") or message.get("caption") or _in_words(message)
     if not isinstance(text, str):
         raise TypeError("the text is not a string")
     units = text.encode("utf-16-le", "surrogatepass")
@@ -252,6 +263,19 @@ def _read_text(message: Json, bot: Bot) -> tuple[str, bool, bool]:
         # A name between two spaces takes one of them along.
         units = before + after.removeprefix(_SPACE if before.endswith(_SPACE) else b"")
     return units.decode("utf-16-le", "replace").strip(), True, for_other_bot
+
+
+def _in_words(message: Json) -> str:
+    """Return what a place, a contact or a poll says, as text; empty for other messages."""
+    if place := message.get("location"):
+        venue = message.get("venue") or {}
+        names = [str(venue[name]) for name in ("title", "address") if venue.get(name)]
+        return ", ".join([*names, f"location {float(place['latitude'])}, {float(place['longitude'])}"])
+    if contact := message.get("contact"):
+        return f"Contact: {_person(contact)}, {contact['phone_number']}"
+    if poll := message.get("poll"):
+        return "\n".join([f"Poll: {poll['question']}", *(f"- {option['text']}" for option in poll["options"])])
+    return ""
 
 
 def _is_mention(entity: Json, text: str, bot: Bot) -> bool:

@@ -131,7 +131,7 @@ def test_a_notice_that_is_answered_by_a_program_ends(valkey: object, platform: F
     for number in range(1, 6):
         telegram(private_update(number, "x" * 10_001))
     for number in range(6, 11):
-        telegram(private_update(number, "", location={"latitude": 1, "longitude": 1}))
+        telegram(private_update(number, "", dice={"emoji": "🎲", "value": 3}))
     assert list(InboundMessage.objects.order_by("id").values_list("reason", flat=True)) == [
         *["text_too_long"] * 5,
         *["no_text"] * 5,

@@ -13,6 +13,7 @@ from sessions_app.platforms.messages import (
     ChatMoved,
     Ignored,
     Quoted,
+    Reaction,
     StopRequest,
 )
 from tests.fakes.telegram import BOT_ID, BOT_NAME, group_update, private_update
@@ -95,7 +96,7 @@ def test_what_is_not_for_us_is_ignored(extra, why):
     assert read(group_update(7, **{"text": "x", **extra})) == Ignored(why)
 
 
-@pytest.mark.parametrize("kind", ["message_reaction", "poll", "inline_query", "something_new"])
+@pytest.mark.parametrize("kind", ["message_reaction_count", "poll", "inline_query", "something_new"])
 def test_other_kinds_of_updates_are_ignored(kind):
     assert read({"update_id": 1, kind: private_update(1, "x")["message"]}) == Ignored("unwanted_kind")
 
@@ -133,7 +134,7 @@ def test_parts_of_an_album_know_each_other():
 
 
 def test_messages_without_text_and_files_are_named():
-    assert read(private_update(1, "", location={})).unreadable == "location"
+    assert read(private_update(1, "", dice={"emoji": "🎲", "value": 3})).unreadable == "dice"
 
 
 def test_a_pressed_button_is_an_action():
@@ -220,3 +221,39 @@ def test_forwards(origin, author):
 )
 def test_names_of_others(text, extra, names_others):
     assert read(group_update(7, text, **extra)).mentions_others is names_others
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({"location": {"latitude": 52.52, "longitude": 13.4}}, "location 52.52, 13.4"),
+        (
+            {
+                "location": {"latitude": 1, "longitude": 2},
+                "venue": {"title": "Café", "address": "Main Street 1", "location": {}},
+            },
+            "Café, Main Street 1, location 1.0, 2.0",
+        ),
+        ({"contact": {"phone_number": "+4930", "first_name": "Ada", "last_name": "L."}}, "Contact: Ada L., +4930"),
+        ({"poll": {"question": "Red?", "options": [{"text": "yes"}, {"text": "no"}]}}, "Poll: Red?\n- yes\n- no"),
+    ],
+)
+def test_places_contacts_and_polls_become_words(fields, text):
+    found = read(private_update(1, "", **fields))
+    assert (found.text, found.unreadable) == (text, "")
+
+
+THUMB, HEART = {"type": "emoji", "emoji": "👍"}, {"type": "emoji", "emoji": "❤"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "emoji", "is_removed"),
+    [([], [THUMB], "👍", False), ([THUMB], [HEART], "❤", False), ([THUMB], [], "👍", True)],
+)
+def test_a_reaction_and_its_removal(old, new, emoji, is_removed):
+    who = {"id": 501, "is_bot": False, "first_name": "Zoë"}
+    change = {"chat": {"id": 501, "type": "private"}, "message_id": 7, "user": who, "date": 1_780_000_000}
+    update = {"update_id": 1, "message_reaction": {**change, "old_reaction": old, "new_reaction": new}}
+    assert read(update) == Reaction("7", "501", Chat("501"), emoji, is_removed)
+    anonymous = {**update["message_reaction"], "user": None}
+    assert isinstance(read({"update_id": 2, "message_reaction": anonymous}), Ignored)
