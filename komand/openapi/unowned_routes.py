@@ -51,10 +51,10 @@ WEBHOOKS = Description(
             description="The format of the request and of the answer is the platform's.",
         ),
         "GET /channels/files/{token}": Operation(
-            "Download a file by the link that a chat shows",
+            "Download a file, or read an answer, by the link that a chat shows",
             access="open",
             answers={
-                200: Answer("The content, as an attachment.", media_type="*/*"),
+                200: Answer("The content of the file, as an attachment; the answer, as plain text.", media_type="*/*"),
                 403: Answer("The link is invalid or has expired.", TEXT, media_type="text/plain"),
             },
         ),

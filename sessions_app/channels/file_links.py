@@ -1,4 +1,4 @@
-"""Links to files of sessions for people in chats: signed, for one file, until they expire."""
+"""Links to files and answers of sessions for people in chats: signed, for one of them, until they expire."""
 
 from datetime import timedelta
 from pathlib import PurePosixPath
@@ -13,51 +13,74 @@ from django.utils import timezone
 from django.utils.http import content_disposition_header
 
 from audit_app.kernel.errors import NotFound
-from sessions_app.models import Session
+from sessions_app.conversation.citations import unnumbered
+from sessions_app.models import Session, Turn
 from tools_app.storage import artifacts
 from tools_app.storage.artifacts import ArtifactView
 
 PREFIX = "channels/files"
-_AUDIENCE, _ALGORITHM = "komand:channel-file", "HS256"
+_FILE, _ANSWER, _ALGORITHM = "komand:channel-file", "komand:channel-answer", "HS256"
+_PRIVATE = {"Cache-Control": "private, no-store", "Referrer-Policy": "no-referrer", "X-Content-Type-Options": "nosniff"}
+_TEXT = "text/plain; charset=utf-8"
 
 
 def make(artifact_id: UUID) -> str:
     """Return an absolute link to a file; empty if the installation has no public address."""
+    return _make(artifact_id, _FILE)
+
+
+def make_for_answer(run_id: UUID) -> str:
+    """Return an absolute link to the text of a run's answer; empty if the installation has no public address."""
+    return _make(run_id, _ANSWER)
+
+
+def _make(subject: UUID, audience: str) -> str:
     if not settings.KOMAND_PUBLIC_URL:
         return ""
     expiry = timezone.now() + timedelta(hours=settings.KOMAND_FILE_LINK_HOURS)
-    claims = {"sub": str(artifact_id), "aud": _AUDIENCE, "exp": expiry}
+    claims = {"sub": str(subject), "aud": audience, "exp": expiry}
     return f"{settings.KOMAND_PUBLIC_URL}/{PREFIX}/{jwt.encode(claims, settings.KOMAND_JWT_KEY, algorithm=_ALGORITHM)}"
 
 
-def read(token: str) -> tuple[ArtifactView, bytes]:
-    """Return the file of a link and its content. Raises NotFound, also for an expired link or a deleted session."""
-    required: Any = {"require": ["sub", "aud", "exp"]}
+def _read_link(token: str) -> tuple[str, UUID]:
+    """Return the audience and the subject of a link. Raises NotFound, also for an expired one."""
+    checks: Any = {"algorithms": [_ALGORITHM], "audience": [_FILE, _ANSWER], "options": {"require": ["sub", "exp"]}}
     try:
-        claims = jwt.decode(
-            token, settings.KOMAND_JWT_KEY, algorithms=[_ALGORITHM], audience=_AUDIENCE, options=required
-        )
-        artifact = artifacts.get_artifact(UUID(claims["sub"]))
+        claims = jwt.decode(token, settings.KOMAND_JWT_KEY, **checks)
+        return str(claims["aud"]), UUID(claims["sub"])
     except (jwt.InvalidTokenError, ValueError):
         raise NotFound("This link is invalid or has expired. Ask for the file again.") from None
+
+
+def _read_answer(run_id: UUID) -> str:
+    """Return the texts of a run, as Markdown. Raises NotFound, also for a deleted session."""
+    turns = Turn.objects.filter(run_id=run_id, role="assistant", session__deleted_at=None).order_by("ordinal", "part")
+    if texts := [unnumbered(text) for text in turns.values_list("content", flat=True) if text]:
+        return "\n\n".join(texts)
+    raise NotFound("There is no such answer.")
+
+
+def _read_file(artifact_id: UUID) -> tuple[ArtifactView, bytes]:
+    """Return a file and its content. Raises NotFound, also for a deleted session."""
+    artifact = artifacts.get_artifact(artifact_id)
     if not Session.objects.filter(pk=artifact.session_id, deleted_at=None).exists():
         raise NotFound("There is no such file.")
     return artifacts.read_artifact(artifact.session_id, artifact.path)
 
 
 def download(request: HttpRequest, token: str) -> HttpResponse:
-    """Return the file as an attachment: browsers save it and do not render it."""
+    """Return an answer as plain text, or a file as an attachment: browsers save it and do not render it."""
     try:
-        artifact, content = read(token)
+        audience, subject = _read_link(token)
+        if audience == _ANSWER:
+            return HttpResponse(_read_answer(subject), content_type=_TEXT, headers=_PRIVATE)
+        artifact, content = _read_file(subject)
     except NotFound as error:
-        return HttpResponse(error.message, status=403, content_type="text/plain; charset=utf-8")
-    headers = {
-        "Content-Disposition": content_disposition_header(True, PurePosixPath(artifact.path).name) or "attachment",
-        "Cache-Control": "private, no-store",
-        "Referrer-Policy": "no-referrer",
-        "X-Content-Type-Options": "nosniff",
-    }
-    return HttpResponse(content, content_type=artifact.media_type, headers=headers)
+        return HttpResponse(error.message, status=403, content_type=_TEXT)
+    disposition = content_disposition_header(True, PurePosixPath(artifact.path).name) or "attachment"
+    return HttpResponse(
+        content, content_type=artifact.media_type, headers={**_PRIVATE, "Content-Disposition": disposition}
+    )
 
 
 urlpatterns = [path(f"{PREFIX}/<str:token>", download, name="channel-file")]

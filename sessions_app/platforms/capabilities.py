@@ -17,6 +17,7 @@ class Capabilities:
     file_bytes, file_in_bytes: limits of a file that is sent or received. Longer files are sent as links.
     file_types: media types of the files that are sent, others as links; empty: all.
     max_text: the longest message, in `text_unit`: chars | utf16 (code units).
+    most_parts: messages of one text; in place of the others, a link to the whole answer is sent. 0: any number.
     proactive: when we may write first, for the documentation.
     dialect: the name of the text format, for the documentation.
     can_repeat: sending a message twice is harmless: receivers drop duplicates by `Outgoing.key`.
@@ -44,6 +45,7 @@ class Capabilities:
     file_in_bytes: int = 0
     max_text: int = 4000
     text_unit: str = "chars"
+    most_parts: int = 0
     edit_sent: bool = False
     threads: bool = False
     groups: bool = False

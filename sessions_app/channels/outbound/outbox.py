@@ -15,7 +15,7 @@ from django.db.models.functions import Now
 from agents_app.models import IS_OPEN as RUN_IS_OPEN
 from agents_app.models import Run
 from audit_app.kernel.advisory_lock import serialize
-from sessions_app.channels import accounts
+from sessions_app.channels import accounts, file_links
 from sessions_app.channels.nudges import deliveries as delivery_nudge
 from sessions_app.channels.outbound import answer_files, transitions
 from sessions_app.channels.outbound.answer_files import NO_FILES
@@ -81,8 +81,19 @@ class _Message:
     def deliveries(self, markdown: str) -> tuple[list[Delivery], Capabilities]:
         """Return the unsaved deliveries of all parts, and what the channel can do in that chat."""
         parts, capabilities = _render(markdown, self.destination)
+        if 0 < capabilities.most_parts < len(parts):
+            parts = [*parts[: capabilities.most_parts], self._rest(parts[capabilities.most_parts :])]
         rows = [self.delivery(rendered, capabilities, part, len(parts)) for part, rendered in enumerate(parts)]
         return rows, capabilities
+
+    def _rest(self, missing: Sequence[Rendered]) -> Rendered:
+        """Return the text in place of parts that are not sent: a link to the whole answer, if there can be one."""
+        link = file_links.make_for_answer(self.run_id) if self.run_id else ""
+        number = sum(len(part.text) for part in missing)
+        note = (
+            f"The whole answer: {link}" if link else f"(Too long: the remaining {number:,} characters were not sent.)"
+        )
+        return Rendered(note, note)
 
     def file_deliveries(
         self, files: Sequence[ArtifactView], capabilities: Capabilities, after: int

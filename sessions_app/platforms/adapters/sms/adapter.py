@@ -63,7 +63,7 @@ class Sms(JsonApi):
         ),
         "poll_seconds": Setting("seconds between two requests for new messages; default 10, at most 60", "number"),
         "segments": Setting("longest message in segments of 153 characters, at most 10; default 3", "number"),
-        "most_parts": Setting("most messages of one answer; the rest is not sent; default 5", "number"),
+        "most_parts": Setting("most messages of one answer, and a link to all of it; default 5", "number"),
         "mms": Setting("true: pictures are sent as MMS, which numbers of the USA and Canada can", "flag"),
         "rate": Setting("messages a second that the number may send; default 1", "number"),
         "api_url": Setting(f"another address than {API}", "url"),
@@ -122,6 +122,7 @@ class Sms(JsonApi):
             file_in_bytes=5 * MIB,
             max_text=MAX_TEXT,
             text_unit="utf16",
+            most_parts=max(int(self._number("most_parts", _MOST_PARTS)), 1),
             proactive="with the consent of the person",
             dialect="plain text, GSM alphabet if possible",
             chat_seconds=1.0,
@@ -130,13 +131,7 @@ class Sms(JsonApi):
 
     def render(self, markdown: str, chat: Chat) -> tuple[Rendered, ...]:
         segments = min(max(int(self._number("segments", _SEGMENTS)), 1), 10)
-        parts = render(markdown, _DIALECT, limit_of(segments))
-        most = max(int(self._number("most_parts", _MOST_PARTS)), 1)
-        if len(parts) <= most:
-            return parts
-        missing = sum(len(part.text) for part in parts[most:])
-        note = f"(Too long for SMS: the remaining {missing:,} characters were not sent.)"
-        return (*parts[:most], Rendered(note, note))
+        return render(markdown, _DIALECT, limit_of(segments))
 
     async def send(self, message: Outgoing) -> str:
         if message.kind == "press":

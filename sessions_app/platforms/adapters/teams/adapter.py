@@ -278,8 +278,8 @@ def _place(target: Target) -> dict[str, Any]:
 def message_activity(message: Outgoing) -> dict[str, Any]:
     """Return the activity of a message. An edited message without buttons loses its card.
 
-    With buttons, the text stands in the card alone: Teams splits an activity of a text and a card into two messages, and
-    returns no id of either.
+    With buttons, the text stands in the card alone: Teams splits an activity of a text and a card into two messages,
+    and returns no id of either.
     """
     place = {"type": "message", **_place(message.target)}
     if not message.buttons:

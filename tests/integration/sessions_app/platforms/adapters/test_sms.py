@@ -8,8 +8,9 @@ import pytest
 from django.test import Client
 
 from agents_app.providers.kinds.scripted import Reply
+from sessions_app import services
 from sessions_app.channels import accounts
-from sessions_app.models import Attachment, ChannelAccount, Delivery, InboundMessage
+from sessions_app.models import Attachment, ChannelAccount, Delivery, InboundMessage, Session
 from sessions_app.platforms.account_settings import AccountSettings
 from sessions_app.platforms.adapters.sms.adapter import Sms
 from sessions_app.platforms.link import ConnectionLost, Received
@@ -23,6 +24,7 @@ from tools_app.types import Effect, Risk, Tool, ToolCall, ToolContext, ToolSpec
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
 
+LONG = "word " * 999 + "end"
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(50)
 PATH = "/channels/sms/main/webhook"
 
@@ -131,8 +133,26 @@ def test_the_test_of_an_account_sets_the_webhook_of_the_number(twilio: FakeTwili
     assert twilio.hooks == {"SmsUrl": f"https://komand.example{PATH}", "SmsMethod": "POST"}
 
 
-def test_a_very_long_answer_is_cut_with_a_notice(rig: EngineRig, twilio: FakeTwilio) -> None:
-    rig.agent(Reply(("word " * 1000,)))
+def test_a_very_long_answer_ends_with_a_link_to_the_whole_text(rig: EngineRig, twilio: FakeTwilio) -> None:
+    rig.agent(Reply(("Let me see.",), tool_calls=(ToolCall("c1", "echo", '{"text": "x"}'),)), Reply((LONG,)))
+    add(twilio, most_parts=2)
+    deliver(message_form(1, "hi"))
+    assert settle(rig, 3) == ["sent"] * 3
+    assert twilio.texts()[0].startswith("Let me see.\n\nword word")
+    note, _, path = twilio.texts()[-1].partition("https://komand.example")
+    page = Client().get(path)
+    assert note == "The whole answer: " and page.content.decode() == f"Let me see.\n\n{LONG}"
+    assert page["Content-Type"].startswith("text/plain") and page["X-Content-Type-Options"] == "nosniff"
+    assert "no-store" in page["Cache-Control"] and Client().get(f"{path}x").status_code == 403
+    services.delete_session(Session.objects.get())
+    assert Client().get(path).status_code == 403
+
+
+def test_without_a_public_address_a_very_long_answer_is_cut_with_a_notice(
+    rig: EngineRig, twilio: FakeTwilio, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sessions_app.channels.file_links.make_for_answer", lambda run_id: "")
+    rig.agent(Reply((LONG,)))
     add(twilio, most_parts=2)
     deliver(message_form(1, "hi"))
     assert settle(rig, 3) == ["sent"] * 3
