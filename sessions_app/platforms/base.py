@@ -179,8 +179,8 @@ class ChannelAdapter(ABC):
     config_fields: ClassVar[Mapping[str, Setting]] = {}
     secret_fields: ClassVar[Mapping[str, str]] = {}
     required_secrets: ClassVar[Sequence[str]] = ()
-    # The setting by which several accounts share one URL: `parse` returns `OfAccount` for the events of another one,
-    # whose settings must verify the request too.
+    # The setting by which several accounts share one URL or connection: `parse` and `listen` report `OfAccount` for the
+    # events of another one. Its settings must verify the request too, or share the connection (`shares_connection`).
     routed_by: ClassVar[str] = ""
     # Whether accounts can receive over a connection of their own; see `listens`. A connection without a heartbeat for
     # `silent_seconds` is taken for broken and replaced: have the platform answer something more often than that.
@@ -259,6 +259,10 @@ class ChannelAdapter(ABC):
         NeedsAttention, CredentialsRefused, Unsupported.
         """
         raise Unsupported(f"{self.name} delivers by webhook alone.")
+
+    def shares_connection(self, other: "ChannelAdapter") -> bool:
+        """Return whether what arrives over a connection of another account of the channel may be for this one."""
+        return False
 
     # Outbound.
 

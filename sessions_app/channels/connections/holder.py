@@ -24,6 +24,7 @@ from sessions_app.channels.inbound import dispatch
 from sessions_app.models import ChannelAccount
 from sessions_app.platforms.base import ChannelAdapter
 from sessions_app.platforms.link import ConnectionLost, NeedsAttention, Received
+from sessions_app.platforms.messages import OfAccount
 
 logger = logging.getLogger(__name__)
 
@@ -179,4 +180,10 @@ class ActiveLink:
 
 
 def _handle(account: ChannelAccount, adapters: accounts.Adapters, one: Received) -> None:
-    dispatch.handle_events(account, adapters.get(account), [one.event], one.raw)
+    """Handle an event for the account that it is of."""
+    adapter, event = adapters.get(account), one.event
+    if isinstance(event, OfAccount):
+        found = accounts.find_routed(account, adapter.routed_by, event.value)
+        if found and found[1].shares_connection(adapter):
+            (account, adapter), event = found, event.event
+    dispatch.handle_events(account, adapter, [event], one.raw)

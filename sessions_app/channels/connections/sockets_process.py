@@ -13,7 +13,7 @@ from typing import Any
 from sessions_app.channels.connections import wire
 from sessions_app.platforms.base import ChannelAdapter
 from sessions_app.platforms.link import ConnectionLost, Link, Received
-from sessions_app.platforms.messages import Ignored
+from sessions_app.platforms.messages import Ignored, OfAccount
 
 logger = logging.getLogger(__name__)
 
@@ -112,7 +112,8 @@ def _load_received(data: Mapping[str, Any]) -> Received:
     """Return an event with its payload. One that is malformed has no effect, as it would hold up all after it."""
     raw = base64.b64decode(data["raw"])
     try:
-        return Received(_check_of(data["type"])(data["event"]), raw)
+        event, value = _check_of(data["type"])(data["event"]), str(data.get("of_account", ""))
+        return Received(OfAccount(value, event) if value else event, raw)
     except ValueError as error:  # pydantic's, whose text holds that of the message
         fields = [".".join(map(str, problem["loc"])) for problem in getattr(error, "errors", list)()]
         logger.error("an event of a connection (%s) is malformed and is skipped: %s", data["type"], ", ".join(fields))

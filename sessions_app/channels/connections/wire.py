@@ -34,7 +34,7 @@ _LENGTH_BYTES = 4
 # A long e-mail with its files, encoded, fits in.
 _MOST_BYTES = 256 * 1024 * 1024
 
-# A connection belongs to one account: the events of others cannot arrive over it.
+# The event within an `OfAccount` is sent in its place, with the value beside it.
 EVENT_TYPES = {event.__name__: event for event in get_args(ChannelEvent) if event is not OfAccount}
 _ENDINGS = {ending.code: ending for ending in (CredentialsRefused, NeedsAttention, ConnectionLost)}
 
@@ -105,15 +105,15 @@ def find_adapter(name: str) -> type[ChannelAdapter]:
 
 
 def dump_received(received: Received) -> dict[str, Any]:
-    """Return an event with its payload as JSON. Raises TypeError for an event of another account."""
-    name = type(received.event).__name__
-    if name not in EVENT_TYPES:
-        raise TypeError(f"{name} cannot arrive over the connection of one account")
+    """Return an event with its payload as JSON. of_account: the value of an event of another account."""
+    found = received.event
+    value, found = (found.value, found.event) if isinstance(found, OfAccount) else ("", found)
     event = {
         key: value.isoformat() if isinstance(value, datetime) else value
-        for key, value in dataclasses.asdict(received.event).items()
+        for key, value in dataclasses.asdict(found).items()
     }
-    return {"type": name, "event": event, "raw": base64.b64encode(received.raw).decode()}
+    raw = base64.b64encode(received.raw).decode()
+    return {"type": type(found).__name__, "event": event, "raw": raw, **({"of_account": value} if value else {})}
 
 
 def dump_ending(error: ConnectionLost | NeedsAttention) -> dict[str, Any]:

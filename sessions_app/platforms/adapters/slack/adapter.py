@@ -3,6 +3,7 @@
 See https://docs.slack.dev/reference/methods.
 """
 
+import hmac
 import json
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
@@ -28,6 +29,7 @@ from sessions_app.platforms.adapters.slack.streams import Streams
 from sessions_app.platforms.base import (
     MIB,
     Acknowledgement,
+    ChannelAdapter,
     Checked,
     FetchError,
     NotReadable,
@@ -81,7 +83,7 @@ class Slack(JsonApi):
             choices=("webhook", "socket"),
         ),
         "app_id": Setting("the app's id, A…; payloads of other apps are ignored"),
-        "team_id": Setting("the workspace's id, T…; set by `channel test`"),
+        "team_id": Setting("the id of the workspace, T…, or organisation, E…; set by `channel test`"),
         "bot_user_id": Setting("the id of the app's bot user, U…; set by `channel test`"),
         "known_bots": Setting("ids of other bots that may talk to this one", "ids"),
         "previews": Setting(
@@ -99,6 +101,7 @@ class Slack(JsonApi):
         "app_token": "an app-level token, xapp-…, with connections:write; for Socket Mode",
     }
     required_secrets: ClassVar[Sequence[str]] = ("bot_token",)
+    routed_by = "team_id"
 
     def __init__(self, account: AccountSettings, **options: Any) -> None:
         super().__init__(account, **options)
@@ -139,6 +142,11 @@ class Slack(JsonApi):
 
     async def listen(self, link: Link) -> None:
         await listen(self._open_connection, link, self._bot, self.clock)
+
+    def shares_connection(self, other: ChannelAdapter) -> bool:
+        """Return whether both are of one app: then any of its connections gets the payloads of all workspaces."""
+        tokens = [one.account.secrets.get("app_token", "") for one in (self, other)]
+        return bool(tokens[0]) and hmac.compare_digest(tokens[0].encode(), tokens[1].encode())
 
     async def _open_connection(self) -> Any:
         return await self._call("apps.connections.open", {}, token=self.account.secrets["app_token"])

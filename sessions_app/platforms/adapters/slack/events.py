@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -16,6 +16,7 @@ from sessions_app.platforms.messages import (
     Ignored,
     MessageDeleted,
     MessageEdited,
+    OfAccount,
     ProfileChange,
     Quoted,
     Reaction,
@@ -35,9 +36,9 @@ _LARGEST_FILE = 2**53
 
 @dataclass(frozen=True)
 class Bot:
-    """Our app in one workspace.
+    """Our app in one workspace, or in an organisation.
 
-    app_id, team_id, user_id: perhaps unknown.
+    app_id, team_id, user_id: perhaps unknown. team_id: of the workspace or the organisation.
     known_bots: ids of bots that may write.
     """
 
@@ -52,16 +53,23 @@ def read_payload(payload: Any, bot: Bot, now: datetime) -> ChannelEvent:
     try:
         if payload.get("type") in ("url_verification", "app_rate_limited") or "ssl_check" in payload:
             return Ignored(str(payload.get("type") or "ssl_check"))
-        if not _is_for(payload, bot):
+        if bot.app_id and payload.get("api_app_id", "") != bot.app_id:
             return Ignored("another_app")
-        if "command" in payload:
-            return _read_command(payload, now)
-        if payload["type"] == "block_actions":
-            return _read_press(payload, now)
-        reader = _READERS.get(payload["event"]["type"]) if payload["type"] == "event_callback" else None
-        return reader(payload, payload["event"], bot) if reader else Ignored("unwanted_kind")
+        installs = _installs_of(payload)
+        if not bot.team_id or not installs or bot.team_id in installs:
+            return _read(payload, bot, now)
+        return OfAccount(installs[0], _read(payload, replace(bot, team_id=installs[0], user_id=""), now))
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError):
         return Ignored("odd_shape")
+
+
+def _read(payload: Json, bot: Bot, now: datetime) -> ChannelEvent:
+    if "command" in payload:
+        return _read_command(payload, now)
+    if payload["type"] == "block_actions":
+        return _read_press(payload, now)
+    reader = _READERS.get(payload["event"]["type"]) if payload["type"] == "event_callback" else None
+    return reader(payload, payload["event"], bot) if reader else Ignored("unwanted_kind")
 
 
 def decode(text: str) -> str:
@@ -76,10 +84,16 @@ def name_of(user: Json) -> str:
     return str(profile.get("display_name") or profile.get("real_name") or user.get("real_name") or "")
 
 
-def _is_for(payload: Json, bot: Bot) -> bool:
-    app_id = payload.get("api_app_id", "")
-    team = payload.get("team_id") or (payload.get("team") or {}).get("id") or ""
-    return (not bot.app_id or app_id == bot.app_id) and (not bot.team_id or team in ("", bot.team_id))
+def _installs_of(payload: Json) -> list[str]:
+    """Return the ids of the workspace and the organisation that the payload is for, that of the install first.
+
+    In channels shared by workspaces, an event names the workspace that it came from, and its authorization the install.
+    """
+    [install, *_] = payload.get("authorizations") or [payload]
+    is_org = install.get("is_enterprise_install") in (True, "true")
+    kinds = ("enterprise", "team") if is_org else ("team", "enterprise")
+    ids = [install.get(f"{kind}_id") or (install.get(kind) or {}).get("id") for kind in kinds]
+    return [str(found) for found in ids if found]
 
 
 def _read_message(payload: Json, event: Json, bot: Bot) -> ChannelEvent:

@@ -66,7 +66,7 @@ def test_a_step_that_was_refused_is_part_of_the_answer(rig: EngineRig, platform:
     telegram(private_update(1, "hi"))
     held[0].set()
     step = until(lambda: Delivery.objects.filter(kind="step", status="sent").first())
-    Delivery.objects.filter(pk=step.pk).update(status="failed")
+    Delivery.objects.filter(pk=step.pk).update(status="failed", sent_at=None)
     held[1].set()
     settle(rig, 2)
     assert platform.chat(501)[-1] == "Let me look.\n\nFound it."

@@ -19,7 +19,15 @@ from sessions_app.channels.connections import condition
 from sessions_app.models import ChannelAccount, Delivery, InboundMessage, Pairing, Session
 from sessions_app.platforms.adapters.slack.adapter import Slack
 from tests.fakes.http_server import Fault
-from tests.fakes.slack import APP_TOKEN, FakeSlack, message_payload, press_payload, signed_headers
+from tests.fakes.slack import (
+    APP_TOKEN,
+    BOT_TOKEN,
+    SIGNING_SECRET,
+    FakeSlack,
+    message_payload,
+    press_payload,
+    signed_headers,
+)
 from tests.support.approvals import Launch, wants_to_launch
 from tests.support.channels import in_steps, post, settle
 from tests.support.connections import SocketsThread
@@ -187,6 +195,50 @@ def test_blocks_that_slack_refuses_are_sent_as_plain_text(rig: EngineRig, slack:
     slack._show = lambda fields, ts: show(fields, ts) if not fields["blocks"] else slack._failure("invalid_blocks")  # type: ignore[method-assign]
     deliver(message_payload(1, "hi"))
     assert settle(rig) == ["sent"] and slack.shown() == ["**fine** &lt;b&gt;"]
+
+
+def add_other(slack: FakeSlack, *, app_token: str = APP_TOKEN) -> None:
+    """Add the account of a second workspace of the app."""
+    config = {"api_url": f"{slack.url}/api", "chat_seconds": 0, "team_id": "T2", "previews": "none"}
+    secrets = {"bot_token": BOT_TOKEN, "app_token": app_token, "signing_secret": SIGNING_SECRET}
+    accounts.add_account(
+        "slack", "other", config={**config, "receive": "webhook"}, secrets=secrets, access="open", tools=[]
+    )
+
+
+def of_other(number: int) -> dict[str, Any]:
+    install = {"team_id": "T2", "user_id": "UBOT2", "is_bot": True}
+    return {**message_payload(number, f"hi {number}"), "team_id": "T2", "authorizations": [install]}
+
+
+def test_several_workspaces_share_the_address_of_an_app(rig: EngineRig, slack: FakeSlack) -> None:
+    rig.agent(Reply(("fine",)))
+    add(slack, config={"previews": "none", "team_id": "T1"})
+    deliver(of_other(1))
+    assert not InboundMessage.objects.exists()
+    add_other(slack)
+    deliver(of_other(2))
+    deliver(message_payload(3, "hi"))
+    assert settle(rig, 2) == ["sent"] * 2
+    assert sorted(InboundMessage.objects.values_list("account__account_id", "text")) == [
+        ("main", "hi"),
+        ("other", "hi 2"),
+    ]
+
+
+@pytest.mark.parametrize(("app_token", "is_answered"), [(APP_TOKEN, True), ("xapp-of-another-app", False)])
+def test_several_workspaces_share_the_connections_of_an_app(
+    rig: EngineRig, slack: FakeSlack, sockets: SocketsThread, app_token: str, is_answered: bool
+) -> None:
+    rig.agent(Reply(("fine",)))
+    add(slack, receive="socket", config={"previews": "none", "team_id": "T1"})
+    add_other(slack, app_token=app_token)
+    slack.queue(of_other(1))
+    until(lambda: not slack.envelopes)
+    slack.queue(message_payload(2, "hi"))
+    assert settle(rig, 2 if is_answered else 1) == ["sent"] * (2 if is_answered else 1)
+    found = set(InboundMessage.objects.values_list("account__account_id", "text"))
+    assert found == {("main", "hi"), *([("other", "hi 1")] if is_answered else [])}
 
 
 def test_socket_mode_answers_and_survives_a_cut(rig: EngineRig, slack: FakeSlack, sockets: SocketsThread) -> None:

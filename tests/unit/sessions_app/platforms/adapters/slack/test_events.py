@@ -16,6 +16,7 @@ from sessions_app.platforms.messages import (
     Ignored,
     MessageDeleted,
     MessageEdited,
+    OfAccount,
     ProfileChange,
     Quoted,
     Reaction,
@@ -124,9 +125,38 @@ def test_a_known_bot_may_talk_to_us() -> None:
     assert isinstance(found, ChannelMessage) and found.is_from_bot
 
 
-@pytest.mark.parametrize("change", [{"api_app_id": "A2"}, {"team_id": "T2"}])
-def test_payloads_of_another_app_or_workspace_are_ignored(change: dict[str, str]) -> None:
-    assert read({**message_payload(1, "hi"), **change}) == Ignored("another_app")
+def test_payloads_of_another_app_are_ignored() -> None:
+    assert read({**message_payload(1, "hi"), "api_app_id": "A2"}) == Ignored("another_app")
+
+
+OTHER = {"team_id": "T2", "user_id": "UBOT2", "is_bot": True}
+ORG = {"team_id": "T2", "enterprise_id": "E1", "user_id": "UBOT2", "is_bot": True, "is_enterprise_install": True}
+
+
+@pytest.mark.parametrize(("install", "value"), [(OTHER, "T2"), ({**OTHER, "enterprise_id": "E1"}, "T2"), (ORG, "E1")])
+def test_payloads_of_another_install_are_for_its_account(install: dict[str, Any], value: str) -> None:
+    payload = {**message_payload(1, "<@UBOT2> hi", channel="C1"), "team_id": "T1", "authorizations": [install]}
+    found = read(payload)
+    assert isinstance(found, OfAccount) and found.value == value
+    assert isinstance(found.event, ChannelMessage) and found.event.mentions_bot and found.event.text == "hi"
+    assert isinstance(read(payload, Bot(APP_ID, value)), ChannelMessage), "it is that account's own"
+    own = {"team_id": "T1", "user_id": "UBOT", "is_bot": True}
+    assert isinstance(read({**payload, "team_id": "T2", "authorizations": [own]}), ChannelMessage)
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        ({"team_id": "T2"}, "T2"),
+        ({"team_id": "T2", "enterprise_id": "E1", "is_enterprise_install": "true"}, "E1"),
+        ({"team_id": "T2", "enterprise_id": "E1", "is_enterprise_install": "false"}, "T2"),
+    ],
+)
+def test_commands_and_presses_of_another_install_are_for_its_account(place: dict[str, str], value: str) -> None:
+    form = {"command": "/komand", "text": "x", "channel_id": "C1", "user_id": "501", "trigger_id": "t"}
+    assert read({**form, "api_app_id": APP_ID, **place}).value == value
+    press = {**press_payload(1, "apr:1:y", "17.2"), "team": {"id": "T2"}}
+    assert read(press).value == "T2"
 
 
 def test_edits_deletions_reactions_and_profiles() -> None:
