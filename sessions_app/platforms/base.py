@@ -277,6 +277,13 @@ class ChannelAdapter(ABC):
         Called when an answer or a notice is stored, and for each preview.
         """
 
+    def render_beginning(self, markdown: str, chat: Chat, most: int) -> tuple[Rendered, ...]:
+        """Return the first parts of a text, at most so many, without a file in place of the others.
+
+        Called for previews of the kind `edit`. If it returns several, each is a message that grows.
+        """
+        return tuple(part for part in self.render(markdown, chat) if not part.filename)[:1]
+
     @abstractmethod
     async def send(self, message: Outgoing) -> str:
         """Send a message once and return the platform's id of it, perhaps empty. Called by the sender, which retries.

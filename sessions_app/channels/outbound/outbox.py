@@ -24,6 +24,7 @@ from sessions_app.conversation.delivery_port import CitingText
 from sessions_app.conversation.session_key import STORED_CHANNELS
 from sessions_app.models import IS_OPEN, ChannelAccount, Delivery, InboundMessage, Session
 from sessions_app.platforms.messages import Button, Capabilities, Chat, Rendered, Target
+from sessions_app.platforms.rendering.renderer import MOST_PARTS
 from tools_app.storage.artifacts import ArtifactView
 from tools_app.types import ApprovalView
 from tools_app.types.questions import InputView
@@ -32,6 +33,7 @@ R = TypeVar("R", ApprovalView, InputView)
 logger = logging.getLogger(__name__)
 
 _LONGEST_ORDERING_KEY = 200
+_WITHDRAWN = Rendered("(This part was withdrawn.)", "(This part was withdrawn.)")
 
 
 @dataclass(frozen=True)
@@ -78,9 +80,12 @@ class _Message:
             expires_at=Now() + timedelta(seconds=capabilities.lifetime_seconds),
         )
 
-    def deliveries(self, markdown: str) -> tuple[list[Delivery], Capabilities]:
-        """Return the unsaved deliveries of all parts, and what the channel can do in that chat."""
-        parts, capabilities = _render(markdown, self.destination)
+    def deliveries(self, markdown: str, shown: int = 0) -> tuple[list[Delivery], Capabilities]:
+        """Return the unsaved deliveries of all parts, and what the channel can do in that chat.
+
+        shown: the number of messages that show previews: each becomes a part of the text.
+        """
+        parts, capabilities = _render(markdown, self.destination, shown)
         if 0 < capabilities.most_parts < len(parts):
             parts = [*parts[: capabilities.most_parts], self._rest(parts[capabilities.most_parts :])]
         rows = [self.delivery(rendered, capabilities, part, len(parts)) for part, rendered in enumerate(parts)]
@@ -160,26 +165,29 @@ def plan_answer(
     destination = find_destination(session, run_id)
     if destination is None:
         return 0
-    draft = Delivery.objects.filter(dedupe_key=draft_key(destination, run_id)).first()
-    if draft is not None and draft.status != "draft":
-        return draft.parts
+    keys = [draft_key(destination, run_id, part) for part in range(MOST_PARTS)]
+    # Locked: a preview that opens a further draft waits until the answer is stored, and then opens none.
+    drafts = list(Delivery.objects.select_for_update(no_key=True).filter(dedupe_key__in=keys).order_by("part"))
+    if drafts and drafts[0].status != "draft":
+        return drafts[0].parts
     capabilities = accounts.pure.capabilities(destination.account, destination.target.chat) or Capabilities()
     sent_steps = _sent_steps(destination, run_id) if capabilities.drafts == "multi_message" else set()
     rest = [text for step, text in enumerate(texts) if step not in sent_steps]
     files = answer_files.find(session.id, run_id, capabilities) if has_files else NO_FILES
     blocks = (citations.for_people(rest).strip(), f"⚠️ {failure}" if failure else "", files.links)
     markdown = "\n\n".join(filter(None, blocks)) or (files.names if files.sent else "")
-    if not markdown and draft is None:
+    if not markdown and not drafts:
         return len(sent_steps)
     message = _Message(destination, "failure" if failure else "answer", session, run_id)
-    rows, _ = message.deliveries(markdown or "Stopped.")
+    rows, _ = message.deliveries(markdown or "Stopped.", len(drafts))
     rows = [*rows, *message.file_deliveries(files.sent, capabilities, after=len(rows))]
     for row in rows:
         row.parts = len(rows)
     is_edited = capabilities.drafts == "edit"
-    Delivery.objects.bulk_create(rows if draft is None else rows[1:], ignore_conflicts=is_edited)
-    if draft is not None or is_edited:  # another process may have opened a draft since the query above
-        transitions.finish_draft(rows[0])
+    Delivery.objects.bulk_create(rows[len(drafts) :], ignore_conflicts=is_edited)
+    if drafts or is_edited:  # another process may have opened a draft since the query above
+        for row in rows[: max(len(drafts), 1)]:
+            transitions.finish_draft(row)
     delivery_nudge.send_on_commit()
     return len(rows)
 
@@ -276,19 +284,20 @@ def is_ordering_key_busy(ordering_key: str) -> bool:
     return Delivery.objects.filter(IS_OPEN, ordering_key=ordering_key).exists()
 
 
-def open_draft(destination: Destination, session: Session, run_id: UUID, owner: UUID) -> Delivery | None:
-    """Claim the delivery in whose place this process may show a preview of the run's answer.
+def open_draft(destination: Destination, session: Session, run_id: UUID, owner: UUID, part: int = 0) -> Delivery | None:
+    """Claim the delivery in whose place this process may show a preview of a part of the run's answer.
 
     Returns None if another process shows it or the answer is stored. Nothing is sent under its ordering key until
     `transitions.release_draft`.
     """
     message = _Message(destination, "answer", session, run_id)
-    return transitions.open_draft(message.delivery(Rendered("", ""), Capabilities()), owner)
+    row = message.delivery(Rendered("", ""), Capabilities(), part)
+    return transitions.open_draft(row, owner, draft_key(destination, run_id))
 
 
-def draft_key(destination: Destination, run_id: UUID) -> str:
-    """Return the key of the delivery in whose place a run's previews are shown: the first part of its answer."""
-    return dedupe_key(run_id, 0, destination.ordering_key)
+def draft_key(destination: Destination, run_id: UUID, part: int = 0) -> str:
+    """Return the key of the delivery in whose place a run's previews are shown: a part of its answer."""
+    return dedupe_key(run_id, part, destination.ordering_key)
 
 
 def draft_id_of(run_id: UUID) -> int:
@@ -300,13 +309,20 @@ def dedupe_key(run_id: UUID, part: int, ordering_key: str) -> str:
     return f"{run_id}:{part}:{hashlib.sha256(ordering_key.encode()).hexdigest()[:32]}"
 
 
-def _render(markdown: str, destination: Destination) -> tuple[Sequence[Rendered], Capabilities]:
+def _render(markdown: str, destination: Destination, shown: int) -> tuple[Sequence[Rendered], Capabilities]:
+    """Return the parts, and the capabilities there. shown: as many messages show previews, and are parts of the text.
+
+    The text may be shorter than what they show: a call of the model that failed is repeated.
+    """
     chat = destination.target.chat
     try:
         adapter = accounts.pure.get(destination.account)
-        return adapter.render(markdown, chat), adapter.capabilities(chat)
+        parts = adapter.render(markdown, chat)
+        if shown > 1 and parts[-1].filename:
+            parts = (*adapter.render_beginning(markdown, chat, max(shown, len(parts) - 1)), parts[-1])
+        return [*parts, *[_WITHDRAWN] * (shown - len(parts))], adapter.capabilities(chat)
     except (DatabaseError, InterfaceError):
         raise
     except Exception as error:  # a broken account or adapter must not keep a run from ending; the sender reports it
         logger.warning("%s cannot be used", destination.account, exc_info=error)
-        return [Rendered(markdown, markdown)], Capabilities()
+        return [Rendered(markdown, markdown), *[_WITHDRAWN] * (shown - 1)], Capabilities()

@@ -20,7 +20,7 @@ from sessions_app.live_view.viewer import Viewer
 from sessions_app.models import Delivery, Session
 from sessions_app.platforms.base import ChannelAdapter, SendCertainty, SendError, Unsupported
 from sessions_app.platforms.messages import Outgoing, Rendered, ToolStatus
-from sessions_app.platforms.rendering.renderer import close_open_marks, latest
+from sessions_app.platforms.rendering.renderer import MOST_PARTS, close_open_marks, latest
 from tools_app.events import (
     APPROVAL_DECIDED,
     APPROVAL_REQUESTED,
@@ -128,9 +128,10 @@ class Preview:
         self.is_refused = False  # by the platform: it gets no more previews of this run
         self.text = RunText(run_id)
         self._changed, self._over = asyncio.Event(), asyncio.Event()
-        self._row: Delivery | None = None  # in whose place the preview is shown, if it is a message
-        self._opening: asyncio.Task[Delivery | None] | None = None
-        self._last: tuple[str, tuple[ToolStatus, ...]] | None = None
+        self._rows: list[Delivery] = []  # in whose place the preview is shown, if it is messages
+        self._openings: list[asyncio.Task[Delivery | None]] = []
+        self._last: tuple[str, tuple[ToolStatus, ...], bool] | None = None
+        self._whole = self._tools_above = 0  # messages that are complete, and the tool calls that they show
         self._steps_sent = 0
         self._shown_at = self._typed_at = float("-inf")
 
@@ -147,8 +148,8 @@ class Preview:
         finally:
             watching.cancel()
             await asyncio.gather(watching, return_exceptions=True)
-            if self._opening is not None:
-                releasing = asyncio.create_task(self._release(self._opening))
+            if self._openings:
+                releasing = asyncio.create_task(self._release_all())
                 try:
                     await asyncio.shield(releasing)
                 except asyncio.CancelledError:  # the process is ending
@@ -178,7 +179,7 @@ class Preview:
 
     @property
     def _tool_statuses(self) -> tuple[ToolStatus, ...]:
-        return self.text.tools if self._capabilities.tool_statuses else ()
+        return self.text.tools[self._tools_above :] if self._capabilities.tool_statuses else ()
 
     def _shown_seconds(self) -> float | None:
         """Return the seconds until the platform removes what is shown, None if it does not."""
@@ -231,59 +232,74 @@ class Preview:
             self._steps_sent += 1
 
     async def _show_text(self) -> float | None:
-        rendered, tools = self._rendered(), self._tool_statuses
+        (rendered, is_whole), tools = self._rendered(), self._tool_statuses
+        shows = rendered.body, tools, is_whole
         lasts = self._capabilities.draft_keep_seconds
         is_stale = lasts is not None and time.monotonic() - self._shown_at >= lasts
-        if not (rendered.text or tools) or ((rendered.body, tools) == self._last and not is_stale):
+        if not (rendered.text or tools) or (shows == self._last and not is_stale):
             return None
         if self._drafts == "native":
             if wait := self._limiter.take_preview(self._chat, self._capabilities):
                 return wait
             await self._adapter.draft(self._outgoing(rendered), outbox.draft_id_of(self._run_id))
-        elif self._row is None and await in_db(outbox.is_ordering_key_busy, self._destination.ordering_key):
+        elif not self._rows and await in_db(outbox.is_ordering_key_busy, self._destination.ordering_key):
             # An earlier answer is still to be sent: the preview would stand above it.
             return self._capabilities.draft_seconds
         elif wait := self._limiter.take_preview(self._chat, self._capabilities):
             return wait
-        elif not await self._write(rendered, tools):
+        elif not await self._write(rendered, tools, is_whole):
             self._drafts, self._types = "none", False
             return None
-        self._last, self._shown_at = (rendered.body, tools), time.monotonic()
+        elif is_whole:
+            self._whole, self._tools_above = self._whole + 1, self._tools_above + len(tools)
+        self._last, self._shown_at = shows, time.monotonic()
         return self._capabilities.draft_seconds
 
-    def _rendered(self) -> Rendered:
-        """Return the end of the text for a native preview, its beginning for a message that is edited."""
-        text, enough = self.text.text, 2 * self._capabilities.max_text
-        if not text:
-            return Rendered("", "")
-        near = latest(text, enough) if self._drafts == "native" else text[:enough]
-        parts = self._adapter.render(close_open_marks(near), self._destination.target.chat)
-        texts = [part for part in parts if not part.filename]
-        return texts[-1] if self._drafts == "native" else texts[0]
+    def _rendered(self) -> tuple[Rendered, bool]:
+        """Return the end of the text for a native preview; else the part for the message that grows.
 
-    async def _write(self, rendered: Rendered, tools: tuple[ToolStatus, ...]) -> bool:
-        """Edit the text into the preview's message, or send one. Returns False if another process shows this run."""
-        if self._row is None:
-            opening = in_db(outbox.open_draft, self._destination, self._session, self._run_id, self._owner)
-            self._opening = asyncio.create_task(opening)
-            self._row = await asyncio.shield(self._opening)  # continues if this call times out
-            if self._row is None:
+        And whether that part is whole, because others follow it.
+        """
+        text, chat = self.text.text, self._destination.target.chat
+        enough = (self._whole + 2) * self._capabilities.max_text
+        if not text:
+            return Rendered("", ""), False
+        if self._drafts == "native":
+            parts = self._adapter.render(close_open_marks(latest(text, enough)), chat)
+            return [part for part in parts if not part.filename][-1], False
+        parts = self._adapter.render_beginning(close_open_marks(text[:enough]), chat, MOST_PARTS)[self._whole :]
+        return (parts[0], len(parts) > 1) if parts else (Rendered("", ""), False)
+
+    async def _write(self, rendered: Rendered, tools: tuple[ToolStatus, ...], is_whole: bool) -> bool:
+        """Edit the text into the message that grows, or send one. Returns False if another process shows this run."""
+        if self._whole == len(self._rows):
+            place = self._destination, self._session, self._run_id, self._owner
+            opening = asyncio.create_task(in_db(outbox.open_draft, *place, self._whole))
+            self._openings.append(opening)
+            opened = await asyncio.shield(opening)  # continues if this call times out
+            if opened is None:
                 return False
-        message = replace(outgoing_of(self._row, rendered), is_draft=True, tool_statuses=tools)
-        if self._row.provider_message_id:
-            await self._adapter.edit(message, self._row.provider_message_id)
+            self._rows.append(opened)
+        row = self._rows[-1]
+        message = replace(outgoing_of(row, rendered), is_draft=not is_whole, tool_statuses=tools)
+        if row.provider_message_id:
+            await self._adapter.edit(message, row.provider_message_id)
             return True
-        self._row.provider_message_id = await self._adapter.send(message)
-        await in_db(transitions.note_draft, self._row.pk, self._owner, self._row.provider_message_id)
+        row.provider_message_id = await self._adapter.send(message)
+        await in_db(transitions.note_draft, row.pk, self._owner, row.provider_message_id)
         return True
 
-    async def _release(self, opening: asyncio.Task[Delivery | None]) -> None:
-        """Release the delivery, whatever failed: as long as it is claimed, nothing is sent under its ordering key."""
+    async def _release_all(self) -> None:
+        for part, opening in enumerate(self._openings):
+            await self._release(part, opening)
+
+    async def _release(self, part: int, opening: asyncio.Task[Delivery | None]) -> None:
+        """Release a delivery, whatever failed: as long as it is claimed, nothing is sent under its ordering key."""
         with suppress(Exception):
             if await opening is None:
                 return
-        key = outbox.draft_key(self._destination, self._run_id)
-        shown_id = self._row.provider_message_id if self._row else ""
+        key = outbox.draft_key(self._destination, self._run_id, part)
+        shown_id = self._rows[part].provider_message_id if part < len(self._rows) else ""
         while not await retry_until_stored(transitions.release_draft, key, self._owner, shown_id):
             await asyncio.sleep(_AGAIN_SECONDS)
 

@@ -27,12 +27,23 @@ _CAUSES = {
 }
 
 
-def open_draft(row: Delivery, owner: UUID) -> Delivery | None:
+def open_draft(row: Delivery, owner: UUID, first_key: str) -> Delivery | None:
     """Insert an unsaved row as a draft, unless it exists, and claim it for this process's previews.
 
+    first_key: of the draft of the first part, which this process must hold before it opens a later one.
+
     Returns the stored row, or None if another process holds it or the answer is stored already. While it is claimed,
-    nothing is sent under its ordering key.
+    nothing is sent under its ordering key. Owns its transaction.
     """
+    if not row.part:
+        return _open_draft(row, owner)
+    with transaction.atomic():
+        first = Delivery.objects.filter(dedupe_key=first_key, status="draft", owner=owner)
+        # Locks it: the answer, which locks it too, is stored before this or after it.
+        return _open_draft(row, owner) if first.update(owner=owner) else None
+
+
+def _open_draft(row: Delivery, owner: UUID) -> Delivery | None:
     row.status = "draft"
     Delivery.objects.bulk_create([row], ignore_conflicts=True)
     rows = Delivery.objects.filter(dedupe_key=row.dedupe_key)

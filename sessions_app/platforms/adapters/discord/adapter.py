@@ -171,6 +171,9 @@ class Discord(JsonApi):
     def render(self, markdown: str, chat: Chat) -> tuple[Rendered, ...]:
         return render(markdown, _DIALECT, MAX_TEXT, takes_files=True)
 
+    def render_beginning(self, markdown: str, chat: Chat, most: int) -> tuple[Rendered, ...]:
+        return render(markdown, _DIALECT, MAX_TEXT)[:most]
+
     async def send(self, message: Outgoing) -> str:
         if message.kind == "press":
             await self._answer_press(message)

@@ -192,6 +192,9 @@ class Slack(JsonApi):
     def render(self, markdown: str, chat: Chat) -> tuple[Rendered, ...]:
         return render(without_mentions(markdown), _DIALECT, MAX_TEXT, takes_files=True)
 
+    def render_beginning(self, markdown: str, chat: Chat, most: int) -> tuple[Rendered, ...]:
+        return render(without_mentions(markdown), _DIALECT, MAX_TEXT)[:most]
+
     async def send(self, message: Outgoing) -> str:
         if message.kind == "press":
             await self._answer_press(message)

@@ -38,7 +38,8 @@ _LARGEST_FILE = 2**53
 class Bot:
     """Our app in one workspace, or in an organisation.
 
-    app_id, team_id, user_id: perhaps unknown. team_id: of the workspace or the organisation.
+    app_id, user_id: perhaps unknown.
+    team_id: the workspace's or the organisation's, perhaps unknown.
     known_bots: ids of bots that may write.
     """
 

@@ -269,9 +269,9 @@ def test_a_preview_that_is_begun_just_as_its_run_ends_becomes_the_answer(
     telegram(group_update(1, "a", **REPLY))
     run, session, owner, render = Run.objects.get(), Session.objects.get(), uuid4(), outbox._render
 
-    def render_late(markdown: str, destination: Destination) -> Any:
+    def render_late(markdown: str, destination: Destination, shown: int) -> Any:
         assert outbox.open_draft(destination, session, run.pk, owner)
-        return render(markdown, destination)
+        return render(markdown, destination, shown)
 
     monkeypatch.setattr(outbox, "_render", render_late)
     for _ in range(2):

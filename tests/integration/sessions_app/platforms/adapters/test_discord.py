@@ -2,6 +2,7 @@
 
 import json
 import logging
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -167,6 +168,21 @@ def test_a_mention_of_the_role_of_the_bot_is_answered(
     assert settle(rig, 2) == ["sent"] * 2
     assert [row.text for row in InboundMessage.objects.order_by("id")] == ["hi", "hi"]
     assert discord.calls.count(("GET", "/guilds/1/roles")) == 1
+
+
+def test_a_long_answer_grows_as_a_sequence_of_messages(
+    rig: EngineRig, discord: FakeDiscord, sockets: SocketsThread
+) -> None:
+    words, held = [f"word{number}" for number in range(600)], threading.Event()
+    pieces = [" ".join(words[start : start + 50]) + " " for start in range(0, 600, 50)]
+    rig.agent(Reply((*pieces, "end."), held_by=held, delay_seconds=0.1))
+    add(discord)
+    until(lambda: ChannelConnection.objects.exclude(cursor="").exists())
+    discord.queue(message_event(1, "hi"))
+    until(lambda: len(discord.shown()) == 3 and "word590" in discord.shown()[2], 30)
+    held.set()
+    assert settle(rig, 3) == ["sent"] * 3
+    assert " ".join(discord.shown()).split() == [*words, "end."]
 
 
 def test_finished_texts_are_messages_of_their_own_if_configured(

@@ -124,6 +124,49 @@ def test_the_address_of_a_slash_command_expires_and_is_not_shown(
     assert "respond/1" not in shown and "respond%2F1" not in shown
 
 
+@pytest.mark.parametrize(("previews", "thread"), [("edit", ""), ("stream", "1779999999.0001")])
+def test_a_long_answer_grows_as_a_sequence_of_messages(
+    rig: EngineRig, slack: FakeSlack, previews: str, thread: str
+) -> None:
+    words, held = [f"word{number} " for number in range(1400)], threading.Event()
+    pieces = ["".join(words[start : start + 100]) for start in range(0, 1400, 100)]
+    rig.agent(Reply((*pieces, "end."), held_by=held, delay_seconds=0.1))
+    add(slack, config={"previews": previews})
+    deliver(message_payload(1, "hi", **({"thread_ts": thread} if thread else {})))
+    until(lambda: len(slack.shown()) == 4, 30)
+    *shown, _ = " ".join(slack.shown()).split()  # the last word may be growing
+    assert shown == "".join(words).split()[: len(shown)]
+    held.set()
+    assert settle(rig, 4) == ["sent"] * 4 and not slack.streaming
+    assert " ".join(slack.shown()).split() == [*"".join(words).split(), "end."]
+    assert sum(method in ("chat.postMessage", "chat.startStream") for method, _ in slack.calls) == 4
+
+
+def test_an_answer_that_is_too_long_keeps_what_was_shown_and_ends_with_a_file(rig: EngineRig, slack: FakeSlack) -> None:
+    whole, held = "".join(f"word{number} " for number in range(3000)), threading.Event()
+    pieces = [whole[start : start + 2000] for start in range(0, len(whole), 2000)]
+    rig.agent(Reply((*pieces, "end."), held_by=held, delay_seconds=0.1))
+    add(slack, config={"previews": "edit"})
+    deliver(message_payload(1, "hi"))
+    until(lambda: len(slack.shown()) == 5, 30)
+    held.set()
+    assert settle(rig, 6) == ["sent"] * 6
+    shown = " ".join(slack.shown()).split()
+    assert shown == whole.split()[: len(shown)] and len(slack.shown()) == 5
+    assert [*slack.uploads.values()] == [f"{whole}end.".encode()]
+
+
+def test_a_shorter_answer_withdraws_messages_that_showed_more(rig: EngineRig, slack: FakeSlack) -> None:
+    long = tuple("word " * 400 for _ in range(4))
+    rig.agent(Reply(long, delay_seconds=0.3, error="provider_unavailable", retryable=True), Reply(("Short.",)))
+    add(slack, config={"previews": "edit"})
+    deliver(message_payload(1, "hi"))
+    until(lambda: len(slack.shown()) > 1, 30)
+    settle(rig, len(slack.shown()))
+    first, *others = slack.shown()
+    assert first == "Short." and others and set(others) == {"(This part was withdrawn.)"}
+
+
 def test_only_signed_requests_are_taken(rig: EngineRig, slack: FakeSlack) -> None:
     add(slack)
     body = json.dumps(message_payload(1, "hi")).encode()

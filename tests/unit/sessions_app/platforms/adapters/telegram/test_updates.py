@@ -255,5 +255,5 @@ def test_a_reaction_and_its_removal(old, new, emoji, is_removed):
     change = {"chat": {"id": 501, "type": "private"}, "message_id": 7, "user": who, "date": 1_780_000_000}
     update = {"update_id": 1, "message_reaction": {**change, "old_reaction": old, "new_reaction": new}}
     assert read(update) == Reaction("7", "501", Chat("501"), emoji, is_removed)
-    anonymous = {**update["message_reaction"], "user": None}
+    anonymous = {**change, "user": None, "old_reaction": old, "new_reaction": new}
     assert isinstance(read({"update_id": 2, "message_reaction": anonymous}), Ignored)
