@@ -29,7 +29,12 @@ async def measure(installation: Installation, scale: Scale) -> list[Figure]:
     return [
         Figure(PART, f"RSS of web for each of {scale.idle} idle viewers", a_viewer, "kB", target=60),
         Figure(PART, "RSS of web for each live stream and its viewer", streams["web"] / 1000, "kB"),
-        Figure(PART, "RSS of the runs worker for each live stream", streams["runs-1"] / 1000, "kB"),
+        Figure(
+            PART,
+            "RSS of the runs worker for each live stream",
+            sum(streams[name] for name in streams if name.startswith("runs")) / 1000,
+            "kB",
+        ),
     ]
 
 

@@ -214,7 +214,7 @@ def open_installation(
     """Start an installation; stop it at the end."""
     extra = {"DATABASE_URL": database} if database else {}
     settings = {"OPENAI_BASE_URL": model.base_url, "OPENAI_API_KEY": "nobody", "KOMAND_MODEL": "fake", **extra}
-    komand = start_komand(folder, **settings, **environment)
+    komand = start_komand(folder, **{"KOMAND_RUN_WORKERS": "1", **settings, **environment})
     host = Installation(komand, model, database)
     try:
         yield host

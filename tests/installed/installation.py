@@ -67,7 +67,8 @@ class Up:
         return self.komand.manage(*arguments, seconds=seconds)
 
     def kill(self, kind: str, number: int = signal.SIGKILL) -> None:
-        self._killed = self.komand.kill(self._name(kind), number)
+        is_crash = kind == "runs" and number == signal.SIGKILL
+        self._killed = self.komand.kill_runs() if is_crash else self.komand.kill(self._name(kind), number)
 
     def wait_healthy(self, kind: str, seconds: float = 60) -> None:
         self.komand.wait_healthy(self._name(kind), other_than=self._killed, seconds=seconds)

@@ -23,7 +23,7 @@ INSTALLATIONS = {
     "KOMAND_FRESH_LOGIN_MINUTES": "The browsers of a package share one login, for longer than ten minutes.",
     "KOMAND_PUBLIC_URL": "The installation that deploy/ describes has one.",
     "KOMAND_SOCKETS": "Its unit's folder is one of the test, instead of /run.",
-    "KOMAND_RUN_WORKERS": "Faults hit one worker while another takes over. One worker alone: test_live_faults.",
+    "KOMAND_RUN_WORKERS": "Faults hit the only worker, whose restart is then waited for, or one of two.",
 }
 
 # setting, of tests in one process -> the reason.

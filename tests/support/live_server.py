@@ -96,6 +96,13 @@ class LiveKomand:
         os.kill(pid, number)
         return pid
 
+    def kill_runs(self) -> int:
+        """Kill every process that executes runs, whichever has the run of a test. Return the id of the first."""
+        pids = [part["pid"] for part in self.status()["processes"] if part["name"].startswith("runs-") and part["pid"]]
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+        return int(pids[0])
+
     def wait_healthy(self, name: str, *, other_than: int = 0, seconds: float = 20) -> None:
         """Wait until the process is healthy, with an id other than that of the killed one."""
 

@@ -206,7 +206,7 @@ def test_a_crash_within_an_answer_ends_with_the_stored_text_sent_once(
         chunks.append(chunk)
         text += "".join(choice.delta.content or "" for choice in chunk.choices)
         if "tok19" in text and not killed:
-            killed = live_komand.kill("runs-1")
+            killed = live_komand.kill_runs()
     stored = client.responses.retrieve(f"resp_{chunks[0].id.removeprefix('chatcmpl-')}")
     assert killed and _answer_of(chunks) == stored.output_text and len(stored.output_text.split()) == 60
 

@@ -36,7 +36,7 @@ def test_status_lists_every_part_with_its_health(live_komand: LiveKomand) -> Non
     assert status["running"] and status["url"] == live_komand.url
     parts = {part["name"]: part for part in status["processes"]}
     children = {name for name in parts if name.startswith("tools/")}  # more than one while many tools run
-    assert children and set(parts) - children == {"supervisor", "valkey", "web", "runs-1", "tools", "sockets"}
+    assert children and set(parts) - children == {"supervisor", "valkey", "web", "runs-1", "runs-2", "tools", "sockets"}
     sockets = parts.pop("sockets")  # unless an account needs it, it does not run
     assert sockets["health"] in ("ok", "idle") and (sockets["pid"] is None) == (sockets["memory_bytes"] == 0)
     assert all(part["health"] == "ok" and part["memory_bytes"] > 1_000_000 for part in parts.values())

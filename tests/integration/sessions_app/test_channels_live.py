@@ -62,7 +62,7 @@ def test_a_worker_that_dies_in_mid_answer_costs_the_chat_nothing(
 ) -> None:
     send(live_komand, bot, private_update(1, "hello [[tokens=60 rate=20]]"))
     wait_for(lambda: "sendMessageDraft" in platform.methods(), 30, "a preview")
-    live_komand.kill("runs-1")
+    live_komand.kill_runs()
     wait_for(lambda: platform.chat(501), 40, "the answer")
     assert platform.chat(501) == [" ".join(f"tok{number}" for number in range(60))]
 

@@ -154,7 +154,7 @@ def test_a_crash_during_an_answer_ends_with_the_stored_text(
     run: Run, live_komand: LiveKomand, model_server: ModelServer
 ) -> None:
     model_server.script("tokens=60 rate=100 hang=20")  # the first attempt; the second goes by the message
-    found = run("meanwhile", text="[[tokens=60]]", upTo="tok19", meanwhile=lambda: live_komand.kill("runs-1"))
+    found = run("meanwhile", text="[[tokens=60]]", upTo="tok19", meanwhile=lambda: live_komand.kill_runs())
     (answer,) = [message for message in found["seen"] if message["type"] == AgentMessageType.ANSWER]
     assert answer["text"] == found["text"] and len(answer["text"].split()) == 60
     assert [message["text"] for message in found["history"]] == ["[[tokens=60]]", answer["text"], ""]

@@ -96,7 +96,7 @@ def test_a_crash_during_an_answer_ends_with_the_stored_text(
     run: Run, live_komand: LiveKomand, model_server: ModelServer
 ) -> None:
     model_server.script("tokens=60 rate=100 hang=20")  # the first attempt; the second goes by the message
-    found = run("meanwhile", text="[[tokens=60]]", upTo="tok19", meanwhile=lambda: live_komand.kill("runs-1"))
+    found = run("meanwhile", text="[[tokens=60]]", upTo="tok19", meanwhile=lambda: live_komand.kill_runs())
     (message,) = [arguments[0] for name, arguments in found["seen"] if name == "ReceiveMessage"]
     stored = live_komand.get(f"sessions/{quote(found['sent']['sessionId'], safe='')}/history")[-1]
     assert message["text"] == stored["content"].strip() == tokens(found["seen"]).strip()

@@ -239,7 +239,7 @@ def test_a_crash_within_an_answer_ends_with_the_stored_text(
     model_server.script("tokens=60 rate=100 hang=20")  # the first attempt; the second goes by the message
     client.send(thread, "[[tokens=60]]")
     first = client.stream(thread, until=4)
-    killed = live_komand.kill("runs-1")
+    killed = live_komand.kill_runs()
     rest = client.stream(
         thread, last_message_id=UUID(first[0][2]["id"]), last_entry_id=[entry for entry, _, _ in first if entry][-1]
     )
