@@ -100,8 +100,8 @@ def tool():
     return found
 
 
-def call(arguments=None, *, seconds=10):
-    context = ToolContext(uuid4(), uuid4(), uuid4(), "default", "user:1", "key", seconds)
+def call(arguments=None, *, seconds=10, actor="user:1"):
+    context = ToolContext(uuid4(), uuid4(), uuid4(), "default", actor, "key", seconds)
     found = tool()
     if isinstance(found, AsyncTool):
         return async_to_sync(found.run)(arguments or {}, context)
@@ -201,7 +201,7 @@ def test_an_http_skill_sends_the_request_with_its_owners_credential(echo):
     store_credential("crm", "the-installations", owner_id=None)
     template = http(echo, method="POST", headers={"X-Key": "Key {{credential:crm}}"}, json={"q": "{{input.id}}"})
     install(manifest(http=template, inputSchema=ID), owner_id=owner)
-    answer = call({"id": "a/b"})
+    answer = call({"id": "a/b"}, actor=f"user:{owner}")
     (sent,) = echo.requests
     assert (sent.method, sent.path, sent.headers["x-key"], sent.body) == (
         "POST",
