@@ -29,7 +29,7 @@ MOST_BUILT = 3
 def waiting_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let every viewer get all tokens and the end of the run at once, as one that was busy meanwhile."""
 
-    async def watch(endpoint: Any, session_id: UUID, cursor: str) -> AsyncIterator[list[SessionEvent]]:
+    async def watch(endpoint: Any, session_id: UUID, cursor: str, **how: bool) -> AsyncIterator[list[SessionEvent]]:
         run_id = (await in_db(Run.objects.latest, "id")).pk
         tokens = [SessionEvent(TEXT_DELTA.name, session_id, run_id, 0, {"text": text}, "") for text in TEXTS]
         yield [*tokens, SessionEvent(RUN_COMPLETED.name, session_id, run_id, None, {}, "")]
