@@ -1,19 +1,21 @@
 """Users and groups in the admin. Only a superuser can grant permissions or change another superuser."""
 
 from collections.abc import Collection
-from typing import Any
+from typing import Any, ClassVar
 
 from django.contrib import admin, messages
 from django.contrib.auth.admin import GroupAdmin as DjangoGroupAdmin
 from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
 from django.contrib.auth.models import Group, User
 from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+from django.urls import reverse
 from django.utils.html import format_html_join
 from django.utils.safestring import mark_safe
 from unfold.admin import StackedInline
 from unfold.decorators import display
 from unfold.enums import ActionVariant
-from unfold.forms import AdminPasswordChangeForm, PaginationInlineFormSet, UserChangeForm, UserCreationForm
+from unfold.forms import AdminPasswordChangeForm, PaginationInlineFormSet, UserChangeForm
 
 from agents_app.models import UserCostCap
 from agents_app.rights import SET_COST_CAPS
@@ -24,7 +26,9 @@ from audit_app.admin_base.permissions import granted_by
 from audit_app.admin_base.theme import Dialog, act
 from audit_app.kernel.safe_text import visible
 from audit_app.rights import holds
-from sessions_app.identity import logins, sender_links
+from sessions_app.admin.addresses import origin_for
+from sessions_app.admin.user_forms import NewUserForm, RolesField
+from sessions_app.identity import invitations, logins, sender_links
 from sessions_app.identity.devices import describe
 from sessions_app.rights import CHANGE_USERS
 
@@ -70,15 +74,24 @@ admin.site.unregister(Group)
 class UserAdmin(AuditedAdmin, DjangoUserAdmin):  # type: ignore[misc, type-arg]  # the theme widens Django's types
     noun = "User"
     form = UserChangeForm
-    add_form = UserCreationForm
+    add_form = NewUserForm
+    add_form_template: ClassVar[Any] = None  # Django's says that one can edit more afterwards
     change_password_form = AdminPasswordChangeForm
     list_display = ("username", "email", "is_active", "is_staff", "is_superuser", "last_login")
     list_filter_submit = True
-    actions_detail: Any = ("sign_out",)
+    actions_detail: Any = ("invite", "sign_out")
+    filter_horizontal = ("user_permissions",)
     # The theme's class comes first and has an empty one.
     add_fieldsets: Any = (
         (None, {"fields": ("username", "email", "usable_password", "password1", "password2")}),
         ("Roles", {"fields": ("groups", "is_staff")}),
+    )
+    fieldsets: Any = (
+        (None, {"fields": ("username", "password")}),
+        ("Personal info", {"fields": ("first_name", "last_name", "email")}),
+        ("Roles", {"fields": ("is_active", "is_staff", "is_superuser", "groups")}),
+        ("Single permissions", {"fields": ("user_permissions",), "classes": ("collapse",)}),
+        ("Important dates", {"fields": ("last_login", "date_joined")}),
     )
 
     def get_inlines(self, request: HttpRequest, obj: User | None) -> Any:
@@ -106,6 +119,47 @@ class UserAdmin(AuditedAdmin, DjangoUserAdmin):  # type: ignore[misc, type-arg] 
             ended = logins.sign_out_everywhere(user)
         messages.success(request, f"{visible(user.get_username())} is signed out. Ended sessions and tokens: {ended}.")
         return back_to(request, "admin:auth_user_change", object_id)
+
+    def has_invite_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
+        user = User.objects.filter(pk=object_id).first() if object_id else None
+        return self.has_change_permission(request, user) and (user is None or invitations.is_open(user))
+
+    @act(
+        "New invitation",
+        path="invite",
+        icon="mail",
+        permissions=["invite"],
+        dialog=Dialog(
+            "Create an invitation link?",
+            "By this link the user sets the first password. Earlier links of this user end.",
+            "Create the link",
+        ),
+    )
+    def invite(self, request: HttpRequest, form: Any, object_id: str) -> HttpResponse:
+        """Show the link in the dialog only: it is in no message and no redirect."""
+        return self._invited(request, get_or_404(self, request, object_id), "invitation_dialog.html")
+
+    def response_add(self, request: HttpRequest, obj: User, post_url_continue: str | None = None) -> HttpResponse:
+        """Show the invitation in this response only."""
+        if not getattr(obj, "is_invited", False):
+            return super().response_add(request, obj, post_url_continue)
+        return self._invited(request, obj, "invitation.html", title="Invitation")
+
+    def _invited(self, request: HttpRequest, user: User, template: str, **shown: str) -> HttpResponse:
+        with acting(request):
+            path = reverse("login-invitation", args=[invitations.invite(user)])
+        link = {"link": f"{origin_for(request)}{path}", "invited": user, "days": invitations.DAYS}
+        context = {**self.admin_site.each_context(request), "opts": self.opts, **link, **shown}
+        response = TemplateResponse(request, f"admin/auth/user/{template}", context)
+        response.headers["Cache-Control"] = "no-store"
+        return response
+
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+        super().save_model(request, obj, form, change)
+        obj.is_invited = getattr(form, "is_invited", False)  # for response_add, which handles the same request
+
+    def formfield_for_dbfield(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+        return RolesField() if db_field.name == "groups" else super().formfield_for_dbfield(db_field, request, **kwargs)
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         fieldsets = super().get_fieldsets(request, obj)

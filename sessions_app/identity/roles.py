@@ -1,6 +1,6 @@
 """The roles that an installation begins with: Django groups with rights, which administrators change as they like."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from django.contrib.auth.models import Group, Permission, User
@@ -36,6 +36,21 @@ ROLES: Mapping[str, Q] = MappingProxyType(
         AGENT_OWNER: _of(CREATE_AGENTS.permission),
     }
 )
+
+# Shown where a role is chosen. Administrators may have given a group of this name other rights since.
+DESCRIPTIONS: Mapping[str, str] = MappingProxyType(
+    {
+        VIEWER: "sees everything in the admin but credentials and keys, and changes nothing",
+        OPERATOR: "as Viewer; also decides approvals, stops agents, cancels and retries runs, sends messages again",
+        ADMINISTRATOR: "changes every setting: agents, models, tools, channels, credentials; adds users without roles",
+        AGENT_OWNER: "creates agents of their own, without the admin",
+    }
+)
+
+
+def open_admin(groups: Iterable[Group]) -> bool:
+    """Return whether one of these groups is of use in the admin only."""
+    return any(group.name != AGENT_OWNER and group.permissions.exists() for group in groups)
 
 
 def create_roles() -> None:

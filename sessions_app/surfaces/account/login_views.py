@@ -5,6 +5,7 @@ from typing import Any
 from django.conf import settings
 from django.contrib.auth import login as remember
 from django.contrib.auth import logout as forget
+from django.contrib.auth.forms import SetPasswordForm
 from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
@@ -15,7 +16,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from audit_app import fresh_login
 from audit_app.kernel.errors import AppError, RateLimited
-from sessions_app.identity import external_users, second_factor
+from sessions_app.identity import external_users, invitations, second_factor
 from sessions_app.identity.login import LockedOut, LoginRefused, check_password, record_login
 from sessions_app.identity.login_throttle import LoginDelayed
 from sessions_app.surfaces.account import pending_login
@@ -47,10 +48,25 @@ def login(request: HttpRequest) -> HttpResponse:
         many = "Too many failed logins" if isinstance(error, LockedOut | LoginDelayed) else "Too many attempts"
         place = "" if isinstance(error, LoginDelayed) else " from your address"
         return _wait(_login_form(request, target, f"{many}{place}. {_try_again(error)}", 429), error)
-    if second_factor.must_enrol(user) or second_factor.is_asked(user):
-        pending_login.store(request.session, user)
-        return HttpResponseRedirect(_with_next("/login/code", target))
-    return complete(request, user, target)
+    return _ask_second_factor(request, user, target)
+
+
+@never_cache
+@sensitive_post_parameters("new_password1", "new_password2")
+@require_http_methods(["GET", "POST"])
+def accept_invitation(request: HttpRequest, token: str) -> HttpResponse:
+    """Let an invited user choose the first password, and log them in."""
+    try:
+        invited = invitations.find_invited(token)
+        form = SetPasswordForm(invited, request.POST or None)
+        if form.is_valid():
+            invitations.accept(invited, form.cleaned_data["new_password1"])
+            return _ask_second_factor(request, invited, "/", method="invitation")
+    except invitations.InvitationRefused as error:
+        return refused(request, "/", error)
+    problem = " ".join(str(message) for messages in form.errors.values() for message in messages)
+    shown = {"invited": invited, "problem": problem}
+    return render(request, "account/invitation.html", shown, status=400 if problem else 200)
 
 
 @never_cache
@@ -128,8 +144,16 @@ def logout(request: HttpRequest) -> HttpResponse:
 
 
 def refused(request: HttpRequest, target: str, error: AppError) -> HttpResponse:
-    """Return the login form with the error of a provider's login."""
+    """Return the login form with the error of a provider's login or of an invitation."""
     return _login_form(request, target, error.message, http_error_of(error).status)
+
+
+def _ask_second_factor(request: HttpRequest, user: User, target: str, **details: str) -> HttpResponse:
+    """Go on to the second factor of a user who knows the password, or complete the login if they need none."""
+    if second_factor.must_enrol(user) or second_factor.is_asked(user):
+        pending_login.store(request.session, user)
+        return HttpResponseRedirect(_with_next("/login/code", target))
+    return complete(request, user, target, **details)
 
 
 def complete(request: HttpRequest, user: User, target: str, **details: str) -> HttpResponse:

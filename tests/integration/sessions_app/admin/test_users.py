@@ -6,8 +6,11 @@ import pytest
 from django.contrib.auth.models import Group, Permission, User
 
 from audit_app.models import AuditEntry
+from sessions_app.identity import roles
 from sessions_app.identity.api_keys import authenticate_key, create_api_key
+from sessions_app.identity.roles import create_roles
 from sessions_app.models import ApiKey
+from tests.integration.agents_app.admin.test_pending_approvals import SURE
 
 pytestmark = pytest.mark.one_database
 
@@ -20,10 +23,10 @@ def shown_key(response) -> str:
 
 
 def test_an_added_user_logs_in_and_has_the_chosen_role(pages, client):
+    role = Group.objects.create(name="Operator")
     page = pages.get(f"{USERS}add/").content.decode()
     for name in ("username", "email", "password1", "password2", "groups", "is_staff"):
         assert f'name="{name}"' in page
-    role = Group.objects.create(name="Operator")
     fields = {"username": "bea", "email": "bea@example.com", "usable_password": "true", "groups": [role.pk]}
     fields |= {"password1": "correct horse 7", "password2": "correct horse 7"}
     assert pages.post(f"{USERS}add/", fields).status_code == 302
@@ -32,6 +35,105 @@ def test_an_added_user_logs_in_and_has_the_chosen_role(pages, client):
     client.post("/login", {"username": "bea", "password": "correct horse 7"})
     assert client.session["_auth_user_id"] == str(user.pk)
     assert pages.get(f"{USERS}{user.pk}/change/").status_code == 200
+
+
+def link_of(response) -> str:
+    return re.search(r'value="http://testserver(/login/invitation/[^"]+)"', response.content.decode())[1]
+
+
+@pytest.fixture
+def invite(pages):
+    """Return a function that adds a user by invitation and returns the link."""
+
+    def add(name: str = "bea", **fields: object) -> str:
+        response = pages.post(f"{USERS}add/", {"username": name, "usable_password": "invitation", **fields})
+        assert "no-store" in response["Cache-Control"]
+        return link_of(response)
+
+    return add
+
+
+CHOSEN = {"new_password1": "correct horse 7", "new_password2": "correct horse 7"}
+
+
+def test_an_invited_user_sets_the_password_and_is_logged_in(invite, pages, client, operator):
+    link = invite()
+    user = User.objects.get(username="bea")
+    assert not user.has_usable_password() and not user.is_staff
+    assert "Welcome, bea" in client.get(link).content.decode()
+    answer = client.post(link, CHOSEN)
+    assert (answer.status_code, answer.headers["Location"]) == (302, "/")
+    assert client.session["_auth_user_id"] == str(user.pk)
+    user.refresh_from_db()
+    assert user.check_password("correct horse 7")
+    by = {
+        entry.action: entry.actor
+        for entry in AuditEntry.objects.filter(action__in=("UserInvited", "InvitationAccepted"))
+    }
+    assert by == {"UserInvited": f"user:{operator.pk}", "InvitationAccepted": f"user:{user.pk}"}
+    assert link not in pages.get(f"{USERS}{user.pk}/change/").content.decode()
+    token = link.rpartition("/")[2]
+    assert token not in str(list(AuditEntry.objects.values())) + str(dict(pages.session.items()))
+
+
+def test_an_invitation_without_an_own_password_or_with_a_weak_one_sets_none(invite, client):
+    link = invite()
+    for chosen in ({"new_password1": "123", "new_password2": "123"}, {**CHOSEN, "new_password2": "other"}):
+        answer = client.post(link, chosen)
+        assert answer.status_code == 400 and 'id="problem"' in answer.content.decode()
+    assert not User.objects.get(username="bea").has_usable_password()
+    assert client.get("/account").status_code == 302
+
+
+def test_a_role_of_the_admin_opens_it(invite):
+    create_roles()
+    operators, owners = Group.objects.get(name="Operator"), Group.objects.get(name="Agent owner")
+    invite("ann", groups=[operators.pk])
+    invite("bob", groups=[owners.pk])
+    assert {user.username: user.is_staff for user in User.objects.filter(username__in=("ann", "bob"))} == {
+        "ann": True,
+        "bob": False,
+    }
+
+
+def test_roles_are_told_with_what_they_allow(pages, operator):
+    create_roles()
+    for page in (f"{USERS}add/", f"{USERS}{operator.pk}/change/"):
+        shown = pages.get(page).content.decode()
+        assert all(text in shown for text in roles.DESCRIPTIONS.values())
+
+
+def test_an_address_of_another_user_is_refused(pages, operator):
+    User.objects.filter(pk=operator.pk).update(email="ada@example.com")
+    fields = {"username": "bea", "email": "ADA@example.com", "usable_password": "invitation"}
+    assert "Another user has this address" in pages.post(f"{USERS}add/", fields).content.decode()
+    assert not User.objects.filter(username="bea").exists()
+
+
+def test_a_new_invitation_replaces_the_earlier_one(invite, pages, client):
+    link, user = invite(), User.objects.get(username="bea")
+    newer = link_of(pages.post(f"{USERS}{user.pk}/invite/", SURE))
+    assert newer != link
+    assert client.get(link).status_code == 403
+    assert client.get(newer).status_code == 200
+
+
+def test_only_users_who_never_logged_in_are_invited_again(invite, pages, client, operator):
+    link, user = invite(), User.objects.get(username="bea")
+    assert "/invite/" in pages.get(f"{USERS}{user.pk}/change/").content.decode()
+    client.post(link, CHOSEN)
+    assert "/invite/" not in pages.get(f"{USERS}{user.pk}/change/").content.decode()
+    for pk in (user.pk, operator.pk):
+        assert pages.post(f"{USERS}{pk}/invite/", SURE).status_code == 403
+
+
+def test_staff_invite_no_other_staff(invite, staff):
+    create_roles()
+    invite("ann", groups=[Group.objects.get(name="Operator").pk])
+    invite("bea")
+    browser = staff("auth.view_user", "auth.change_user")
+    assert browser.post(f"{USERS}{User.objects.get(username='ann').pk}/invite/", SURE).status_code == 403
+    assert browser.post(f"{USERS}{User.objects.get(username='bea').pk}/invite/", SURE).status_code == 200
 
 
 def test_staff_who_may_add_users_give_them_no_role(staff):
