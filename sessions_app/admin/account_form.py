@@ -1,11 +1,15 @@
-"""The form of a channel account: a field for each setting and secret that its adapter declares."""
+"""The form of a channel account: a field for each setting and secret that its adapter declares.
 
-from collections.abc import Iterator, Mapping
+The fields of all channels are on the page of a new account; those of the chosen one are shown.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from django import forms
 from django.contrib.auth.models import AnonymousUser, User
 from django.core.exceptions import ValidationError
+from django.utils.html import format_html
 from unfold.widgets import (
     UnfoldAdminCheckboxSelectMultipleWidget,
     UnfoldAdminDecimalFieldWidget,
@@ -18,6 +22,7 @@ from agents_app.configuration.agent_access import usable_agents
 from agents_app.models import Agent
 from audit_app.kernel.errors import AppError
 from sessions_app.channels import accounts, open_access
+from sessions_app.channels.guides import guide_of
 from sessions_app.models import ChannelAccount
 from sessions_app.platforms.account_settings import SHARED_SETTINGS, Setting
 from sessions_app.platforms.base import ChannelAdapter
@@ -91,6 +96,7 @@ class ChannelAccountForm(forms.ModelForm):  # type: ignore[type-arg]  # not subs
             return data
         data["config"] = self._read_config(channel, data)
         data["new_secrets"] = self._read_secrets(channels.get(channel), data)
+        self._check_required(channel, data)
         if not self.errors:
             try:
                 self._apply(channel, data)
@@ -102,9 +108,8 @@ class ChannelAccountForm(forms.ModelForm):  # type: ignore[type-arg]  # not subs
         config = {}
         for key, name, setting in _settings_of(channel, self._prefix):
             value = data.get(key)
-            if value in (None, "", []):
-                problem = "is required" if setting.is_required else ""
-            else:
+            problem = ""
+            if value not in (None, "", []):
                 config[name], problem = value, setting.problem(value)
             if setting.kind == "agents" and value:
                 problem = problem or self._agents_problem(name, value)
@@ -124,12 +129,18 @@ class ChannelAccountForm(forms.ModelForm):  # type: ignore[type-arg]  # not subs
         for name, secret in given.items():
             if problem := credentials.refuse_references(self.user, secret):
                 self.add_error(f"{self._prefix}__{name}", problem)
-        if self.instance._state.adding:
-            for name in {*adapter.required_secrets} - {*adapter.make_secrets()}:
-                if not given[name]:
-                    self.add_error(f"{self._prefix}__{name}", "This is required.")
         removed = dict.fromkeys(data.get("remove_secrets", ()), "")
         return {**removed, **{name: secret for name, secret in given.items() if secret}}
+
+    def _check_required(self, channel: str, data: Mapping[str, Any]) -> None:
+        """Mark what is missing. Of a stored account, secrets are checked with those that are kept."""
+        adapter, given = channels.get(channel), {**data["config"], **data["new_secrets"]}
+        settings = accounts.settings_of(channel, "", data["config"], data["new_secrets"])
+        needed = [name for name, default in adapter.asks(settings).items() if default is None and not given.get(name)]
+        for name in needed:
+            is_stored = name in adapter.secret_fields and not self.instance._state.adding
+            if not is_stored and name not in adapter.make_secrets() and f"{self._prefix}__{name}" not in self.errors:
+                self.add_error(f"{self._prefix}__{name}", "This is required.")
 
     def _apply(self, channel: str, data: Mapping[str, Any]) -> None:
         """Set the columns of the account. Raises AppError and ValidationError."""
@@ -156,6 +167,8 @@ def form_for(account: ChannelAccount | None) -> type[ChannelAccountForm]:
             f"{prefix}__{name}": _secret_field(name, help_text, name in stored)
             for name, help_text in adapter.secret_fields.items()
         }
+        for name, default in _asked(slug, account).items():
+            _mark(fields[f"{prefix}__{name}"], default, is_stored=name in stored)
     if account and (removable := _removable(account)):
         choices = [(name, _label(name)) for name in removable]
         widget = UnfoldAdminCheckboxSelectMultipleWidget
@@ -163,17 +176,76 @@ def form_for(account: ChannelAccount | None) -> type[ChannelAccountForm]:
     return type("ChannelAccountForm", (ChannelAccountForm,), fields)
 
 
-def field_names(account: ChannelAccount | None, *, shared: bool) -> tuple[str, ...]:
-    """Return the names of the fields of `form_for`: those of every account, or those of its channel."""
-    if shared:
-        return tuple(f"{_SHARED}__{name}" for name in SHARED_SETTINGS)
-    names = [name for prefix, slug in _channels(account) for name in _names_of(slug, prefix)]
-    return (*names, "remove_secrets") if account and _removable(account) else tuple(names)
+def asked_names(account: ChannelAccount | None) -> tuple[str, ...]:
+    """Return the names of the fields of `form_for` that an account of the channel needs, or has good defaults for."""
+    return tuple(f"{prefix}__{name}" for prefix, slug in _channels(account) for name in _asked(slug, account))
+
+
+def other_names(account: ChannelAccount | None) -> tuple[str, ...]:
+    """Return the names of the further fields of `form_for`."""
+    asked = {*asked_names(account)}
+    own = [name for prefix, slug in _channels(account) for name in _names_of(slug, prefix) if name not in asked]
+    removal = ["remove_secrets"] if account and _removable(account) else []
+    return (*own, *removal, *(f"{_SHARED}__{name}" for name in SHARED_SETTINGS))
 
 
 def conditions() -> dict[str, str]:
-    """Return when the page shows the fields of a channel: while a new account is of that channel."""
-    return {name: f"channel == '{slug}'" for slug in channels.names() for name in _names_of(slug, slug)}
+    """Return when the page of a new account shows a field: for its channel, and if its way of receiving needs it."""
+    found = {name: f"channel == '{slug}'" for slug in channels.names() for name in _names_of(slug, slug)}
+    for slug in channels.names():
+        by_way = _asks_by_way(slug, None)
+        for name in _asked(slug, None):
+            if ways := [way for way, asks in by_way.items() if name in asks]:
+                found[f"{slug}__{name}"] = shown_for(slug, ways)
+    return found
+
+
+def guides(account_id: str, reached_at: str) -> Iterator[tuple[str, str]]:
+    """Yield the condition of each guide of a channel, and what the guide says is done before an account is added."""
+    for slug in channels.names():
+        ways: dict[str, list[str]] = {}
+        for way in _asks_by_way(slug, None):
+            text, _ = guide_of(slug, account_id, {"receive": way} if way else {}, reached_at=reached_at)
+            ways.setdefault(text, []).append(way)
+        yield from ((shown_for(slug, of_text), text) for text, of_text in ways.items())
+
+
+def shown_for(slug: str, ways: Collection[str]) -> str:
+    """Return the condition of what is shown for a channel with these values of `receive`."""
+    condition = f"channel == '{slug}'"
+    if len(ways) == len(_asks_by_way(slug, None)):
+        return condition
+    return f"{condition} && {[*ways]}.includes({slug}__receive || '')"
+
+
+def _asked(slug: str, account: ChannelAccount | None) -> dict[str, str | None]:
+    """Return what an account of the channel is asked for, in order; of a new one, for any way of receiving."""
+    found: dict[str, str | None] = {}
+    for asks in _asks_by_way(slug, account).values():
+        found = {**asks, **found}
+    generated = channels.get(slug).make_secrets()
+    return {name: default for name, default in found.items() if name not in generated}
+
+
+def _asks_by_way(slug: str, account: ChannelAccount | None) -> dict[str, dict[str, str | None]]:
+    """Return what the adapter asks for, by the values of `receive`; empty: its default, or the account's own value."""
+    adapter = channels.get(slug)
+    receive = adapter.config_fields.get("receive")
+    configs: dict[str, Mapping[str, Any]] = {"": account.config if account else {}}
+    if receive and not account:
+        configs |= {way: {"receive": way} for way in receive.choices}
+    return {way: adapter.asks(accounts.settings_of(slug, "", config, {})) for way, config in configs.items()}
+
+
+def _mark(field: Any, default: str | None, *, is_stored: bool) -> None:
+    """Mark a required field, and show the default of another in it. Which channel's are filled in is not known yet."""
+    if default is None and not is_stored:
+        field.label = format_html('{}<span class="k-required" title="required">*</span>', field.label)
+    elif default and isinstance(field, forms.ChoiceField):
+        choices: Any = field.choices
+        field.choices = [("", f"Default ({_label(default)})"), *choices[1:]]
+    elif default and isinstance(field, forms.CharField | forms.FloatField):
+        field.widget.attrs["placeholder"] = default
 
 
 def _names_of(slug: str, prefix: str) -> list[str]:

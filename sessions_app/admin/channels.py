@@ -1,12 +1,15 @@
 """Channel accounts in the admin. Secrets are encrypted when they are entered, and never shown again."""
 
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from django.conf import settings
 from django.contrib import admin, messages
 from django.contrib.auth.models import User
+from django.forms.widgets import Script
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import mark_safe
 from unfold.decorators import display
 
 from audit_app import services as audit
@@ -18,18 +21,36 @@ from audit_app.admin_base.theme import Dialog, act, button
 from audit_app.kernel.errors import AppError
 from audit_app.kernel.safe_text import visible
 from sessions_app.admin import account_form, channel_routes, set_up_page
+from sessions_app.admin.addresses import origin_for
 from sessions_app.channels import account_state, accounts, open_access
 from sessions_app.channels.connections import condition
 from sessions_app.channels.inbound import pairing_codes
 from sessions_app.models import ChannelAccount, Pairing
+from sessions_app.platforms.registry import channels
+from sessions_app.surfaces.base.markdown import render
 
 PAGE = "admin:sessions_app_channelaccount_change"
 
 links.register_page("channel account", PAGE)
+_NAME = "nameoftheaccount"  # stands for the name in guides, which the page fills in as it is typed
+
+
+def _guides(request: HttpRequest) -> str:
+    """Return the guides of all channels; the page of a new account shows the one of its channel."""
+    name = format_html('<span x-text="account_id">{}</span>', "default")
+    shown = (
+        # The texts are those of adapters, and sanitised.
+        (when, mark_safe(render(guide).replace(_NAME, name)))  # noqa: S308
+        for when, guide in account_form.guides(_NAME, origin_for(request))
+    )
+    return format_html_join("", '<div class="k-guide" x-show="{}">{}</div>', shown)
 
 
 @admin.register(ChannelAccount)
 class ChannelAccountAdmin(AuditedAdmin):
+    class Media:
+        js: ClassVar[Any] = [Script("js/set-up-page.js", type="module")]
+
     noun = "ChannelAccount"
     list_display = ("name", "access", "answering", "is_enabled", "last_inbound_at", "last_sent_at", "problem")
     list_select_related = ("agent",)
@@ -52,15 +73,22 @@ class ChannelAccountAdmin(AuditedAdmin):
         return account_form.conditions()
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
-        connection = account_form.field_names(obj, shared=False)
-        routes = ("routes",) if obj else ()
+        asked, others = account_form.asked_names(obj), account_form.other_names(obj)
+        who = ["access", "allowed_senders", ("tools", "messages_per_day")]
+        if obj is None:
+            return (
+                (None, {"fields": (("channel", "account_id"), "agent")}),
+                ("Connection", {"fields": asked, "description": _guides(request)}),
+                ("Who may write", {"fields": who}),
+                ("More settings", {"fields": ("is_enabled", *others), "classes": ("collapse",)}),
+            )
         health = (("last_inbound_at", "last_sent_at"), "connection_state", "problem", "refused")
         return (
-            (None, {"fields": (("channel", "account_id"), "webhook", ("agent", "is_enabled"), *routes)}),
-            ("Connection", {"fields": (*connection, "stored_secrets") if obj else connection}),
-            ("Who may write", {"fields": ("access", "allowed_senders", ("tools", "messages_per_day"), "warnings")}),
-            ("Limits", {"fields": account_form.field_names(obj, shared=True)}),
-            *([("Health", {"fields": health})] if obj else []),
+            (None, {"fields": (("channel", "account_id"), "webhook", ("agent", "is_enabled"), "routes")}),
+            ("Connection", {"fields": (*asked, "stored_secrets")}),
+            ("Who may write", {"fields": (*who, "warnings")}),
+            ("More settings", {"fields": others, "classes": ("collapse",)}),
+            ("Health", {"fields": health}),
         )
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
@@ -69,7 +97,7 @@ class ChannelAccountAdmin(AuditedAdmin):
 
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
         if obj:
-            obj.reached_at = request.build_absolute_uri("/").rstrip("/")
+            obj.reached_at = origin_for(request)
         kwargs["form"] = account_form.form_for(obj)
         form: Any = super().get_form(request, obj, change, **kwargs)
         form.user = request.user  # the class is made for this request
@@ -79,8 +107,9 @@ class ChannelAccountAdmin(AuditedAdmin):
         super().save_model(request, obj, form, change)
         for danger in open_access.dangers(obj):
             messages.warning(request, danger)
-        for name, secret in form.made.items():
-            messages.warning(request, f"{name}, generated now and not shown again: {secret}")
+        for name, secret in accounts.shown_once(obj.channel, form.made).items():
+            purpose = channels.get(obj.channel).secret_fields[name]
+            messages.info(request, f"{name}: {secret} ({purpose}). It is shown this once.")
         if form.cleaned_data["new_secrets"]:
             with acting(request):
                 names = sorted(form.cleaned_data["new_secrets"])
@@ -110,7 +139,7 @@ class ChannelAccountAdmin(AuditedAdmin):
     def try_out(self, request: HttpRequest, form: Any, object_id: str) -> HttpResponse:
         account = get_or_404(self, request, object_id)
         with reported(request):
-            messages.success(request, " ".join(accounts.try_out(account)))
+            messages.success(request, " ".join(accounts.try_out(account).lines))
         return back_to(request, PAGE, object_id)
 
     @act(
@@ -180,8 +209,6 @@ class ChannelAccountAdmin(AuditedAdmin):
 
     @display(description="Webhook")
     def webhook(self, account: Any) -> str:
-        if account._state.adding:
-            return "shown when saved"
         address = accounts.webhook_url(account.channel, account.account_id)
         if settings.KOMAND_PUBLIC_URL:
             return address

@@ -1,5 +1,6 @@
 """The page "Set up" of a channel account: what to create at the platform, the test, and a first message."""
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 from django.contrib import messages
@@ -9,9 +10,12 @@ from django.utils import timezone
 from unfold.admin import ModelAdmin
 
 from audit_app.admin_base.base import reported
+from audit_app.kernel.safe_text import visible
 from sessions_app.admin import account_form
-from sessions_app.channels import accounts, first_message, open_access
+from sessions_app.admin.addresses import origin_for
+from sessions_app.channels import accounts, first_message, guides, open_access
 from sessions_app.channels.connections import condition
+from sessions_app.channels.first_message import RoundTrip
 from sessions_app.channels.inbound import pairing_codes
 from sessions_app.models import ChannelAccount
 from sessions_app.platforms.registry import channels
@@ -25,35 +29,49 @@ def page(request: HttpRequest, model_admin: ModelAdmin, account: ChannelAccount)
 
     The page polls until a message received after `since` was answered.
     """
+    offered: Mapping[str, str] = {}
     if request.method == "POST":
         with reported(request):
-            messages.success(request, _act(request, account))
-        return HttpResponseRedirect(request.get_full_path())
+            offered = _act(request, account)
+        if not offered:
+            return HttpResponseRedirect(request.get_full_path())
     since = _since(request)
     if "since" not in request.GET:
         return HttpResponseRedirect(f"{request.path}?since={since.timestamp():.0f}")
+    before, after = guides.guide_of(account.channel, account.account_id, account.config, reached_at=origin_for(request))
     context = {
         **model_admin.admin_site.each_context(request),
         "opts": model_admin.model._meta,
         "title": f"Set up {account}",
         "account": account,
-        "guide": render(accounts.setup_guide(account)),
+        "before": render(before),
+        "after": render(after),
+        "offered": offered,
         "test_page": channels.get(account.channel).test_page.replace("{account}", account.account_id),
         "stored": account_form.stored_secrets(account),
         "connection": condition.describe(account),
         "warnings": open_access.dangers(account),
-        "first": first_message.find(account, since),
+        "first": (first := first_message.find(account, since)),
+        "needs_code": account.access == "paired" and not (first.is_over or first.state is RoundTrip.PAIRED),
     }
     request.current_app = model_admin.admin_site.name
     return TemplateResponse(request, "admin/sessions_app/channelaccount/set_up.html", context)
 
 
-def _act(request: HttpRequest, account: ChannelAccount) -> str:
-    """Carry out the button and return a message. Raises AppError."""
+def _act(request: HttpRequest, account: ChannelAccount) -> Mapping[str, str]:
+    """Carry out the button and show its message. Returns settings that the test offers. Raises AppError."""
     if request.POST.get("action") == "pair":
         code = pairing_codes.make_code(account)
-        return f"Send this from the chat within {pairing_codes.MINUTES} minutes: /pair {code}"
-    return " ".join(accounts.try_out(account))
+        messages.success(request, f"Send this from the chat within {pairing_codes.MINUTES} minutes: /pair {code}")
+        return {}
+    checked, accepted = accounts.try_out(account), request.POST.get("accept", "")
+    messages.success(request, " ".join(checked.lines))
+    if accepted not in checked.offered:
+        return checked.offered
+    account.refresh_from_db()
+    accounts.change_account(account, config={**account.config, accepted: checked.offered[accepted]})
+    messages.success(request, f"{accepted} is set to {visible(checked.offered[accepted])}.")
+    return {}
 
 
 def _since(request: HttpRequest) -> datetime:

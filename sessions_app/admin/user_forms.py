@@ -39,9 +39,6 @@ class NewUserForm(UserCreationForm):
         super().__init__(*args, **kwargs)
         login: Any = self.fields["usable_password"]
         login.label, login.initial, login.help_text = "Login", _INVITATION, "The link is shown once, after saving."
-        if "is_staff" in self.fields:  # of superusers
-            self.fields["is_staff"].label = "Opens the admin"
-            self.fields["is_staff"].help_text = "Set by itself with a role that is of use there."
         login.choices = login.widget.choices = list(_WAYS.items())
 
     def clean_email(self) -> str:
@@ -55,7 +52,3 @@ class NewUserForm(UserCreationForm):
         if self.cleaned_data.get("usable_password") == _INVITATION:
             self.is_invited, self.cleaned_data["usable_password"] = True, _NONE
         return super().clean()
-
-    def save(self, commit: bool = True) -> Any:
-        self.instance.is_staff |= roles.open_admin(self.cleaned_data.get("groups", ()))
-        return super().save(commit)

@@ -28,7 +28,7 @@ from audit_app.kernel.safe_text import visible
 from audit_app.rights import holds
 from sessions_app.admin.addresses import origin_for
 from sessions_app.admin.user_forms import NewUserForm, RolesField
-from sessions_app.identity import invitations, logins, sender_links
+from sessions_app.identity import invitations, logins, roles, sender_links
 from sessions_app.identity.devices import describe
 from sessions_app.rights import CHANGE_USERS
 
@@ -86,7 +86,7 @@ class UserAdmin(AuditedAdmin, DjangoUserAdmin):  # type: ignore[misc, type-arg] 
         (None, {"fields": ("username", "email", "usable_password", "password1", "password2")}),
         ("Roles", {"fields": ("groups", "is_staff")}),
     )
-    fieldsets: Any = (
+    fieldsets: ClassVar[Any] = (
         (None, {"fields": ("username", "password")}),
         ("Personal info", {"fields": ("first_name", "last_name", "email")}),
         ("Roles", {"fields": ("is_active", "is_staff", "is_superuser", "groups")}),
@@ -155,11 +155,20 @@ class UserAdmin(AuditedAdmin, DjangoUserAdmin):  # type: ignore[misc, type-arg] 
         return response
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+        if not change:
+            obj.is_staff |= roles.open_admin(form.cleaned_data.get("groups", ()))
         super().save_model(request, obj, form, change)
         obj.is_invited = getattr(form, "is_invited", False)  # for response_add, which handles the same request
 
     def formfield_for_dbfield(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
-        return RolesField() if db_field.name == "groups" else super().formfield_for_dbfield(db_field, request, **kwargs)
+        if db_field.name == "groups":
+            return RolesField()
+        if db_field.name == "is_staff":
+            kwargs |= {
+                "label": "Opens the admin",
+                "help_text": "Set by itself for a new user with a role of use there.",
+            }
+        return super().formfield_for_dbfield(db_field, request, **kwargs)
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         fieldsets = super().get_fieldsets(request, obj)

@@ -84,11 +84,15 @@ def make_adapter(account: ChannelAccount) -> ChannelAdapter:
 
 def _make_adapter(account: ChannelAccount, secrets: Mapping[str, str]) -> ChannelAdapter:
     resolved = _resolved(str(account), secrets)
-    public_url = webhook_url(account.channel, account.account_id)
+    return channels.get(account.channel)(settings_of(account.channel, account.account_id, account.config, resolved))
+
+
+def settings_of(
+    channel: str, account_id: str, config: Mapping[str, Any], secrets: Mapping[str, str]
+) -> AccountSettings:
+    """Return what an adapter is created from, of an account that may not exist yet."""
     reachable = frozenset(target.lower() for target in settings.KOMAND_CALLBACK_ALLOW_PRIVATE)
-    return channels.get(account.channel)(
-        AccountSettings(account.account_id, account.config, resolved, public_url, reachable)
-    )
+    return AccountSettings(account_id, config, secrets, webhook_url(channel, account_id), reachable)
 
 
 def credential_changed(name: str, owner_id: int | None) -> None:
@@ -140,14 +144,6 @@ def webhook_url(channel: str, account_id: str) -> str:
     return f"{settings.KOMAND_PUBLIC_URL}/channels/{channel}/{account_id}/webhook"
 
 
-def setup_guide(account: ChannelAccount) -> str:
-    """Return what to create at the platform, in Markdown; empty if nothing is."""
-    origin = settings.KOMAND_PUBLIC_URL or "https://komand.example.com"
-    guide = channels.get(account.channel).setup_guide.replace("{account}", account.account_id)
-    guide = guide.replace("{webhook}", webhook_url(account.channel, account.account_id))
-    return guide.replace("{origin}", origin)
-
-
 def find_account(channel: str, account_id: str) -> ChannelAccount | None:
     """Return an enabled account with the agent, or None."""
     rows = ChannelAccount.objects.select_related("agent")
@@ -184,7 +180,7 @@ def add_account(
     agent_id: str = "",
     **fields: Any,
 ) -> tuple[ChannelAccount, Mapping[str, str]]:
-    """Add an account. Owns its transaction. Returns it with the secrets that were generated, to be shown once.
+    """Add an account. Owns its transaction. Returns it with the generated secrets that the operator needs, shown once.
 
     fields: `access` (default: paired), `allowed_senders`, `tools`, `messages_per_day`.
     Raises NotFound (unknown channel or agent), InvalidInput (bad_account), Conflict (account_exists).
@@ -200,7 +196,12 @@ def add_account(
             audit.record("ChannelAccountCreated", details={"account": str(account), "access": account.access})
     except IntegrityError:
         raise Conflict(f"The account {account} already exists.", code="account_exists") from None
-    return account, made
+    return account, shown_once(channel, made)
+
+
+def shown_once(channel: str, made: Mapping[str, str]) -> dict[str, str]:
+    """Return those of the generated secrets that an operator enters elsewhere."""
+    return {name: made[name] for name in channels.get(channel).shown_secrets if name in made}
 
 
 def change_account(
@@ -232,10 +233,11 @@ def change_account(
         audit.record("ChannelAccountUpdated", details=details)
 
 
-def try_out(account: ChannelAccount) -> tuple[str, ...]:
-    """Test an account against the platform and register the webhook; return lines for the operator.
+def try_out(account: ChannelAccount) -> Checked:
+    """Test an account against the platform and register the webhook.
 
-    Settings that the platform returned are stored. Raises SendError and what `make_adapter` raises.
+    Settings that the platform returned are stored; those that it offers are the operator's choice. Raises SendError
+    and what `make_adapter` raises.
     """
     try:
         checked = _check(account)
@@ -247,7 +249,7 @@ def try_out(account: ChannelAccount) -> tuple[str, ...]:
         change_account(stored, config={**stored.config, **checked.learned})
     ChannelAccount.objects.filter(pk=account.pk).update(last_error="", last_error_at=None)
     ChannelConnection.objects.filter(account_id=account.pk).update(attention_at=None)  # it is opened again
-    return checked.lines
+    return checked
 
 
 @async_to_sync

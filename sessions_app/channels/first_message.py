@@ -11,6 +11,7 @@ from sessions_app.models import ChannelAccount, Delivery, InboundMessage
 _REASONS = {
     "not_paired": "The sender is not paired with the account: create a pairing code and send it from that chat.",
     "not_allowed": "The sender is not in the list of allowed senders.",
+    "sender_not_verified": "Nothing proves that the mail is of its sender: test the account, which checks auth_server.",
     "not_addressed": "It was written in a group and not to the account: mention the account or reply to it.",
 }
 
@@ -20,6 +21,7 @@ class RoundTrip(Enum):
 
     NOTHING = "no message yet"
     REFUSED = "refused"
+    PAIRED = "paired"
     WORKING = "being answered"
     ANSWERED = "answered"
     FAILED = "not answered"
@@ -37,6 +39,7 @@ class FirstMessage:
     text: str
     sender: str = ""
     line: str = ""
+    reason: str = ""
 
     @property
     def is_over(self) -> bool:
@@ -51,7 +54,8 @@ def find(account: ChannelAccount, since: datetime) -> FirstMessage:
         return FirstMessage(RoundTrip.NOTHING, "No message has arrived yet.")
     state, text = _refusal(message) or _answer(message)
     sender = visible(message.sender_name or message.sender_id)
-    return FirstMessage(state, text, sender, visible(shorten(message.text or "a message without text", 200)))
+    line = visible(shorten(message.text or "a message without text", 200))
+    return FirstMessage(state, text, sender, line, message.reason)
 
 
 def _refusal(message: InboundMessage) -> tuple[RoundTrip, str] | None:
@@ -60,6 +64,8 @@ def _refusal(message: InboundMessage) -> tuple[RoundTrip, str] | None:
         return None
     if message.reason in _REASONS:
         return RoundTrip.REFUSED, _REASONS[message.reason]
+    if message.reason == "paired":
+        return RoundTrip.PAIRED, "The sender is paired now. Write an ordinary message, for example: hello."
     return RoundTrip.REFUSED, f"It was not given to the agent ({visible(message.reason)}). Write an ordinary message."
 
 

@@ -1,6 +1,6 @@
 """The settings of channel accounts: those that an adapter declares, and the values that it is created from. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +21,14 @@ class Setting:
     kind: str = "text"
     is_required: bool = False
     choices: tuple[str, ...] = ()
+
+    def parse(self, text: str) -> Any:
+        """Return the value that an operator typed. What cannot be read is returned as typed, for `problem`."""
+        if self.kind in ("ids", "agents", "patterns"):
+            return [part.strip() for part in text.split(",") if part.strip()]
+        if self.kind == "flag":
+            return {"yes": True, "true": True, "no": False, "false": False}.get(text.lower(), text)
+        return float(text) if self.kind == "number" and text.replace(".", "", 1).isdecimal() else text
 
     def problem(self, value: Any) -> str:
         """Return the problem with a value, as a phrase that follows the setting's name; empty if it is valid."""
@@ -95,3 +103,21 @@ class AccountSettings:
     secrets: Mapping[str, str] = field(repr=False)
     public_url: str = ""
     reachable: frozenset[str] = frozenset()
+
+
+def find_problems(
+    account: AccountSettings,
+    needed: Sequence[str],
+    config_fields: Mapping[str, Setting],
+    secret_fields: Collection[str],
+) -> Iterator[str]:
+    """Yield what is missing, unknown or invalid, a phrase each. needed: names of settings and secrets."""
+    known = {**SHARED_SETTINGS, **config_fields}
+    missing = [name for name in needed if not (account.config.get(name) or account.secrets.get(name))]
+    for name in missing:
+        yield f"{name} is missing"
+    for name in (*sorted({*account.config} - {*known}), *sorted({*account.secrets} - {*secret_fields})):
+        yield f"{name} is not known"
+    for name in sorted({*account.config} & {*known} - {*missing}):
+        if problem := known[name].problem(account.config[name]):
+            yield f"{name} {problem}"

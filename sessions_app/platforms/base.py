@@ -5,7 +5,7 @@ arguments `now`, or from `self.clock`.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import Enum
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from audit_app.kernel.errors import AppError, Forbidden, InvalidInput
-from sessions_app.platforms.account_settings import SHARED_SETTINGS, AccountSettings, Setting
+from sessions_app.platforms.account_settings import AccountSettings, Setting, find_problems
 from sessions_app.platforms.link import Link
 from sessions_app.platforms.messages import Attachment, Capabilities, ChannelEvent, Chat, Outgoing, Rendered, Target
 
@@ -24,9 +24,9 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-def read_guide(module_file: str) -> str:
-    """Return the set-up guide that lies beside an adapter's module as `set_up.md`."""
-    return Path(module_file).with_name("set_up.md").read_text(encoding="utf-8")
+def read_guide(module_file: str, name: str = "set_up.md") -> str:
+    """Return a set-up guide that lies beside an adapter's module."""
+    return Path(module_file).with_name(name).read_text(encoding="utf-8")
 
 
 @dataclass(frozen=True)
@@ -71,10 +71,12 @@ class Checked:
 
     lines: for the operator.
     learned: settings to store.
+    offered: settings to store if the operator agrees.
     """
 
     lines: tuple[str, ...]
     learned: Mapping[str, Any] = field(default_factory=dict)
+    offered: Mapping[str, str] = field(default_factory=dict)
 
 
 class VerificationFailed(Forbidden):
@@ -167,7 +169,7 @@ class ChannelAdapter(ABC):
     summary: ClassVar[str]  # one line for the documentation
     # What to create at the platform, in Markdown, for somebody who has never done it; the set-up page shows it.
     # `{webhook}` stands for the account's address, `{account}` for its name, `{origin}` for this installation's public
-    # address. See `read_guide`.
+    # address. Below a line `---` stands what is done once the account exists. See `read_guide` and `guide`.
     setup_guide: ClassVar[str] = ""
     # The path of our own page that shows the channel at work, if it has one. `{account}` stands for the account.
     test_page: ClassVar[str] = ""
@@ -179,6 +181,8 @@ class ChannelAdapter(ABC):
     config_fields: ClassVar[Mapping[str, Setting]] = {}
     secret_fields: ClassVar[Mapping[str, str]] = {}
     required_secrets: ClassVar[Sequence[str]] = ()
+    # Generated secrets that an operator enters elsewhere: they are shown once.
+    shown_secrets: ClassVar[Sequence[str]] = ()
     # The setting by which several accounts share one URL or connection: `parse` and `listen` report `OfAccount` for the
     # events of another one. Its settings must verify the request too, or share the connection (`shares_connection`).
     routed_by: ClassVar[str] = ""
@@ -198,20 +202,23 @@ class ChannelAdapter(ABC):
         """
         self.account = account
         self.clock = clock
-        if problems := [*self._problems()]:
+        needed = [name for name, default in self.asks(account).items() if default is None]
+        if problems := [*find_problems(account, needed, self.config_fields, self.secret_fields)]:
             raise InvalidInput(f"{self.name}: {', '.join(problems)}.", code="bad_account")
 
-    def _problems(self) -> Iterator[str]:
-        config, secrets = self.account.config, self.account.secrets
-        known = {**SHARED_SETTINGS, **self.config_fields}
-        required = [name for name, setting in known.items() if setting.is_required and not config.get(name)]
-        for name in (*required, *(name for name in self.required_secrets if not secrets.get(name))):
-            yield f"{name} is missing"
-        for name in (*sorted({*config} - {*known}), *sorted({*secrets} - {*self.secret_fields})):
-            yield f"{name} is not known"
-        for name in sorted({*config} & {*known} - {*required}):
-            if problem := known[name].problem(config[name]):
-                yield f"{name} {problem}"
+    @classmethod
+    def asks(cls, account: AccountSettings) -> dict[str, str | None]:
+        """Return the settings and secrets to ask an operator for, in order, given those that are known so far.
+
+        Each has the value that counts if nothing is entered; None: it is required. The values so far are not checked.
+        """
+        required = (name for name, setting in cls.config_fields.items() if setting.is_required)
+        return dict.fromkeys((*required, *cls.required_secrets))
+
+    @classmethod
+    def guide(cls, account: AccountSettings) -> str:
+        """Return the set-up guide for an account with these settings, which may be incomplete."""
+        return cls.setup_guide
 
     @classmethod
     def make_secrets(cls) -> dict[str, str]:

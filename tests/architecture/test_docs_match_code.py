@@ -1,5 +1,6 @@
 """The documentation matches the code: examples, tables, paths, settings."""
 
+import inspect
 import re
 import tomllib
 from pathlib import Path
@@ -107,5 +108,6 @@ def test_settings_that_the_pages_name_are_real():
 
 def test_pages_of_channels_have_the_set_up_guide_of_the_admin():
     for slug in channels.names():
-        page, guide = DOCS / "channels" / f"{slug}.md", channels.get(slug).setup_guide
-        assert not page.exists() or (guide and guide in page.read_text()), slug
+        page, folder = DOCS / "channels" / f"{slug}.md", Path(inspect.getfile(channels.get(slug))).parent
+        guides = [path.read_text() for path in folder.glob("set_up*.md")]
+        assert not page.exists() or (guides and all(guide in page.read_text() for guide in guides)), slug

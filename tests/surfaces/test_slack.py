@@ -72,7 +72,7 @@ def add(workspace: Workspace, relay: WebhookRelay) -> Callable[..., ChannelAccou
         config = {"api_url": workspace.url, "receive": "webhook", "chat_seconds": 0.1, **config}
         secrets = {"bot_token": BOT_TOKEN, "signing_secret": signing_secret}
         account, _ = accounts.add_account("slack", "main", config=config, secrets=secrets, **open_to_everyone({}))
-        assert "@komand in Emulate" in accounts.try_out(account)[0]
+        assert "@komand in Emulate" in accounts.try_out(account).lines[0]
         return account
 
     return add_account

@@ -1,22 +1,26 @@
 """`manage.py channel`: adds, lists, tests and disables channel accounts, and pairs senders."""
 
 import sys
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.management.base import CommandError, CommandParser
 
 from audit_app.kernel.errors import AppError
 from audit_app.management.app_command import AppCommand
 from sessions_app.channels import accounts, open_access
-from sessions_app.channels.connections import condition
+from sessions_app.channels.connections import claims, condition
 from sessions_app.channels.inbound import pairing_codes
 from sessions_app.management import channel_dialog
 from sessions_app.models import ChannelAccount
 from sessions_app.platforms.registry import channels
+
+T = TypeVar("T")
 
 
 class Command(AppCommand):
@@ -67,23 +71,21 @@ class Command(AppCommand):
         config, secrets, fields = _read(options["config"]), _read(options["secrets"]), _fields(options)
         known = ChannelAccount.objects.filter(channel=channel, account_id=name).first()
         asks = known is None and not (options["config"] or options["secrets"]) and sys.stdin.isatty()
-        if asks:
-            try:
-                config, secrets = channel_dialog.ask_settings(channels.get(channel), self.stdout.write)
-            except (EOFError, KeyboardInterrupt):
-                raise CommandError("Nothing was added.") from None
         if known is not None:
             given = config if options["config"] else None
             accounts.change_account(known, config=given, secrets=secrets, agent_id=options["agent"], **fields)
             self.stdout.write(f"{known} was changed.")
             account = known
         else:
-            account, made = accounts.add_account(
-                channel, name, config=config, secrets=secrets, agent_id=options["agent"], **fields
-            )
-            self.stdout.write(f"{account} was added. Its webhook: {accounts.webhook_url(channel, name)}")
+
+            def store(config: dict[str, Any], secrets: dict[str, str]) -> tuple[ChannelAccount, Mapping[str, str]]:
+                given = {"config": config, "secrets": secrets, "agent_id": options["agent"]}
+                return accounts.add_account(channel, name, **given, **fields)
+
+            account, made = self._ask(channel, name, store) if asks else store(config, secrets)
+            self.stdout.write(f"{account} was added. {_way_in(account)}")
             for secret, value in made.items():
-                self.stdout.write(f"{secret}, generated now and not shown again: {value}")
+                self.stdout.write(f"{secret} ({channels.get(channel).secret_fields[secret]}), shown once: {value}")
         for danger in open_access.dangers(account):
             self.stdout.write(self.style.WARNING(f"Warning: {danger}"))
         if asks:
@@ -91,6 +93,12 @@ class Command(AppCommand):
                 channel_dialog.try_out(account, self.stdout.write)
         else:
             self.stdout.write(f"Next: manage.py channel test {channel} {name}")
+
+    def _ask(self, channel: str, name: str, store: Callable[..., T]) -> T:
+        try:
+            return channel_dialog.Dialog(channel, name, self.stdout.write).run(store)
+        except (EOFError, KeyboardInterrupt):
+            raise CommandError("Nothing was added.") from None
 
     def _list(self, options: dict[str, Any]) -> None:
         for account in ChannelAccount.objects.select_related("agent"):
@@ -107,8 +115,11 @@ class Command(AppCommand):
         self.stdout.write(f"Channels: {', '.join(channels.names())}.")
 
     def _test(self, options: dict[str, Any]) -> None:
-        for line in accounts.try_out(accounts.get_account(options["channel"], options["account_id"])):
+        checked = accounts.try_out(accounts.get_account(options["channel"], options["account_id"]))
+        for line in checked.lines:
             self.stdout.write(line)
+        for name, value in checked.offered.items():
+            self.stdout.write(f"If that is right, set {name} to {value} on the page of the account in the admin.")
 
     def _disable(self, options: dict[str, Any]) -> None:
         self._switch(options, False)
@@ -166,6 +177,18 @@ def _read(path: str | None) -> dict[str, Any]:
         raise CommandError(f"{path} cannot be read: {error.strerror}.") from None
     except UnicodeDecodeError:
         raise CommandError(f"{path} is not a UTF-8 text file.") from None
+
+
+def _way_in(account: ChannelAccount) -> str:
+    """Return how messages reach the account, for an operator."""
+    if claims.listens(account):
+        return "It receives over a connection of its own."
+    if settings.KOMAND_PUBLIC_URL:
+        return f"Its webhook: {accounts.webhook_url(account.channel, account.account_id)}"
+    return (
+        "Set KOMAND_PUBLIC_URL to the address under which the platform reaches this installation: it receives below "
+        f"that address, at {accounts.webhook_url(account.channel, account.account_id)}"
+    )
 
 
 def _at(moment: datetime | None) -> str:

@@ -64,8 +64,8 @@ class Webhook(HttpAdapter):
     name = "Webhook"
     summary = "Standard Webhooks, both ways"
     setup_guide = (
-        "Let your program send messages by POST to `{webhook}`, signed with the secret: see docs/channels.md. Answers "
-        "go to the callback URL, signed with the same secret."
+        "Let your program send messages by POST to `{webhook}`, signed with the secret, which is shown once: "
+        "see docs/channels.md. Answers go to the callback URL, signed with the same secret."
     )
     config_fields: ClassVar[Mapping[str, Setting]] = {
         "callback_url": Setting("where answers are posted", "url", is_required=True),
@@ -77,6 +77,7 @@ class Webhook(HttpAdapter):
         "public_key": "whpk_…, the sender's Ed25519 key, if it signs with one",
     }
     required_secrets: ClassVar[Sequence[str]] = ("secret",)
+    shown_secrets: ClassVar[Sequence[str]] = ("secret",)
 
     def __init__(self, account: AccountSettings, **options: Any) -> None:
         super().__init__(account, **options)
@@ -85,7 +86,8 @@ class Webhook(HttpAdapter):
                 check_key(key, is_public=name == "public_key")
             ssrf_guard.check_url(str(account.config["callback_url"]), allowed_private=account.reachable)
         except (BadKeyError, ssrf_guard.RefusedTargetError) as error:
-            raise InvalidInput(f"Webhook: {error}", code="bad_account") from None
+            place = name if isinstance(error, BadKeyError) else "callback_url"
+            raise InvalidInput(f"Webhook: {place}: {error}", code="bad_account") from None
 
     @classmethod
     def make_secrets(cls) -> dict[str, str]:

@@ -3,7 +3,7 @@
 import asyncio
 import re
 import secrets
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, ClassVar
 
@@ -31,7 +31,8 @@ _ADDRESS = re.compile(r"[!-~]{1,64}@[a-z0-9][a-z0-9.-]{0,250}", re.ASCII | re.IG
 _POLL_SECONDS = 30.0
 # Ends an exchange with an autoresponder that does not mark its mails as such, and is too slow for the other limits.
 _MESSAGES_PER_DAY = 100
-_PORTS = {"tls": 465, "starttls": 587, "none": 25}
+_SMTP_PORTS = {"tls": 465, "starttls": 587, "none": 25}
+_IMAP_PORTS = {"tls": 993, "none": 143}
 # Seconds before the second and later tries, as mail servers do it, and the lifetime of a mail.
 _RETRIES, _LIFETIME_SECONDS = (300.0, 1800.0, 7200.0, 14_400.0), 86_400.0
 
@@ -61,7 +62,9 @@ class Email(ChannelAdapter):
             "tls, starttls, or none within this machine; default tls", "choice", choices=("tls", "starttls", "none")
         ),
         "username": Setting("login of both servers; default: the address"),
-        "auth_server": Setting("name of our mail server in Authentication-Results, whose verdicts are trusted"),
+        "auth_server": Setting(
+            "name of our mail server in Authentication-Results, whose verdicts are trusted; offered by `channel test`"
+        ),
         "copy_domains": Setting("domains whose addresses get answers that a sender asks for by Reply-To or Cc", "ids"),
         "senders": Setting("weakest proof of a sender that gets an answer; default verified", "choice", choices=LADDER),
     }
@@ -78,19 +81,33 @@ class Email(ChannelAdapter):
         self._address = str(config["address"])
         if not _ADDRESS.fullmatch(self._address):
             raise InvalidInput("Email: address is not an e-mail address in ASCII.", code="bad_account")
-        least = str(config.get("senders") or VERIFIED)
-        if least == VERIFIED and not config.get("auth_server"):
-            problem = "Email: auth_server is missing. Without it no sender is verified: set it, or senders to asserted."
-            raise InvalidInput(problem, code="bad_account")
         domains = frozenset(str(one).lower() for one in config.get("copy_domains", ()))
+        least = str(config.get("senders") or VERIFIED)
         self._rules = Policy(self._address, str(config.get("auth_server", "")), least, domains)
-        user, security = str(config.get("username") or self._address), str(config.get("smtp_security") or "tls")
-        is_tls = config.get("imap_security", "tls") == "tls"
-        port, folder = int(config.get("imap_port") or (993 if is_tls else 143)), str(config.get("folder") or "INBOX")
+        given = {name: config.get(name) or default for name, default in self.asks(account).items()}
+        user, folder = str(given["username"]), str(config.get("folder") or "INBOX")
+        port, is_tls = int(given["imap_port"] or 0), given["imap_security"] == "tls"
         self._imap = Server(str(config["imap_host"]), port, is_tls, user, hidden["password"], folder)
-        smtp_port = int(config.get("smtp_port") or _PORTS[security])
+        port, security = int(given["smtp_port"] or 0), str(given["smtp_security"])
         password = hidden.get("smtp_password") or hidden["password"]
-        self._smtp = sent_mail.SmtpServer(str(config["smtp_host"]), smtp_port, security, user, password)
+        self._smtp = sent_mail.SmtpServer(str(config["smtp_host"]), port, security, user, password)
+
+    @classmethod
+    def asks(cls, account: AccountSettings) -> dict[str, str | None]:
+        config = account.config
+        imap, smtp = (str(config.get(name) or "tls") for name in ("imap_security", "smtp_security"))
+        return {
+            "address": None,
+            "imap_host": None,
+            "imap_security": "tls",
+            "imap_port": str(_IMAP_PORTS.get(imap, "")),
+            "smtp_host": None,
+            "smtp_security": "tls",
+            "smtp_port": str(_SMTP_PORTS.get(smtp, "")),
+            "username": str(config.get("address") or "the address"),
+            "password": None,
+            "link_key": None,
+        }
 
     @classmethod
     def make_secrets(cls) -> dict[str, str]:
@@ -167,22 +184,31 @@ class Email(ChannelAdapter):
             async with Imap(self._imap) as imap:
                 way = "reports new mails at once" if imap.can_idle else "is asked for new mails again and again"
                 lines.append(f"{self._imap.host} opens {self._imap.folder} and {way}.")
-                lines += await _seen_server(imap, self._rules)
+                seen = await _seen_server(imap)
         except ImapError as error:
             raise SendError(f"{self._imap.host}: {error}", SendCertainty.REFUSED) from None
         if not self.account.public_url.startswith("https://"):
             lines.append("Approval requests have no links: KOMAND_PUBLIC_URL must be an https:// address.")
-        return Checked(tuple(lines))
+        needs_server = self._rules.least == VERIFIED and not self._rules.auth_server
+        lines += _about_server(seen, self._rules.auth_server)
+        if needs_server:
+            lines.append("No sender is verified and answered before auth_server is set, or senders to asserted.")
+        return Checked(tuple(lines), offered={"auth_server": seen} if needs_server and seen else {})
 
 
-async def _seen_server(imap: Imap, rules: Policy) -> list[str]:
-    """Return a line about the name in the Authentication-Results of the newest mail, for the operator to compare."""
+def _about_server(seen: str, trusted: str) -> Iterator[str]:
+    """Yield the line that compares the name in the newest mail with the auth_server, for the operator."""
+    if not seen:
+        yield "The newest mail has no Authentication-Results: send one from another provider and test again."
+        return
+    is_same = seen.lower() == trusted.lower()
+    state = "is the auth_server" if is_same else f"is not the auth_server ({trusted or 'none is set'})"
+    yield f"The topmost Authentication-Results of the newest mail is by {seen}, which {state}."
+
+
+async def _seen_server(imap: Imap) -> str:
+    """Return the name in the topmost Authentication-Results of the newest mail, empty if there is none."""
     newest = (await imap.search("ALL"))[-1:]
     header = await imap.fetch(newest[0], "HEADER.FIELDS (AUTHENTICATION-RESULTS)") if newest else None
     found = re.match(rb"Authentication-Results:\s*([^\s;]+)", header or b"", re.IGNORECASE)
-    if found is None:
-        return ["The newest mail has no Authentication-Results: send one from another provider and test again."]
-    name = found[1].decode("ascii", "replace")
-    is_same = name.lower() == rules.auth_server.lower()
-    state = "is the auth_server" if is_same else f"is not the auth_server ({rules.auth_server or 'none is set'})"
-    return [f"The topmost Authentication-Results of the newest mail is by {name}, which {state}."]
+    return found[1].decode("ascii", "replace") if found else ""

@@ -13,7 +13,6 @@ from urllib.parse import urlsplit
 
 import httpx2
 
-from audit_app.kernel.errors import InvalidInput
 from sessions_app.platforms.account_settings import AccountSettings, Setting
 from sessions_app.platforms.adapters.slack.events import Bot, name_of, read_payload, receipt_of
 from sessions_app.platforms.adapters.slack.message_fields import (
@@ -58,6 +57,7 @@ from sessions_app.platforms.signatures import is_recent, same_digest
 from sessions_app.platforms.webhook_json import parse_json, read_form, read_json
 
 API = "https://slack.com/api"
+_WEBHOOK_GUIDE = read_guide(__file__, "set_up_webhook.md")
 # `chat.update` refuses longer texts; blocks of Markdown may have more, their fallback text may not.
 MAX_TEXT = 3900
 _CHAT_SECONDS, _DRAFT_SECONDS = 1.1, 1.5
@@ -105,9 +105,6 @@ class Slack(JsonApi):
 
     def __init__(self, account: AccountSettings, **options: Any) -> None:
         super().__init__(account, **options)
-        needed = "app_token" if self.listens else "signing_secret"
-        if not account.secrets.get(needed):
-            raise InvalidInput(f"Slack: {needed} is missing.", code="bad_account")
         config = account.config
         known_bots = frozenset(map(str, config.get("known_bots", ())))
         app_id, team_id, user_id = (str(config.get(name, "")) for name in ("app_id", "team_id", "bot_user_id"))
@@ -115,6 +112,14 @@ class Slack(JsonApi):
         self._base = str(config.get("api_url") or API).rstrip("/")
         self._previews = str(config.get("previews", "stream"))
         self._streams = Streams(self._call, self.clock)
+
+    @classmethod
+    def asks(cls, account: AccountSettings) -> dict[str, str | None]:
+        return dict.fromkeys(("bot_token", "app_token" if _listens(account) else "signing_secret"))
+
+    @classmethod
+    def guide(cls, account: AccountSettings) -> str:
+        return cls.setup_guide if _listens(account) else _WEBHOOK_GUIDE
 
     # Inbound.
 
@@ -137,8 +142,7 @@ class Slack(JsonApi):
 
     @property
     def listens(self) -> bool:
-        default = "webhook" if self.account.public_url.startswith("https://") else "socket"
-        return bool(self.account.config.get("receive", default) == "socket")
+        return _listens(self.account)
 
     async def listen(self, link: Link) -> None:
         await listen(self._open_connection, link, self._bot, self.clock)
@@ -235,8 +239,10 @@ class Slack(JsonApi):
         if self.listens:
             await self._open_connection()
             lines.append("Payloads are received over Socket Mode.")
-        else:
+        elif self.account.public_url.startswith("https://"):
             lines.append(f"Enter {self.account.public_url} as Request URL of events, interactivity and commands.")
+        else:
+            lines.append("Slack cannot reach us: set KOMAND_PUBLIC_URL to an https:// address, or receive to socket.")
         return Checked(tuple(lines), {"team_id": str(me["team_id"]), "bot_user_id": str(me["user_id"])})
 
     def _streams_in(self, chat: Chat) -> bool:
@@ -323,6 +329,12 @@ class Slack(JsonApi):
             return (parts.scheme, parts.netloc) == (base.scheme, base.netloc)
         host = parts.hostname or ""
         return parts.scheme == "https" and (host == "slack.com" or host.endswith(".slack.com"))
+
+
+def _listens(account: AccountSettings) -> bool:
+    """Return whether the account receives by Socket Mode: the default without a public address."""
+    default = "webhook" if account.public_url.startswith("https://") else "socket"
+    return bool(account.config.get("receive", default) == "socket")
 
 
 def _payload_of(request: WebhookRequest) -> Any:

@@ -70,14 +70,13 @@ class Web(ChannelAdapter):
         "token_secret": "signs visitors' tokens; generated if not given, and a new one ends all conversations' tokens",
     }
     required_secrets: ClassVar[Sequence[str]] = ("identity_secret", "token_secret")
+    shown_secrets: ClassVar[Sequence[str]] = ("identity_secret",)
 
     def __init__(self, account: AccountSettings, **options: Any) -> None:
         super().__init__(account, **options)
         wrong = [origin for origin in map(str, account.config["origins"]) if not _ORIGIN.fullmatch(origin)]
         if wrong:
-            problem = (
-                f"{wrong[0]!r} is not an origin: write it in lower case and without a path, https://www.example.org"
-            )
+            problem = f"origins: {wrong[0]!r} is not an origin: write it in lower case and without a path, https://www.example.org"
             raise InvalidInput(f"{self.name}: {problem}.", code="bad_account")
         short = [name for name in self.required_secrets if len(account.secrets[name]) < 32]
         if short:

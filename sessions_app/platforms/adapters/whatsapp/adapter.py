@@ -93,6 +93,7 @@ class WhatsApp(JsonApi):
         "verify_token": "a text of your choice, entered at Meta with the address; generated if not given",
     }
     required_secrets: ClassVar[Sequence[str]] = ("access_token", "app_secret", "verify_token")
+    shown_secrets: ClassVar[Sequence[str]] = ("verify_token",)
 
     def __init__(self, account: AccountSettings, **options: Any) -> None:
         super().__init__(account, **options)
@@ -107,6 +108,10 @@ class WhatsApp(JsonApi):
         self._origin = str(config.get("api_url") or API).rstrip("/")
         self._base = f"{self._origin}/{version}"
         self._without_buttons: set[str] = set()  # keys of messages whose text was sent and whose buttons were not
+
+    @classmethod
+    def asks(cls, account: AccountSettings) -> dict[str, str | None]:
+        return {**super().asks(account), "app_id": ""}
 
     @classmethod
     def make_secrets(cls) -> dict[str, str]:

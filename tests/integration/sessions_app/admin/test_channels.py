@@ -10,6 +10,7 @@ from django.utils import timezone
 from audit_app.kernel.ids import new_id
 from audit_app.kernel.redact import MASK
 from audit_app.models import AuditEntry
+from sessions_app.admin import account_form
 from sessions_app.channels import accounts
 from sessions_app.channels.connections import claims
 from sessions_app.models import ChannelAccount, ChannelConnection, Delivery, InboundMessage, Pairing
@@ -99,6 +100,55 @@ def test_each_setting_and_secret_has_a_field(pages, account):
     for slug in channels.names():
         adapter = channels.get(slug)
         assert all(f'name="{slug}__{name}"' in added for name in (*adapter.config_fields, *adapter.secret_fields))
+
+
+def test_the_guide_stands_before_the_fields_that_it_fills(pages, settings):
+    settings.KOMAND_PUBLIC_URL = ""
+    added = pages.get(f"{ACCOUNTS}add/").content.decode()
+    guide, fields_of_it = added.index("api.slack.com/apps"), added.index('name="slack__bot_token"')
+    assert guide < fields_of_it < added.index("More settings") < added.index('name="slack__api_url"')
+    assert added.index("More settings") < added.index('name="shared__groups"')
+    for slug in channels.names():
+        guides = [text for when, text in account_form.guides("main", "https://a.example") if f"'{slug}'" in when]
+        assert guides == [] if slug == "fake" else all(guides), slug
+
+
+@pytest.mark.parametrize(
+    ("public", "default"), [("", "Socket"), ("https://gateway.example", "webhook")], ids=["socket", "webhook"]
+)
+def test_the_page_shows_the_guide_and_the_tokens_of_the_way_of_receiving(settings, public, default):
+    settings.KOMAND_PUBLIC_URL = public
+    shown = account_form.conditions()
+    is_socket = default == "Socket"
+    assert ("'', " in shown["slack__app_token"]) is is_socket and "'socket'" in shown["slack__app_token"]
+    assert ("'', " in shown["slack__signing_secret"]) is not is_socket and "'webhook'" in shown["slack__signing_secret"]
+    guides = {when: text for when, text in account_form.guides("s1", "") if "slack" in when}
+    assert len(guides) == 2
+    [by_default] = [text for when, text in guides.items() if "['', " in when]
+    assert ("socket_mode_enabled: true" in by_default) is is_socket
+
+
+def test_required_fields_are_marked(pages):
+    added = pages.get(f"{ACCOUNTS}add/").content.decode()
+    marked = {
+        name
+        for name, label in re.findall(r'<label[^>]*for="id_(\w+)"[^>]*>(.*?)</label>', added, re.DOTALL)
+        if "k-required" in label
+    }
+    assert marked >= {"slack__bot_token", "slack__app_token", "email__address", "email__password", "web__origins"}
+    assert not marked & {"slack__receive", "email__smtp_port", "telegram__webhook_secret", "email__link_key"}
+
+
+def test_a_new_mail_account_needs_no_auth_server(pages):
+    given = {"email__address": "a@example.org", "email__imap_host": "i", "email__smtp_host": "s"}
+    pages.post(f"{ACCOUNTS}add/", fields(channel="email", email__password="pw", **given))
+    assert ChannelAccount.objects.get().channel == "email"
+
+
+def test_what_slack_lacks_is_marked_at_its_field(pages, settings):
+    settings.KOMAND_PUBLIC_URL = ""
+    shown = pages.post(f"{ACCOUNTS}add/", fields(channel="slack", slack__bot_token="xoxb-1"))
+    assert shown.context["adminform"].form.errors == {"slack__app_token": ["This is required."]}
 
 
 def test_the_webhook_address_has_its_host(pages, account, settings):
@@ -247,6 +297,13 @@ def test_secrets_that_cannot_be_opened_any_more_are_entered_again(pages, account
     pages.post(page, fields())
     account.refresh_from_db()
     assert set(accounts.secret_names(account)) == {"bot_token", "webhook_secret"}
+
+
+def test_a_secret_that_nobody_enters_anywhere_is_not_shown(pages):
+    shown = pages.post(f"{ACCOUNTS}add/", fields(), follow=True).content.decode()
+    [account] = ChannelAccount.objects.all()
+    assert accounts.make_adapter(account).account.secrets["webhook_secret"] not in shown
+    assert "shown this once" not in shown
 
 
 def test_a_secret_that_was_made_is_shown_once(pages):

@@ -8,6 +8,7 @@ from django.utils import timezone
 from agents_app.models import Agent, ModelProvider, Run
 from sessions_app.channels import accounts
 from sessions_app.models import ChannelAccount, Delivery, InboundMessage, Pairing
+from tests.fakes.mail_server import PASSWORD, FakeMailServer
 from tests.fakes.telegram import BOT_NAME, TOKEN, FakeTelegram
 
 pytestmark = [pytest.mark.django_db, pytest.mark.one_database]
@@ -126,3 +127,41 @@ def test_a_web_chat_has_the_line_for_the_site_and_a_test_page(pages, settings):
     assert 'href="/webchat/shop/test"' in text
     response = pages.post(f"{ACCOUNTS}{made.pk}/set-up/?since=1", {"action": "test"}, follow=True)
     assert "Pages of https://a.example can show the chat." in response.content.decode()
+
+
+def test_a_web_chat_has_the_address_under_which_the_page_was_asked_for(pages, settings):
+    settings.KOMAND_PUBLIC_URL = ""
+    made, _ = accounts.add_account("web", "shop", config={"origins": ["https://a.example"]}, secrets={})
+    text = shown(pages, made)
+    assert "http://testserver/webchat/shop/embed.js" in text and "komand.example" not in text
+    assert "<code>KOMAND_PUBLIC_URL</code> is not set" in text
+
+
+def test_steps_before_the_account_are_folded_once_it_exists(pages):
+    made, _ = accounts.add_account("web", "shop", config={"origins": ["https://a.example"]}, secrets={})
+    now, _, earlier = shown(pages, made).partition("<details>")
+    assert "Paste this line" in now and "Paste this line" not in earlier
+    assert "Enter the addresses of the sites" in earlier and "Enter the addresses of the sites" not in now
+
+
+def test_after_pairing_the_page_says_so_and_offers_no_second_code(pages, account):
+    assert 'value="pair"' in shown(pages, account)
+    arrive(account, reason="paired")
+    text = shown(pages, account)
+    assert "The sender is paired now." in text and 'value="pair"' not in text
+    assert "not given to the agent" not in text
+
+
+def test_the_server_of_the_newest_mail_is_offered_and_set_only_if_the_test_offers_it(pages):
+    with FakeMailServer() as server:
+        server.arrive(b"Authentication-Results: mx.komand.example; dmarc=pass\r\nFrom: zoe@example.org\r\n\r\nHi\r\n")
+        config = {name: value for name, value in server.config.items() if name != "auth_server"}
+        made, _ = accounts.add_account("email", "main", config=config, secrets={"password": PASSWORD})
+        page = f"{ACCOUNTS}{made.pk}/set-up/?since=1"
+        assert "Set auth_server to mx.komand.example" in pages.post(page, {"action": "test"}).content.decode()
+        pages.post(page, {"accept": "smtp_host", "value": "evil.example"})
+        made.refresh_from_db()
+        assert made.config == config
+        pages.post(page, {"accept": "auth_server", "value": "evil.example"})
+    made.refresh_from_db()
+    assert made.config == {**config, "auth_server": "mx.komand.example"}

@@ -89,7 +89,7 @@ def test_a_test_of_the_account_removes_the_webhook_and_sets_it_again(platform: F
     accounts.try_out(account)
     assert platform.webhook["url"].startswith("https://gateway.example/")
     accounts.change_account(account, config={**account.config, "receive": "polling"})
-    assert "Updates are fetched by long polling; no webhook is set." in accounts.try_out(account)
+    assert "Updates are fetched by long polling; no webhook is set." in accounts.try_out(account).lines
     assert platform.webhook == {}
 
 

@@ -284,7 +284,7 @@ def test_no_connection_is_opened_when_none_is_left_for_today(
 
 def test_the_test_registers_commands_and_shows_the_invitation(valkey: object, discord: FakeDiscord) -> None:
     account = add(discord, config={"public_key": ""})
-    lines = accounts.try_out(account)
+    lines = accounts.try_out(account).lines
     assert "client_id=900" in lines[1] and [one["name"] for one in discord.commands][:2] == ["ask", "new"]
     options = {one["name"]: one["options"][0]["required"] for one in discord.commands if "options" in one}
     assert options == {"ask": True, "agent": False, "link": True}

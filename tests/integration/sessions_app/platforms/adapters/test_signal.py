@@ -118,7 +118,7 @@ def test_events_of_other_numbers_are_ignored(rig: EngineRig, daemon: FakeSignal,
 
 def test_the_test_of_an_account_learns_our_id(daemon: FakeSignal) -> None:
     account = add(daemon)
-    assert accounts.try_out(account) == (f"The daemon sends and receives for {NUMBER}.",)
+    assert accounts.try_out(account).lines == (f"The daemon sends and receives for {NUMBER}.",)
     assert ChannelAccount.objects.get().config["account_uuid"] == UUID
 
 

@@ -323,7 +323,7 @@ def test_a_revoked_app_token_needs_attention(rig: EngineRig, slack: FakeSlack, s
 
 def test_the_test_learns_the_workspace_and_the_bot(valkey: object, slack: FakeSlack) -> None:
     account = add(slack, receive="socket")
-    lines = accounts.try_out(account)
+    lines = accounts.try_out(account).lines
     assert "@komand" in lines[0] and "Socket Mode" in lines[1]
     config = ChannelAccount.objects.get().config
     assert (config["team_id"], config["bot_user_id"]) == ("T1", "UBOT")

@@ -129,7 +129,7 @@ def test_without_a_public_address_messages_are_fetched(rig: EngineRig, twilio: F
 
 def test_the_test_of_an_account_sets_the_webhook_of_the_number(twilio: FakeTwilio) -> None:
     account = add(twilio)
-    assert f"Twilio sends messages to https://komand.example{PATH}." in accounts.try_out(account)
+    assert f"Twilio sends messages to https://komand.example{PATH}." in accounts.try_out(account).lines
     assert twilio.hooks == {"SmsUrl": f"https://komand.example{PATH}", "SmsMethod": "POST"}
 
 

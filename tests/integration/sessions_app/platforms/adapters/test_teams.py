@@ -170,7 +170,7 @@ def test_a_refused_secret_ends_the_account(rig: EngineRig, service: FakeTeams) -
 
 
 def test_the_test_of_an_account_names_the_endpoint(service: FakeTeams) -> None:
-    lines = accounts.try_out(add(service))
+    lines = accounts.try_out(add(service)).lines
     assert f"Its messaging endpoint in Azure must be https://komand.example{PATH}." in lines
     assert CHAT not in " ".join(lines)
 

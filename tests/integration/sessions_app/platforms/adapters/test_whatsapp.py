@@ -126,7 +126,7 @@ def test_a_button_decides_a_request(
 
 
 def test_the_test_of_an_account_sets_the_webhook_of_the_app(platform: FakeWhatsApp) -> None:
-    lines = accounts.try_out(add(platform, app_id="12345678"))
+    lines = accounts.try_out(add(platform, app_id="12345678")).lines
     assert "The number is +1 555-000-6789 (Komand)." in lines
     assert platform.hook["callback_url"] == f"https://komand.example{PATH}" and platform.hook["fields"] == "messages"
 

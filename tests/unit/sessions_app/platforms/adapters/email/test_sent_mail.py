@@ -10,8 +10,9 @@ from audit_app.kernel.errors import InvalidInput
 from sessions_app.platforms.account_settings import AccountSettings
 from sessions_app.platforms.adapters.email import decision_links, sent_mail
 from sessions_app.platforms.adapters.email.adapter import Email
+from sessions_app.platforms.adapters.email.received_mail import Place, read_mail
 from sessions_app.platforms.base import SendCertainty, SendError, VerificationFailed, WebhookRequest
-from sessions_app.platforms.messages import Button, ButtonPress, Chat, Ignored, Outgoing, Target
+from sessions_app.platforms.messages import Button, ButtonPress, Chat, ChatEvent, Ignored, Outgoing, Target
 from tests.fakes.mail_server import ADDRESS, PASSWORD, FakeMailServer
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
@@ -118,8 +119,32 @@ async def test_the_test_of_an_account_names_the_server_whose_verdicts_are_in_the
     assert "accepts the login" in lines[0] and "reports new mails at once" in lines[1]
 
 
+async def test_without_an_auth_server_the_test_says_that_nobody_is_answered_and_offers_the_one_of_the_newest_mail():
+    with FakeMailServer() as server:
+        config = {name: value for name, value in server.config.items() if name != "auth_server"}
+        adapter = Email(AccountSettings("a", config, {"password": PASSWORD, "link_key": KEY}))
+        without = await adapter.check()
+        server.arrive(b"Authentication-Results: mx.komand.example; spf=pass\r\nFrom: zoe@example.org\r\n\r\nHi\r\n")
+        offering = await adapter.check()
+        server.arrive(b"Authentication-Results: elsewhere.example; spf=pass\r\nFrom: zoe@example.org\r\n\r\nHi\r\n")
+        settled = await Email(AccountSettings("a", server.config, {"password": PASSWORD, "link_key": KEY})).check()
+    needed = "No sender is verified and answered before auth_server is set, or senders to asserted."
+    assert needed in without.lines and without.offered == {}
+    assert needed in offering.lines and offering.offered == {"auth_server": "mx.komand.example"}
+    assert needed not in settled.lines and settled.offered == {}  # what was chosen is not replaced
+
+
+def test_without_an_auth_server_no_sender_is_verified():
+    adapter = Email(account(auth_server=""))
+    mail = (
+        b"Authentication-Results: evil.example; dmarc=pass\r\nFrom: zoe@example.org\r\nMessage-ID: <1@x>\r\n\r\nHi\r\n"
+    )
+    event = read_mail(mail, adapter._rules, Place(1, 1, NOW))
+    assert isinstance(event, ChatEvent) and event.note == "sender_not_verified"
+
+
 @pytest.mark.parametrize(
-    "config", [{"auth_server": ""}, {"address": "bot"}, {"senders": "anyone"}, {"smtp_security": "ssl"}]
+    "config", [{"imap_host": ""}, {"address": "bot"}, {"senders": "anyone"}, {"smtp_security": "ssl"}]
 )
 def test_unusable_settings_are_refused(config):
     with pytest.raises(InvalidInput):
