@@ -115,7 +115,7 @@ async def test_the_negotiation_of_the_hub_gives_a_token_for_an_api_key_that_ends
     token = found["accessToken"]
     assert await connects("signalr", f"id={found['connectionToken']}&access_token={token}", alice)
     principal = await in_db(session_tokens.authenticate_token, token)
-    assert (principal.user, principal.scopes) == (alice, {"signalr:read"})
+    assert (principal.user, principal.scopes) == (alice, frozenset({"signalr:read"}))
     elsewhere = [
         await LiveCaller(asgi.application, bearer=token).ask("GET", path) for path in ("/api/sessions", "/mcp")
     ]
