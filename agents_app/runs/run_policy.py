@@ -123,6 +123,7 @@ def session_policy_of(run: Run) -> SessionPolicy:
     stored, options = run.session_policy, RunOptions.from_dict(run.options)
     return SessionPolicy(
         is_readonly=bool(stored.get("readonly")),
+        is_supervised=bool(stored.get("supervised")),
         denied=tuple(stored.get("deniedTools", ())),
         tools=scope.narrowed(scope.resolve(options.tools), stored.get("tools")),
         mcp_servers=scope.narrowed(scope.resolve(options.mcp_servers), stored.get("mcpServers")),

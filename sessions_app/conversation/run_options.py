@@ -47,6 +47,7 @@ def restrictions(session: Session, account: ChannelAccount | None, denied_tools:
     own, config = session.policy, account.config if account else {}
     policy = {
         "readonly": bool(own.get("readonly") or config.get("readonly")),
+        "supervised": bool(own.get("supervised")),
         "deniedTools": [*own.get("deniedTools", ()), *(config.get("denied_tools") or ()), *denied_tools],
     }
     stored = {name: value for name, value in policy.items() if value}

@@ -93,7 +93,7 @@ def decide(
             _refuse(call, agent_policy, actor, session_policy, situation)
             or _must_ask(call, risk, agent_policy, situation)
             or _allowed_before(call, agent_policy, situation)
-            or _by_autonomy(risk, agent_policy)
+            or _by_autonomy(risk, agent_policy, session_policy)
         )
     except PatternError as error:
         return _unreadable(error)
@@ -251,11 +251,11 @@ def _allowed_before(call: PolicyCall, agent_policy: AgentPolicy, situation: Situ
     return None
 
 
-def _by_autonomy(risk: Risk, agent_policy: AgentPolicy) -> Verdict:
+def _by_autonomy(risk: Risk, agent_policy: AgentPolicy, session_policy: SessionPolicy) -> Verdict:
     rule = f"autonomy: {agent_policy.autonomy}"
     if agent_policy.autonomy == "readonly":
         return Allow("The agent is read-only and the tool only reads.", rule)
-    if agent_policy.autonomy == "full":
+    if agent_policy.autonomy == "full" and not session_policy.is_supervised:
         return Allow("The agent has full autonomy.", rule)
     if risk is Risk.LOW:
         return Allow("The call is of low risk.", rule)

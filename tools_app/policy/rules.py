@@ -17,9 +17,11 @@ class SessionPolicy:
 
     denied: patterns.
     tools, mcp_servers: names that the message allows, or None for all.
+    is_supervised: an agent with full autonomy asks as a supervised one.
     """
 
     is_readonly: bool = False
+    is_supervised: bool = False
     denied: tuple[str, ...] = ()
     tools: tuple[str, ...] | None = None
     mcp_servers: tuple[str, ...] | None = None

@@ -49,11 +49,14 @@ def start(principal: Principal, body: Any, idempotency_key: str = "") -> AgentRu
     digest = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
     if thread_id and (found := _find(principal.user, thread_id, digest)):
         return agent_runs.load(found)
+    shown, mode = dict(request.shown), request.shown.get("tool_approval_mode", "")
+    if mode:
+        shown["tool_approval_mode"] = mode = run_settings.mode_in_force(agent, mode)
     metadata = {
         "interaction": request.interaction,
         "interactive": request.is_interactive,
         "status": "",
-        "request": dict(request.shown),
+        "request": shown,
         "topic": request.shown.get("topic"),
         "digest": digest,
     }
@@ -61,6 +64,8 @@ def start(principal: Principal, body: Any, idempotency_key: str = "") -> AgentRu
         with transaction.atomic():
             fields: dict[str, Any] = {"owner": principal.user, "title": request.title, "metadata": {NAME: metadata}}
             session = services.open_session(agent_id=agent.agent_id, thread_id=thread_id, **fields)
+            if mode:
+                run_settings.apply_mode(session, mode)
             if request.text:
                 session_writes.send_user_message(principal, session, UserMessage(request.text))
             else:

@@ -191,8 +191,14 @@ def _change_model(principal: Principal, run: AgentRun, body: Any) -> SignalResul
 
 
 def _change_approval_mode(principal: Principal, run: AgentRun, body: Any) -> SignalResult:
-    mode = requests.checked(body, {"mode": "string"}).get("mode", "")
-    return _change(principal, run, {"tool_approval_mode": mode})
+    wanted = requests.checked(body, {"mode": "string"}).get("mode", "")
+    if wanted not in run_settings.MODES:
+        message = f"`mode` must be one of: {', '.join(run_settings.MODES)}."
+        raise InvalidInput(message, code="invalid_value", param="mode")
+    mode = run_settings.mode_in_force(run.session.agent, wanted)
+    with transaction.atomic():
+        run_settings.apply_mode(run.session, mode)
+        return _change(principal, run, {"tool_approval_mode": mode})
 
 
 def _change(principal: Principal, run: AgentRun, changes: dict[str, Any]) -> SignalResult:

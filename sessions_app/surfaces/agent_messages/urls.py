@@ -59,5 +59,6 @@ urlpatterns = [
     ),
     re_path(r"^api/v1/tasks(?:/.*)?$", NotOfferedView.as_view(what="The list of tasks"), name="tasks"),
     re_path(r"^api/v1/rendering(?:/.*)?$", NotOfferedView.as_view(what="Rendering of documents"), name="rendering"),
+    path("api/v1/apps/installations", runs.AppInstallations.as_view(), name="app-installations"),
     re_path(r"^api/v1/", UnknownRoute.as_view(), name="unknown"),
 ]

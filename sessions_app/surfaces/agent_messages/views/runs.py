@@ -180,3 +180,11 @@ class ExecuteAsync(AgentsView):
         start = {name: body[name] for name in known if name in body}
         run = commands.start(self.principal, start, request.headers.get("Idempotency-Key", ""))
         return Response({"run_id": run.id, "workflow_id": run.workflow_id})
+
+
+class AppInstallations(AgentsView):
+    """The apps of the account: this server installs none."""
+
+    @Operation("List installed apps", list_of(OBJECT), parameters=[query_value("kind", "Only apps of this kind.")])
+    def get(self, request: Request) -> Response:
+        return Response([])

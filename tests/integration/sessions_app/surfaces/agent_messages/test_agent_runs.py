@@ -9,7 +9,7 @@ import jwt
 import pytest
 
 from agents_app.models import Agent, Run
-from agents_app.runs.run_policy import limits_of, model_of
+from agents_app.runs.run_policy import limits_of, model_of, policy_of, session_policy_of
 from agents_app.types import RunOptions, RunStatus
 from sessions_app.identity.api_keys import create_api_key, revoke_api_key
 from sessions_app.models import Session, Turn
@@ -17,6 +17,10 @@ from sessions_app.surfaces.agent_messages import signed_urls, urls
 from tests.support.agents import AgentCaller
 from tests.support.rest import make_run, make_session, make_user
 from tests.support.rights import make_operator
+from tools_app.policy.decide import Allow, decide
+from tools_app.policy.patterns import PolicyCall
+from tools_app.registry import tools
+from tools_app.types import Risk
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey", "default_agent"), pytest.mark.one_database]
 
@@ -323,12 +327,50 @@ def test_a_model_is_chosen_by_who_may_change_the_agent(caller: AgentCaller, alic
 
 @pytest.mark.parametrize(
     ("signal", "body"),
-    [("ToolApprovalModeChanged", {"mode": "full_control"}), ("ModelConfigChanged", {"effort": "high"})],
+    [
+        ("ToolApprovalModeChanged", {"mode": "yolo"}),
+        ("ToolApprovalModeChanged", {}),
+        ("ModelConfigChanged", {"effort": "high"}),
+    ],
 )
 def test_a_signal_that_changes_nothing_is_refused(caller: AgentCaller, signal: str, body: dict[str, str]) -> None:
     run = caller("POST", "agents", {"interaction": "default", "interactive": True}).data["id"]
     refused = caller("POST", f"agents/{run}/signal/{signal}", body)
-    assert (refused.status, refused.data["code"]) == (400, "unsupported_option")
+    code = "unsupported_option" if signal == "ModelConfigChanged" else "invalid_value"
+    assert (refused.status, refused.data["code"]) == (400, code)
+
+
+@pytest.mark.parametrize(
+    ("autonomy", "mode", "in_force"),
+    [
+        ("supervised", "full_control", "ask"),
+        ("supervised", "auto_review", "ask"),
+        ("readonly", "full_control", "ask"),
+        ("full", "ask", "ask"),
+        ("full", "auto_review", "ask"),
+        ("full", "full_control", "full_control"),
+    ],
+)
+@pytest.mark.parametrize("by_signal", [False, True])
+def test_a_mode_of_approvals_never_allows_more_than_the_agent(
+    caller: AgentCaller, autonomy: str, mode: str, in_force: str, by_signal: bool
+) -> None:
+    Agent.objects.filter(agent_id="default").update(autonomy=autonomy)
+    wanted = {} if by_signal else {"tool_approval_mode": mode}
+    run = caller("POST", "agents", {"interaction": "default", "interactive": True, **wanted}).data["id"]
+    if by_signal:
+        assert caller("POST", f"agents/{run}/signal/ToolApprovalModeChanged", {"mode": mode}).status == 200
+    caller("POST", f"agents/{run}/signal/UserInput", {"message": "go"})
+    stored = Run.objects.select_related("agent").get()
+    call = PolicyCall(tools.get("write_artifact").spec, {"path": "files/a.txt", "content": "x"})
+    verdict = decide(call, Risk.HIGH, policy_of(stored), "user:1", session_policy_of(stored))
+    assert isinstance(verdict, Allow) is (in_force == "full_control")
+    assert caller("GET", f"agents/{run}").data["tool_approval_mode"] == in_force
+
+
+def test_there_are_no_installed_apps(caller: AgentCaller) -> None:
+    found = caller("GET", "apps/installations?kind=tools")
+    assert (found.status, found.data) == (200, [])
 
 
 def test_a_checkpoint_is_made_on_request_if_there_is_something_to_summarise(caller: AgentCaller) -> None:
