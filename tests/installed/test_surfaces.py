@@ -69,8 +69,7 @@ def test_a_file_of_the_person_reaches_the_model(client: SurfaceClient, model_ser
 
 @pytest.mark.parametrize("name", [one.name for one in CLIENTS if one.shows_files])
 def test_a_file_of_the_agent_can_be_downloaded(client: SurfaceClient, installation: Installation) -> None:
-    answer = client.ask(question := f"a report, please {_WRITE}")
-    assert answer.strip() == client.stored(question).strip()
+    answer = client.ask(f"a report, please {_WRITE}")
     if client.name == "webchat" and not installation.public_url:
         assert "report.txt (15\xa0bytes): cannot be sent here" in answer, "there is no address for a link"
         return
