@@ -22,7 +22,8 @@ from tests.support.live_server import wait_for
 SOON = 2.0
 REPORT = b"Sold: 17 boats."
 _WRITE = f"[[tool=write_artifact args={json.dumps({'path': 'out/report.txt', 'content': REPORT.decode()})}]]"
-ANSWER = "[[tokens=20 rate=30]]"
+ANSWER = "[[tokens=20]]"
+HELD = "[[tokens=20 hold=10]]"
 QUESTION = "a long story [[tokens=60]]"
 DIED = "agents_app.runs.reaper: the worker %s of run %s died; the run was released%s"
 REFUSED = "django.request: Unauthorized: %s"
@@ -47,12 +48,21 @@ def client(name: str, clients: dict[str, SurfaceClient]) -> SurfaceClient:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_an_answer_begins_soon_and_is_shown_while_it_is_written(client: SurfaceClient) -> None:
+def test_an_answer_begins_soon_and_is_shown_while_it_is_written(
+    client: SurfaceClient, model_server: ModelServer
+) -> None:
+    """The model goes on when the client shows the first part."""
     waited = []
     for number in (1, 2):
         shown: list[tuple[str, float]] = []
+
+        def look(text: str, to: list[tuple[str, float]] = shown) -> None:
+            to.append((text, time.monotonic()))
+            if len(to) == 1:
+                model_server.go_on()
+
         sent = time.monotonic()
-        answer = client.ask(f"{number} {ANSWER}", lambda text, to=shown: to.append((text, time.monotonic())))
+        answer = client.ask(f"{number} {HELD if client.is_live else ANSWER}", look)
         assert answer.strip() == tokens(20)
         if client.is_live:
             assert shown[0][0].strip() != answer.strip()
