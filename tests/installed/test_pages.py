@@ -58,15 +58,14 @@ def log_in(chat: ChatPage, name: str, password: str = PASSWORD) -> ChatPage:
 
 
 def add_user(admin: ChatPage, name: str, group: str = "") -> None:
-    """Add a user in the admin. group: of staff."""
+    """Add a user with a password in the admin. group: a role that opens the admin."""
     page = admin.open("/admin/auth/user/add/").page
     page.locator("[name=username]").fill(name)
+    page.get_by_label("Password that you enter now").check()
     page.locator("[name=password1]").fill(PASSWORD)
     page.locator("[name=password2]").fill(PASSWORD)
     if group:
-        page.locator("#id_groups_from").select_option(label=group)
-        page.get_by_role("button", name="Choose selected groups").click()
-        page.locator("[name=is_staff]").check()
+        page.get_by_label(f"{group}: ").check()
     page.get_by_role("button", name="Save", exact=True).click()
     expect(page.get_by_text("was added successfully")).to_be_visible()
 
