@@ -68,7 +68,7 @@ def _tab(title: str, *fields: str | tuple[str, ...]) -> tuple[str, Any]:
 class AgentAdmin(VersionedAdmin, AuditedAdmin):  # type: ignore[misc]  # the theme widens Django's types
     noun = "Agent"
     form = AgentForm
-    list_display = ("title", "agent_id", "model", "may", "state", "try_link")
+    list_display = ("title", "agent_id", "served_by", "may", "state", "try_link")
     list_filter = (StateFilter, ("provider", RelatedDropdownFilter), ("autonomy", ChoicesDropdownFilter))
     list_filter_submit = True
     list_select_related = ("provider",)
@@ -282,7 +282,7 @@ class AgentAdmin(VersionedAdmin, AuditedAdmin):  # type: ignore[misc]  # the the
     title = columns.text("Name", "name", ordering="name")
 
     @display(description="Model")
-    def model(self, agent: Agent) -> str:
+    def served_by(self, agent: Agent) -> str:
         return f"{agent.provider.name} · {visible(agent.model_id or agent.provider.default_model or 'default')}"
 
     may = columns.column(

@@ -257,3 +257,9 @@ def test_a_draft_is_saved_edited_and_published_on_the_pages(pages, operator, age
 def test_a_saved_form_stores_a_version(pages, operator, agent):
     pages.post(f"{AGENTS}{agent.pk}/change/", agent_form(agent, name="Changed"))
     assert [version.configuration["name"] for version in agent_versions.list_versions(agent)] == ["Changed", agent.name]
+
+
+def test_the_list_shows_the_model_of_each_agent(pages, agent):
+    Agent.objects.update(model_id="model-of-the-list")
+    row = pages.get("/admin/agents_app/agent/").content.decode()
+    assert 'data-label="Model"' in row and "model-of-the-list" in row
