@@ -83,7 +83,7 @@ def up_parser() -> argparse.ArgumentParser:
     option(
         "--run-workers",
         type=int,
-        default=env.integer("KOMAND_RUN_WORKERS", 2, least=1),
+        default=env.integer("KOMAND_RUN_WORKERS", 1, least=1),
         help="processes that execute runs, 200 each; one resumes those of another (KOMAND_RUN_WORKERS, %(default)s)",
     )
     option(

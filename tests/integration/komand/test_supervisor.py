@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from komand.supervisor import embedded, supervisor
-from tests.support.live_server import ROOT, LiveKomand, clean_environment, start_komand, wait_for
+from tests.support.live_server import ROOT, START_SECONDS, LiveKomand, clean_environment, start_komand, wait_for
 
 pytestmark = [pytest.mark.whole, pytest.mark.one_database]
 
@@ -36,7 +36,7 @@ def test_status_lists_every_part_with_its_health(live_komand: LiveKomand) -> Non
     assert status["running"] and status["url"] == live_komand.url
     parts = {part["name"]: part for part in status["processes"]}
     children = {name for name in parts if name.startswith("tools/")}  # more than one while many tools run
-    assert children and set(parts) - children == {"supervisor", "valkey", "web", "runs-1", "runs-2", "tools", "sockets"}
+    assert children and set(parts) - children == {"supervisor", "valkey", "web", "runs-1", "tools", "sockets"}
     sockets = parts.pop("sockets")  # unless an account needs it, it does not run
     assert sockets["health"] in ("ok", "idle") and (sockets["pid"] is None) == (sockets["memory_bytes"] == 0)
     assert all(part["health"] == "ok" and part["memory_bytes"] > 1_000_000 for part in parts.values())
@@ -76,7 +76,7 @@ def test_a_restart_replaces_every_process_and_refuses_no_request(live_komand: Li
 
     asking = threading.Thread(target=ask)
     asking.start()
-    restarted = live_komand.manage("restart")
+    restarted = live_komand.manage("restart", seconds=START_SECONDS)
     over.set()
     asking.join()
     after = {part["name"]: part["pid"] for part in live_komand.status()["processes"]}
