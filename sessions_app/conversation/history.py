@@ -79,11 +79,11 @@ class StoredConversations:
         """Return the messages that the run answers. Called at the claim and after steps that messages joined."""
         rows = hot_queries.LIST_USER_MESSAGES.rows(run_id=run_id)
         parts = _parts_by_turn([turn_id for turn_id, content, attached in rows if content and attached])
-        return list(
-            joined(  # a context alone has no content
+        return _with_contexts(  # a context alone has no content
+            [
                 Message("user", _with_files(content, attached), parts=parts.get(turn_id, ())) if content else attached
                 for turn_id, content, attached in rows
-            )
+            ]
         )
 
     def load_part(self, reference: str) -> bytes:
@@ -217,7 +217,15 @@ def _newest_turns(session_id: UUID, after: int, ordinal: int, longest: int) -> t
 
 def _messages(turns: Sequence[Turn]) -> list[Message]:
     parts = _parts_by_turn([turn.pk for turn in turns if turn.attached and not turn.is_context])
-    return [*joined(turn.attached if turn.is_context else _message(turn, parts.get(turn.pk, ())) for turn in turns)]
+    return _with_contexts(
+        [turn.attached if turn.is_context else _message(turn, parts.get(turn.pk, ())) for turn in turns]
+    )
+
+
+def _with_contexts(found: Sequence[Message | str]) -> list[Message]:
+    """Return the messages, each with the text of the context in front of it."""
+    messages = [each for each in found if isinstance(each, Message)]
+    return messages if len(messages) == len(found) else [*joined(found)]
 
 
 def _message(turn: Turn, parts: tuple[MessagePart, ...]) -> Message:

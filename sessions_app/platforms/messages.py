@@ -92,6 +92,15 @@ class ChannelMessage:
         """True if it carries a text from another chat along."""
         return any(quoted.is_forward and quoted.text.strip() for quoted in self.quoted)
 
+    @property
+    def has_texts_of_others(self) -> bool:
+        return bool(self.quoted) or self.forwarded_from is not None
+
+    @property
+    def has_context(self) -> bool:
+        """True if there may be more to it than its text: it was written in a group, or has texts of others."""
+        return self.chat.type != "direct" or self.has_texts_of_others
+
 
 @dataclass(frozen=True)
 class ButtonPress:

@@ -13,15 +13,9 @@ from sessions_app.services import LONGEST_TEXT as LONGEST_MESSAGE
 _MOST_QUOTED = 5
 
 
-def has_texts_of_others(incoming: ChannelMessage) -> bool:
-    return bool(incoming.quoted) or incoming.forwarded_from is not None
-
-
 def context_of(account: ChannelAccount, incoming: ChannelMessage, key: SessionKey) -> MessageContext | None:
-    """Return the context of a message, None for a plain one of a private chat. key: of its session. Reads only."""
+    """Return the context of a message, None if it has none. key: of its session. Reads only."""
     is_group = incoming.chat.type != "direct"
-    if not is_group and not has_texts_of_others(incoming):
-        return None
     before = group_messages.lines_before(account, incoming, key) if is_group else ""
     quotes = [quoted for quoted in _quotes(account, incoming) if quoted.text.strip()]
     texts = [f"Written in the group before, not to you, by\n{before}"] if before else []

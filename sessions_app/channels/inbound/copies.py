@@ -13,8 +13,6 @@ def keep_known(account: ChannelAccount, incoming: ChannelMessage) -> ChannelMess
     A sender can name anybody: without this rule, the account would send what a stranger makes it say to whom they like.
     Of an account that is open to everyone, nobody is known.
     """
-    if not incoming.copies:
-        return incoming
     known = [one for one in incoming.copies if account.access != "open" and pairing_codes.may_write(account, one, one)]
     reference = incoming.reference
     return replace(incoming, reference={**reference, "copies": [*reference.get("copies", ()), *known]})

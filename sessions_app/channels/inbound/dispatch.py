@@ -83,7 +83,8 @@ def handle_events(
     for channel_event in channel_events:
         match channel_event:
             case ChannelMessage():
-                if taken := _take_message(account, adapter, copies.keep_known(account, channel_event), raw):
+                message = copies.keep_known(account, channel_event) if channel_event.copies else channel_event
+                if taken := _take_message(account, adapter, message, raw):
                     accepted.append(taken)
             case ButtonPress():
                 if taken := _take_press(account, adapter, channel_event, raw):
@@ -150,7 +151,7 @@ class _Case:
 
     @property
     def may_burst(self) -> bool:
-        is_plain = not contexts.has_texts_of_others(self.incoming)
+        is_plain = not self.incoming.has_texts_of_others
         return is_plain and bursts.is_short(self.arrival) and not self.is_of_program
 
     def join_burst(self) -> Accepted | None:
@@ -285,7 +286,7 @@ def _receive(case: _Case, answers: UUID | None = None) -> Accepted | None:
         thread_id=key.thread_id,
         author_id=incoming.sender_id,
         arrival=case.arrival,
-        context=contexts.context_of(case.account, incoming, key),
+        context=contexts.context_of(case.account, incoming, key) if incoming.has_context else None,
     )
 
     def act(accepted: Accepted) -> None:

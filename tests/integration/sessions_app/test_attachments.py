@@ -217,7 +217,7 @@ def test_an_album_in_a_group_is_ours_when_any_part_of_it_is(rig: EngineRig, plat
             telegram(group_update(number, "", **extra))
     assert settle(rig) == ["sent"]
     content = script.requests[0].messages[-1].content
-    assert content.startswith("look") and content.count("[Attached image") == 3 and Run.objects.count() == 1
+    assert "\n\nlook" in content and content.count("[Attached image") == 3 and Run.objects.count() == 1
 
 
 def misses_the_others_once(monkeypatch: pytest.MonkeyPatch) -> None:

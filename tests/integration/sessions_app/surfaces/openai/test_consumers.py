@@ -77,7 +77,7 @@ async def test_a_shutdown_is_reported_and_stops_no_run(
 ) -> None:
     waits = asyncio.Event()
 
-    async def nothing(*_: Any) -> AsyncIterator[Any]:
+    async def nothing(*_: Any, **how: Any) -> AsyncIterator[Any]:
         waits.set()
         await asyncio.Event().wait()
         yield
@@ -98,7 +98,7 @@ async def cut(caller: LiveCaller, path: str, body: dict[str, Any], **headers: st
     """Send a request, shut the server down while it waits, and return the status."""
     waits = asyncio.Event()
 
-    async def nothing(*_: Any) -> AsyncIterator[Any]:
+    async def nothing(*_: Any, **how: Any) -> AsyncIterator[Any]:
         waits.set()
         await asyncio.Event().wait()
         yield
@@ -190,7 +190,7 @@ async def test_revoking_the_key_ends_a_stream_with_an_error(
 async def test_a_stream_that_fails_ends_with_an_error(
     caller: LiveCaller, path: str, body: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def broken(*_: Any) -> AsyncIterator[Any]:
+    async def broken(*_: Any, **how: Any) -> AsyncIterator[Any]:
         raise OperationalError("server closed the connection unexpectedly")
         yield
 
