@@ -113,7 +113,7 @@ class FakeMailServer:
 
     async def _imap(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"* OK ready\r\n")
-        is_selected = False
+        is_selected, known = False, 0  # known: how many mails the client has been told of
         while True:
             tag, words = await self._command(reader, writer)
             name = words[0].upper()
@@ -132,11 +132,11 @@ class FakeMailServer:
                 more = b" IDLE" if self.can_idle else b""
                 writer.write(b"* CAPABILITY IMAP4rev1" + more + b"\r\n" + tag + b" OK\r\n")
             elif name == b"SELECT" and words[1] == b"INBOX":
-                is_selected = True
-                writer.write(b"* %d EXISTS\r\n* OK [UIDVALIDITY %d]\r\n" % (len(self.mailbox), self.validity))
+                is_selected, known = True, len(self.mailbox)
+                writer.write(b"* %d EXISTS\r\n* OK [UIDVALIDITY %d]\r\n" % (known, self.validity))
                 writer.write(b"* OK [UIDNEXT %d]\r\n" % self.next_uid + tag + b" OK [READ-WRITE] done\r\n")
             elif name == b"IDLE" and is_selected and self.can_idle:
-                await self._idle(reader, writer)
+                known = await self._idle(reader, writer, known)
                 writer.write(tag + b" OK done\r\n")
             elif name == b"UID" and is_selected:
                 self._answer_uid(writer, words[1:])
@@ -157,9 +157,9 @@ class FakeMailServer:
             writer.write(b"+ go on\r\n")
             words.append(await reader.readexactly(int(literal[1])))
 
-    async def _idle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _idle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, count: int) -> int:
+        """Report changes until the client ends it, also those since the last report. Return the count reported last."""
         writer.write(b"+ idling\r\n")
-        count = len(self.mailbox)
         done = asyncio.ensure_future(reader.readuntil(b"\r\n"))
         while not done.done():
             if len(self.mailbox) != count:
@@ -168,6 +168,7 @@ class FakeMailServer:
             self._changed.clear()
             await asyncio.wait({done}, timeout=0.01)
         assert (await done).upper() == b"DONE\r\n"
+        return count
 
     def _answer_uid(self, writer: asyncio.StreamWriter, words: list[bytes]) -> None:
         name, rest = words[0].upper(), b" ".join(words[1:])

@@ -6,7 +6,7 @@ import re
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
@@ -124,10 +124,10 @@ class Platform(ABC, Generic[Server]):
 
     def wait_for(self, person: str, texts: list[str]) -> None:
         """Wait until a person is shown exactly these texts."""
-        try:
+        with suppress(AssertionError):
             wait_for(lambda: self.texts(person) == texts, SECONDS)
-        except AssertionError:
-            assert self.texts(person) == texts, f"{self.channel}: {person}"
+        shown = self.texts(person)
+        assert shown == texts, f"{self.channel}: {person} is shown {shown}"
 
     @property
     def path(self) -> str:

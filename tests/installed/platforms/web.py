@@ -18,6 +18,7 @@ SITE, IDENTITY_SECRET = "https://www.example.org", "identity-secret-of-the-site-
 class Web(Platform[Any]):
     channel = "web"
     takes_files = False
+    joins_bursts = False  # its page reads a refusal, as a program does
 
     def __init__(self) -> None:
         super().__init__()
