@@ -26,6 +26,7 @@ DATABASES = ("sqlite", "postgres")
 REVISION = "c9cc3dc"
 _MESSAGES = 3  # of each client in each part
 _OPEN_SECONDS = 150
+_MIGRATED_SECONDS = 400  # the old processes and their clients use the processor meanwhile, and perhaps other tests
 _PEOPLE = """
 from django.contrib.auth.models import User
 for name in ("alice", "bob"):
@@ -94,7 +95,9 @@ class Proof:
         before = self._count_migrations()
         process = self.commands.start(ROOT, "prepare")
         try:
-            wait_for(lambda: self._count_migrations() >= before + wait, 120, f"{wait} migrations", every=0.01)
+            wait_for(
+                lambda: self._count_migrations() >= before + wait, _MIGRATED_SECONDS, f"{wait} migrations", every=0.01
+            )
         finally:
             process.send_signal(signal.SIGKILL)
             process.wait()
