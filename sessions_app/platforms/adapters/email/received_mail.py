@@ -157,7 +157,8 @@ def _further_recipients(mail: EmailMessage, known: set[str]) -> tuple[str, tuple
     def read(name: str) -> list[str]:
         people: Any = mail[name].addresses if mail[name] else ()
         found = [str(person.addr_spec).lower() for person in people]
-        return [one for one in found if _ADDRESS.fullmatch(one) and not _ROBOTS.match(one) and one not in known]
+        usable = [one for one in found if one.isascii() and _ADDRESS.fullmatch(one)]  # we write to no others
+        return [one for one in usable if not _ROBOTS.match(one) and one not in known]
 
     reply_to = read("Reply-To")
     return "".join(reply_to[:1]), tuple(dict.fromkeys([*reply_to[:1], *read("Cc")]))[:_MOST_COPIES]

@@ -1,5 +1,6 @@
 """Mails as channel events: text, threads, files, and what gets no answer."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.message import EmailMessage
 
@@ -76,6 +77,14 @@ def test_recipients_are_read_of_verified_senders_alone():
     assert forged.copies == () and "copies" not in forged.reference
     many = ", ".join(f"p{number}@x.example" for number in range(50))
     assert len(read(mail_from(1, "hi", Cc=many)).copies) == 10
+
+
+@pytest.mark.parametrize("foreign", ["jörg@x.example".encode(), b"=?utf-8?q?j=C3=B6rg?=@x.example"])
+def test_no_copy_goes_to_an_address_outside_of_ascii(foreign: bytes):
+    raw = mail_from(1, "hi", Cc="bob@x.example, placeholder@x.example").as_bytes()
+    found = read(raw.replace(b"placeholder@x.example", foreign), replace(RULES, copy_domains=frozenset(["x.example"])))
+    assert isinstance(found, ChannelMessage)
+    assert found.copies == () and found.reference["copies"] == ["bob@x.example"]
 
 
 def test_the_time_of_a_wrong_clock_is_not_believed():
