@@ -52,9 +52,9 @@ class Names:
         """
         sender_id = await in_db(_find_nameless_sender, run_id)
         if sender_id and (name := await self._find(account, adapter, sender_id)):
-            await in_db(_store_name, account, adapter.name, sender_id, run_id, clean_name(name))
+            await in_db(_store_name, account, adapter.name, sender_id, run_id, name)
             if is_group:
-                await in_db(name_author, run_id, sender_id, clean_name(name))
+                await in_db(name_author, run_id, sender_id, name)
 
     async def _find(self, account: ChannelAccount, adapter: ChannelAdapter, sender_id: str) -> str:
         key, now = (account.pk, sender_id), monotonic()
@@ -62,7 +62,7 @@ class Names:
             return known[1]
         try:
             async with asyncio.timeout(_LOOK_UP_SECONDS):
-                name = await adapter.find_name(sender_id)
+                name = clean_name(await adapter.find_name(sender_id))
         except (SendError, TimeoutError) as error:
             logger.info("%s: the name of a sender is unknown: %s", account, error)
             name = ""
