@@ -49,7 +49,7 @@ def _read_link(token: str) -> tuple[str, UUID]:
         claims = jwt.decode(token, settings.KOMAND_JWT_KEY, **checks)
         return str(claims["aud"]), UUID(claims["sub"])
     except (jwt.InvalidTokenError, ValueError):
-        raise NotFound("This link is invalid or has expired. Ask for the file again.") from None
+        raise NotFound("This link is invalid or has expired. Ask for a new one.") from None
 
 
 def _read_answer(run_id: UUID) -> str:

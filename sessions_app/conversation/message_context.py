@@ -25,7 +25,7 @@ class MessageContext:
     is_foreign: bool
 
     def turn_before(self, turn: Turn) -> Turn:
-        """Return the unsaved turn with the context of a user turn, whose place it takes."""
+        """Return the unsaved turn with the context, in the place of a user turn, whose part becomes the next one."""
         context = Turn(
             session=turn.session,
             run=turn.run,

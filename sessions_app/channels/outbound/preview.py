@@ -256,9 +256,9 @@ class Preview:
         return self._capabilities.draft_seconds
 
     def _rendered(self) -> tuple[Rendered, bool]:
-        """Return the end of the text for a native preview; else the part for the message that grows.
+        """Return what to show, and whether it is a whole part of the text, which others follow.
 
-        And whether that part is whole, because others follow it.
+        A native preview shows the end of the text, the message that grows shows its part.
         """
         text, chat = self.text.text, self._destination.target.chat
         enough = (self._whole + 2) * self._capabilities.max_text

@@ -16,8 +16,12 @@ from sessions_app.platforms.base import MIB, SendCertainty, SendError
 from sessions_app.platforms.link import ConnectionLost, CredentialsRefused, Link, NeedsAttention, Received
 
 UPDATES = [
-    *("message", "edited_message", "message_reaction"),
-    *("callback_query", "my_chat_member", "stopped_message_generation"),
+    "message",
+    "edited_message",
+    "message_reaction",
+    "callback_query",
+    "my_chat_member",
+    "stopped_message_generation",
 ]
 # Telegram answers an idle request after this time, which is the heartbeat.
 POLL_SECONDS = 30
