@@ -57,11 +57,11 @@ def note_draft(delivery_id: int, owner: UUID, provider_message_id: str) -> None:
     Delivery.objects.filter(pk=delivery_id, owner=owner).update(provider_message_id=provider_message_id)
 
 
-def finish_draft(first: Delivery) -> None:
-    """Turn the draft of an answer, if there is one, into the answer's first part, which is then due."""
+def finish_draft(part: Delivery) -> None:
+    """Turn the draft of a part of an answer, if there is one, into that part, which is then due."""
     names = ("kind", "parts", "text", "body", "filename", "ready_at", "expires_at")
-    rows = Delivery.objects.filter(dedupe_key=first.dedupe_key, status="draft")
-    rows.update(status="pending", **{name: getattr(first, name) for name in names})
+    rows = Delivery.objects.filter(dedupe_key=part.dedupe_key, status="draft")
+    rows.update(status="pending", **{name: getattr(part, name) for name in names})
 
 
 def release_draft(key: str, owner: UUID, provider_message_id: str) -> bool:
