@@ -20,7 +20,7 @@ from unfold.forms import AdminPasswordChangeForm, PaginationInlineFormSet, UserC
 from agents_app.models import UserCostCap
 from agents_app.rights import SET_COST_CAPS
 from audit_app.admin_base import names
-from audit_app.admin_base.base import AuditedAdmin, acting, get_or_404
+from audit_app.admin_base.base import AuditedAdmin, acting, get_or_404, reported
 from audit_app.admin_base.dialogs import back_to
 from audit_app.admin_base.permissions import granted_by
 from audit_app.admin_base.theme import Dialog, act
@@ -137,7 +137,10 @@ class UserAdmin(AuditedAdmin, DjangoUserAdmin):  # type: ignore[misc, type-arg] 
     )
     def invite(self, request: HttpRequest, form: Any, object_id: str) -> HttpResponse:
         """Show the link in the dialog only: it is in no message and no redirect."""
-        return self._invited(request, get_or_404(self, request, object_id), "invitation_dialog.html")
+        user = get_or_404(self, request, object_id)
+        with reported(request):
+            return self._invited(request, user, "invitation_dialog.html")
+        return back_to(request, "admin:auth_user_change", object_id)
 
     def response_add(self, request: HttpRequest, obj: User, post_url_continue: str | None = None) -> HttpResponse:
         """Show the invitation in this response only."""

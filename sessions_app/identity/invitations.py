@@ -16,6 +16,7 @@ from sessions_app.identity import signed_claims
 
 DAYS = 7
 _AUDIENCE = "komand:invitation"
+_NOT_OPEN = "Only an active user without a password who has never logged in can be invited."
 
 
 class InvitationRefused(Forbidden):
@@ -32,13 +33,15 @@ def is_open(user: User) -> bool:
 def invite(user: User) -> str:
     """Return the token of a new invitation, which voids earlier ones. Owns its transaction; audited.
 
-    Raises Conflict unless `is_open`.
+    Raises Conflict unless `is_open`, also if the user has set a password or logged in since the row was read.
     """
     if not is_open(user):
-        raise Conflict("Only an active user without a password who has never logged in can be invited.")
+        raise Conflict(_NOT_OPEN)
+    earlier = user.password
     user.set_unusable_password()
     with transaction.atomic():
-        user.save(update_fields=["password"])
+        if not _store_password(user, earlier):
+            raise Conflict(_NOT_OPEN)
         audit.record("UserInvited", details={"user": user.username, "days": DAYS})
     return signed_claims.encode(user, _AUDIENCE, timedelta(days=DAYS), {})
 
@@ -59,11 +62,16 @@ def accept(invited: User, password: str) -> User:
 
     Raises InvitationRefused if the invitation was used or replaced since.
     """
-    unusable = invited.password
+    earlier = invited.password
     invited.set_password(password)
     with transaction.atomic():
-        rows = User.objects.filter(pk=invited.pk, password=unusable, is_active=True, last_login=None)
-        if not rows.update(password=invited.password):
+        if not _store_password(invited, earlier):
             raise InvitationRefused
         audit.record("InvitationAccepted", details={"user": invited.username}, actor=f"user:{invited.pk}")
     return invited
+
+
+def _store_password(user: User, earlier: str) -> bool:
+    """Store the user's password if the stored one is still the earlier one, and the user still `is_open`."""
+    rows = User.objects.filter(pk=user.pk, password=earlier, is_active=True, last_login=None)
+    return bool(rows.update(password=user.password))

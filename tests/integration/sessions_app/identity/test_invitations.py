@@ -53,6 +53,14 @@ def test_a_later_invitation_voids_an_earlier_one(bea: User) -> None:
     assert invitations.find_invited(later) == bea
 
 
+def test_an_invitation_made_from_an_older_row_leaves_the_chosen_password(bea: User) -> None:
+    token, older = invitations.invite(bea), User.objects.get()
+    invitations.accept(invitations.find_invited(token), "correct horse 7")
+    with pytest.raises(Conflict):
+        invitations.invite(older)
+    assert User.objects.get().check_password("correct horse 7")
+
+
 @pytest.mark.parametrize("change", [{"is_active": False}, {"last_login": timezone.now()}, {"password": "set-since"}])
 def test_an_invitation_ends_when_its_user_has_another_way_in_or_none(bea: User, change: dict[str, object]) -> None:
     token = invitations.invite(bea)
