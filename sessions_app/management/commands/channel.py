@@ -89,7 +89,7 @@ class Command(AppCommand):
         for danger in open_access.dangers(account):
             self.stdout.write(self.style.WARNING(f"Warning: {danger}"))
         if asks:
-            with suppress(KeyboardInterrupt):
+            with suppress(EOFError, KeyboardInterrupt):
                 channel_dialog.try_out(account, self.stdout.write)
         else:
             self.stdout.write(f"Next: manage.py channel test {channel} {name}")

@@ -206,6 +206,17 @@ def test_after_pairing_it_says_so_and_offers_no_second_code(monkeypatch: pytest.
     assert text.count("/pair ") == 1 and "The sender is paired now." in text and "not given to the agent" not in text
 
 
+def test_the_end_of_the_input_ends_the_test_and_the_account_stays(monkeypatch: pytest.MonkeyPatch):
+    def end(*_: object) -> None:
+        raise EOFError
+
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    monkeypatch.setattr(channel_dialog.Dialog, "run", lambda _, store: store({"callback_url": URL}, {}))
+    monkeypatch.setattr(channel_dialog, "try_out", end)
+    call_command("channel", "add", "webhook", "crm", stdout=StringIO())
+    assert ChannelAccount.objects.get().account_id == "crm"
+
+
 @pytest.mark.parametrize(
     ("public", "told"),
     [
