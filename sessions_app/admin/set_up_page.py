@@ -5,11 +5,10 @@ from datetime import datetime, timedelta
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.template.response import TemplateResponse
 from django.utils import timezone
 from unfold.admin import ModelAdmin
 
-from audit_app.admin_base.base import reported
+from audit_app.admin_base.base import render_page, reported
 from audit_app.kernel.safe_text import visible
 from sessions_app.admin import account_form
 from sessions_app.admin.addresses import origin_for
@@ -39,23 +38,23 @@ def page(request: HttpRequest, model_admin: ModelAdmin, account: ChannelAccount)
     if "since" not in request.GET:
         return HttpResponseRedirect(f"{request.path}?since={since.timestamp():.0f}")
     before, after = guides.guide_of(account.channel, account.account_id, account.config, reached_at=origin_for(request))
-    context = {
-        **model_admin.admin_site.each_context(request),
-        "opts": model_admin.model._meta,
-        "title": f"Set up {account}",
-        "account": account,
-        "before": render(before),
-        "after": render(after),
-        "offered": offered,
-        "test_page": channels.get(account.channel).test_page.replace("{account}", account.account_id),
-        "stored": account_form.stored_secrets(account),
-        "connection": condition.describe(account),
-        "warnings": open_access.dangers(account),
-        "first": (first := first_message.find(account, since)),
-        "needs_code": account.access == "paired" and not (first.is_over or first.state is RoundTrip.PAIRED),
-    }
-    request.current_app = model_admin.admin_site.name
-    return TemplateResponse(request, "admin/sessions_app/channelaccount/set_up.html", context)
+    first = first_message.find(account, since)
+    return render_page(
+        request,
+        model_admin,
+        "admin/sessions_app/channelaccount/set_up.html",
+        title=f"Set up {account}",
+        account=account,
+        before=render(before),
+        after=render(after),
+        offered=offered,
+        test_page=channels.get(account.channel).test_page.replace("{account}", account.account_id),
+        stored=account_form.stored_secrets(account),
+        connection=condition.describe(account),
+        warnings=open_access.dangers(account),
+        first=first,
+        needs_code=account.access == "paired" and not (first.is_over or first.state is RoundTrip.PAIRED),
+    )
 
 
 def _act(request: HttpRequest, account: ChannelAccount) -> Mapping[str, str]:

@@ -8,7 +8,6 @@ from django.contrib.auth.admin import GroupAdmin as DjangoGroupAdmin
 from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
 from django.contrib.auth.models import Group, User
 from django.http import HttpRequest, HttpResponse
-from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.html import format_html_join
 from django.utils.safestring import mark_safe
@@ -20,7 +19,7 @@ from unfold.forms import AdminPasswordChangeForm, PaginationInlineFormSet, UserC
 from agents_app.models import UserCostCap
 from agents_app.rights import SET_COST_CAPS
 from audit_app.admin_base import names
-from audit_app.admin_base.base import AuditedAdmin, acting, get_or_404, reported
+from audit_app.admin_base.base import AuditedAdmin, acting, get_or_404, render_page, reported
 from audit_app.admin_base.dialogs import back_to
 from audit_app.admin_base.permissions import granted_by
 from audit_app.admin_base.theme import Dialog, act
@@ -146,14 +145,13 @@ class UserAdmin(AuditedAdmin, DjangoUserAdmin):  # type: ignore[misc, type-arg] 
         """Show the invitation in this response only."""
         if not getattr(obj, "is_invited", False):
             return super().response_add(request, obj, post_url_continue)
-        return self._invited(request, obj, "invitation.html", title="Invitation")
+        return self._invited(request, obj, "invitation.html")
 
-    def _invited(self, request: HttpRequest, user: User, template: str, **shown: str) -> HttpResponse:
+    def _invited(self, request: HttpRequest, user: User, template: str) -> HttpResponse:
         with acting(request):
             path = reverse("login-invitation", args=[invitations.invite(user)])
-        link = {"link": f"{origin_for(request)}{path}", "invited": user, "days": invitations.DAYS}
-        context = {**self.admin_site.each_context(request), "opts": self.opts, **link, **shown}
-        response = TemplateResponse(request, f"admin/auth/user/{template}", context)
+        shown = {"link": f"{origin_for(request)}{path}", "invited": user, "days": invitations.DAYS}
+        response = render_page(request, self, f"admin/auth/user/{template}", title="Invitation", **shown)
         response.headers["Cache-Control"] = "no-store"
         return response
 
