@@ -21,12 +21,12 @@ from audit_app.admin_base.theme import Dialog, act, button
 from audit_app.kernel.errors import AppError
 from audit_app.kernel.safe_text import visible
 from sessions_app.admin import account_form, channel_routes, set_up_page
-from sessions_app.admin.addresses import origin_for
 from sessions_app.channels import account_state, accounts, open_access
 from sessions_app.channels.connections import condition
 from sessions_app.channels.inbound import pairing_codes
 from sessions_app.models import ChannelAccount, Pairing
 from sessions_app.platforms.registry import channels
+from sessions_app.surfaces.base.addresses import origin_for
 from sessions_app.surfaces.base.markdown import render
 
 PAGE = "admin:sessions_app_channelaccount_change"

@@ -11,13 +11,13 @@ from unfold.admin import ModelAdmin
 from audit_app.admin_base.base import render_page, reported
 from audit_app.kernel.safe_text import visible
 from sessions_app.admin import account_form
-from sessions_app.admin.addresses import origin_for
 from sessions_app.channels import accounts, first_message, guides, open_access
 from sessions_app.channels.connections import condition
 from sessions_app.channels.first_message import RoundTrip
 from sessions_app.channels.inbound import pairing_codes
 from sessions_app.models import ChannelAccount
 from sessions_app.platforms.registry import channels
+from sessions_app.surfaces.base.addresses import origin_for
 from sessions_app.surfaces.base.markdown import render
 
 _LONGEST_WAIT = timedelta(hours=24)

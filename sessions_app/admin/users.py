@@ -25,11 +25,11 @@ from audit_app.admin_base.permissions import granted_by
 from audit_app.admin_base.theme import Dialog, act
 from audit_app.kernel.safe_text import visible
 from audit_app.rights import holds
-from sessions_app.admin.addresses import origin_for
 from sessions_app.admin.user_forms import NewUserForm, RolesField
 from sessions_app.identity import invitations, logins, roles, sender_links
 from sessions_app.identity.devices import describe
 from sessions_app.rights import CHANGE_USERS
+from sessions_app.surfaces.base.addresses import origin_for
 
 # An operator who could set these could grant themselves any permission.
 _RIGHTS = ("is_staff", "is_superuser", "groups", "user_permissions")

@@ -13,6 +13,7 @@ from sessions_app.identity import external_users, oidc
 from sessions_app.identity.login import record_login
 from sessions_app.surfaces.account import login_views
 from sessions_app.surfaces.account.login_views import ID_TOKEN, complete, safe_target
+from sessions_app.surfaces.base.addresses import origin_for
 from sessions_app.surfaces.base.pages import PageRequest, page
 
 _WANTED = "oidc_wanted"
@@ -56,7 +57,7 @@ def callback(request: HttpRequest) -> HttpResponse:
 def logout(request: HttpRequest) -> HttpResponse:
     """End the session at the provider as well, after the one here."""
     id_token = request.session.pop(ID_TOKEN, "")
-    url = oidc.logout_url(request, id_token, _absolute(request, "/login")) if id_token else ""
+    url = oidc.logout_url(request, id_token, f"{origin_for(request)}/login") if id_token else ""
     return HttpResponseRedirect(url or "/login")
 
 
@@ -64,7 +65,7 @@ def _begin(request: HttpRequest, *, again: bool) -> HttpResponse:
     target = safe_target(request)
     request.session[_WANTED] = {"target": target, "again": again}
     try:
-        return oidc.begin(request, _absolute(request, "/login/oidc/callback"), again=again)
+        return oidc.begin(request, f"{origin_for(request)}/login/oidc/callback", again=again)
     except AppError as error:
         return login_views.refused(request, target, error)
 
@@ -76,8 +77,3 @@ def _renew(request: HttpRequest, claims: dict[str, object], target: str) -> Http
     request.session.cycle_key()
     fresh_login.renew(request.session)
     return HttpResponseRedirect(target)
-
-
-def _absolute(request: HttpRequest, path: str) -> str:
-    base: str = settings.KOMAND_PUBLIC_URL or request.build_absolute_uri("/").rstrip("/")
-    return f"{base}{path}"

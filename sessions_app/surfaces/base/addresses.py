@@ -1,4 +1,4 @@
-"""The address of this installation, as pages of the admin show it."""
+"""The address of this installation, for pages that name it."""
 
 from django.conf import settings
 from django.http import HttpRequest
