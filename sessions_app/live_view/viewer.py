@@ -51,7 +51,7 @@ class Viewer:
         marks_now: bool = False,
         recall: Recall | None = None,
         children: Children = Children.ASKING,
-        with_dead: bool = False,
+        with_dead_claims: bool = False,
     ) -> None:
         """Raises InvalidInput (invalid_cursor).
 
@@ -59,7 +59,7 @@ class Viewer:
         find_text: returns the stored text of a run's step.
         marks_now: yield an empty frame once everything that existed at the start has been yielded.
         children: which of the events of child runs it yields.
-        with_dead: show text of claims that died to a client that may have some of it, as `cursor` does not say.
+        with_dead_claims: include the text of claims that died, for a client that may have some of it.
         recall: called before the first frame, if a run was active at the cursor.
         """
         self.overflowed = False
@@ -69,7 +69,7 @@ class Viewer:
         self._marks_now = marks_now
         self._recall = recall
         self._children = children
-        self._with_dead = with_dead
+        self._with_dead_claims = with_dead_claims
         self._state = self._stream_from(self._cursor.seq)
         self._streams: dict[UUID, list[LiveEntry]] = {}
 
@@ -142,7 +142,7 @@ class Viewer:
                 stream = await self._follower.read_stream(run_id)
             after = stream[-1].position if stream else START
             self._subscription.watch_run(run_id, after, is_child=run_id in children)
-            entries += stream if self._with_dead else self._state.join(run_id, stream, page)
+            entries += stream if self._with_dead_claims else self._state.join(run_id, stream, page)
         return entries
 
     async def _see(self, items: Iterable[Item]) -> list[SessionEvent]:

@@ -65,17 +65,19 @@ class EventStreamConsumer(LiveConsumer):
         await self.send({"type": "http.response.body", "body": b""})
 
     async def watch(
-        self, session_id: UUID, cursor: str, *, marks_now: bool = False, with_dead: bool = False
+        self, session_id: UUID, cursor: str, *, marks_now: bool = False, with_dead_claims: bool = False
     ) -> AsyncIterator[list[SessionEvent]]:
         """Yield the frames of a session after the cursor, without end.
 
         An open stream gets keep-alive comments in between. If the client reads too slowly and the viewer overflows,
-        a new viewer resumes at the last cursor. marks_now, with_dead: as for `Viewer`.
+        a new viewer resumes at the last cursor. marks_now, with_dead_claims: as for `Viewer`.
         Raises AppError if the credential of an endless stream is no longer valid.
         """
         while True:
-            given: Any = {"marks_now": marks_now, "with_dead": with_dead, "children": self.children}
-            async with Viewer(session_id, cursor, **given) as viewer:
+            viewing = Viewer(
+                session_id, cursor, marks_now=marks_now, with_dead_claims=with_dead_claims, children=self.children
+            )
+            async with viewing as viewer:
                 async for frame in self._alive(viewer.frames()):
                     cursor = frame[-1].cursor if frame else cursor
                     yield frame

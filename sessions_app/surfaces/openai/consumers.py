@@ -63,13 +63,14 @@ class _Endpoint(EventStreamConsumer):
         await super().break_off(failure)
 
     async def run_events(
-        self, session_id: UUID, run_id: UUID, cursor: str, *, with_dead: bool = False
+        self, session_id: UUID, run_id: UUID, cursor: str, *, with_dead_claims: bool = False
     ) -> AsyncIterator[list[SessionEvent]]:
         """Yield the events of the run until it ends or waits for the user's answer to a question.
 
-        Those that wait at the same time come together, so that they are written together. with_dead: as for `Viewer`.
+        Those that wait at the same time come together, so that they are written together.
+        with_dead_claims: as for `Viewer`.
         """
-        async for frame in self.watch(session_id, cursor, with_dead=with_dead):
+        async for frame in self.watch(session_id, cursor, with_dead_claims=with_dead_claims):
             events = [event for event in frame if event.run_id == run_id]
             for place, event in enumerate(events, start=1):
                 if event.type in RUN_ENDS or event.type == INPUT_REQUESTED.name:
@@ -309,7 +310,7 @@ async def _stream_response(
 
     await endpoint.open_stream()
     await send(projection.begin())
-    async for seen in endpoint.run_events(session_id, context.run_id, cursor, with_dead=has_text(after)):
+    async for seen in endpoint.run_events(session_id, context.run_id, cursor, with_dead_claims=has_text(after)):
         await send([event for each in seen for event in projection.see(each)])
     await send(projection.end(responses.of_transcript(context, *await in_db(_read, context.run_id))))
     await endpoint.close_stream()

@@ -69,7 +69,12 @@ class World:
         return earlier
 
     def watch(
-        self, cursor: str = "", *, stream_is_there: bool = True, recall: Recall | None = None, with_dead: bool = False
+        self,
+        cursor: str = "",
+        *,
+        stream_is_there: bool = True,
+        recall: Recall | None = None,
+        with_dead_claims: bool = False,
     ) -> tuple[SessionStream, list[SessionEvent]]:
         """Return a stream that has caught up from the cursor with everything written, as `Viewer` does."""
         place = Cursor.parse(cursor)
@@ -89,7 +94,7 @@ class World:
                 watch.restore_child(child_id, known)
         page = self.kept[place.seq :]
         opened = {run_id: stream for run_id, stream in streams.items() if run_id not in ended}
-        joined = (stream if with_dead else watch.join(run_id, stream, page) for run_id, stream in opened.items())
+        joined = (stream if with_dead_claims else watch.join(run_id, stream, page) for run_id, stream in opened.items())
         return watch, self.feed(watch, [*chain.from_iterable(joined), *page])
 
     def feed(self, watch: SessionStream, items: list[Any]) -> list[SessionEvent]:

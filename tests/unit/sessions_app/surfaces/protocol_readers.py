@@ -106,7 +106,7 @@ class ResponseClient:
     def connect(self, world: World, *, stream_is_there: bool) -> tuple[SessionStream, list[SessionEvent]]:
         self._events = ResponseEvents(ResponseContext(RUN, "default", 1, RunOptions()), self._number)
         self._take(self._events.begin())
-        return world.watch("1", stream_is_there=stream_is_there, with_dead=has_text(self._number))
+        return world.watch("1", stream_is_there=stream_is_there, with_dead_claims=has_text(self._number))
 
     def see(self, event: SessionEvent) -> None:
         self._take(self._events.see(event))
