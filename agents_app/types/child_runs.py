@@ -13,7 +13,6 @@ GRACE_SECONDS = 60  # of a child run that was asked to end
 MOST_DEPTH = 5
 MOST_OPEN_CHILDREN = 100  # of one run
 
-NO_USAGE = Usage()
 LAUNCH_TOOL, WAIT_TOOL, NETWORK_TOOL = "launch_workstream", "wait_workstreams", "run_network"
 
 
@@ -140,5 +139,5 @@ class ChildView:
     ended_at: datetime | None
     deadline_at: datetime | None
     deadline_seconds: int
-    usage: Usage = NO_USAGE
+    usage: Usage = Usage()
     cost: float | None = None
