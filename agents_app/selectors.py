@@ -25,7 +25,7 @@ from agents_app.types import (
 )
 from agents_app.types.child_runs import LAUNCH_TOOL, NETWORK_TOOL, ChildView, Phase, RunKind, state_of
 from agents_app.types.prices import NANOS, PriceList
-from agents_app.types.run_cost import Fallback, RunCost, TeamCost
+from agents_app.types.run_cost import Fallback, RunCost, TreeCost
 from audit_app.kernel.errors import found
 from audit_app.kernel.ids import derived_id
 from tools_app import selectors as tools
@@ -50,11 +50,11 @@ def get_cost(run_id: UUID) -> RunCost:
         cost=run.cost_nanos / NANOS if run.priced_calls else None,
         fallback=Fallback(**run.fallback) if run.fallback else None,
         seconds=(run.ended_at - run.started_at).total_seconds() if run.started_at and run.ended_at else None,
-        team=_team_cost(run),
+        with_workstreams=_tree_cost(run),
     )
 
 
-def _team_cost(run: Run) -> TeamCost | None:
+def _tree_cost(run: Run) -> TreeCost | None:
     below = Run.objects.filter(root_id=run.root_id or run.id).order_by()
     if run.root_id:
         below = below.filter(pk__in=[view.launch_id for view in list_subtree(run.id)])
@@ -62,7 +62,7 @@ def _team_cost(run: Run) -> TeamCost | None:
     if not sums["pk__count"]:
         return None
     tokens_in, tokens_out, nanos, priced = (getattr(run, name) + sums[f"{name}__sum"] for name in _SUMMED)
-    return TeamCost(Usage(tokens_in, tokens_out), nanos / NANOS if priced else None)
+    return TreeCost(Usage(tokens_in, tokens_out), nanos / NANOS if priced else None)
 
 
 def list_provider_names() -> list[str]:

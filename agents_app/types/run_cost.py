@@ -34,7 +34,7 @@ class RunCost:
     cost: in units of the currency, at the prices of the time of each call; None if no model had a price.
     seconds: from its start to its end; None before the end.
     fallback: the entry of the fallback chain that it used last, if any.
-    team: tokens and cost of the run together with those of the runs below it; None if there are none.
+    with_workstreams: tokens and cost of the run together with those of the runs below it; None if there are none.
     """
 
     models: tuple[str, ...]
@@ -42,12 +42,12 @@ class RunCost:
     cost: float | None
     seconds: float | None
     fallback: Fallback | None = None
-    team: "TeamCost | None" = None
+    with_workstreams: "TreeCost | None" = None
 
 
 @dataclass(frozen=True)
-class TeamCost:
-    """The resources of several runs. cost: as that of one."""
+class TreeCost:
+    """The tokens and the cost of a run and of all runs below it. cost: as that of one."""
 
     usage: Usage
     cost: float | None

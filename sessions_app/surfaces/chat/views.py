@@ -186,9 +186,9 @@ def read_details(run_id: UUID) -> list[tuple[str, str]]:
         ("Output", _tokens(found.usage.output_tokens)),
         ("Cost", labels.cost(found.cost)),
     ]
-    if team := found.team:
-        tokens = team.usage.input_tokens + team.usage.output_tokens
-        rows += [("With its workstreams", _tokens(tokens)), ("Their cost together", labels.cost(team.cost))]
+    if tree := found.with_workstreams:
+        tokens = tree.usage.input_tokens + tree.usage.output_tokens
+        rows += [("With its workstreams", _tokens(tokens)), ("Their cost together", labels.cost(tree.cost))]
     return [(label, value) for label, value in rows if value]
 
 

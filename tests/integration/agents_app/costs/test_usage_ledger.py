@@ -7,7 +7,7 @@ from agents_app.models import CostTotal, DailyUsage, ModelPrice, ModelProvider, 
 from agents_app.providers.kinds.scripted import Reply
 from agents_app.types import RunStatus, Usage
 from agents_app.types.prices import NANOS
-from agents_app.types.run_cost import TeamCost
+from agents_app.types.run_cost import TreeCost
 from audit_app.kernel import context
 from tests.support.engine import EngineRig
 from tests.support.rest import make_run, make_session
@@ -73,7 +73,7 @@ def test_a_run_has_its_own_cost_and_that_with_the_runs_below_it(rig: EngineRig) 
     make_run(session, input_tokens=1000)
     costs = [selectors.get_cost(run.pk) for run in (root, child, leaf)]
     assert [found.cost for found in costs] == [3, 1, None]
-    assert [found.team for found in costs] == [TeamCost(Usage(120, 15), 4), TeamCost(Usage(20, 5), 1), None]
+    assert [found.with_workstreams for found in costs] == [TreeCost(Usage(120, 15), 4), TreeCost(Usage(20, 5), 1), None]
 
 
 def test_a_call_without_a_price_has_no_cost_and_is_in_no_cap(rig: EngineRig) -> None:

@@ -86,7 +86,7 @@ def test_a_run_shows_the_cost_of_its_calls_not_the_present_prices(
         "cost": None,
         "models": ["fake-1"],
         "fallback": None,
-        "team": None,
+        "withWorkstreams": None,
     }
     Run.objects.filter(pk=run.pk).update(cost_nanos=5_000_000, priced_calls=1)
     type(run.agent.provider).objects.update(input_price=9, output_price=9)

@@ -127,7 +127,7 @@ def test_a_run_shows_its_state_answer_tools_and_usage(caller, alice):
     execution = make_execution(run, status="Completed")
     data = caller.get(f"runs/{run.pk}").data
     assert (data["status"], data["text"], data["error"]) == ("completed", "42", None)
-    usage = {"inputTokens": 7, "outputTokens": 2, "cost": None, "models": [], "fallback": None, "team": None}
+    usage = {"inputTokens": 7, "outputTokens": 2, "cost": None, "models": [], "fallback": None, "withWorkstreams": None}
     assert data["usage"] == usage
     assert data["toolCallIds"] == [str(execution.pk)]
     assert data["sessionId"] == session.key
