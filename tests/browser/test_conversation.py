@@ -260,6 +260,23 @@ def test_a_message_without_a_network_is_sent_when_it_is_back(chat: ChatPage) -> 
     expect(chat.questions).to_have_count(2)
 
 
+def test_messages_of_a_new_chat_without_a_network_create_one_chat(new_tab: NewTab) -> None:
+    chat = new_tab().open()
+    chat.expects_refusals = True
+    starts: list[str] = []
+    chat.page.on("requestfinished", lambda request: starts.append(request.url) if request.method == "POST" else None)
+    chat.page.context.set_offline(True)
+    for text in ("One.", "Two."):
+        chat.send(answering(text=text))
+        expect(chat.page.locator(".sending[data-offline]")).to_have_count(1 if text == "One." else 2)
+    chat.page.context.set_offline(False)
+    expect(chat.answers.last).to_contain_text("One.", timeout=SOON)
+    expect(chat.questions).to_have_count(1)
+    assert len(starts) == 1
+    chat.open()
+    expect(chat.answers.last).to_contain_text("Two.", timeout=SOON)
+
+
 def test_a_message_that_was_not_sent_survives_a_reload(chat: ChatPage) -> None:
     chat.ask(text="One.")
     chat.wait_finished()

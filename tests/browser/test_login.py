@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.browser.chat_page import ChatPage
+from tests.browser.chat_page import SOON, ChatPage, answering
 from tests.browser.conftest import NewTab
 from tests.support.live_server import LiveKomand
 
@@ -42,3 +42,16 @@ def test_logging_out_ends_the_page_in_other_tabs_too(stranger: ChatPage, live_ko
 def test_a_logged_in_user_does_not_see_the_login(new_tab: NewTab) -> None:
     tab = new_tab().open("/login")
     expect(tab.box).to_be_visible()
+
+
+def test_a_message_that_met_the_end_of_the_login_is_sent_after_the_next_one(
+    stranger: ChatPage, live_komand: LiveKomand
+) -> None:
+    stranger.open("/login").log_in(live_komand.password)
+    stranger.page.wait_for_url("**/chat/**")
+    stranger.open()
+    stranger.page.context.clear_cookies(name="komand_session")
+    stranger.send(answering(text="After all."))
+    stranger.page.wait_for_url("**/login?next=**")
+    stranger.log_in(live_komand.password)
+    expect(stranger.answers).to_contain_text("After all.", timeout=SOON)

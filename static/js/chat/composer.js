@@ -22,6 +22,11 @@ export function setUpComposer(session, log, scroll) {
   return composer;
 }
 
+// Whether the server has not taken the message but asks for a login, after which the next visit sends it.
+function isLogin(xhr) {
+  return /^\/login\b/.test(xhr.getResponseHeader("HX-Redirect") ?? "");
+}
+
 class Composer {
   #form;
   #box = document.getElementById("message");
@@ -31,6 +36,7 @@ class Composer {
   #scroll;
   #isStart;
   #isRedirecting = false;
+  #posted; // the end of the last request
   #unsent;
   #attachments = new Attachments((some) => this.#box.toggleAttribute("required", !some));
 
@@ -39,8 +45,9 @@ class Composer {
     this.#log = log;
     this.#scroll = scroll;
     this.#isStart = !session;
-    this.#unsent = new Unsent(document.body.dataset.user, session);
-    this.#draft = `komand.draft.${session ?? "new"}`;
+    const { user } = document.body.dataset; // browsers are shared
+    this.#unsent = new Unsent(user, session);
+    this.#draft = `komand.draft.${user}.${session ?? "new"}`;
     this.#box.value ||= sessionStorage.getItem(this.#draft) ?? "";
     this.#box.addEventListener("input", () => this.#changed());
     this.#box.addEventListener("keydown", (event) => this.#key(event));
@@ -48,24 +55,29 @@ class Composer {
       event.detail.parameters.set("run", log.running() ?? "");
     });
     document.body.addEventListener("htmx:beforeSwap", (event) => this.#takeTurn(event));
+    document.body.addEventListener("komand:stored", ({ detail: key }) => this.#unsent.drop(key));
     addEventListener("online", () => this.#sendAgain());
     this.#changed();
     this.#restore();
   }
 
   // Show what an earlier visit has not sent, and send it. What the server has refused waits for the user.
-  #restore() {
+  async #restore() {
     for (const message of this.#unsent.list()) {
       if (this.#isRedirecting) break; // the first one creates the chat
       const item = this.#show(message);
       if (message.refused) this.#showFailed(item, message.refused);
-      else this.#post(item, message);
+      else await this.#post(item, message);
     }
   }
 
-  // Send what did not reach the server.
-  #sendAgain() {
-    for (const button of document.querySelectorAll(".sending[data-offline] .again")) button.click();
+  // Send what did not reach the server, one after the other: they stay in their order.
+  async #sendAgain() {
+    for (const button of document.querySelectorAll(".sending[data-offline] .again")) {
+      if (this.#isRedirecting) break; // the first one creates the chat
+      button.click();
+      await this.#posted;
+    }
   }
 
   focus() {
@@ -106,6 +118,7 @@ class Composer {
     return item;
   }
 
+  // Return a promise of the end of the request.
   #post(item, message) {
     // The first message creates the chat: a second one sent before the redirect would create another.
     this.#isRedirecting = this.#isStart;
@@ -113,13 +126,14 @@ class Composer {
     item.querySelector(".sending-failed").hidden = true;
     item.toggleAttribute("data-offline", false);
     const ended = ({ detail: { xhr } }) => {
-      if (xhr.status >= 200 && xhr.status < 400) this.#unsent.drop(message.key);
-      else this.#failed(item, message, xhr);
+      if (!(xhr.status >= 200 && xhr.status < 400)) this.#failed(item, message, xhr);
+      else if (!isLogin(xhr)) this.#unsent.drop(message.key);
     };
     item.addEventListener("htmx:afterRequest", ended, { once: true });
     const { values } = message;
     const sent = htmx.ajax("POST", this.#form.action, { source: item, target: item, swap: "none", values });
-    sent.catch(() => {}); // handled by the event above
+    this.#posted = sent.catch(() => {}); // handled by the event above
+    return this.#posted;
   }
 
   // The log places turns, whichever element requested them.
@@ -133,6 +147,7 @@ class Composer {
 
   #failed(item, message, xhr) {
     this.#isRedirecting = false;
+    if (!item.isConnected) return; // the stored message has replaced it: only the answer was lost
     if (xhr.status) {
       explain(xhr, item.querySelector(".sending-problem"));
       this.#unsent.keep({ ...message, refused: item.querySelector(".sending-problem").textContent });

@@ -113,7 +113,10 @@ export class Log {
   }
 
   #showTurn({ run, place, message, html }) {
-    if (message) byId(`sending-${message}`)?.remove();
+    if (message) {
+      byId(`sending-${message}`)?.remove();
+      document.body.dispatchEvent(new CustomEvent("komand:stored", { detail: message }));
+    }
     const shown = byId(`turn-${run}`);
     if (shown) {
       updateQuestion(shown, html);
