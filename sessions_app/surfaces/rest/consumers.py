@@ -48,6 +48,7 @@ _PREFER = Parameter(
     TEXT,
     where="header",
 )
+_MOST_DIGITS = 9  # of seconds
 _ACCEPTED = Answer("The message is stored; the run continues.", envelope_schema(AcceptedOut, record({"runId": UUID})))
 
 
@@ -125,7 +126,8 @@ class WebChatMessage(LiveConsumer):
 
 def _seconds(text: str, most: int) -> int | None:
     """Return the number of seconds that a text names, None if it names none up to `most`."""
-    return int(text) if text.isdecimal() and text.isascii() and int(text[:9]) <= most else None
+    is_number = text.isdecimal() and text.isascii() and len(text) <= _MOST_DIGITS
+    return int(text) if is_number and int(text) <= most else None
 
 
 def _state_of(accepted: Accepted) -> dict[str, Any]:
