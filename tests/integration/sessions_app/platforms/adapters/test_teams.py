@@ -111,11 +111,13 @@ def test_a_stream_that_ended_too_early_is_replaced_by_the_answer(rig: EngineRig,
 
 
 def test_in_a_channel_the_thread_is_answered(rig: EngineRig, service: FakeTeams) -> None:
-    rig.agent(Reply(("Here.\n\nDone.",)))
+    held = threading.Event()
+    rig.agent(Reply(("Here.\n\nDone.",), held_by=held))
     add(service)
     mention = [{"type": "mention", "mentioned": {"id": activity(0)["recipient"]["id"]}, "text": "<at>K</at>"}]
     deliver(service, 1, "<at>K</at> hi", conversation=GROUP, entities=mention)
-    deliver(service, 2, "not for us", conversation=GROUP)
+    deliver(service, 2, "not for us", conversation=GROUP)  # before the answer: later it would follow it
+    held.set()
     assert settle(rig) == ["sent"] and not service.streams
     assert service.posted[0]["conversation"]["id"] == GROUP["id"] and InboundMessage.objects.count() == 1
 
