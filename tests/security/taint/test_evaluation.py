@@ -16,7 +16,10 @@ from tools_app.registry import tools
 pytestmark = pytest.mark.one_database
 
 ATTACKS = tuple(attacks())
-AUTONOMIES = ("readonly", "supervised", "full")
+# The figures that docs/security.md and THREAT_MODEL.md state.
+UNGUARDED = {"readonly": 126, "supervised": 180, "full": 228}  # attacks that succeed without the guard; with it, none
+QUESTIONS = {0: 33, 1: 18, 2: 1}  # ordinary tasks by the number of questions that they cost
+AUTONOMIES = tuple(UNGUARDED)
 _SAMPLE = 8  # in `make test`: each eighth attack and task
 
 
@@ -40,8 +43,7 @@ def successes(gateway: Gateway, made: Iterable[Attack], autonomy: str) -> list[A
     return [attack for attack in made if attack.run(gateway, autonomy=autonomy)]
 
 
-def test_there_are_enough_attacks_and_tasks() -> None:
-    assert len(ATTACKS) >= 100 and len(TASKS) >= 50
+def test_names_of_tasks_are_unique() -> None:
     assert len({task.name for task in TASKS}) == len(TASKS)
 
 
@@ -62,32 +64,24 @@ def test_ordinary_tasks_of_a_sample_cost_at_most_one_question(gateway: Gateway) 
 
 
 @pytest.mark.whole
-@pytest.mark.sqlite_only
-@pytest.mark.timeout(600)
-def test_one_in_twenty_ordinary_tasks_may_cost_more(gateway: Gateway) -> None:
-    asked = {task.name: task.run(gateway) for task in TASKS}
-    several = {name: count for name, count in asked.items() if count > 1}
-    assert len(several) <= 0.05 * len(TASKS), several
-
-
-@pytest.mark.whole
 @pytest.mark.sqlite_only  # PostgreSQL gets the samples
-@pytest.mark.timeout(1800)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("autonomy", AUTONOMIES)
 def test_nothing_leaves_unapproved(gateway: Gateway, autonomy: str) -> None:
     assert successes(gateway, ATTACKS, autonomy) == []
 
 
 @pytest.mark.whole
-@pytest.mark.sqlite_only  # PostgreSQL gets the samples
-@pytest.mark.timeout(1800)
-def test_figures(gateway: Gateway, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Print the table."""
-    counts = [f"{autonomy}: {len(successes(gateway, ATTACKS, autonomy))} succeed" for autonomy in AUTONOMIES]
-    asked = Counter(task.run(gateway) for task in TASKS)
-    monkeypatch.setattr(readings, "list_origins", lambda session_id: ())
-    bare = [f"{autonomy}: {len(successes(gateway, ATTACKS, autonomy))} succeed" for autonomy in AUTONOMIES]
-    with capsys.disabled():
-        print(f"\n{len(ATTACKS)} attacks ({len(WAYS_IN)} ways in, {len(WAYS_OUT)} ways out): {', '.join(counts)}")  # noqa: T201
-        print(f"without the guard: {', '.join(bare)}")  # noqa: T201
-        print(f"{len(TASKS)} ordinary tasks by number of questions: {dict(sorted(asked.items()))}")  # noqa: T201
+@pytest.mark.sqlite_only
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("autonomy", AUTONOMIES)
+def test_figures_without_the_guard(gateway: Gateway, unguarded: pytest.MonkeyPatch, autonomy: str) -> None:
+    assert len(successes(gateway, ATTACKS, autonomy)) == UNGUARDED[autonomy]
+
+
+@pytest.mark.whole
+@pytest.mark.sqlite_only
+@pytest.mark.timeout(600)
+def test_figures_of_ordinary_tasks(gateway: Gateway) -> None:
+    asked = {task.name: task.run(gateway) for task in TASKS}
+    assert Counter(asked.values()) == QUESTIONS, asked
