@@ -115,14 +115,15 @@ SET_LAST_ACTIVE = CompiledUpdate(
 )
 # Every tool call that sends something to a place that the agent's rules do not name: who has written in the session?
 GET_SESSION_OWNER = CompiledObjects(lambda session_id: Session.objects.select_related("owner").filter(pk=session_id))
-LIST_FOREIGN_ROLES = CompiledQuery(
+LIST_FOREIGN_TEXTS = CompiledQuery(
     lambda session_id: (
         Turn.objects.filter(
-            (Q(role="user") & ~Q(attached="")) | Q(role="tool", run=None) | Q(role="others"), session_id=session_id
+            (Q(role="user") & ~Q(attached="")) | Q(role="tool", run=None) | Q(role="others") | Q(origins__gt=""),
+            session_id=session_id,
         )
         .order_by()
         .distinct()
-        .values_list("role")
+        .values_list("role", "origins")
     )
 )
 

@@ -4,6 +4,7 @@ The caller has checked access (`sessions_app.access`). Each operation owns its t
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -226,7 +227,7 @@ def edit_message(
     raises: RunBusy while a run of the session is open. Raises NotFound if the run is not in this session, Conflict
     (channel_message, no_message, too_many_branches), UnusableFile if the owner may not use an agent of its network now.
     """
-    replaced = branches.find_replacement(session, run_id, "edited")
+    replaced = replace(branches.find_replacement(session, run_id, "edited"), origins=None)
     return _send_again(session, replaced, text, owner, message_id, idempotency_key)
 
 
@@ -246,7 +247,7 @@ def _send_again(
 ) -> Accepted:
     check_agents(owner, replaced.options)
     return receive(
-        NewMessage.into(session, text, message_id=message_id),
+        NewMessage.into(session, text, message_id=message_id, origins=replaced.origins),
         owner=owner,
         session=session,
         idempotency_key=idempotency_key,

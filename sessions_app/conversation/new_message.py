@@ -37,6 +37,7 @@ class NewMessage:
     attachments: ids of files that the message's owner has uploaded, in order. A message with files may have no text.
     attachments_digest: digest of the content, if a repetition of the message has other ids.
     context: who has written it, and texts of others that belong to it, for the model.
+    origins: of a text that an agent has written, what its run had read; None: the text is the sender's own.
     """
 
     channel: str
@@ -52,6 +53,7 @@ class NewMessage:
     attachments: tuple[UUID, ...] = ()
     attachments_digest: str = ""
     context: MessageContext | None = None
+    origins: tuple[str, ...] | None = None
 
     @classmethod
     def into(cls, session: Session, text: str, **more: Any) -> Self:

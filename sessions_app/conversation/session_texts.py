@@ -20,20 +20,21 @@ class StoredSessionTexts:
         found = []
         if channel := _foreign_channel(session_id):
             found.append(f"channel:{channel}")
-        roles = {role for (role,) in hot_queries.LIST_FOREIGN_ROLES.rows(session_id=session_id)}
-        found += [origin for role, origin in _FOREIGN.items() if role in roles]
-        return tuple(found)
+        for role, origins in hot_queries.LIST_FOREIGN_TEXTS.rows(session_id=session_id):
+            found += [_FOREIGN[role]] if origins is None else origins.splitlines()
+        return tuple(dict.fromkeys(found))
 
     def texts(self, session_id: UUID) -> SessionTexts:
         read = Turn.objects.filter(session_id=session_id, role__in=("user", "others")).order_by("-ordinal", "-part")
-        rows = list(read.values_list("content", "attached", "tool_call_ids", "is_off_path")[:_NEWEST_TURNS])
-        attached = [text for _, text, _, _ in rows if text]  # the turns of others have nothing else
+        rows = list(read.values_list("content", "attached", "tool_call_ids", "is_off_path", "origins")[:_NEWEST_TURNS])
+        attached = [text for _, text, _, _, _ in rows if text]  # the turns of others have nothing else
+        written = [row for row in rows if row[-1] is None]  # the other ones are texts of agents
         if _foreign_channel(session_id):
-            own = [content for content, _, ids, _ in rows if ids is None]
+            own = [content for content, _, ids, _, _ in written if ids is None]
             return SessionTexts(others=(*own, *attached))
         # A user who has edited a message does not name any more what it named. What was read stays read: files and
         # memories of the other branches are still there.
-        active = [(content, ids) for content, _, ids, is_off_path in rows if not is_off_path]
+        active = [(content, ids) for content, _, ids, is_off_path, _ in written if not is_off_path]
         # The policy reads answers itself: those that are options are texts of the model.
         own_texts = tuple(content for content, ids in active if ids is None)
         answered = tuple(execution_id for _, ids in active for execution_id in ids or ())

@@ -46,6 +46,12 @@ class Schedule(models.Model):
         "after their retention.",
     )
     prompt = models.TextField(validators=[MaxLengthValidator(10_000)])
+    origins = models.TextField(  # noqa: DJ001 - null and empty differ
+        null=True,
+        blank=True,
+        editable=False,
+        help_text="Origins of what the run had read that wrote the prompt, one a line. Null: a person wrote it.",
+    )
     network = models.CharField(
         max_length=60,
         blank=True,

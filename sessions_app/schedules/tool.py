@@ -14,6 +14,7 @@ from sessions_app.schedules import plans
 from sessions_app.schedules.plans import Plan
 from sessions_app.schedules.times import Rhythm
 from tools_app.parameters import parameters, text
+from tools_app.policy import readings
 from tools_app.types import Effect, Reads, Risk, Tool, ToolContext, ToolError, ToolSpec
 
 
@@ -68,7 +69,8 @@ def _create(arguments: dict[str, Any], context: ToolContext) -> None:
     zone = arguments.get("time_zone") or "UTC"
     Rhythm("0 0 * * *", zone)  # raises for an unknown zone before `at` is read in it
     moment = _moment(arguments.get("at"), ZoneInfo(zone))
-    plan = Plan(arguments["prompt"], arguments.get("cron", ""), moment, time_zone=zone)
+    origins = readings.list_origins(context.session_id)
+    plan = Plan(arguments["prompt"], arguments.get("cron", ""), moment, time_zone=zone, origins=origins)
     plan.next_at(timezone.now())
     session = Session.objects.select_related("owner").filter(pk=context.session_id).first()
     agent = Agent.objects.filter(agent_id=context.agent_id).first()
