@@ -32,7 +32,9 @@ from tools_app.secrets import credentials
 
 _SHARED = "shared"
 _OWN = "own"
-_SPELLINGS = {"readonly": "read-only"} | {word: word.upper() for word in ("api", "imap", "smtp", "tls", "url")}
+_SPELLINGS = {"oauth": "OAuth", "readonly": "read-only"} | {
+    word: word.upper() for word in ("api", "imap", "smtp", "tls", "url")
+}
 _FLAGS = [("", "Default"), ("true", "Yes"), ("false", "No")]
 
 
@@ -190,7 +192,7 @@ def other_names(account: ChannelAccount | None) -> tuple[str, ...]:
 
 
 def conditions() -> dict[str, str]:
-    """Return when the page of a new account shows a field: for its channel, and if its way of receiving needs it."""
+    """Return when the page of a new account shows a field: for its channel, if it is asked for."""
     found = {name: f"channel == '{slug}'" for slug in channels.names() for name in _names_of(slug, slug)}
     for slug in channels.names():
         by_way = _asks_by_way(slug, None)
@@ -205,21 +207,21 @@ def guides(account_id: str, reached_at: str) -> Iterator[tuple[str, str]]:
     for slug in channels.names():
         ways: dict[str, list[str]] = {}
         for way in _asks_by_way(slug, None):
-            text, _ = guide_of(slug, account_id, {"receive": way} if way else {}, reached_at=reached_at)
+            text, _ = guide_of(slug, account_id, _config_of(slug, way), reached_at=reached_at)
             ways.setdefault(text, []).append(way)
         yield from ((shown_for(slug, of_text), text) for text, of_text in ways.items())
 
 
 def shown_for(slug: str, ways: Collection[str]) -> str:
-    """Return the condition of what is shown for a channel with these values of `receive`."""
-    condition = f"channel == '{slug}'"
+    """Return the condition of what is shown for a channel with these values of the setting that decides it."""
+    condition, asked_by = f"channel == '{slug}'", channels.get(slug).asked_by
     if len(ways) == len(_asks_by_way(slug, None)):
         return condition
-    return f"{condition} && {[*ways]}.includes({slug}__receive || '')"
+    return f"{condition} && {[*ways]}.includes({slug}__{asked_by} || '')"
 
 
 def _asked(slug: str, account: ChannelAccount | None) -> dict[str, str | None]:
-    """Return what an account of the channel is asked for, in order; of a new one, for any way of receiving."""
+    """Return what an account of the channel is asked for, in order; a new one, by all values of what decides it."""
     found: dict[str, str | None] = {}
     for asks in _asks_by_way(slug, account).values():
         found = {**asks, **found}
@@ -228,13 +230,19 @@ def _asked(slug: str, account: ChannelAccount | None) -> dict[str, str | None]:
 
 
 def _asks_by_way(slug: str, account: ChannelAccount | None) -> dict[str, dict[str, str | None]]:
-    """Return what the adapter asks for, by the values of `receive`; empty: its default, or the account's own value."""
+    """Return what the adapter asks for, by the values of the setting that decides it.
+
+    Empty: the setting's default, or the account's own value.
+    """
     adapter = channels.get(slug)
-    receive = adapter.config_fields.get("receive")
     configs: dict[str, Mapping[str, Any]] = {"": account.config if account else {}}
-    if receive and not account:
-        configs |= {way: {"receive": way} for way in receive.choices}
+    if not account and (decides := adapter.config_fields.get(adapter.asked_by)):
+        configs |= {way: _config_of(slug, way) for way in decides.choices}
     return {way: adapter.asks(accounts.settings_of(slug, "", config, {})) for way, config in configs.items()}
+
+
+def _config_of(slug: str, way: str) -> dict[str, Any]:
+    return {channels.get(slug).asked_by: way} if way else {}
 
 
 def _mark(field: Any, default: str | None, *, is_stored: bool) -> None:

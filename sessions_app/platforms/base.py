@@ -121,8 +121,7 @@ class SendError(AppError):
     """A message was not sent, or may not have been.
 
     certainty: decides whether it is retried.
-    retry_after_seconds: the wait that the platform asked for. It holds for the chat; with slows_account for the whole
-        account.
+    retry_after_seconds: the wait that the platform asked for, of the chat; with slows_account, of the whole account.
     moved_to: the id that the chat has now.
     ends_account: nothing more can be sent from this account: it is disabled.
     """
@@ -176,8 +175,7 @@ class ChannelAdapter(ABC):
     # HTTP methods of the webhook. Add GET if the platform first checks the address with it.
     methods: ClassVar[Sequence[str]] = ("POST",)
     max_body_bytes: ClassVar[int] = MIB  # longer requests are refused with status 413
-    # The settings of an account, beside SHARED_SETTINGS, and its secrets, each with a phrase for operators. Others are
-    # refused.
+    # The settings of an account, beside SHARED_SETTINGS, and its secrets, each with a phrase. Others are refused.
     config_fields: ClassVar[Mapping[str, Setting]] = {}
     secret_fields: ClassVar[Mapping[str, str]] = {}
     required_secrets: ClassVar[Sequence[str]] = ()
@@ -186,6 +184,7 @@ class ChannelAdapter(ABC):
     # The setting by which several accounts share one URL or connection: `parse` and `listen` report `OfAccount` for the
     # events of another one. Its settings must verify the request too, or share the connection (`shares_connection`).
     routed_by: ClassVar[str] = ""
+    asked_by: ClassVar[str] = "receive"  # the setting, a choice, that decides what `asks` returns
     # Whether accounts can receive over a connection of their own; see `listens`. A connection without a heartbeat for
     # `silent_seconds` is taken for broken and replaced: have the platform answer something more often than that.
     can_listen: ClassVar[bool] = False
@@ -334,6 +333,10 @@ class ChannelAdapter(ABC):
         most_bytes: raise FetchError for a longer file. Raises FetchError, Unsupported.
         """
         raise Unsupported(f"{self.name} delivers no files.")
+
+    async def renew_secrets(self) -> Mapping[str, str]:
+        """Return secrets that the platform replaces ours by. Called once a day, if `listens`. Raises SendError."""
+        return {}
 
     async def check(self) -> Checked:
         """Test the account against the platform, and register our webhook where the platform allows it.

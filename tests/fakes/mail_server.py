@@ -9,6 +9,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from email import message_from_bytes, policy
 from email.message import EmailMessage
+from fnmatch import fnmatchcase
 from types import TracebackType
 from typing import Self
 
@@ -17,6 +18,7 @@ from tests.fakes.http_server import Fault
 ADDRESS, PASSWORD = "bot@komand.example", "app-password-1"
 SENDER = "zoe@example.org"
 VERIFIED = "mx.komand.example; dmarc=pass header.from=example.org"
+_NO_TOKEN = base64.b64encode(b'{"status":"401","schemes":"bearer"}')
 _LITERAL = re.compile(rb"\{(\d+)\}$")
 
 
@@ -26,6 +28,7 @@ class FakeMailServer:
     sent: mails that were handed over by SMTP; recipients: the addresses of each.
     mailbox: content and time of each mail by UID. read: UIDs marked as read.
     validity: of the UIDs. can_idle: it has IDLE. valid_password: of both servers. faults: of the next commands.
+    valid_token: the access tokens that both servers take by XOAUTH2, as a pattern; empty: none.
     logins: of IMAP.
     """
 
@@ -35,7 +38,7 @@ class FakeMailServer:
         self.mailbox: dict[int, tuple[bytes, datetime]] = {}
         self.read: set[int] = set()
         self.validity, self.next_uid, self.can_idle = 17, 1, True
-        self.valid_password = PASSWORD
+        self.valid_password, self.valid_token = PASSWORD, ""
         self.faults: deque[Fault] = deque()
         self.logins = 0
         self.imap_port = self.smtp_port = 0
@@ -111,6 +114,10 @@ class FakeMailServer:
     def _fault(self) -> Fault | None:
         return self.faults.popleft() if self.faults else None
 
+    def _takes_token(self, response: bytes) -> bool:
+        pattern = f"user={ADDRESS}\x01auth=Bearer {self.valid_token}\x01\x01"
+        return bool(self.valid_token) and fnmatchcase(base64.b64decode(response).decode(), pattern)
+
     async def _imap(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"* OK ready\r\n")
         is_selected, known = False, 0  # known: how many mails the client has been told of
@@ -128,6 +135,15 @@ class FakeMailServer:
                     writer.write(tag + b" NO [AUTHENTICATIONFAILED] Invalid credentials\r\n")
                 else:
                     writer.write(tag + b" OK logged in\r\n")
+            elif name == b"AUTHENTICATE" and words[1] == b"XOAUTH2":
+                self.logins += 1
+                writer.write(b"+ \r\n")
+                if self._takes_token((await reader.readuntil(b"\r\n"))[:-2]):
+                    writer.write(tag + b" OK logged in\r\n")
+                else:
+                    writer.write(b"+ " + _NO_TOKEN + b"\r\n")
+                    assert await reader.readuntil(b"\r\n") == b"\r\n"
+                    writer.write(tag + b" NO AUTHENTICATE failed.\r\n")
             elif name == b"CAPABILITY":
                 more = b" IDLE" if self.can_idle else b""
                 writer.write(b"* CAPABILITY IMAP4rev1" + more + b"\r\n" + tag + b" OK\r\n")
@@ -198,7 +214,13 @@ class FakeMailServer:
             line = (await reader.readuntil(b"\r\n"))[:-2]
             name = line.split(b" ")[0].upper()
             if name == b"EHLO":
-                writer.write(b"250-fake\r\n250-SIZE 20000000\r\n250 AUTH PLAIN\r\n")
+                writer.write(b"250-fake\r\n250-SIZE 20000000\r\n250 AUTH PLAIN XOAUTH2\r\n")
+            elif line.startswith(b"AUTH XOAUTH2 "):
+                is_known = self._takes_token(line.split(b" ")[2])
+                if not is_known:
+                    writer.write(b"334 " + _NO_TOKEN + b"\r\n")
+                    assert await reader.readuntil(b"\r\n") == b"\r\n"
+                writer.write(b"235 welcome\r\n" if is_known else b"535 5.7.3 Authentication unsuccessful\r\n")
             elif name == b"AUTH":
                 given = base64.b64decode(line.split(b" ")[2]).split(b"\0")[1:]
                 is_known = given == [ADDRESS.encode(), self.valid_password.encode()]

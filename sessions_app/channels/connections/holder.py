@@ -18,7 +18,7 @@ from audit_app.kernel.errors import AppError
 from audit_app.kernel.ids import new_id
 from audit_app.kernel.outage import outages
 from sessions_app.channels import accounts
-from sessions_app.channels.connections import claims
+from sessions_app.channels.connections import claims, secret_renewal
 from sessions_app.channels.connections.sockets_process import SocketsProcess
 from sessions_app.channels.inbound import dispatch
 from sessions_app.models import ChannelAccount
@@ -66,6 +66,7 @@ class Holder:
     async def _connect(self) -> float:
         """Open the connection once. Returns the seconds to wait before the next attempt. Raises NeedsAttention."""
         adapter = await self._make_adapter()
+        await secret_renewal.renew(self._account, adapter)
         link = ActiveLink(self._account, self._holder, self._cursor)
         error = ConnectionLost("The platform ended the connection.")
         try:

@@ -3,14 +3,16 @@
 import asyncio
 import re
 import secrets
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, ClassVar
 
 from audit_app.kernel.errors import InvalidInput
 from sessions_app.platforms.account_settings import AccountSettings, Setting
 from sessions_app.platforms.adapters.email import decision_links, mailbox, sent_mail
-from sessions_app.platforms.adapters.email.authenticity import LADDER, VERIFIED
+from sessions_app.platforms.adapters.email.access_tokens import AccessTokens, Grant, endpoint_of
+from sessions_app.platforms.adapters.email.authenticity import LADDER, UNNAMED, VERIFIED
 from sessions_app.platforms.adapters.email.imap import Imap, ImapError, Server
 from sessions_app.platforms.adapters.email.received_mail import Policy
 from sessions_app.platforms.base import (
@@ -46,9 +48,15 @@ class Email(ChannelAdapter):
     max_body_bytes: ClassVar[int] = 1024
     can_listen = True
     messages_per_day = _MESSAGES_PER_DAY
+    asked_by = "auth"
     config_fields: ClassVar[Mapping[str, Setting]] = {
         "address": Setting("our address", is_required=True),
         "display_name": Setting("our name in the From header"),
+        "auth": Setting(
+            "login by password, or by oauth2 as Microsoft 365 needs it; default password",
+            "choice",
+            choices=("password", "oauth2"),
+        ),
         "imap_host": Setting("the IMAP server", is_required=True),
         "imap_port": Setting("its port; default 993", "number"),
         "imap_security": Setting("tls, or none within this machine; default tls", "choice", choices=("tls", "none")),
@@ -62,6 +70,11 @@ class Email(ChannelAdapter):
             "tls, starttls, or none within this machine; default tls", "choice", choices=("tls", "starttls", "none")
         ),
         "username": Setting("login of both servers; default: the address"),
+        "oauth_client_id": Setting("the application (client) id that may use the mailbox, with oauth2"),
+        "oauth_tenant": Setting("with oauth2 at Microsoft: the directory (tenant) id; default common"),
+        "oauth_token_url": Setting(
+            "with oauth2, the address of access tokens; default: Google's or Microsoft's, by imap_host", "url"
+        ),
         "auth_server": Setting(
             "name of our mail server in Authentication-Results, whose verdicts are trusted; offered by `channel test`"
         ),
@@ -71,9 +84,11 @@ class Email(ChannelAdapter):
     secret_fields: ClassVar[Mapping[str, str]] = {
         "password": "the password of the mailbox, often an app password",
         "smtp_password": "the password of the SMTP server, if it is another one",
+        "oauth_client_secret": "the client secret of the application, with oauth2; empty for one without",
+        "oauth_refresh_token": "the refresh token by which the mailbox's owner allows access, with oauth2",
         "link_key": "signs the links that decide approval requests; generated if not given",
     }
-    required_secrets: ClassVar[Sequence[str]] = ("password", "link_key")
+    required_secrets: ClassVar[Sequence[str]] = ("link_key",)
 
     def __init__(self, account: AccountSettings, **options: Any) -> None:
         super().__init__(account, **options)
@@ -86,11 +101,25 @@ class Email(ChannelAdapter):
         self._rules = Policy(self._address, str(config.get("auth_server", "")), least, domains)
         given = {name: config.get(name) or default for name, default in self.asks(account).items()}
         user, folder = str(given["username"]), str(config.get("folder") or "INBOX")
-        port, is_tls = int(given["imap_port"] or 0), given["imap_security"] == "tls"
-        self._imap = Server(str(config["imap_host"]), port, is_tls, user, hidden["password"], folder)
+        self._tokens = self._make_tokens(given) if _uses_oauth(account) else None
+        port, is_tls, password = (
+            int(given["imap_port"] or 0),
+            given["imap_security"] == "tls",
+            hidden.get("password", ""),
+        )
+        self._imap = Server(str(config["imap_host"]), port, is_tls, user, password, folder, self._tokens)
         port, security = int(given["smtp_port"] or 0), str(given["smtp_security"])
-        password = hidden.get("smtp_password") or hidden["password"]
+        password = hidden.get("smtp_password") or password
         self._smtp = sent_mail.SmtpServer(str(config["smtp_host"]), port, security, user, password)
+
+    def _make_tokens(self, given: Mapping[str, Any]) -> AccessTokens:
+        account = self.account
+        default_url, scopes = endpoint_of(str(account.config["imap_host"]), str(given.get("oauth_tenant")))
+        url = str(given["oauth_token_url"] or default_url)
+        secret = account.secrets.get("oauth_client_secret", "")
+        refresh_token = account.secrets["oauth_refresh_token"]
+        grant = Grant(url, str(given["oauth_client_id"]), scopes if url == default_url else "", secret, refresh_token)
+        return AccessTokens(grant, account.reachable, self.clock)
 
     @classmethod
     def asks(cls, account: AccountSettings) -> dict[str, str | None]:
@@ -98,6 +127,7 @@ class Email(ChannelAdapter):
         imap, smtp = (str(config.get(name) or "tls") for name in ("imap_security", "smtp_security"))
         return {
             "address": None,
+            "auth": "password",
             "imap_host": None,
             "imap_security": "tls",
             "imap_port": str(_IMAP_PORTS.get(imap, "")),
@@ -105,7 +135,7 @@ class Email(ChannelAdapter):
             "smtp_security": "tls",
             "smtp_port": str(_SMTP_PORTS.get(smtp, "")),
             "username": str(config.get("address") or "the address"),
-            "password": None,
+            **(_asks_of_oauth(config) if _uses_oauth(account) else {"password": None}),
             "link_key": None,
         }
 
@@ -171,14 +201,33 @@ class Email(ChannelAdapter):
             mail = sent_mail.compose(message, self._address, name, links, now)
         except ValueError as error:
             raise SendError(f"The mail cannot be written: {error}"[:300], SendCertainty.REFUSED) from None
-        await asyncio.to_thread(sent_mail.hand_over, self._smtp, mail, self._address, sent_mail.recipients_of(message))
+        await self._use_smtp(sent_mail.hand_over, mail, self._address, sent_mail.recipients_of(message))
         return sent_mail.message_id_of(message, self._address)
+
+    async def _use_smtp(self, use: Callable[..., None], *arguments: Any) -> None:
+        """Call a function with the server, on a thread: once more with a new token if the first one is refused."""
+        if self._tokens is None:
+            await asyncio.to_thread(use, self._smtp, *arguments)
+            return
+        token = await self._tokens.get()
+        try:
+            await asyncio.to_thread(use, replace(self._smtp, password=token, is_token=True), *arguments)
+        except sent_mail.LoginRefused:
+            token = await self._tokens.get(refused=token)
+            await asyncio.to_thread(use, replace(self._smtp, password=token, is_token=True), *arguments)
+
+    async def renew_secrets(self) -> Mapping[str, str]:
+        """Return the refresh token that replaces ours: Microsoft's end after 90 days, whether they are used or not."""
+        if self._tokens is None:
+            return {}
+        await self._tokens.get()
+        return {"oauth_refresh_token": self._tokens.renewed} if self._tokens.renewed else {}
 
     def fetch(self, file: Attachment, most_bytes: int) -> AsyncGenerator[bytes, None]:
         return mailbox.read_file(self._imap, file.id, most_bytes)
 
     async def check(self) -> Checked:
-        await asyncio.to_thread(sent_mail.test, self._smtp)
+        await self._use_smtp(sent_mail.test)
         lines = [f"{self._smtp.host} accepts the login of {self._smtp.user}."]
         try:
             async with Imap(self._imap) as imap:
@@ -196,6 +245,23 @@ class Email(ChannelAdapter):
         return Checked(tuple(lines), offered={"auth_server": seen} if needs_server and seen else {})
 
 
+def _uses_oauth(account: AccountSettings) -> bool:
+    return account.config.get("auth") == "oauth2"
+
+
+def _asks_of_oauth(config: Mapping[str, Any]) -> dict[str, str | None]:
+    """Return what a login by OAuth needs. A provider is known by its server; before that is given, it may be any."""
+    host, tenant = str(config.get("imap_host") or ""), str(config.get("oauth_tenant") or "common")
+    url, scopes = endpoint_of(host, tenant)
+    return {
+        "oauth_client_id": None,
+        "oauth_client_secret": "",
+        **({"oauth_tenant": "common"} if scopes or not host else {}),
+        "oauth_token_url": url if url or not host else None,
+        "oauth_refresh_token": None,
+    }
+
+
 def _about_server(seen: str, trusted: str) -> Iterator[str]:
     """Yield the line that compares the name in the newest mail with the auth_server, for the operator."""
     if not seen:
@@ -203,12 +269,14 @@ def _about_server(seen: str, trusted: str) -> Iterator[str]:
         return
     is_same = seen.lower() == trusted.lower()
     state = "is the auth_server" if is_same else f"is not the auth_server ({trusted or 'none is set'})"
-    yield f"The topmost Authentication-Results of the newest mail is by {seen}, which {state}."
+    name = "a server that writes no name" if seen == UNNAMED else seen
+    yield f"The topmost Authentication-Results of the newest mail is by {name}, which {state}."
 
 
 async def _seen_server(imap: Imap) -> str:
-    """Return the name in the topmost Authentication-Results of the newest mail, empty if there is none."""
+    """Return the server of the topmost Authentication-Results of the newest mail, empty if there is none."""
     newest = (await imap.search("ALL"))[-1:]
     header = await imap.fetch(newest[0], "HEADER.FIELDS (AUTHENTICATION-RESULTS)") if newest else None
     found = re.match(rb"Authentication-Results:\s*([^\s;]+)", header or b"", re.IGNORECASE)
-    return found[1].decode("ascii", "replace") if found else ""
+    name = found[1].decode("ascii", "replace") if found else ""
+    return UNNAMED if "=" in name else name

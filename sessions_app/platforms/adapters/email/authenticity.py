@@ -10,6 +10,8 @@ from collections.abc import Iterable
 # From the strongest to the weakest.
 VERIFIED, ASSERTED, UNVERIFIED = "verified", "asserted", "unverified"
 LADDER = (VERIFIED, ASSERTED, UNVERIFIED)
+# The server of verdicts without a name, as Microsoft 365 writes them above all others.
+UNNAMED = "unnamed"
 _QUOTED = re.compile(r'"(?:\\.|[^"\\])*"')
 _COMMENT = re.compile(r"\((?:\\.|[^()\\])*\)")
 _RESULT = re.compile(r"\s*(dmarc|dkim|spf)\s*(?:/\s*\d+\s*)?=\s*([a-z]+)\b(.*)", re.IGNORECASE | re.DOTALL)
@@ -20,12 +22,14 @@ def proof_of(headers: Iterable[str], server: str, domain: str) -> str:
     """Return verified, asserted (no verdict) or unverified.
 
     headers: the values of Authentication-Results, topmost first.
-    server: the name in those of ours, empty if none is trusted.
+    server: the name in those of ours, empty if none is trusted; UNNAMED: the topmost header is of ours, without a name.
     """
     for header in headers:
         plain = _without_comments(header)
         name, _, results = plain.partition(";")
         words = name.split()
+        if server.lower() == UNNAMED:
+            return _judge(plain, domain.lower()) if _RESULT.match(name) else ASSERTED
         if server and words and words[0].lower() == server.lower():
             return _judge(results, domain.lower())
     return ASSERTED

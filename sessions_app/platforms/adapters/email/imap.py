@@ -1,6 +1,7 @@
 """A client of IMAP4rev1 (RFC 3501) with IDLE (RFC 2177), for one mailbox, on an event loop."""
 
 import asyncio
+import base64
 import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -9,6 +10,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import Self
 
+from sessions_app.platforms.adapters.email.access_tokens import AccessTokens, xoauth2
 from tools_app.network.async_transport import ssl_context
 
 _MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
@@ -31,7 +33,11 @@ class ImapRefused(ImapError):
 
 @dataclass(frozen=True)
 class Server:
-    """A mailbox and its login. is_tls: TLS from the first byte."""
+    """A mailbox and its login.
+
+    is_tls: TLS from the first byte
+    tokens: the login is by OAuth, without the password
+    """
 
     host: str
     port: int
@@ -39,6 +45,7 @@ class Server:
     user: str
     password: str = field(repr=False)
     folder: str
+    tokens: AccessTokens | None = None
 
 
 @dataclass(frozen=True)
@@ -63,7 +70,7 @@ class Imap:
         self.validity, self.next_uid, self.can_idle = 0, 0, False
 
     async def __aenter__(self) -> Self:
-        """Raises ImapRefused (code in the text), ImapError."""
+        """Raises ImapRefused (code in the text), ImapError, SendError (no access token)."""
         server = self._server
         try:
             async with asyncio.timeout(_CONNECT_SECONDS):
@@ -94,11 +101,28 @@ class Imap:
         [greeting, *_] = await self._read(self._seconds)
         if not greeting.startswith(b"* OK"):
             raise ImapError(f"The mail server answered: {_shown(greeting)}")
-        await self.command("LOGIN", self._server.user.encode(), self._server.password.encode())
+        await self._log_in()
         capabilities = b" ".join(line[0].upper() for line in await self.command("CAPABILITY"))
         self.can_idle = b" IDLE" in capabilities
         lines = await self.command("SELECT", self._server.folder.encode())
         self.validity, self.next_uid = (_number(name, lines) for name in (rb"UIDVALIDITY", rb"UIDNEXT"))
+
+    async def _log_in(self) -> None:
+        server = self._server
+        if server.tokens is None:
+            await self.command("LOGIN", server.user.encode(), server.password.encode())
+            return
+        token = await server.tokens.get()
+        try:
+            await self._authenticate(token)
+        except ImapRefused:
+            await self._authenticate(await server.tokens.get(refused=token))
+
+    async def _authenticate(self, token: str) -> None:
+        tag = await self._send("AUTHENTICATE XOAUTH2")
+        await self._continue(tag)
+        self._writer.write(base64.b64encode(xoauth2(self._server.user, token).encode()) + b"\r\n")
+        await self._finish(tag)
 
     async def search(self, criteria: str) -> list[int]:
         """Return the UIDs of messages that match, ascending."""
@@ -176,6 +200,8 @@ class Imap:
                 if not answer.upper().startswith(b"OK"):
                     raise ImapRefused(_shown(answer))
                 return [*lines, [answer]]
+            if response[0].startswith(b"+"):  # explains why a token is refused, and waits for an answer
+                self._writer.write(b"\r\n")
             self._has_news = self._has_news or response[0].upper().endswith(b" EXISTS")
             lines.append(response)
 

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from email import message_from_bytes, policy
 from functools import partial
 
+from sessions_app.platforms.adapters.email.access_tokens import REFUSED_ANEW
 from sessions_app.platforms.adapters.email.imap import Header, Imap, ImapError, ImapRefused, Server, date
 from sessions_app.platforms.adapters.email.received_mail import (
     Place,
@@ -20,7 +21,7 @@ from sessions_app.platforms.adapters.email.received_mail import (
     read_mail,
     too_large,
 )
-from sessions_app.platforms.base import FetchError
+from sessions_app.platforms.base import FetchError, SendError
 from sessions_app.platforms.link import ConnectionLost, CredentialsRefused, Link, NeedsAttention, Received
 
 LARGEST_BYTES = 35 * 1024 * 1024
@@ -56,6 +57,8 @@ async def receive(server: Server, link: Link, rules: Policy, now: Callable[[], d
                 link.heartbeat()
     except ImapRefused as error:
         raise _reason(str(error), server) from None
+    except SendError as error:  # there is no access token
+        raise (CredentialsRefused if error.ends_account else ConnectionLost)(error.message) from None
     except ImapError as error:
         raise ConnectionLost(str(error)) from None
 
@@ -69,7 +72,7 @@ async def read_file(server: Server, file_id: str, most_bytes: int) -> AsyncGener
     try:
         async with Imap(server) as imap:
             raw = await imap.fetch(uid) if imap.validity == validity else None
-    except ImapError as error:
+    except (ImapError, SendError) as error:
         raise FetchError(f"the mailbox cannot be read ({error})", is_final=False) from None
     content = await asyncio.to_thread(_find_file, raw, index) if raw else None
     if content is None:
@@ -128,8 +131,10 @@ def _reason(answer: str, server: Server) -> ConnectionLost | NeedsAttention:
     if any(word in text for word in _PASSING):
         return ConnectionLost(f"The mail server answered: {answer}")
     if "AUTH" in text or "LOGIN" in text or "CREDENTIALS" in text or "PASSWORD" in text:
-        problem = (
-            f"The mail server refuses the login of {server.user}: enter the password again (often an app password)."
+        remedy = (
+            REFUSED_ANEW.format(protocol="IMAP")
+            if server.tokens
+            else "enter the password again (often an app password)"
         )
-        return CredentialsRefused(problem)
+        return CredentialsRefused(f"The mail server refuses the login of {server.user}: {remedy}.")
     return NeedsAttention(f"The mail server answered: {answer}. Check the name of the folder, {server.folder}.")

@@ -18,6 +18,7 @@ from typing import Any
 import nh3
 from markdown_it import MarkdownIt
 
+from sessions_app.platforms.adapters.email.access_tokens import REFUSED_ANEW, xoauth2
 from sessions_app.platforms.adapters.email.received_mail import LOOP_HEADER
 from sessions_app.platforms.base import SendCertainty, SendError
 from sessions_app.platforms.messages import Outgoing, Rendered
@@ -41,13 +42,22 @@ _cleaner = nh3.Cleaner(
 
 @dataclass(frozen=True)
 class SmtpServer:
-    """A server that takes our mails. security: tls | starttls | none."""
+    """A server that takes our mails.
+
+    security: tls | starttls | none
+    is_token: the password is an access token
+    """
 
     host: str
     port: int
     security: str
     user: str
     password: str = field(repr=False)
+    is_token: bool = False
+
+
+class LoginRefused(SendError):
+    """The server refuses the login."""
 
 
 def rendered(markdown: str) -> tuple[Rendered, ...]:
@@ -163,7 +173,10 @@ def _connect(server: SmtpServer) -> smtplib.SMTP:
         if server.security == "starttls":
             smtp.starttls(context=ssl_context())
         smtp.ehlo_or_helo_if_needed()
-        if server.user:
+        if server.is_token:  # a refusal is explained in a challenge, which an empty response answers
+            response = xoauth2(server.user, server.password)
+            smtp.auth("XOAUTH2", lambda challenge=None: "" if challenge else response)
+        elif server.user:
             smtp.login(server.user, server.password)
     except BaseException:
         smtp.close()
@@ -173,8 +186,12 @@ def _connect(server: SmtpServer) -> smtplib.SMTP:
 
 def _not_connected(error: Exception, server: SmtpServer) -> SendError:
     if isinstance(error, smtplib.SMTPAuthenticationError) and error.smtp_code >= 500:
-        problem = f"The SMTP server refuses the login of {server.user} ({error.smtp_code}): enter the password again."
-        return SendError(problem, SendCertainty.REFUSED, ends_account=True)
+        code, answer = error.smtp_code, error.smtp_error
+        remedy = REFUSED_ANEW.format(protocol="SMTP") if server.is_token else "enter the password again"
+        problem = f"The SMTP server refuses the login of {server.user} ({code}): {remedy}."
+        if server.is_token:
+            problem += f" It answered: {answer.decode('utf-8', 'replace') if isinstance(answer, bytes) else answer}"
+        return LoginRefused(problem[:500], SendCertainty.REFUSED, ends_account=True)
     if isinstance(error, ssl.SSLCertVerificationError | smtplib.SMTPNotSupportedError):
         return SendError(f"{server.host} cannot be used: {error}"[:300], SendCertainty.NOT_SENT, slows_account=True)
     return SendError(f"No connection to {server.host} ({type(error).__name__}).", SendCertainty.NOT_SENT)

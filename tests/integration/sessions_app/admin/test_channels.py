@@ -128,6 +128,19 @@ def test_the_page_shows_the_guide_and_the_tokens_of_the_way_of_receiving(setting
     assert ("socket_mode_enabled: true" in by_default) is is_socket
 
 
+def test_the_page_of_a_mail_account_asks_for_what_its_login_needs(pages):
+    shown = account_form.conditions()
+    assert "['', 'password'].includes(email__auth" in shown["email__password"]
+    assert "['oauth2'].includes(email__auth" in shown["email__oauth_refresh_token"]
+    hosts = {"email__imap_host": "imap.gmail.com", "email__smtp_host": "smtp.gmail.com"}
+    given = {"email__address": "a@example.org", "email__auth": "oauth2", **hosts}
+    page = pages.post(f"{ACCOUNTS}add/", fields(channel="email", **given)).content.decode()
+    assert page.count("This is required.") == 2
+    given |= {"email__oauth_client_id": "id", "email__oauth_refresh_token": "token"}
+    pages.post(f"{ACCOUNTS}add/", fields(channel="email", **given))
+    assert ChannelAccount.objects.get().config["auth"] == "oauth2"
+
+
 def test_required_fields_are_marked(pages):
     added = pages.get(f"{ACCOUNTS}add/").content.decode()
     marked = {

@@ -161,6 +161,26 @@ def test_an_error_that_names_no_setting_ends_the_dialog():
         Typist(**TYPED["telegram"]).dialog("telegram").run(refuse)
 
 
+HOSTS = {
+    "imap.gmail.com": {"oauth_token_url"},
+    "outlook.office365.com": {"oauth_token_url", "oauth_tenant"},
+    "imap.example.org": {"oauth_token_url"},
+}
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_a_mailbox_with_oauth_is_asked_for_the_application_and_no_password(host: str):
+    given = {**TYPED["email"], "auth": "oauth2", "imap_host": host, "oauth_client_id": "id", "oauth_refresh_token": "r"}
+    url = {"oauth_token_url": ["", "https://login.example.org/token"]} if host == "imap.example.org" else {}
+    typist = Typist(**{**given, **url})
+    account = typist.add("email")
+    assert "password" not in typist.asked and {*accounts.make_adapter(account).account.secrets} >= {
+        "oauth_refresh_token"
+    }
+    assert {*typist.asked} & {"oauth_token_url", "oauth_tenant"} == HOSTS[host]
+    assert ("oauth_token_url is required." in typist.lines) == bool(url)
+
+
 @pytest.mark.parametrize(("answer", "stored"), [("", "mx.komand.example"), ("n", None)])
 def test_the_server_of_the_newest_mail_is_offered(answer: str, stored: str | None):
     with FakeMailServer() as server:

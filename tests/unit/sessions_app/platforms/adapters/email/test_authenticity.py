@@ -2,7 +2,7 @@
 
 import pytest
 
-from sessions_app.platforms.adapters.email.authenticity import ASSERTED, UNVERIFIED, VERIFIED, proof_of
+from sessions_app.platforms.adapters.email.authenticity import ASSERTED, UNNAMED, UNVERIFIED, VERIFIED, proof_of
 
 OURS = "mx.komand.example"
 
@@ -47,3 +47,21 @@ def test_only_the_topmost_header_of_our_server_counts():
     assert proof_of(["mx.evil.test; dmarc=pass"], OURS, "example.org") == ASSERTED
     assert proof_of([good], "", "example.org") == ASSERTED
     assert proof_of([], OURS, "example.org") == ASSERTED
+
+
+@pytest.mark.parametrize(
+    ("headers", "proof"),
+    [
+        (["spf=pass smtp.mailfrom=example.org; dkim=pass; dmarc=pass action=none header.from=example.org"], VERIFIED),
+        (
+            ["spf=fail (sender IP is 192.0.2.1) smtp.mailfrom=x@evil.test; dmarc=fail header.from=example.org"],
+            UNVERIFIED,
+        ),
+        (["dkim=none (message not signed) header.d=none;dmarc=none action=none header.from=example.org"], ASSERTED),
+        (["mx.evil.test; dmarc=fail", "spf=none; dmarc=pass header.from=example.org"], ASSERTED),
+        ([], ASSERTED),
+    ],
+)
+def test_verdicts_without_a_name_count_if_they_are_the_topmost(headers, proof):
+    assert proof_of(headers, UNNAMED, "example.org") == proof
+    assert proof_of(headers, OURS, "example.org") == ASSERTED
