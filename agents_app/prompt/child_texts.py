@@ -31,7 +31,10 @@ def task_text(spec: ChildSpec) -> str:
 
 
 def report_text(child: ChildView) -> str:
-    """Return the message by which a parent receives the last result of a child run."""
+    """Return the message by which a parent receives the last result of a child run.
+
+    The first line is ours; below it are the child's texts, which a request marks as data.
+    """
     is_paused = child.is_idle and child.is_paused
     state = "is paused" if is_paused else _STATES.get(child.state, child.state.value)
     texts = () if is_paused else (child.error, child.result)

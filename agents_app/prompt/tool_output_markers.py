@@ -1,4 +1,6 @@
-"""Markers that enclose tool results, summaries, memories and texts of others as data, with a sign that no author knows.
+"""Markers that enclose texts that no person has written as data, with a sign that no author knows.
+
+They are tool results, results of child runs, summaries, memories and texts of others.
 
 Pure.
 
@@ -59,7 +61,7 @@ def sentence(sign: str) -> str:
 
 
 def mark(messages: Iterable[Message], sign: str) -> tuple[Message, ...]:
-    """Return the messages with tool results, summaries, memories and contexts enclosed in markers.
+    """Return the messages with all data in them enclosed in markers: see the module.
 
     The sign is removed from them. The first context is explained.
     """
@@ -84,10 +86,14 @@ def _marked(message: Message, sign: str) -> Message:
         return replace(message, content=_SUMMARY.format(sign=sign, summary=message.content.replace(sign, "…")))
     if message.is_recalled:
         return replace(message, content=_MEMORIES.format(sign=sign, memories=message.content.replace(sign, "…")))
-    if message.role != "tool":
-        return message
-    opening, closing = _OPENING.format(sign=sign), _CLOSING.format(sign=sign)
-    return replace(message, content=opening + message.content.replace(sign, "…") + closing)
+    if message.is_result:
+        title, _, result = message.content.partition("\n")
+        return replace(message, content=f"{title}\n{_enclosed(result, sign)}") if result else message
+    return replace(message, content=_enclosed(message.content, sign)) if message.role == "tool" else message
+
+
+def _enclosed(text: str, sign: str) -> str:
+    return _OPENING.format(sign=sign) + text.replace(sign, "…") + _CLOSING.format(sign=sign)
 
 
 def unmark(content: str) -> str:

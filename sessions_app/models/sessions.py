@@ -77,8 +77,8 @@ class Turn(models.Model):
     attached = models.TextField(blank=True, help_text="Text of the attachments, or of a context, for the model.")
     origins = models.TextField(  # noqa: DJ001 - null and empty differ
         null=True,
-        help_text="Origins of a text whose author is not the one of its role, one a line; empty: an agent that had read "
-        "nothing from outside. Null: the author is that of the role.",
+        help_text="Origins of a text whose author is not the one of its role, one a line; empty: an agent that had "
+        "read nothing from outside. Null: the author is that of the role.",
     )
     html = models.TextField(blank=True, help_text="Sanitised HTML of the content, rendered on first view.")
     state = models.CharField(max_length=10, choices=STATES, default="complete")
