@@ -16,6 +16,15 @@ class ContextFilter(logging.Filter):
         return True
 
 
+class RefusalFilter(logging.Filter):
+    """Keeps refused requests to one line: a traceback is for errors of the server."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.levelno < logging.ERROR:
+            record.exc_info = None
+        return True
+
+
 # Texts of users come into messages: they must not begin a line of their own, nor control a terminal.
 _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160), 0x2028, 0x2029)} | {10: "\\n"}
 

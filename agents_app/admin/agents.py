@@ -60,6 +60,10 @@ class StateFilter(ActiveFilter):
     ended = "retired"
 
 
+def _budget(label: str, name: str) -> Any:
+    return columns.column(label, lambda agent: agent.budgets.get(name, "–"))
+
+
 def _tab(title: str, *fields: str | tuple[str, ...]) -> tuple[str, Any]:
     return title, {"classes": ["tab"], "fields": fields}
 
@@ -126,6 +130,15 @@ class AgentAdmin(VersionedAdmin, AuditedAdmin):  # type: ignore[misc]  # the the
 
     def get_readonly_fields(self, request: HttpRequest, obj: Agent | None = None) -> tuple[str, ...]:
         return ("agent_id",) if obj else ()
+
+    def get_fieldsets(self, request: HttpRequest, obj: Agent | None = None) -> Any:
+        """Show the model by name, without a link to its provider, to who may only view the agent."""
+        if obj is None or self.has_change_permission(request, obj):
+            return self.fieldsets
+        return (
+            (None, {"fields": (("name", "agent_id"), "description", "served_by", "fallbacks")}),
+            *self.fieldsets[1:],
+        )
 
     def get_prepopulated_fields(self, request: HttpRequest, obj: Agent | None = None) -> Any:
         return {} if obj else self.prepopulated_fields
@@ -291,6 +304,14 @@ class AgentAdmin(VersionedAdmin, AuditedAdmin):  # type: ignore[misc]  # the the
     state = columns.column(
         "State", lambda agent: "retired" if agent.retired_at else "active", label={"active": "success"}
     )
+
+    # Fields of the form, for who may only view the agent.
+    all_tools = columns.column("All tools", lambda agent: agent.enabled_tools is None, boolean=True)
+    chosen_tools = columns.column("Tools", lambda agent: visible(", ".join(agent.enabled_tools or ())) or "–")
+    actions_per_hour = _budget("Calls per hour", "actionsPerHour")
+    cost_per_hour = _budget("Cost per hour", "costPerHour")
+    cost_per_day = _budget("Cost per day (UTC)", "costPerDay")
+    cost_per_month = _budget("Cost per month (UTC)", "costPerMonth")
 
     @display(description="")
     def try_link(self, agent: Agent) -> str:

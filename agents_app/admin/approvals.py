@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from typing import Any
-from uuid import UUID
 
 from django import forms
 from django.contrib import admin, messages
@@ -18,7 +17,7 @@ from agents_app import services
 from agents_app.admin.pending_approvals import changes_of, read_waiting, time_left
 from audit_app import fresh_login
 from audit_app.admin_base import columns, links
-from audit_app.admin_base.base import ReadOnlyAdmin, reported
+from audit_app.admin_base.base import ReadOnlyAdmin, get_or_404, reported
 from audit_app.admin_base.dialogs import back_to
 from audit_app.admin_base.filters import KeyDateFilter
 from audit_app.admin_base.html import json_block
@@ -71,10 +70,11 @@ def _button(
     @act(dialog.submit, path=path, icon=icon, permissions=[permission], variant=variant, dialog=dialog)
     def decide(page: Any, request: HttpRequest, form: DecisionForm, object_id: str) -> HttpResponse:
         actor, note = f"user:{request.user.pk}", form.cleaned_data["note"]
-        if decision is not Decision.DENY and selectors.get_approval(UUID(object_id)).risk == Risk.HIGH:
+        approval = get_or_404(page, request, object_id)
+        if decision is not Decision.DENY and approval.execution.risk == Risk.HIGH:
             fresh_login.require(request, ALLOW_HIGH_RISK)
         with reported(request):
-            decided = services.decide_approval(UUID(object_id), decision=decision, actor=actor, note=note)
+            decided = services.decide_approval(approval.pk, decision=decision, actor=actor, note=note)
             messages.success(request, _done(decided))
         return back_to(request, PAGE, object_id)
 

@@ -129,15 +129,21 @@ class AgentForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptable
         chosen = self.instance.enabled_tools
         names = sorted({*tools.names(), *(chosen or [])})
         self.fields["chosen_tools"].choices = [(name, name) for name in names]  # type: ignore[attr-defined]
-        names = [template.name for template in prompt_templates.list_templates()]
-        versions = [self.instance.template] if "@" in self.instance.template else []
-        self.fields["template"].widget = UnfoldAdminSelectWidget(
-            choices=[(name, name or "none") for name in ("", *names, *versions)]
-        )
+        if "template" in self.fields:  # not for who may only view the agent
+            self.fields["template"].widget = UnfoldAdminSelectWidget(choices=self._templates())
         self.initial.setdefault("all_tools", chosen is None)
         self.initial.setdefault("chosen_tools", chosen or [])
         for name, key in _BUDGETS.items():
             self.initial.setdefault(name, self.instance.budgets.get(key))
+
+    def clean_description(self) -> str | None:
+        """Return None for an empty description of an agent that has none: null and empty differ in the API."""
+        return self.cleaned_data["description"] or ("" if self.instance.description is not None else None)
+
+    def _templates(self) -> list[tuple[str, str]]:
+        names = [template.name for template in prompt_templates.list_templates()]
+        versions = [self.instance.template] if "@" in self.instance.template else []
+        return [(name, name or "none") for name in ("", *names, *versions)]
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or self.cleaned_data

@@ -17,7 +17,7 @@ def configuration() -> dict[str, Any]:
     return {
         "version": 1,
         "disable_existing_loggers": False,
-        "filters": {"context": {"()": "komand.logs.ContextFilter"}},
+        "filters": {"context": {"()": "komand.logs.ContextFilter"}, "refusals": {"()": "komand.logs.RefusalFilter"}},
         "formatters": {"text": {"()": "komand.logs.TextFormatter"}, "json": {"()": "komand.logs.JsonFormatter"}},
         "handlers": {"console": console},
         "root": {"handlers": ["console"], "level": env.choice("KOMAND_LOG_LEVEL", "INFO", _LEVELS)},
@@ -25,5 +25,6 @@ def configuration() -> dict[str, Any]:
         "loggers": {
             name: {"level": "WARNING"}
             for name in ("httpx2", "mcp", "openai", "celery", "axes", "daphne", "uvicorn.error", "asyncio")
-        },
+        }
+        | {"django.request": {"filters": ["refusals"]}},
     }

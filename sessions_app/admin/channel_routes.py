@@ -61,10 +61,6 @@ class RouteForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptable
                 raise forms.ValidationError(error.message) from None
         return data
 
-    def validate_constraints(self) -> None:
-        if not self.errors:  # the constraints would repeat them in other words
-            super().validate_constraints()
-
 
 @admin.register(ChannelRoute)
 class ChannelRouteAdmin(OperatorFormAdmin):

@@ -46,6 +46,11 @@ def _guides(request: HttpRequest) -> str:
     return format_html_join("", '<div class="k-guide" x-show="{}">{}</div>', shown)
 
 
+def _is_orphaned(account: Any) -> bool:
+    """Return whether no installed package has the channel of a stored account."""
+    return isinstance(account, ChannelAccount) and channels.find(account.channel) is None
+
+
 @admin.register(ChannelAccount)
 class ChannelAccountAdmin(AuditedAdmin):
     class Media:
@@ -73,6 +78,8 @@ class ChannelAccountAdmin(AuditedAdmin):
         return account_form.conditions()
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
+        if _is_orphaned(obj):
+            return ((None, {"fields": (("channel", "account_id"), "no_channel")}),)
         asked, others = account_form.asked_names(obj), account_form.other_names(obj)
         who = ["access", "allowed_senders", ("tools", "messages_per_day")]
         if obj is None:
@@ -93,9 +100,19 @@ class ChannelAccountAdmin(AuditedAdmin):
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
         """Make the names read-only that are part of the URL, which the platform stores."""
-        return (*self.readonly_fields, "channel", "account_id") if obj else self.readonly_fields
+        return (*self.readonly_fields, "no_channel", "channel", "account_id") if obj else self.readonly_fields
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return super().has_change_permission(request, obj) and not _is_orphaned(obj)
+
+    def get_actions_detail(self, request: HttpRequest, object_id: Any) -> list[Any]:
+        return (
+            [] if _is_orphaned(self.get_object(request, object_id)) else super().get_actions_detail(request, object_id)
+        )
 
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
+        if _is_orphaned(obj):
+            return super().get_form(request, obj, change, **kwargs)
         if obj:
             obj.reached_at = origin_for(request)
         kwargs["form"] = account_form.form_for(obj)
@@ -123,7 +140,10 @@ class ChannelAccountAdmin(AuditedAdmin):
 
     @button("Set up", path="set-up", icon="checklist", permissions=["change"])
     def set_up(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        return set_up_page.page(request, self, get_or_404(self, request, object_id))
+        account = get_or_404(self, request, object_id)
+        with reported(request):
+            return set_up_page.page(request, self, account)
+        return back_to(request, PAGE, object_id)
 
     @act(
         "Test",
@@ -183,6 +203,10 @@ class ChannelAccountAdmin(AuditedAdmin):
         "Agent", lambda account: links.link("agent", account.agent.agent_id) if account.agent else "default"
     )
 
+    @display(description="Problem")
+    def no_channel(self, account: ChannelAccount) -> str:
+        return "The channel is not installed. Install its package and restart Komand, or delete this account."
+
     @display(description="Warnings")
     def warnings(self, account: ChannelAccount) -> str:
         return " ".join(map(visible, open_access.dangers(account))) or "–"
@@ -228,9 +252,11 @@ class PairingAdmin(AuditedAdmin):
     list_display = ("sender", "account", "user", "created_at", "paired_at", "expires_at")
     list_select_related = ("account", "user")
     search_fields = ("sender_id", "sender_name")
-    fields = ("account", "sender_id", "sender_name", "user", "created_at", "paired_at", "expires_at")
+    fields = ("account", "sender_id", "sender_name", "paired_user", "created_at", "paired_at", "expires_at")
     readonly_fields = fields
 
     has_add_permission = never
 
     sender = columns.column("Sender", lambda row: visible(row.sender_name or row.sender_id or "an open code"))
+    # Without Django's link: the pages of users are closed to most roles.
+    paired_user = columns.column("User", lambda row: visible(row.user or "–"))

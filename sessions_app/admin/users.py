@@ -97,7 +97,7 @@ class UserAdmin(AuditedAdmin, DjangoUserAdmin):  # type: ignore[misc, type-arg] 
         return (CostCapInline,) if obj else ()
 
     def has_sign_out_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
-        user = User.objects.filter(pk=object_id).first() if object_id else None
+        user = self.get_object(request, object_id) if object_id else None
         return holds(request.user, CHANGE_USERS) and _may_touch(request, user)
 
     @act(
@@ -120,7 +120,7 @@ class UserAdmin(AuditedAdmin, DjangoUserAdmin):  # type: ignore[misc, type-arg] 
         return back_to(request, "admin:auth_user_change", object_id)
 
     def has_invite_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
-        user = User.objects.filter(pk=object_id).first() if object_id else None
+        user = self.get_object(request, object_id) if object_id else None
         return self.has_change_permission(request, user) and (user is None or invitations.is_open(user))
 
     @act(

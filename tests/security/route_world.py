@@ -57,7 +57,7 @@ class World:
         rating = {"target_type": "THREAD", "target_id": self.session.pk, "session": self.session, "rating": "up"}
         feedback = Feedback.objects.create(user=self.alice, created_at=now, updated_at=now, **rating)
         credential, _ = store_credential("weather", "a-key-of-alice", owner_id=self.alice.pk, hosts=["example.org"])
-        McpServer.objects.create(name="srv", transport="http", url="http://127.0.0.1:1/")
+        McpServer.objects.create(name="srv", transport="streamable_http", url="http://127.0.0.1:1/")
         registry.register(_MANIFEST)
         agent_skills.install_skill(alices, "greet", owner_id=self.alice.pk)
         agent_versions.save_draft(alices, {"name": "Drafted"})

@@ -1,18 +1,17 @@
 """Admin of tool executions: read, filtered and stopped; never edited."""
 
 from typing import Any
-from uuid import UUID
 
 from django.contrib import admin, messages
 from django.db.models import Count, QuerySet
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from unfold.contrib.filters.admin import ChoicesDropdownFilter, DropdownFilter
 from unfold.decorators import display
 from unfold.enums import ActionVariant
 
 from audit_app.admin_base import columns, links
-from audit_app.admin_base.base import ReadOnlyAdmin, acting
+from audit_app.admin_base.base import ReadOnlyAdmin, acting, get_or_404
 from audit_app.admin_base.dialogs import back_to
 from audit_app.admin_base.filters import KeyDateFilter
 from audit_app.admin_base.html import json_block
@@ -94,8 +93,9 @@ class ToolExecutionAdmin(ReadOnlyAdmin):
         dialog=Dialog("Stop this execution?", "The model receives an error: the call was cancelled.", "Stop it"),
     )
     def stop(self, request: HttpRequest, form: Any, object_id: str) -> HttpResponse:
+        execution = get_or_404(self, request, object_id)
         with acting(request):
-            stopped = services.cancel_execution(UUID(object_id))
+            stopped = services.cancel_execution(execution.pk)
         if stopped:
             messages.success(request, "The execution was stopped.")
         else:
@@ -104,9 +104,7 @@ class ToolExecutionAdmin(ReadOnlyAdmin):
 
     @button("Check the receipt", path="check-receipt", icon="verified_user", permissions=["view"])
     def check_receipt(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        execution = self.get_object(request, object_id)
-        if execution is None:
-            raise Http404
+        execution = get_or_404(self, request, object_id)
         verdict = receipts.check_stored(execution)
         (messages.success if verdict.is_valid else messages.error)(request, verdict.reason)
         return HttpResponseRedirect(reverse(PAGE, args=[object_id]))

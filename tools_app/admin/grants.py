@@ -1,7 +1,6 @@
 """Admin of grants: read and revoked."""
 
 from typing import Any
-from uuid import UUID
 
 from django.contrib import admin, messages
 from django.db.models import Q, QuerySet
@@ -12,7 +11,7 @@ from unfold.decorators import display
 from unfold.enums import ActionVariant
 
 from audit_app.admin_base import columns, links
-from audit_app.admin_base.base import ReadOnlyAdmin, reported
+from audit_app.admin_base.base import ReadOnlyAdmin, get_or_404, reported
 from audit_app.admin_base.dialogs import back_to
 from audit_app.admin_base.permissions import granted_by
 from audit_app.admin_base.theme import Dialog, act
@@ -72,8 +71,9 @@ class GrantAdmin(ReadOnlyAdmin):
         dialog=Dialog("Revoke this permission?", "From now on, such calls require approval again.", "Revoke it"),
     )
     def revoke(self, request: HttpRequest, form: Any, object_id: str) -> HttpResponse:
+        grant = get_or_404(self, request, object_id)
         with reported(request):
-            grants.revoke_grant(UUID(object_id))
+            grants.revoke_grant(grant.pk)
             messages.success(request, "The permission is revoked.")
         return back_to(request, PAGE, object_id)
 

@@ -11,7 +11,7 @@ from unfold.decorators import display
 from unfold.enums import ActionVariant
 
 from audit_app.admin_base import columns, links
-from audit_app.admin_base.base import AuditedAdmin, acting, reported
+from audit_app.admin_base.base import AuditedAdmin, acting, get_or_404, reported
 from audit_app.admin_base.dialogs import back_to
 from audit_app.admin_base.html import json_block
 from audit_app.admin_base.permissions import granted_by, never
@@ -91,7 +91,7 @@ class McpServerAdmin(AuditedAdmin):
         ),
     )
     def refresh_tools(self, request: HttpRequest, form: Any, object_id: str) -> HttpResponse:
-        server = McpServer.objects.get(pk=object_id)
+        server = get_or_404(self, request, object_id)
         with reported(request):
             found, listed = discovery.refresh(server)
             changes = len(listed.new) + len(listed.changed) + len(listed.gone)
@@ -113,8 +113,9 @@ class McpServerAdmin(AuditedAdmin):
         ),
     )
     def approve_tools(self, request: HttpRequest, form: Any, object_id: str) -> HttpResponse:
+        server = get_or_404(self, request, object_id)
         with acting(request):
-            approved = servers.approve_tools(McpServer.objects.get(pk=object_id))
+            approved = servers.approve_tools(server)
         messages.success(request, f"Approved: {', '.join(approved) or 'nothing new'}.")
         return back_to(request, PAGE, object_id)
 

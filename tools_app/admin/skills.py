@@ -11,7 +11,7 @@ from unfold.decorators import display
 from unfold.enums import ActionVariant
 
 from audit_app.admin_base import columns, links
-from audit_app.admin_base.base import ReadOnlyAdmin, reported
+from audit_app.admin_base.base import ReadOnlyAdmin, get_or_404, reported
 from audit_app.admin_base.dialogs import back_to
 from audit_app.admin_base.html import json_block
 from audit_app.admin_base.permissions import granted_by
@@ -59,8 +59,9 @@ class SkillAdmin(ReadOnlyAdmin):
         ),
     )
     def remove(self, request: HttpRequest, form: Any, object_id: str) -> HttpResponse:
+        skill = get_or_404(self, request, object_id)
         with reported(request):
-            registry.delete_skill(Skill.objects.get(pk=object_id).skill_id)
+            registry.delete_skill(skill.skill_id)
             messages.success(request, "The skill was removed.")
             return back_to(request, "admin:tools_app_skill_changelist")
         return back_to(request, PAGE, object_id)
