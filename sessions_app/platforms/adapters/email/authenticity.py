@@ -4,64 +4,61 @@ The From header is free text. Only the topmost header of the server that we are 
 write such headers, too, but below it.
 """
 
-import re
-from collections.abc import Iterable
+from collections.abc import Sequence
+
+from sessions_app.platforms.adapters.email.authentication_results import NotParsable, Result, read_results, server_of
 
 # From the strongest to the weakest.
-VERIFIED, ASSERTED, UNVERIFIED = "verified", "asserted", "unverified"
-LADDER = (VERIFIED, ASSERTED, UNVERIFIED)
+DMARC, VERIFIED, ASSERTED, UNVERIFIED = "dmarc", "verified", "asserted", "unverified"
+LADDER = (DMARC, VERIFIED, ASSERTED, UNVERIFIED)
 # The server of verdicts without a name, as Microsoft 365 writes them above all others.
 UNNAMED = "unnamed"
-_QUOTED = re.compile(r'"(?:\\.|[^"\\])*"')
-_COMMENT = re.compile(r"\((?:\\.|[^()\\])*\)")
-_RESULT = re.compile(r"\s*(dmarc|dkim|spf)\s*(?:/\s*\d+\s*)?=\s*([a-z]+)\b(.*)", re.IGNORECASE | re.DOTALL)
-_PROPERTY = re.compile(r"\b(header\.d|header\.i|header\.from|smtp\.mailfrom)\s*=\s*(\S+)", re.IGNORECASE)
 
 
-def proof_of(headers: Iterable[str], server: str, domain: str) -> str:
-    """Return verified, asserted (no verdict) or unverified.
+def suffices(proof: str, least: str) -> bool:
+    """Return whether a proof is at least as strong as another one."""
+    return LADDER.index(proof) <= LADDER.index(least)
 
-    headers: the values of Authentication-Results, topmost first.
+
+def proof_of(headers: Sequence[str], server: str, domain: str) -> str:
+    """Return the proof of a sender, one of LADDER: asserted if there is no verdict.
+
+    headers: the values of Authentication-Results as they were sent, topmost first.
     server: the name in those of ours, empty if none is trusted; UNNAMED: the topmost header is of ours, without a name.
     """
-    for header in headers:
-        plain = _without_comments(header)
-        name, _, results = plain.partition(";")
-        words = name.split()
-        if server.lower() == UNNAMED:
-            return _judge(plain, domain.lower()) if _RESULT.match(name) else ASSERTED
-        if server and words and words[0].lower() == server.lower():
-            return _judge(results, domain.lower())
-    return ASSERTED
-
-
-def _without_comments(header: str) -> str:
-    """Return the header without quoted strings and comments: a sender can write verdicts into both."""
-    text = _QUOTED.sub('""', header)
-    while (shorter := _COMMENT.sub(" ", text)) != text:
-        text = shorter
-    return text
-
-
-def _judge(results: str, domain: str) -> str:
-    verdicts: dict[str, list[tuple[str, dict[str, str]]]] = {"dmarc": [], "dkim": [], "spf": []}
-    for result in results.split(";"):
-        if found := _RESULT.match(result):
-            properties = {name.lower(): value.lower() for name, value in _PROPERTY.findall(found[3])}
-            verdicts[found[1].lower()].append((found[2].lower(), properties))
-    dmarc = {verdict for verdict, _ in verdicts["dmarc"]}
-    if dmarc == {"pass"} and all(found.get("header.from", domain) == domain for _, found in verdicts["dmarc"]):
-        return VERIFIED
-    if dmarc - {"none", "bestguesspass"}:
+    ours = _find(headers, server.lower())
+    if ours is None:
+        return ASSERTED
+    try:
+        return _judge(read_results(ours), domain.lower())
+    except NotParsable:
         return UNVERIFIED
-    names = [
-        found.get("header.d") or found.get("header.i", "") for verdict, found in verdicts["dkim"] if verdict == "pass"
-    ]
-    names += [found.get("smtp.mailfrom", "") for verdict, found in verdicts["spf"] if verdict == "pass"]
-    if any(_is_aligned(name.rpartition("@")[2], domain) for name in names):
+
+
+def _find(headers: Sequence[str], server: str) -> str | None:
+    if server == UNNAMED:
+        return next((header for header in headers[:1] if not server_of(header)), None)
+    return next((header for header in headers if server and server_of(header) == server), None)
+
+
+def _judge(results: Sequence[Result], domain: str) -> str:
+    dmarc = [result for result in results if result.method == "dmarc"]
+    if [result.verdict for result in dmarc] == ["pass"]:
+        seen = dmarc[0].properties.get("header.from")
+        return VERIFIED if seen is None else DMARC if seen == domain else UNVERIFIED
+    if {result.verdict for result in dmarc} - {"none", "bestguesspass"}:
+        return UNVERIFIED
+    others = [result for result in results if result.method in ("dkim", "spf")]
+    if any(result.verdict == "pass" and _is_aligned(_domain_of(result), domain) for result in others):
         return VERIFIED
-    has_failed = any(verdict in ("fail", "softfail") for name in ("dkim", "spf") for verdict, _ in verdicts[name])
-    return UNVERIFIED if has_failed or not any(verdicts.values()) else ASSERTED
+    has_failed = any(result.verdict in ("fail", "softfail") for result in others)
+    return UNVERIFIED if has_failed or not (dmarc or others) else ASSERTED
+
+
+def _domain_of(result: Result) -> str:
+    """Return the domain that a result of DKIM or SPF is about."""
+    names = ("smtp.mailfrom",) if result.method == "spf" else ("header.d", "header.i")
+    return next((result.properties[name] for name in names if name in result.properties), "").rpartition("@")[2]
 
 
 def _is_aligned(name: str, domain: str) -> bool:

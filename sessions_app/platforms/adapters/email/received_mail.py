@@ -9,7 +9,7 @@ from email import message_from_bytes, policy
 from email.message import EmailMessage, MIMEPart
 from typing import Any
 
-from sessions_app.platforms.adapters.email.authenticity import LADDER, VERIFIED, proof_of
+from sessions_app.platforms.adapters.email.authenticity import DMARC, VERIFIED, proof_of, suffices
 from sessions_app.platforms.messages import (
     Attachment,
     ChannelEvent,
@@ -96,7 +96,8 @@ def content_of(part: MIMEPart) -> bytes:
 
 
 def _read(mail: EmailMessage, raw: bytes, rules: Policy, place: Place) -> ChannelEvent:
-    people: Any = mail["From"].addresses if mail["From"] else ()
+    authors = mail.get_all("From", [])
+    people: Any = authors[0].addresses if len(authors) == 1 else ()  # our mail server may have judged the other one
     sender = str(people[0].addr_spec).lower() if len(people) == 1 else ""
     if report := _bounce(mail):
         return report
@@ -108,15 +109,16 @@ def _read(mail: EmailMessage, raw: bytes, rules: Policy, place: Place) -> Channe
     references = _ids(mail, "References") or _ids(mail, "In-Reply-To")
     chat = Chat(sender, "direct", _thread(mail, references, message_id, rules.address))
     keys, name = (f"mail:{message_id}",), people[0].display_name
-    proof = proof_of(map(str, mail.get_all("Authentication-Results", [])), rules.auth_server, sender.partition("@")[2])
+    proof = proof_of(_verdicts(mail), rules.auth_server, sender.partition("@")[2])
     sent_at = _sent_at(mail, place.received_at)
     text = _text(mail, is_reply=bool(references))
     is_decision = text.split(maxsplit=1)[:1] and text.split(maxsplit=1)[0] in _DECISIONS
     # Whoever can write a From header could decide otherwise.
-    if LADDER.index(proof) > LADDER.index(VERIFIED if is_decision else rules.least):
+    if not suffices(proof, DMARC if is_decision else rules.least):
         return ChatEvent("sender_not_verified", chat, sender, name, keys, sent_at)
     subject = _header(mail, "Subject")[:_LONGEST_SUBJECT]
-    reply_to, copies = _further_recipients(mail, {sender, rules.address.lower()}) if proof == VERIFIED else ("", ())
+    is_verified = suffices(proof, VERIFIED)
+    reply_to, copies = _further_recipients(mail, {sender, rules.address.lower()}) if is_verified else ("", ())
     trusted = [one for one in copies if one.rpartition("@")[2] in rules.copy_domains]
     return ChannelMessage(
         message_id=message_id,
@@ -138,6 +140,11 @@ def _read(mail: EmailMessage, raw: bytes, rules: Policy, place: Place) -> Channe
             **({"copies": trusted, "reply_to": reply_to} if copies else {}),
         },
     )
+
+
+def _verdicts(mail: EmailMessage) -> list[str]:
+    """Return the values of Authentication-Results as they were sent: to decode a sender's part could add a result."""
+    return [str(value) for name, value in mail.raw_items() if name.lower() == "authentication-results"]
 
 
 def _thread(mail: EmailMessage, references: list[str], message_id: str, address: str) -> str:

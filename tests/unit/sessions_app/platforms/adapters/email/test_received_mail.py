@@ -36,7 +36,7 @@ def test_a_first_mail_begins_a_thread_with_its_subject():
     assert found.sent_at == datetime(2026, 11, 21, 11, 0, tzinfo=UTC)
     assert found.keys == ("mail:m1@example.org",) and found.chat.id == found.sender_id
     assert found.reference == {"id": "m1@example.org", "references": [], "subject": "Grüße"}
-    assert found.metadata["senderProof"] == "verified"
+    assert found.metadata["senderProof"] == "dmarc"
 
 
 def test_replies_stay_in_the_thread_of_the_first_mail():
@@ -166,7 +166,9 @@ def test_malformed_mails_are_ignored(raw):
         ("dmarc=fail", "unverified", True),
         ("spf=neutral", "verified", False),
         ("spf=neutral", "asserted", True),
-        ("dmarc=pass", "verified", True),
+        ("dkim=pass header.d=example.org", "verified", True),
+        ("dkim=pass header.d=example.org", "dmarc", False),
+        ("dmarc=pass header.from=example.org", "dmarc", True),
     ],
 )
 def test_the_setting_decides_which_senders_get_an_answer(results, least, is_heard):
@@ -179,11 +181,40 @@ def test_the_setting_decides_which_senders_get_an_answer(results, least, is_hear
 
 
 @pytest.mark.parametrize("command", ["/approve", "/deny 1234 no", " /approve 12ab"])
-def test_only_verified_senders_decide(command):
+@pytest.mark.parametrize("results", ["spf=neutral", "dkim=pass header.d=example.org", "dmarc=pass"])
+def test_only_senders_with_dmarc_decide(command, results):
     rules = Policy(ADDRESS, "mx.komand.example", "unverified")
-    found = read(mail_from(1, command, Authentication_Results="mx.komand.example; spf=neutral"), rules)
+    found = read(mail_from(1, command, Authentication_Results=f"mx.komand.example; {results}"), rules)
     assert isinstance(found, ChatEvent)
     assert isinstance(read(mail_from(1, command), rules), ChannelMessage)
+
+
+_PASS = ";dkim=pass header.d=example.org;dmarc=pass header.from=example.org;x="
+
+
+@pytest.mark.parametrize(
+    "results",
+    [
+        "dmarc=none; spf=pass smtp.mailfrom={}@evil.test",
+        "spf=pass smtp.mailfrom={}@evil.test; dmarc=fail header.from=example.org",
+        'spf=pass smtp.mailfrom={}@evil.test; dmarc=fail reason="no" header.from=example.org',
+        "dkim=pass header.d=evil.test header.i={}@evil.test",
+    ],
+)
+@pytest.mark.parametrize("is_quoted", [True, False])
+def test_a_stranger_cannot_write_verdicts_into_the_parts_that_they_choose(results, is_quoted):
+    """A header is not decoded: an encoded word in the envelope would become verdicts and an open quote."""
+    encoded = "".join(f"={ord(letter):02X}" for letter in _PASS + '"')
+    chosen = f'"{_PASS}"' if is_quoted else f"=?utf-8?q?{encoded}?="
+    head = f"Authentication-Results: mx.komand.example; {results.format(chosen)}\r\n"
+    raw = f"{head}From: zoe@example.org\r\nMessage-ID: <1@x>\r\n\r\n".encode()
+    assert isinstance(read(raw + b"hello"), ChatEvent)
+    assert isinstance(read(raw + b"/approve", Policy(ADDRESS, "mx.komand.example", "unverified")), ChatEvent)
+
+
+def test_of_two_authors_none_is_the_sender():
+    raw = b"Authentication-Results: mx.komand.example; dmarc=pass\r\nFrom: a@example.org\r\nFrom: b@x.example\r\n\r\nhi"
+    assert read(raw) == Ignored("no_sender")
 
 
 def test_a_mail_without_an_id_is_known_by_its_content():
