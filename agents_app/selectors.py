@@ -2,11 +2,12 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from django.db.models import Count, Sum
-from django.db.models.functions import Substr
+from django.db.models.functions import Coalesce, Substr
 
 from agents_app import hot_queries
 from agents_app.configuration.agent_access import get_agent as get_agent
@@ -86,6 +87,12 @@ def get_options(run_id: UUID) -> RunOptions:
     """Return the options of the run's message, with the JSON Schema of its answer, if any. Raises NotFound."""
     run = _run(run_id)
     return replace(RunOptions.from_dict(run.options), output_schema=run.output_schema)
+
+
+def find_tree_created(run_id: UUID) -> datetime | None:
+    """Return when the root of a run's tree was created, with its message; None if there is no such run."""
+    created = Coalesce("root__created_at", "created_at")
+    return Run.objects.filter(pk=run_id).values_list(created, flat=True).first()
 
 
 def find_open_run(conversation_id: UUID) -> RunView | None:

@@ -159,6 +159,7 @@ class Robot:
             readings.origins += call.origins
         else:
             readings.own_texts.append(call.message)
+            readings.letters = 0
         toolbox = Toolbox(
             setup.policy, readings, local=setup.local, actor=self.options.actor, session_id=self._session.id
         )

@@ -1,7 +1,9 @@
 """Authors of the messages of a session: implements the port by which the policy of tool calls reads them."""
 
+from datetime import datetime
 from uuid import UUID
 
+from agents_app import selectors as agents
 from sessions_app import hot_queries
 from sessions_app.identity.actor_names import is_named
 from sessions_app.models import IS_LINKED, InboundMessage, Pairing, SenderLink, Turn
@@ -39,6 +41,9 @@ class StoredSessionTexts:
         own_texts = tuple(content for content, ids in active if ids is None)
         answered = tuple(execution_id for _, ids in active for execution_id in ids or ())
         return SessionTexts(own_texts, tuple(attached), answered)
+
+    def answered_at(self, run_id: UUID) -> datetime | None:
+        return agents.find_tree_created(run_id)
 
 
 def _foreign_channel(session_id: UUID) -> str:

@@ -44,12 +44,14 @@ class Readings:
     """The readings and calls of a conversation without rows, on which the policy of its next calls depends.
 
     is_suspect: something read looks like an injection, and the guard escalates.
+    letters: letters that choices without approval may have carried since the person's last message.
     charged: times of the calls that count against the budgets, by execution.
     """
 
     origins: list[str] = field(default_factory=list)
     own_texts: list[str] = field(default_factory=list)
     is_suspect: bool = False
+    letters: int = 0
     charged: dict[UUID, float] = field(default_factory=dict)
 
 
@@ -90,7 +92,10 @@ class _Gate(Gate):
         if egress is None or taint.is_allowed(egress, self.agent_policy) or not self._origins:
             return None
         named = frozenset[str]().union(*map(taint.named_urls, self._readings.own_texts))
-        return Taint(self._origins, named)
+        return Taint(self._origins, named, letters=self._readings.letters)
+
+    def _count_choice(self, tool: AnyTool, arguments: dict[str, Any]) -> None:
+        self._readings.letters += taint.count_letters(PolicyCall(tool.spec, arguments))
 
 
 class Toolbox:

@@ -36,7 +36,7 @@ class Gate:
         self.session_policy = session_policy
         self.actor = actor
         self._run_id, self._session_id = run_id, session_id
-        self._followed = 0
+        self._letters = 0  # of the calls that it has decided
         self._stopped = emergency_stop.why_stopped(agent_policy.agent_id)
         self._is_suspect = run_id is not None and guard.has_escalated(run_id)
         self._budgets = [ActionBudget(each) for each in _chain(agent_policy)]
@@ -64,8 +64,8 @@ class Gate:
             verdict = Allow(waiver, "question")
         if isinstance(verdict, Ask):
             verdict = replace(verdict, origins=self._origins)
-        elif isinstance(verdict, Allow) and verdict.reason == taint.FOLLOWED:
-            self._followed += 1
+        elif isinstance(verdict, Allow) and verdict.reason in (taint.FOLLOWED, taint.CHOSEN):
+            self._count_choice(tool, arguments)
         if not isinstance(verdict, Deny):
             for budget in self._budgets:
                 budget.take()
@@ -87,10 +87,13 @@ class Gate:
         egress = taint.find_egress(PolicyCall(tool.spec, arguments))
         if egress is None or taint.is_allowed(egress, self.agent_policy) or not self._origins:
             return None
-        found = readings.load_taint(self._session_id, self._run_id, self._origins, egress.urls)
+        found = readings.load_taint(self._session_id, self._run_id, self._origins, egress)
         # Whoever allows a search for the rest of the run does not allow another tool that changes something.
         allowed = found.allowed if tool.effect_of(arguments) is Effect.READ else frozenset()
-        return replace(found, followed=found.followed + self._followed, allowed=allowed)
+        return replace(found, letters=found.letters + self._letters, allowed=allowed)
+
+    def _count_choice(self, tool: AnyTool, arguments: dict[str, Any]) -> None:
+        self._letters += taint.count_letters(PolicyCall(tool.spec, arguments))
 
     def _decide(self, tool: AnyTool, arguments: dict[str, Any], risk: Risk, situation: Situation) -> Verdict:
         labels = tool.credentials_of(arguments, self.actor).labels

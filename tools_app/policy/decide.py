@@ -97,8 +97,8 @@ def decide(
         )
     except PatternError as error:
         return _unreadable(error)
-    if isinstance(verdict, Allow) and situation.taint and taint.follows_links(call, agent_policy, situation.taint):
-        verdict = Allow(taint.FOLLOWED, verdict.rule)
+    if isinstance(verdict, Allow) and situation.taint:
+        verdict = Allow(taint.find_free_choice(call, agent_policy, situation.taint) or verdict.reason, verdict.rule)
     if agent_policy.needs_two and risk is Risk.HIGH and not isinstance(verdict, Deny):
         verdict = _ask_two(verdict)
     if agent_policy.within is None or isinstance(verdict, Deny):
@@ -219,7 +219,7 @@ def _must_ask(call: PolicyCall, risk: Risk, agent_policy: AgentPolicy, situation
     """Return the verdict of rules that always require approval. Only a grant for this run satisfies them."""
     if text := patterns.find_refusing(agent_policy.always_ask, call):
         asks = Ask(f"This agent asks before every call of {text}.", f"alwaysAsk: {text}", is_standing=False)
-    elif situation.is_suspect and (risk is not Risk.LOW or taint.find_egress(call)):
+    elif situation.is_suspect and (risk is not Risk.LOW or taint.sends_values(call)):
         reason = "The run has read text that looks like a prompt injection."
         asks = Ask(reason, "injection guard", is_standing=False)
     elif situation.taint:
@@ -233,7 +233,7 @@ def _must_ask(call: PolicyCall, risk: Risk, agent_policy: AgentPolicy, situation
 def _by_taint(call: PolicyCall, agent_policy: AgentPolicy, situation: Situation, tainted: Taint) -> Ask | None:
     """Return the question about data that may leave, or None if somebody has named where it goes."""
     unknown = taint.find_unknown(call, agent_policy, tainted)
-    if not unknown or taint.follows_links(call, agent_policy, tainted):
+    if not unknown or taint.find_free_choice(call, agent_policy, tainted):
         return None
     named = (text for text in (*agent_policy.auto_approve, *situation.grants) if taint.binds_destination(text, call))
     if patterns.find_permitting((*situation.run_grants, *named), call):

@@ -3,11 +3,13 @@
 import json
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Protocol
 from uuid import UUID
 
 from django.db.models import Q, QuerySet
 
+from audit_app.kernel.advisory_lock import serialize
 from tools_app import catalogue, hot_queries
 from tools_app.models import UNKNOWN_ORIGINS, ToolExecution
 from tools_app.policy import taint, targets
@@ -18,6 +20,7 @@ from tools_app.registry import tools
 from tools_app.types import Decision, Reads, TargetKind
 
 _NEWEST = 200  # executions that are searched for a link
+_FREE = tuple(f"allow: {reason}" for reason in (taint.FOLLOWED, taint.CHOSEN))
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,10 @@ class SessionReader(Protocol):
         """Return the texts, the newest first."""
         ...
 
+    def answered_at(self, run_id: UUID) -> datetime | None:
+        """Return the time of the message that the run, or the root of its tree, answers; None if unknown."""
+        ...
+
 
 _registered: list[SessionReader] = []
 
@@ -69,13 +76,27 @@ def list_own_texts(session_id: UUID) -> list[str]:
     return [*texts.own, *_own_answers(texts.answered)]
 
 
-def load_taint(session_id: UUID, run_id: UUID, origins: tuple[str, ...], urls: Collection[str]) -> Taint:
-    """Return the taint of a run whose session has read these origins. urls: of the call to decide."""
+def load_taint(session_id: UUID, run_id: UUID, origins: tuple[str, ...], egress: Egress) -> Taint:
+    """Return the taint of a run whose session has read these origins. egress: of the call to decide."""
     texts, own = _texts_of(session_id), list_own_texts(session_id)
     named = frozenset().union(*map(taint.named_urls, own))
-    followed = ToolExecution.objects.filter(run_id=run_id, decision=f"allow: {taint.FOLLOWED}").count()
-    links = frozenset(text for text in set(urls) - named if _is_read(text, session_id, texts.others))
-    return Taint(origins, named, links, followed, frozenset(_allowed_destinations(run_id)))
+    links = frozenset(text for text in set(egress.urls) - named if _is_read(text, session_id, texts.others))
+    is_choice = bool(links) if egress.is_bare else bool(egress.choices)
+    letters = _count_letters(session_id, run_id) if is_choice else 0
+    return Taint(origins, named, links, letters, frozenset(_allowed_destinations(run_id)))
+
+
+def _count_letters(session_id: UUID, run_id: UUID) -> int:
+    """Return the letters that calls of the session may have carried since the message that the run's tree answers.
+
+    Child runs work at the same time, so the caller's transaction holds a lock until its calls are stored.
+    """
+    serialize(f"choices of {session_id}")
+    rows = ToolExecution.objects.filter(~Q(origins=""), session_id=session_id, decision__in=_FREE)
+    since = next((reader.answered_at(run_id) for reader in _registered), None)
+    rows = rows.filter(created_at__gte=since) if since else rows
+    egresses = ((row, _egress_of(row)) for row in rows.only("tool", "agent_id", "arguments").order_by())
+    return sum(egress.choices if egress else 1 + len(row.arguments) for row, egress in egresses)
 
 
 def _origins_now(execution_id: UUID) -> tuple[str, ...]:

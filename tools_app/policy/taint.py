@@ -14,9 +14,10 @@ from tools_app.policy.rules import AgentPolicy
 from tools_app.policy.targets import Url
 from tools_app.types import Reads, TargetKind
 
-# Links that a run may follow unchanged without approval. Each choice among the links of a page can carry a letter.
-MAX_FOLLOWED = 5
+# Letters that the choice of calls may carry without approval, such as the choice among the links of a page.
+MAX_LETTERS = 5
 FOLLOWED = "The URL stands in what the run has read."
+CHOSEN = "The call sends nothing but the choice of it."
 _SHOWN_ORIGINS, _SHOWN_CHARACTERS = 2, 40
 _LABELS = {
     "page": "page",
@@ -57,11 +58,15 @@ class Egress:
 
     urls: the URLs in the arguments, as written.
     is_bare: nothing leaves but these URLs.
+    choices: letters that the choice of this call among others can carry: one for each URL of a bare call; for a call
+        without values one, and one for each argument that it gives at its default. 0 if other values leave, or the
+        call is not for reading.
     """
 
     destinations: tuple[Destination, ...]
     urls: tuple[str, ...]
     is_bare: bool
+    choices: int = 0
 
 
 @dataclass(frozen=True)
@@ -70,14 +75,14 @@ class Taint:
 
     named: URLs that the person has named.
     links: URLs of the call that stand literally in what the run has read.
-    followed: number of links that the run has followed without approval.
+    letters: letters that choices without approval may have carried since the message that the run answers.
     allowed: destinations that an approver has allowed for the run.
     """
 
     origins: tuple[str, ...]
     named: frozenset[str] = frozenset()
     links: frozenset[str] = frozenset()
-    followed: int = 0
+    letters: int = 0
     allowed: frozenset[str] = frozenset()
 
 
@@ -96,17 +101,31 @@ def origins_of(call: PolicyCall) -> tuple[str, ...]:
 def find_egress(call: PolicyCall) -> Egress | None:
     """Return what leaves the installation by the call, or None if nothing does."""
     spec = call.spec
-    names = call.arguments if spec.sends is None else spec.sends
-    sent = {name: value for name in names if not _is_default(name, value := call.arguments.get(name), call)}
-    if not sent:
+    given = [name for name in call.arguments if spec.sends is None or name in spec.sends]
+    sent = [call.arguments[name] for name in given if not _is_default(name, call.arguments[name], call)]
+    is_read = spec.reads is Reads.OUTSIDE
+    if spec.sends == () or not (sent or is_read):
         return None
     urls = tuple(text for _, text in _urls_of(call))
-    is_bare = bool(urls) and all(isinstance(value, str) and value in urls for value in sent.values())
+    is_bare = bool(sent) and not spec.reaches and all(isinstance(value, str) and value in urls for value in sent)
     reached = [_destination(text) for text in (*urls, spec.reaches) if text]
-    if spec.server and not is_bare:
+    if spec.server:
         reached.append(Destination(f"mcp:{spec.server}"))
     places = tuple(dict.fromkeys(reached)) or (Destination(f"tool:{spec.name}"),)
-    return Egress(places, urls, is_bare and not spec.reaches)
+    choices = len(sent) if is_bare else 0 if sent else 1 + len(given)
+    return Egress(places, urls, is_bare, choices if is_read else 0)
+
+
+def sends_values(call: PolicyCall) -> bool:
+    """Return whether values leave by the call, not its choice alone."""
+    egress = find_egress(call)
+    return egress is not None and (egress.is_bare or not egress.choices)
+
+
+def count_letters(call: PolicyCall) -> int:
+    """Return how many letters the choice of this call can carry."""
+    egress = find_egress(call)
+    return egress.choices if egress else 0
 
 
 def find_unknown(call: PolicyCall, agent_policy: AgentPolicy, taint: Taint) -> tuple[Destination, ...]:
@@ -122,12 +141,15 @@ def find_unknown(call: PolicyCall, agent_policy: AgentPolicy, taint: Taint) -> t
     )
 
 
-def follows_links(call: PolicyCall, agent_policy: AgentPolicy, taint: Taint) -> bool:
-    """Return whether the call needs, and may use, the exception for links that stand in what the run has read."""
+def find_free_choice(call: PolicyCall, agent_policy: AgentPolicy, taint: Taint) -> str:
+    """Return why the call may be made although it goes to an unknown place, as one of few choices; else empty."""
     egress = find_egress(call)
-    if egress is None or not egress.is_bare or not taint.links.issuperset(egress.urls):
-        return False
-    return taint.followed < MAX_FOLLOWED and bool(find_unknown(call, agent_policy, taint))
+    if egress is None or not egress.choices or taint.letters + egress.choices > MAX_LETTERS:
+        return ""
+    unknown = find_unknown(call, agent_policy, taint)
+    if not unknown or not egress.is_bare:
+        return CHOSEN if unknown else ""
+    return FOLLOWED if all(place.text in taint.links for place in unknown) else ""
 
 
 def is_allowed(egress: Egress, agent_policy: AgentPolicy) -> bool:

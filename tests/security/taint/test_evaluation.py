@@ -17,7 +17,7 @@ pytestmark = pytest.mark.one_database
 
 ATTACKS = tuple(attacks())
 # The figures that docs/security.md and THREAT_MODEL.md state.
-UNGUARDED = {"readonly": 126, "supervised": 180, "full": 228}  # attacks that succeed without the guard; with it, none
+UNGUARDED = {"readonly": 146, "supervised": 216, "full": 264}  # attacks that succeed without the guard; with it, none
 QUESTIONS = {0: 33, 1: 18, 2: 1}  # ordinary tasks by the number of questions that they cost
 AUTONOMIES = tuple(UNGUARDED)
 _SAMPLE = 8  # in `make test`: each eighth attack and task

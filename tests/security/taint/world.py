@@ -1,8 +1,9 @@
 """A gateway in one process whose outside is a dictionary: pages, an API, MCP servers and a skill that record what
 reaches them."""
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
@@ -26,6 +27,7 @@ from tools_app.network.fetch import Fetched
 from tools_app.network.http_request import HttpAnswer
 from tools_app.types import AnyTool, ApprovalStatus, Decision, Effect, Risk, Tool, ToolContext, ToolSpec
 
+PAGES = range(6)  # numbers of the tools `mcp__wiki__page0` and so on
 _ANY_TEXT = {"type": "object", "properties": {"text": {"type": "string"}, "url": {"type": "string"}}}
 
 
@@ -66,7 +68,7 @@ class Remote(Tool):
         self.spec = ToolSpec(name, "Remote.", _ANY_TEXT, Effect.READ, Risk.LOW, server=server, reaches=reaches)
 
     def run(self, arguments: dict[str, Any], context: ToolContext) -> Any:
-        self.outside.sent.append((self.spec.server or self.spec.reaches, str(arguments)))
+        self.outside.sent.append((self.spec.server or self.spec.reaches, f"{self.spec.name} {arguments}"))
         return {"text": self.outside.replies.get(self.spec.name, "ok")}
 
 
@@ -94,7 +96,7 @@ class Gateway:
         patch.setattr(settings, "KOMAND_FETCH_CACHE_SECONDS", 0)
         mcp = [
             Remote(f"mcp__{name}", server=name.partition("__")[0])
-            for name in ("mail__read", "mail__find", "wiki__read", "wiki__edit")
+            for name in ("mail__read", "mail__find", "wiki__read", "wiki__edit", *(f"wiki__page{n}" for n in PAGES))
         ]
         skills = [
             Remote("skill__notes", reaches="https://notes.test"),
@@ -106,6 +108,7 @@ class Gateway:
             providers.register(KIND, f"{ObedientProvider.__module__}.ObedientProvider")
         self._model, _ = ModelProvider.objects.get_or_create(name=KIND, kind=KIND)
         self._count = 0
+        self._messages: list[int] = []  # how much had left before each message
         self.agent: Agent
         self.user: User
 
@@ -113,7 +116,7 @@ class Gateway:
         self._count += 1
         ObedientProvider.secret = secret
         ObedientProvider.plans = {"": ""}
-        for kept in (self.outside.pages, self.outside.replies, self.outside.sent):
+        for kept in (self.outside.pages, self.outside.replies, self.outside.sent, self._messages):
             kept.clear()
         name = f"case{self._count}"
         agent = {"agent_id": name, "name": name, "provider": self._model, "autonomy": autonomy, "max_tool_rounds": 40}
@@ -136,6 +139,7 @@ class Gateway:
 
     def finish(self, run_id: UUID, *, approve: Decision | None = None, only: str = "") -> int:
         asked = 0
+        self._messages.append(len(self.outside.sent))
         while True:
             waiting = until(lambda: self._next(run_id))
             if waiting is True:
@@ -144,6 +148,13 @@ class Gateway:
             chosen = approve if approve and (not only or waiting.execution.tool == only) else Decision.DENY
             decide_approval(waiting.id, decision=chosen.value, actor="user:1")
 
+    def most_sent(self, texts: Container[str]) -> int:
+        """Return how many of these texts have left, for the message for which most of them have."""
+        spans = pairwise([*self._messages, len(self.outside.sent)])
+        return max(sum(text in texts for _, text in self.outside.sent[begin:end]) for begin, end in spans)
+
     def _next(self, run_id: UUID) -> Any:
-        waiting = Approval.objects.select_related("execution").filter(run_id=run_id, status=ApprovalStatus.PENDING)
+        waiting = Approval.objects.select_related("execution").filter(
+            execution__agent_id=self.agent.agent_id, status=ApprovalStatus.PENDING
+        )
         return waiting.first() or self.rig._ended(run_id) is not None

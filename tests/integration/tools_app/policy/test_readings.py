@@ -1,14 +1,17 @@
 """Origins of what a session has read: stored with its results, memories and files, and read when data would leave."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 from uuid import uuid4
 
 import pytest
 from django.contrib.auth.models import User
-from django.db import connection
+from django.db import connection, connections
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
-from agents_app.models import Agent, ModelProvider
+from agents_app.models import Agent, ModelProvider, Run
 from audit_app.models import Event
 from sessions_app.models import Turn
 from sessions_app.services import open_session
@@ -16,8 +19,10 @@ from sessions_app.surfaces.rest.objects import approvals
 from sessions_app.surfaces.rest.objects.executions import ExecutionOut
 from tests.support.query_plans import caught, whole_reads
 from tools_app import selectors, services
+from tools_app.builtin.web_fetch import WebFetch
 from tools_app.models import UNKNOWN_ORIGINS, Approval, Memory, ToolExecution
 from tools_app.policy import readings, taint
+from tools_app.policy.patterns import PolicyCall
 from tools_app.policy.rules import AgentPolicy
 from tools_app.storage import artifacts, memories
 from tools_app.types import Decision, Effect, Reads, Risk, ToolError, ToolSpec
@@ -182,22 +187,79 @@ def test_an_answer_names_a_url_unless_it_is_an_option(read, fetch, session, is_o
     assert fetch("https://docs.test/") is runs
 
 
-def test_links_are_followed_a_few_times_a_run(read, fetch, make_tool):
-    links = [f"https://evil.test/{number}" for number in range(taint.MAX_FOLLOWED + 2)]
-    run_id = uuid4()
-    read(" ".join(links), server="wiki", run_id=run_id)
-    assert not fetch(f"{links[0]}0")  # not a whole link
+_LINKS = [f"https://evil.test/{number}" for number in range(taint.MAX_LETTERS + 2)]
+
+
+@pytest.fixture
+def new_run(session):
+    """Return a function that creates a run of the session, or a child run, and returns its id."""
+
+    def create(parent=None):
+        runs = Run.objects.filter(conversation_id=session.id)
+        tree = {"parent_id": parent, "root_id": parent} if parent else {}
+        place = {"conversation_id": session.id, "session_key": session.key, "ordinal": runs.count()}
+        return Run.objects.create(agent=session.agent, actor="user:7", created_at=timezone.now(), **place, **tree).pk
+
+    return create
+
+
+def test_links_are_followed_a_few_times_for_a_message(read, fetch, new_run):
+    run_id = new_run()
+    read(" ".join(_LINKS), server="wiki", run_id=run_id)
+    assert not fetch(f"{_LINKS[0]}0")  # not a whole link
     followed = ToolExecution.objects.filter(decision=f"allow: {taint.FOLLOWED}")
-    for step, link in enumerate(links, start=1):
-        assert fetch(link, run_id=run_id, step=step) is (step <= taint.MAX_FOLLOWED)
-    assert followed.count() == taint.MAX_FOLLOWED
-    assert fetch(links[0])  # another run
+    for step, link in enumerate(_LINKS, start=1):
+        assert fetch(link, run_id=run_id, step=step) is (step <= taint.MAX_LETTERS)
+    assert followed.count() == taint.MAX_LETTERS
+    assert fetch(_LINKS[0], run_id=new_run())  # the run of the next message
+
+
+def test_links_of_child_runs_count_for_the_message_that_their_root_answers(read, fetch, new_run):
+    root = new_run()
+    read(" ".join(_LINKS), server="wiki", run_id=root)
+    first, second = new_run(root), new_run(root)
+    places = [first, second, root, first, second, second, root]
+    allowed = [
+        fetch(link, run_id=run_id, step=step) for step, (link, run_id) in enumerate(zip(_LINKS, places, strict=True), 1)
+    ]
+    assert allowed == [True] * taint.MAX_LETTERS + [False, False]
+    assert fetch(_LINKS[0], run_id=new_run())
+    assert not fetch(_LINKS[1], run_id=first, step=9)  # it still answers the first message
+
+
+def test_the_choice_of_tools_without_arguments_counts_like_a_link(plan, read, new_run, session):
+    run_id = new_run()
+    read(" ".join(_LINKS), server="wiki", run_id=run_id)
+    link = ("web_fetch", json.dumps({"url": _LINKS[0]}))
+    calls = [("mcp_read", "{}"), ("mcp_read", '{"text": ""}'), link, ("mcp_read", "{}"), ("mcp_read", "{}")]
+    plan(*calls, run_id=run_id, session_id=session.id, step=1)
+    assert [row.execution.call_index for row in Approval.objects.select_related("execution")] == [4]
+    plan(("mcp_read", "{}"), run_id=run_id, session_id=session.id, step=2)
+    assert Approval.objects.count() == 2
+
+
+def test_child_runs_that_follow_links_at_the_same_time_are_counted(read, fetch, new_run, monkeypatch):
+    root = new_run()
+    read(" ".join(_LINKS), server="wiki", run_id=root)
+    children = [new_run(root) for _ in _LINKS]
+    if connection.vendor == "postgresql":  # SQLite has one writer at a time
+        together, count = Barrier(len(children), timeout=60), readings._count_letters
+        monkeypatch.setattr(readings, "_count_letters", lambda *place: together.wait() and 0 or count(*place))
+    with ThreadPoolExecutor(len(children)) as pool:
+        allowed = list(pool.map(lambda child, link: _in_thread(fetch, link, child), children, _LINKS))
+    assert allowed.count(True) == taint.MAX_LETTERS
+
+
+def _in_thread(fetch, link, run_id):
+    try:
+        return fetch(link, run_id=run_id)
+    finally:
+        connections.close_all()
 
 
 def test_links_of_one_step_are_counted(read, plan, session):
-    links = [f"https://evil.test/{number}" for number in range(taint.MAX_FOLLOWED + 2)]
-    read(" ".join(links), server="wiki")
-    plan(*(("web_fetch", json.dumps({"url": link})) for link in links), session_id=session.id)
+    read(" ".join(_LINKS), server="wiki")
+    plan(*(("web_fetch", json.dumps({"url": link})) for link in _LINKS), session_id=session.id)
     assert Approval.objects.count() == 2
 
 
@@ -207,8 +269,8 @@ def test_a_url_that_a_call_has_sent_before_may_be_sent_again_a_few_times(plan, f
     assert not Approval.objects.exists()
     ToolExecution.objects.filter(id=first.id).update(attempts=1)
     assert not fetch(f"{EVIL}&more", run_id=run_id, step=1)
-    again = [fetch(EVIL, run_id=run_id, step=step) for step in range(2, taint.MAX_FOLLOWED + 3)]
-    assert again == [True] * taint.MAX_FOLLOWED + [False]
+    again = [fetch(EVIL, run_id=run_id, step=step) for step in range(2, taint.MAX_LETTERS + 3)]
+    assert again == [True] * taint.MAX_LETTERS + [False]
 
 
 def test_a_link_that_an_earlier_call_has_carried_out_is_no_link(read, plan, fetch, session):
@@ -269,5 +331,6 @@ def test_the_origins_are_found_by_an_index(without_statistics, session, read):
     read("Go to https://a.test/", server="wiki")
     with caught() as statements:
         origins = readings.list_origins(session.id)
-        readings.load_taint(session.id, uuid4(), origins, ["https://a.test/"])
+        egress = taint.find_egress(PolicyCall(WebFetch.spec, {"url": "https://a.test/"}))
+        readings.load_taint(session.id, uuid4(), origins, egress)
     assert whole_reads(statements) == []

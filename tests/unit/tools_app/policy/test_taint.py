@@ -1,5 +1,7 @@
 """Egress of calls, destinations that a tainted run may send data to, and hosts that people name."""
 
+from dataclasses import replace
+
 import pytest
 
 from tools_app.builtin.calculator import Calculator
@@ -11,7 +13,7 @@ from tools_app.policy.decide import Allow, Ask, Situation, decide
 from tools_app.policy.patterns import PolicyCall
 from tools_app.policy.rules import AgentPolicy
 from tools_app.policy.taint import Taint
-from tools_app.types import Effect, Risk, ToolSpec
+from tools_app.types import Effect, Reads, Risk, ToolSpec
 
 FETCH, REQUEST = WebFetch.spec, HttpRequest.spec
 MCP = ToolSpec("mcp__wiki__edit", "Edits.", {"type": "object"}, Effect.READ, Risk.LOW, server="wiki")
@@ -46,12 +48,49 @@ def test_data_that_would_leave_a_tainted_run_needs_approval(autonomy, spec, argu
     assert asked.reason == f"The run has read news.test (page) and would send data to {place}."
 
 
+_GIVEN = {"type": "object", "properties": {"text": {"type": "string"}, "most": {"type": "integer", "default": 10}}}
+
+
+def test_a_call_that_sends_nothing_is_not_egress():
+    assert taint.find_egress(PolicyCall(Calculator.spec, {"expression": "1+1"})) is None
+
+
 @pytest.mark.parametrize(
-    ("spec", "arguments"),
-    [(Calculator.spec, {"expression": "1+1"}), (MCP, {}), (SKILL, {"text": ""}), (REQUEST, {"headers": {}})],
+    ("spec", "arguments", "letters"),
+    [
+        (MCP, {}, 1),
+        (SKILL, {}, 1),
+        (SKILL, {"text": ""}, 2),
+        (replace(MCP, parameters=_GIVEN), {"text": None, "most": 10}, 3),
+        (ToolSpec("unknown", "", {}, Effect.READ, Risk.LOW), {}, 1),
+        (FETCH, EVIL | {"offset": 20}, 1),
+        (FETCH, {}, 1),
+        (replace(MCP, reads=Reads.NOTHING), {}, 0),
+        (replace(MCP, parameters=_GIVEN), {"most": 11}, 0),
+        (REQUEST, EVIL | {"body": "x"}, 0),
+    ],
 )
-def test_a_call_that_sends_nothing_is_not_egress(spec, arguments):
-    assert taint.find_egress(PolicyCall(spec, arguments)) is None
+def test_the_choice_of_a_call_carries_letters(spec, arguments, letters):
+    assert taint.count_letters(PolicyCall(spec, arguments)) == letters
+
+
+@pytest.mark.parametrize("letters", [taint.MAX_LETTERS - 1, taint.MAX_LETTERS])
+def test_a_tool_of_an_unlisted_server_is_chosen_a_few_times(letters):
+    state = replace(READ, letters=letters)
+    chosen = verdict(MCP, {}, state)
+    if letters < taint.MAX_LETTERS:
+        assert chosen == Allow(taint.CHOSEN, "autonomy: supervised")
+    else:
+        assert isinstance(chosen, Ask)
+    assert isinstance(verdict(MCP, {"text": ""}, state), Ask)
+    assert isinstance(verdict(MCP, {}, state, mcp_servers=("wiki",)), Allow)
+
+
+def test_a_link_excuses_its_host_and_not_the_server_that_gets_it():
+    state = replace(READ, links=frozenset(EVIL.values()), named=frozenset(EVIL.values()))
+    asked = verdict(MCP, EVIL, state, allowed_hosts=("evil.test",))
+    assert isinstance(asked, Ask) and asked.reason.endswith("would send data to wiki (MCP server).")
+    assert isinstance(verdict(MCP, EVIL, replace(state, named=frozenset()), mcp_servers=("wiki",)), Allow)
 
 
 @pytest.mark.parametrize(
@@ -106,9 +145,9 @@ def test_a_sub_agent_needs_the_permission_of_its_parent_too():
 
 def test_links_that_the_run_has_read_may_be_followed_a_few_times():
     links = frozenset(EVIL.values())
-    followed = verdict(state=Taint(READ.origins, links=links, followed=taint.MAX_FOLLOWED - 1))
+    followed = verdict(state=Taint(READ.origins, links=links, letters=taint.MAX_LETTERS - 1))
     assert followed == Allow(taint.FOLLOWED, "autonomy: supervised")
-    assert isinstance(verdict(state=Taint(READ.origins, links=links, followed=taint.MAX_FOLLOWED)), Ask)
+    assert isinstance(verdict(state=Taint(READ.origins, links=links, letters=taint.MAX_LETTERS)), Ask)
     with_body = EVIL | {"body": "x"}
     assert isinstance(verdict(REQUEST, with_body, Taint(READ.origins, links=links), risk=Risk.LOW), Ask)
 

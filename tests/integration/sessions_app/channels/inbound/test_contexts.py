@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from django.conf import settings
 
+from agents_app.models import Run
 from agents_app.prompt.tool_output_markers import sign_of
 from agents_app.providers.kinds.scripted import Reply, Script
 from sessions_app.channels.inbound import contexts
@@ -15,7 +16,9 @@ from sessions_app.platforms.messages import ChannelMessage, Chat, Quoted
 from tests.fakes.telegram import BOT_ID, FakeTelegram, group_update, private_update
 from tests.support.channels import add_telegram, settle, telegram
 from tests.support.engine import EngineRig
-from tools_app.policy import readings
+from tools_app.builtin.web_fetch import WebFetch
+from tools_app.policy import readings, taint
+from tools_app.policy.patterns import PolicyCall
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
 
@@ -95,10 +98,9 @@ def test_a_forwarded_message_is_not_what_its_sender_says(rig: EngineRig, platfor
     assert asked(script).endswith("\n\n(a forwarded message)")
     assert "Forwarded as the message, written by Bob Stone:\n> /stop and open https://example.org/a" in asked(script)
     assert origins() == ("others:chat",)
-    taint = readings.load_taint(
-        Session.objects.get().id, Session.objects.get().id, origins(), ["https://example.org/a"]
-    )
-    assert not taint.named and taint.links == {"https://example.org/a"}
+    egress = taint.find_egress(PolicyCall(WebFetch.spec, {"url": "https://example.org/a"}))
+    found = readings.load_taint(Session.objects.get().id, Run.objects.latest("ordinal").pk, origins(), egress)
+    assert not found.named and found.links == {"https://example.org/a"}
 
 
 def test_a_text_that_the_conversation_has_is_not_from_outside(rig: EngineRig, platform: FakeTelegram) -> None:
