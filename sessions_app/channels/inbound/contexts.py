@@ -1,6 +1,8 @@
 """The context of a channel's message: its author in a group, and texts of others that belong to it."""
 
+import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from sessions_app.channels.inbound import group_messages
 from sessions_app.conversation.inbound_record import storable_key
@@ -10,7 +12,8 @@ from sessions_app.models import ChannelAccount, Delivery, GroupMessage, InboundM
 from sessions_app.platforms.messages import ChannelMessage, Quoted, clean_name
 from sessions_app.services import LONGEST_TEXT as LONGEST_MESSAGE
 
-_MOST_QUOTED = 5
+_MOST_QUOTED = 10
+_WORD = re.compile(r"\w+")
 
 
 def context_of(account: ChannelAccount, incoming: ChannelMessage, key: SessionKey) -> MessageContext | None:
@@ -46,14 +49,26 @@ def _author(account: ChannelAccount, incoming: ChannelMessage, key: SessionKey) 
 def _quotes(account: ChannelAccount, incoming: ChannelMessage) -> Iterator[Quoted]:
     """Yield the quotes of the message with their texts, as far as they are known."""
     for quoted in incoming.quoted[:_MOST_QUOTED]:
-        if found := quoted if quoted.text else _look_up(account, incoming, quoted):
+        if not quoted.text:
+            found = _look_up(account, incoming, quoted)
+        elif quoted.is_known or not quoted.message_id:
+            found = quoted
+        else:
+            found = replace(quoted, is_known=_contains(_sent_text(account, incoming, quoted), quoted.text))
+        if found:
             yield found
+
+
+def _contains(sent: str, quoted: str) -> bool:
+    """Return whether a text that we have sent contains the words of a quote, which programs wrap anew."""
+    words = _WORD.findall(quoted)
+    return bool(words) and f" {' '.join(words)} " in f" {' '.join(_WORD.findall(sent))} "
 
 
 def _described(quoted: Quoted) -> str:
     how = "Forwarded with the message" if quoted.is_forward else "Quoted by the message"
     author = clean_name(quoted.author) or ("you" if quoted.is_known else "somebody else")
-    longest = LONGEST_OWN if quoted.is_known else LONGEST_TEXT
+    longest = LONGEST_MESSAGE if quoted.is_forward else LONGEST_OWN if quoted.is_known else LONGEST_TEXT
     return f"{how}, written by {author}:\n{quoted_lines(quoted.text, longest)}"
 
 
@@ -65,10 +80,8 @@ def _forwarded(incoming: ChannelMessage) -> str:
 def _look_up(account: ChannelAccount, incoming: ChannelMessage, quoted: Quoted) -> Quoted | None:
     """Return the quoted message as it is stored here, None if it is not. Only messages of the same chat are read."""
     chat_id = incoming.chat.id
-    if quoted.message_id:
-        sent = Delivery.objects.filter(account=account, provider_message_id=quoted.message_id, target__chat=chat_id)
-        if text := sent.values_list("text", flat=True).first():
-            return Quoted(text, is_known=True)
+    if quoted.message_id and (text := _sent_text(account, incoming, quoted)):
+        return Quoted(text, is_known=True)
     if not quoted.key:
         return None
     key = storable_key(quoted.key)
@@ -78,3 +91,10 @@ def _look_up(account: ChannelAccount, incoming: ChannelMessage, quoted: Quoted) 
         return Quoted(row.text, row.sender_name or row.sender_id, is_known=is_known)
     heard = GroupMessage.objects.filter(account=account, key=key, chat_id=chat_id).first()
     return Quoted(heard.text, heard.sender_name or heard.sender_id) if heard else None
+
+
+def _sent_text(account: ChannelAccount, incoming: ChannelMessage, quoted: Quoted) -> str:
+    """Return the text of our message that is quoted, empty if there is none in the chat."""
+    place = {"account": account, "target__chat": incoming.chat.id}
+    sent = Delivery.objects.filter(**place, provider_message_id=quoted.message_id)
+    return sent.values_list("text", flat=True).first() or ""

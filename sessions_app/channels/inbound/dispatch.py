@@ -276,6 +276,7 @@ def _receive(case: _Case, answers: UUID | None = None) -> Accepted | None:
     title = incoming.chat_title if incoming.chat.type != "direct" else ""
     names = [(file.kind, model_text.clean_filename(file.filename or "")) for file in case.arrival.files]
     is_own = incoming.forwarded_from is None
+    may_answer = is_own and bool(incoming.text.strip() or case.arrival.files)
     inbound = NewMessage(
         key.channel,
         key.account_id,
@@ -297,7 +298,7 @@ def _receive(case: _Case, answers: UUID | None = None) -> Accepted | None:
     try:
         routing = routes.find(case.place)
         session = routed_session.follow(key, routing)
-        options = routed_session.options_of(routing, key.channel, act=act, answers=answers, may_answer=is_own)
+        options = routed_session.options_of(routing, key.channel, act=act, answers=answers, may_answer=may_answer)
         return receive(inbound, owner=None, session=session, agent_id=routing.agent_id, options=options)
     except IntegrityError:
         if case.arrival.find_earlier() is None:

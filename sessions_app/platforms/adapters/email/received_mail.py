@@ -9,7 +9,9 @@ from email import message_from_bytes, policy
 from email.message import EmailMessage, MIMEPart
 from typing import Any
 
+from sessions_app.platforms.adapters.email import written_texts
 from sessions_app.platforms.adapters.email.authenticity import DMARC, VERIFIED, proof_of, suffices
+from sessions_app.platforms.adapters.email.written_texts import WrittenText
 from sessions_app.platforms.messages import (
     Attachment,
     ChannelEvent,
@@ -18,6 +20,7 @@ from sessions_app.platforms.messages import (
     ChatEvent,
     DeliveryReport,
     Ignored,
+    Quoted,
     is_command,
 )
 from tools_app.network import page_text
@@ -31,11 +34,8 @@ _DECISIONS = frozenset(["/approve", "/deny"])
 _LONGEST_SUBJECT, _MOST_REFERENCES, _MOST_FILES, _MOST_COPIES = 200, 20, 10, 10
 _CLOCKS_DIFFER = timedelta(days=1)
 _KINDS = ("image", "audio", "video")
-_SIGNATURE = re.compile(r"^-- ?$", re.MULTILINE)
-# Lines after which programs put the whole earlier mail, unquoted.
-_FORWARD = re.compile(r"^(?:-{3,} ?[^\n-]{3,60} ?-{3,}|_{20,})[ \t]*$", re.MULTILINE)
-_QUOTE = re.compile(r"^[ \t]*>")
-_LONGEST_LEAD = 3  # lines such as "On … wrote:", which programs wrap
+# Elements of which a page's text may be taken alone: a forwarded mail must not choose what is read of the whole.
+_MAIN_PART = re.compile(rb"<(/?)(?:main|article)\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def too_large(raw_headers: bytes, rules: Policy, place: Place, most: str) -> Cha
     found = read_mail(raw_headers, rules, place)
     if not isinstance(found, ChannelMessage):
         return found
-    values = {**vars(found), "text": "", "attachments": (), "unreadable": f"mail of more than {most}"}
+    values = {**vars(found), "text": "", "quoted": (), "attachments": (), "unreadable": f"mail of more than {most}"}
     return ChannelMessage(**values)
 
 
@@ -111,13 +111,14 @@ def _read(mail: EmailMessage, raw: bytes, rules: Policy, place: Place) -> Channe
     keys, name = (f"mail:{message_id}",), people[0].display_name
     proof = proof_of(_verdicts(mail), rules.auth_server, sender.partition("@")[2])
     sent_at = _sent_at(mail, place.received_at)
-    text = _text(mail, is_reply=bool(references))
+    body = mail.get_body(("plain", "html"))
+    written = written_texts.part(_decoded(body) if body is not None else "")
+    text = _text(mail, written, is_reply=bool(references))
     is_decision = text.split(maxsplit=1)[:1] and text.split(maxsplit=1)[0] in _DECISIONS
     # Whoever can write a From header could decide otherwise.
     if not suffices(proof, DMARC if is_decision else rules.least):
         return ChatEvent("sender_not_verified", chat, sender, name, keys, sent_at)
-    subject = _header(mail, "Subject")[:_LONGEST_SUBJECT]
-    is_verified = suffices(proof, VERIFIED)
+    subject, is_verified = _subject(mail), suffices(proof, VERIFIED)
     reply_to, copies = _further_recipients(mail, {sender, rules.address.lower()}) if is_verified else ("", ())
     trusted = [one for one in copies if one.rpartition("@")[2] in rules.copy_domains]
     return ChannelMessage(
@@ -128,6 +129,7 @@ def _read(mail: EmailMessage, raw: bytes, rules: Policy, place: Place) -> Channe
         sent_at=sent_at,
         chat=chat,
         keys=keys,
+        quoted=tuple(_quoted(mail, written, _ours(_first_id(mail, "In-Reply-To"), rules.address))),
         reply_to_message_id=_first_id(mail, "In-Reply-To"),
         event_id=f"{place.validity}.{place.uid}",
         attachments=tuple(_attachment(part, place, index) for index, part in enumerate(files_of(mail)[:_MOST_FILES])),
@@ -156,6 +158,12 @@ def _thread(mail: EmailMessage, references: list[str], message_id: str, address:
     found = (ours.fullmatch(one) for one in (*_ids(mail, "In-Reply-To"), *reversed(references)))
     root = references[0] if references else message_id
     return next((match[1].lower() for match in found if match), hashlib.sha256(root.encode()).hexdigest()[:32])
+
+
+def _ours(message_id: str, address: str) -> str:
+    """Return a Message-ID if it is that of a mail of ours, else empty."""
+    ours = rf"[0-9a-f]{{40}}(?:\.[0-9a-f]{{32}})?@{re.escape(address.rpartition('@')[2])}"
+    return message_id if re.fullmatch(ours, message_id, re.IGNORECASE) else ""
 
 
 def _further_recipients(mail: EmailMessage, known: set[str]) -> tuple[str, tuple[str, ...]]:
@@ -201,17 +209,37 @@ def _bounce(mail: EmailMessage) -> DeliveryReport | None:
     return DeliveryReport(found[1], "failed", (diagnostic[1] if diagnostic else "It bounced.")[:500]) if found else None
 
 
-def _text(mail: EmailMessage, *, is_reply: bool) -> str:
-    body = mail.get_body(("plain", "html"))
-    text = new_text(_decoded(body)) if body is not None else ""
-    subject = _header(mail, "Subject").strip()[:_LONGEST_SUBJECT]
-    if is_reply or is_command(text) or not subject:
-        return text
-    return f"{subject}\n\n{text}".strip()
+def _text(mail: EmailMessage, written: WrittenText, *, is_reply: bool) -> str:
+    subject = _subject(mail)
+    # The subject of a mail that passes another one on is that one's.
+    if is_reply or is_command(written.own) or not subject or written.below or _is_forward(mail):
+        return written.own
+    return f"{subject}\n\n{written.own}".strip()
+
+
+def _quoted(mail: EmailMessage, written: WrittenText, answered: str) -> Iterator[Quoted]:
+    """Yield the texts of others. answered: Message-ID of our mail that it answers: what stands below is ours then."""
+    is_forward, subject = _is_forward(mail), _subject(mail)
+    below = "" if answered and written.own and not is_forward else written.below
+    if below or is_forward:
+        yield Quoted(f"{subject and f'Subject: {subject}'}\n\n{below}".strip(), is_forward=True)
+    for quote in written.quotes:
+        lead = "" if answered else f"{quote.lead}\n"
+        yield Quoted(f"{lead}{quote.text}".strip(), message_id=answered)
+
+
+def _is_forward(mail: EmailMessage) -> bool:
+    is_attached = any(part.get_content_maintype() == "message" for part in _leaves(mail))
+    return is_attached or written_texts.is_forward(_subject(mail))
+
+
+def _subject(mail: EmailMessage) -> str:
+    return _header(mail, "Subject").strip()[:_LONGEST_SUBJECT]
 
 
 def _decoded(part: MIMEPart) -> str:
     content, kind = content_of(part), part.get_content_type()
+    content = _MAIN_PART.sub(rb"<\1div", content) if kind == "text/html" else content
     return page_text.read(content, media_type=kind, charset=part.get_content_charset(), url="").text.replace("\0", "")
 
 
@@ -260,25 +288,3 @@ def _ids(mail: EmailMessage, name: str) -> list[str]:
 
 def _first_id(mail: EmailMessage, name: str) -> str:
     return next(iter(_ids(mail, name)), "")
-
-
-def new_text(text: str) -> str:
-    """Return the text that the person wrote. If nothing else is left, the whole text is returned."""
-    lines = text.replace("\r\n", "\n").rstrip().split("\n")
-    while lines and (_QUOTE.match(lines[-1]) or not lines[-1].strip()):
-        lines.pop()
-    if lines and lines[-1].rstrip().endswith(":") and len(lines) < len(text.rstrip().split("\n")):
-        del lines[-_length_of_lead(lines) :]
-    kept = "\n".join(lines)
-    for pattern in (_FORWARD, _SIGNATURE):
-        if found := pattern.search(kept):
-            kept = kept[: found.start()]
-    return kept.strip() or text.strip()
-
-
-def _length_of_lead(lines: list[str]) -> int:
-    """Return the number of lines of the last paragraph if it may be a wrapped "On … wrote:", else 1."""
-    for length in range(1, _LONGEST_LEAD + 1):
-        if length == len(lines) or not lines[-length - 1].strip():
-            return length
-    return 1

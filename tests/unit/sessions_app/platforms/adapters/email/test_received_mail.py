@@ -11,7 +11,6 @@ from sessions_app.platforms.adapters.email.received_mail import (
     Policy,
     content_of,
     files_of,
-    new_text,
     read_mail,
     too_large,
 )
@@ -241,22 +240,3 @@ def test_a_mail_that_is_too_large_is_answered_by_a_notice():
     head = mail.as_bytes().partition(b"\n\n")[0] + b"\n\n"
     found = too_large(head, RULES, Place(17, 5, NOW), "35 MB")
     assert isinstance(found, ChannelMessage) and not found.text and found.unreadable == "mail of more than 35 MB"
-
-
-@pytest.mark.parametrize(
-    ("mail", "text"),
-    [
-        ("Yes.\r\n\r\nOn Mon, 1 Jan 2026 at 10:00 Bot <b@x> wrote:\r\n> old\r\n> older\r\n", "Yes."),
-        ("Ja.\n\nAm 1. Januar 2026 schrieb ein langer Name\n<b@x>:\n\n> alt\n", "Ja."),
-        ("Above\n> quoted\nBelow", "Above\n> quoted\nBelow"),
-        ("Text\n-- \nZoë\nSome Ltd.", "Text"),
-        ("Text\n\n________________________________\nFrom: Bot\nSent: today\n\nold", "Text"),
-        ("Text\n-----Original Message-----\nold", "Text"),
-        ("> only a quote", "> only a quote"),
-        ("The list:\n- a\n- b", "The list:\n- a\n- b"),
-        ("One\nTwo\nThree\nFour wrote:\n> x", "One\nTwo\nThree"),
-        ("", ""),
-    ],
-)
-def test_only_what_is_new_in_a_reply_is_read(mail, text):
-    assert new_text(mail) == text
