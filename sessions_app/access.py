@@ -5,7 +5,7 @@ NotFound, so that ids cannot be probed. Rows that belong to a session, such as i
 checked; lists of them are read by owner (`sessions_app.selectors`). No function needs a transaction.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from uuid import UUID
 
 from django.contrib.auth.models import AnonymousUser, User
@@ -19,7 +19,7 @@ from agents_app.network_runs import library as networks
 from agents_app.rights import VIEW_COSTS
 from agents_app.types import RunView
 from audit_app import services as audit
-from audit_app.kernel.errors import NotFound, found
+from audit_app.kernel.errors import AppError, NotFound, found
 from audit_app.rights import Right, holds, require
 from sessions_app import hot_queries, selectors
 from sessions_app.approvals import permissions
@@ -45,7 +45,24 @@ def access_session(user: User | AnonymousUser, id_or_key: str | UUID, *, needs: 
     Raises NotFound, also for a deleted session; MissingScope if the user's key is limited to other agents, and
     MissingRight.
     """
-    session = _find_session(id_or_key)
+    return _check_access(user, _find_session(id_or_key), needs)
+
+
+def find_refusals(viewers: Sequence[tuple[User, UUID]]) -> list[AppError | None]:
+    """Check again that users may see sessions, and return an error for each who may not. One statement."""
+    fields = ("id", "owner_id", "agent__agent_id")
+    rows = hot_queries.ACCESSIBLE_SESSIONS.filter(pk__in={session_id for _, session_id in viewers}).only(*fields)
+    sessions, refusals = {row.pk: row for row in rows}, list[AppError | None]()
+    for user, session_id in viewers:
+        try:
+            _check_access(user, sessions.get(session_id))
+            refusals.append(None)
+        except AppError as error:
+            refusals.append(error)
+    return refusals
+
+
+def _check_access(user: User | AnonymousUser, session: Session | None, needs: Right | None = None) -> Session:
     is_own = session is not None and user.is_authenticated and session.owner_id == user.pk
     if session is None or not (is_own or (needs and (holds(user, VIEW_SESSIONS) or holds(user, needs)))):
         raise NotFound("There is no such session.")
@@ -70,6 +87,11 @@ def access_conversation(key: SessionKey) -> Session:
     if session is None:
         raise NotFound("This conversation has no messages yet.", code="no_conversation")
     return session
+
+
+def find_conversations(keys: Collection[str]) -> dict[str, UUID]:
+    """Return the sessions that channels' senders write in, by those of the keys that have one. One statement."""
+    return dict(Session.objects.filter(key__in=keys).values_list("key", "pk"))
 
 
 def _record_access(user: User | AnonymousUser, session: Session, right: Right) -> None:

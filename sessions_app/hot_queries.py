@@ -27,12 +27,12 @@ _SWEPT_AT_ONCE = 100
 _IS_ANSWER = Q(role="user", tool_call_ids__isnull=False)
 _TURNS_OF_HISTORY = Turn.objects.filter(is_off_path=False).exclude(state="error").exclude(_IS_ANSWER)
 _OFF_PATH = Turn.objects.filter(session=OuterRef("session"), ordinal=OuterRef("ordinal"), is_off_path=True)
-_ACCESSIBLE = Session.objects.select_related("agent").filter(deleted_at=None)
+ACCESSIBLE_SESSIONS = Session.objects.select_related("agent").filter(deleted_at=None)
 
 # Every request: its API key, and its session by id or public key.
 FIND_API_KEY = CompiledObjects(lambda prefix: ApiKey.objects.select_related("user").filter(prefix=prefix))
-FIND_ACCESSIBLE_SESSION = CompiledObjects(lambda session_id: _ACCESSIBLE.filter(pk=session_id))
-FIND_ACCESSIBLE_SESSION_BY_KEY = CompiledObjects(lambda key: _ACCESSIBLE.filter(key=key))
+FIND_ACCESSIBLE_SESSION = CompiledObjects(lambda session_id: ACCESSIBLE_SESSIONS.filter(pk=session_id))
+FIND_ACCESSIBLE_SESSION_BY_KEY = CompiledObjects(lambda key: ACCESSIBLE_SESSIONS.filter(key=key))
 
 # Every request of a program that sends the whole conversation: it opens a session.
 INSERT_SESSION = CompiledInsert(Session)

@@ -4,7 +4,7 @@ import asyncio
 import contextvars
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
@@ -13,6 +13,7 @@ from uuid import UUID
 from asgiref.sync import async_to_sync
 from django.conf import settings
 from django.db import DatabaseError, IntegrityError, InterfaceError, connection, transaction
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from agents_app import selectors as agents
@@ -146,8 +147,13 @@ def webhook_url(channel: str, account_id: str) -> str:
 
 def find_account(channel: str, account_id: str) -> ChannelAccount | None:
     """Return an enabled account with the agent, or None."""
+    return find_accounts(channel, [account_id]).first()
+
+
+def find_accounts(channel: str, account_ids: Collection[str]) -> QuerySet[ChannelAccount]:
+    """Return those of the accounts that are enabled, each with the agent."""
     rows = ChannelAccount.objects.select_related("agent")
-    return rows.filter(channel=channel, account_id=account_id, is_enabled=True).first()
+    return rows.filter(channel=channel, account_id__in=account_ids, is_enabled=True)
 
 
 def find_routed(account: ChannelAccount, setting: str, value: str) -> tuple[ChannelAccount, ChannelAdapter] | None:

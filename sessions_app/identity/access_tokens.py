@@ -7,6 +7,7 @@ family is revoked, and with it every access token that names the family.
 import hashlib
 import hmac
 import secrets
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -102,15 +103,23 @@ def authenticate_token(access_token: str) -> Principal:
     """
     claims = _claims(access_token)
     user = signed_claims.find_user(claims)
-    if user is None or is_closed(UUID(claims["sid"])):
+    login = UUID(claims["sid"])
+    if user is None or login in find_closed([login]):
         raise TokenRefused
-    authenticated_at = signed_claims.read_auth_time(claims)
-    return Principal(user, "jwt", credential=f"login:{UUID(claims['sid'])}", authenticated_at=authenticated_at)
+    return Principal(
+        user,
+        "jwt",
+        credential=f"login:{login}",
+        authenticated_at=signed_claims.read_auth_time(claims),
+        valid_until=signed_claims.read_expiry(claims) + timedelta(seconds=_CLOCK_SKEW_SECONDS),
+        password_stamp=claims["cred"],
+    )
 
 
-def is_closed(login: UUID) -> bool:
-    """Return whether the login was closed or revoked."""
-    return RefreshToken.objects.filter(family=login, revoked_at__isnull=False).exists()
+def find_closed(logins: Collection[UUID]) -> set[UUID]:
+    """Return those of the logins that were closed or revoked. One statement."""
+    rows = RefreshToken.objects.filter(family__in=logins, revoked_at__isnull=False)
+    return set(rows.values_list("family", flat=True).distinct())
 
 
 def _claims(access_token: str) -> dict[str, Any]:

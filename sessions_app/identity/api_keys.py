@@ -4,7 +4,7 @@ import hashlib
 import hmac
 import secrets
 import string
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
@@ -96,10 +96,10 @@ def authenticate_key(key: str) -> Principal:
     return Principal(row.user, "api_key", frozenset(row.scopes), credential=f"key:{row.pk}")
 
 
-def find_scopes(key_id: UUID) -> frozenset[str] | None:
-    """Return the scopes that the key with that id has now; None if it is not valid any more."""
-    row = ApiKey.objects.select_related("user").filter(pk=key_id).first()
-    return frozenset(row.scopes) if row is not None and _is_usable(row, timezone.now()) else None
+def find_scopes(key_ids: Collection[UUID]) -> dict[UUID, frozenset[str]]:
+    """Return the scopes of those of the keys that are valid now. One statement."""
+    rows, now = ApiKey.objects.select_related("user").filter(pk__in=key_ids), timezone.now()
+    return {row.pk: frozenset(row.scopes) for row in rows if _is_usable(row, now)}
 
 
 def list_api_keys(user: User) -> tuple[ApiKey, ...]:

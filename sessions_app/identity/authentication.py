@@ -27,6 +27,7 @@ from sessions_app.identity import (
     rate_limits,
     scopes,
     session_tokens,
+    signed_claims,
     stream_tickets,
 )
 from sessions_app.identity.principal import Principal, Unauthenticated
@@ -62,7 +63,13 @@ def authenticate(source: HttpRequest | Mapping[str, Any], *, from_query: QueryCr
     user = _session_user(request)
     if user is None:
         return None
-    return Principal(user, "session", authenticated_at=fresh_login.time_of_session(request.session))
+    return Principal(
+        user,
+        "session",
+        authenticated_at=fresh_login.time_of_session(request.session),
+        password_stamp=signed_claims.password_stamp(user),
+        session_key=request.session.session_key or "",
+    )
 
 
 def _query_credential(request: HttpRequest, accepted: QueryCredential) -> str:

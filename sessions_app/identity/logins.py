@@ -5,7 +5,7 @@ API keys are no logins: they are revoked one by one.
 
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 from uuid import UUID
 
@@ -65,11 +65,14 @@ def list_logins(user: User) -> list[Login]:
     rows, now = Login.objects.filter(user=user).order_by("-last_seen_at"), timezone.now()
     open_tokens = RefreshToken.objects.filter(user=user, used_at=None, revoked_at=None, expires_at__gt=now)
     families = set(open_tokens.values_list("family", flat=True))
-    keys = [row.session_key for row in rows if row.session_key]
-    open_keys = set(
-        BrowserSession.objects.filter(pk__in=keys, expire_date__gt=now).values_list("session_key", flat=True)
-    )
+    open_keys = find_open_sessions([row.session_key for row in rows if row.session_key])
     return [row for row in rows if (row.session_key in open_keys if row.session_key else row.pk in families)]
+
+
+def find_open_sessions(keys: Collection[str]) -> set[str]:
+    """Return those of the keys of browser sessions that exist and have not expired. One statement."""
+    rows = BrowserSession.objects.filter(pk__in=keys, expire_date__gt=timezone.now())
+    return set(rows.values_list("session_key", flat=True))
 
 
 def end_login(user: User, login_id: UUID) -> None:

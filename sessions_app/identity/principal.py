@@ -1,6 +1,6 @@
 """The authenticated identity of a request and the scopes of its credential. Plain data."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
@@ -31,6 +31,9 @@ class Principal:
     The scopes limit `user` as well: without RIGHTS it holds no right, and with scopes of agents it may use only those.
     Code that has only the user decides the same.
     authenticated_at: when the user last proved who they are; None if that is unknown, as for API keys.
+    valid_until: expiry of the token; None for an API key, a ticket and a browser session.
+    password_stamp: of the user's password, with whose change the credential ends; empty for API keys.
+    session_key: of the browser session, also if a ticket was issued for it.
     """
 
     user: User
@@ -39,6 +42,9 @@ class Principal:
     surface: str = ""
     credential: str = ""
     authenticated_at: datetime | None = None
+    valid_until: datetime | None = None
+    password_stamp: str = field(default="", repr=False)
+    session_key: str = field(default="", repr=False)
 
     def __post_init__(self) -> None:
         if self.kind != "api_key":

@@ -3,15 +3,15 @@
 Access to single objects is checked in `sessions_app.access`.
 """
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Sequence
 
 from django.contrib.auth.models import User
 from django.http import HttpRequest
+from django.utils import timezone
 
 from audit_app import rights
-from sessions_app.identity import client_ip, rate_limits, scopes, session_tokens, stream_tickets
-from sessions_app.identity.authentication import QueryCredential, authenticate, check_csrf, request_from_scope
+from sessions_app.identity import client_ip, logins, rate_limits, scopes, session_tokens, signed_claims
+from sessions_app.identity.authentication import QueryCredential, authenticate, check_csrf
 from sessions_app.identity.principal import Principal, Unauthenticated
 
 _SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
@@ -50,33 +50,55 @@ def admit_bearer(request: HttpRequest, limit: rate_limits.Limit, *, from_query: 
     return principal
 
 
-def check_again(
-    scope: Mapping[str, Any], principal: Principal, *, authorization: str = "", outlives_token: bool = False
-) -> None:
-    """Check the credential of an open connection again. Counted against no limit. Synchronous.
+def admit_again(request: HttpRequest, principal: Principal, limit: rate_limits.Limit) -> Principal:
+    """Return the principal of a further request of an open connection, if its credential is still valid. Synchronous.
 
-    authorization: the header, if the scope does not contain it.
-    outlives_token: the connection ends with the credential that its token was issued for, not with the token. So does
-        one with a ticket, which it has used up. From then on the principal's user holds the rights of now.
-        Raises Unauthenticated after a logout, a revoked key, a deactivated user or the expiry of a token.
+    Raises Unauthenticated, RateLimited, and SuspiciousOperation for a foreign Host.
     """
-    request = request_from_scope(scope)
-    if authorization:
-        request.META["HTTP_AUTHORIZATION"] = authorization
-    user = _user_of_now(request, principal, outlives_token=outlives_token)
-    if user is None:
-        raise Unauthenticated
-    rights.renew(principal.user, user)
+    request.get_host()
+    [refusal] = find_refusals([principal])
+    if refusal is not None:
+        raise refusal
+    rate_limits.take(limit, principal.actor)
+    return principal
 
 
-def _user_of_now(request: HttpRequest, principal: Principal, *, outlives_token: bool) -> User | None:
-    credential = request.META.get("HTTP_AUTHORIZATION", "").partition(" ")[2].strip()
-    credential = credential or request.GET.get("ticket", "") or request.GET.get("access_token", "")
-    if outlives_token or credential.startswith(stream_tickets.MARK):
-        is_valid = session_tokens.is_valid_credential(principal.credential)
-        return User.objects.filter(pk=principal.user.pk, is_active=True).first() if is_valid else None
-    found = authenticate(request, from_query="token")
-    return found.user if found is not None and found.user.pk == principal.user.pk else None
+def find_refusals(principals: Sequence[Principal]) -> list[Unauthenticated | None]:
+    """Check the credentials of open connections again, and return an error for each that is not valid any more.
+
+    That is so after a logout, a revoked or narrowed key, a deactivated user, a new password, or the expiry of a key, a
+    token or a session. From then on the principals' users hold the rights of now. Counted against no limit.
+    Synchronous. One statement each for all users, keys, logins and browser sessions.
+    """
+    users = {user.pk: user for user in User.objects.filter(pk__in={principal.user.pk for principal in principals})}
+    credentials = session_tokens.find_scopes({principal.credential for principal in principals})
+    sessions = logins.find_open_sessions({principal.session_key for principal in principals} - {""})
+
+    def is_valid(principal: Principal) -> bool:
+        return (
+            principal.credential in credentials
+            and _extends_to(credentials[principal.credential], principal)
+            and (not principal.session_key or principal.session_key in sessions)
+            and (principal.valid_until is None or timezone.now() < principal.valid_until)
+            and _is_same(users.get(principal.user.pk), principal)
+        )
+
+    for principal in principals:
+        if principal.user.pk in users:
+            rights.renew(principal.user, users[principal.user.pk])
+    return [None if is_valid(principal) else Unauthenticated() for principal in principals]
+
+
+def _extends_to(scopes_now: frozenset[str], principal: Principal) -> bool:
+    """Return whether the scopes of the credential still extend to the surface. Only those of keys limit it."""
+    return principal.kind != "api_key" or not principal.surface or scopes.may_use(scopes_now, principal.surface)
+
+
+def _is_same(user: User | None, principal: Principal) -> bool:
+    """Return whether the user of now may still act as the principal."""
+    if user is None or not principal.password_stamp:
+        return user is not None and user.is_active
+    return signed_claims.is_unchanged(user, principal.password_stamp)
 
 
 def admit_anyone(request: HttpRequest, limit: rate_limits.Limit) -> None:

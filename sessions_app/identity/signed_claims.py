@@ -16,7 +16,7 @@ _ALGORITHM = "HS256"
 
 def encode(user: User, audience: str, lifetime: timedelta, claims: Mapping[str, Any]) -> str:
     """Return a JWT with the claims, bound to the user's password."""
-    own = {"sub": str(user.pk), "aud": audience, "cred": _credential_stamp(user), "jti": secrets.token_hex(16)}
+    own = {"sub": str(user.pk), "aud": audience, "cred": password_stamp(user), "jti": secrets.token_hex(16)}
     expiry = {"exp": timezone.now() + lifetime}
     return jwt.encode({**claims, **own, **expiry}, settings.KOMAND_JWT_KEY, algorithm=_ALGORITHM)
 
@@ -33,8 +33,13 @@ def decode(token: str, audience: str, *required: str, **checks: Any) -> dict[str
 
 def find_user(claims: Mapping[str, Any]) -> User | None:
     """Return the user of verified claims, None if it was deactivated or has changed the password since."""
-    user = User.objects.filter(pk=claims["sub"], is_active=True).first()
-    return user if user and hmac.compare_digest(_credential_stamp(user), claims["cred"]) else None
+    user = User.objects.filter(pk=claims["sub"]).first()
+    return user if user and is_unchanged(user, claims["cred"]) else None
+
+
+def is_unchanged(user: User, stamp: str) -> bool:
+    """Return whether a user is active and has the password of the stamp."""
+    return user.is_active and hmac.compare_digest(password_stamp(user), stamp)
 
 
 def auth_time(authenticated_at: datetime | None) -> dict[str, int]:
@@ -47,6 +52,11 @@ def read_auth_time(claims: Mapping[str, Any]) -> datetime | None:
     return datetime.fromtimestamp(claims["auth_time"], UTC) if "auth_time" in claims else None
 
 
-def _credential_stamp(user: User) -> str:
+def read_expiry(claims: Mapping[str, Any]) -> datetime:
+    """Return the time until which verified claims are valid."""
+    return datetime.fromtimestamp(claims["exp"], UTC)
+
+
+def password_stamp(user: User) -> str:
     """Return a value that changes with the password and reveals nothing about it."""
     return user.get_session_auth_hash()[:16]

@@ -5,7 +5,7 @@ URLs are logged by proxies and browsers, so a ticket is valid for one minute and
 
 import logging
 from datetime import timedelta
-from typing import Literal
+from typing import Any, Literal
 
 import jwt
 from django.conf import settings
@@ -15,6 +15,7 @@ from audit_app.kernel import valkey
 from audit_app.kernel.errors import InvalidInput
 from sessions_app.identity import signed_claims
 from sessions_app.identity.principal import Principal, Unauthenticated
+from tools_app.secrets import vault
 
 logger = logging.getLogger(__name__)
 
@@ -35,7 +36,9 @@ def issue_ticket(principal: Principal) -> str:
     if principal.credential.startswith(CREDENTIAL):
         raise InvalidInput("A ticket cannot be exchanged for another.", code="not_exchangeable")
     own = {"kind": principal.kind, "scopes": sorted(principal.scopes), "of": principal.credential}
-    claims = {**own, **signed_claims.auth_time(principal.authenticated_at)}
+    claims: dict[str, Any] = {**own, **signed_claims.auth_time(principal.authenticated_at)}
+    if principal.session_key:  # sealed: clients can read the claims, and must not read the cookie
+        claims["session"] = vault.seal(principal.session_key)
     return MARK + signed_claims.encode(principal.user, _AUDIENCE, timedelta(seconds=SECONDS), claims)
 
 
@@ -53,9 +56,14 @@ def redeem_ticket(ticket: str) -> Principal:
         raise TicketRefused
     # A foreign page cannot know a ticket: no CSRF or Origin check is needed.
     bearer_kind: Literal["jwt", "api_key"] = "api_key" if claims["kind"] == "api_key" else "jwt"
-    credential, authenticated_at = f"{CREDENTIAL}{claims.get('of', '')}", signed_claims.read_auth_time(claims)
     return Principal(
-        user, bearer_kind, frozenset(claims["scopes"]), credential=credential, authenticated_at=authenticated_at
+        user,
+        bearer_kind,
+        frozenset(claims["scopes"]),
+        credential=f"{CREDENTIAL}{claims.get('of', '')}",
+        authenticated_at=signed_claims.read_auth_time(claims),
+        password_stamp=claims["cred"] if bearer_kind == "jwt" else "",
+        session_key=vault.unseal(claims["session"]) if "session" in claims else "",
     )
 
 

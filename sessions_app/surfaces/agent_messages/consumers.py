@@ -12,6 +12,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, ClassVar
 from urllib.parse import parse_qs
+from uuid import UUID
 
 from channels.generic.websocket import AsyncWebsocketConsumer
 from django.urls import path
@@ -22,7 +23,7 @@ from audit_app.kernel.errors import AppError, InvalidInput
 from sessions_app.identity import rate_limits
 from sessions_app.identity.authentication import request_from_scope
 from sessions_app.identity.principal import Principal
-from sessions_app.identity.request_admission import admit_bearer, check_again
+from sessions_app.identity.request_admission import admit_bearer
 from sessions_app.live_view.cursor import Children
 from sessions_app.live_view.viewer import Viewer
 from sessions_app.surfaces.agent_messages import agent_runs, queries, requests, run_details, signals
@@ -52,10 +53,6 @@ class _StreamConsumer(EventStreamConsumer):
     is_endless = True
     children = Children.STORED
     methods: ClassVar[tuple[str, ...]] = ("GET",)
-
-    def recheck(self) -> None:
-        super().recheck()
-        self.agent_run()
 
     def agent_run(self) -> AgentRun:
         """Return the run of the URL. Synchronous. Raises NotFound."""
@@ -129,6 +126,9 @@ class DetailStreamConsumer(_StreamConsumer):
 class MessageSocket(AsyncWebsocketConsumer):
     """Messages in the wire form, and signals of the client, each answered with its `requestId`."""
 
+    principal: Principal
+    session_id: UUID
+    is_endless = True
     _tasks: tuple[asyncio.Task[None], ...] = ()
 
     async def connect(self) -> None:
@@ -136,11 +136,12 @@ class MessageSocket(AsyncWebsocketConsumer):
         try:
             query = parse_qs(self.scope["query_string"].decode("latin-1"))
             request = request_from_scope({**self.scope, "method": "GET"})
-            self._principal = await in_db(_admit, request, rate_limits.api_limit())
-            context.actor.set(self._principal.actor)
+            self.principal = await in_db(_admit, request, rate_limits.api_limit())
+            context.actor.set(self.principal.actor)
             self._ids = kwargs["run_id"], kwargs.get("workflow_id", "")
             since = requests.read_since(query.get("since", [""])[0])
             stream, messages = await in_db(self._open, since)
+            self.session_id = stream.session.id
         except (AppError, UnicodeDecodeError):
             await self.close()  # before `accept`: the client receives 403
             return
@@ -149,10 +150,10 @@ class MessageSocket(AsyncWebsocketConsumer):
         self._tasks = tuple(asyncio.create_task(self._then_close(part)) for part in work)
 
     def _open(self, since: float) -> tuple[MessageStream, list[Compact]]:
-        return open_message_stream(self._principal, self._agent_run(), since, with_history=True)
+        return open_message_stream(self.principal, self._agent_run(), since, with_history=True)
 
     def _agent_run(self) -> AgentRun:
-        return agent_runs.access_run(self._principal.user, *self._ids)
+        return agent_runs.access_run(self.principal.user, *self._ids)
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
         request_id: Any = None
@@ -195,16 +196,12 @@ class MessageSocket(AsyncWebsocketConsumer):
             await self.close(code)
 
     async def _keep_checking(self) -> int:
-        await until_refused(self._recheck)
+        await until_refused(self)
         return REFUSED
 
-    def _recheck(self) -> None:
-        check_again(self.scope, self._principal)
-        self._agent_run()
-
     def _signal(self, name: str, body: Any) -> None:
-        rate_limits.take(rate_limits.api_limit(), self._principal.actor)
-        signals.send(self._principal, self._agent_run(), name, body)
+        rate_limits.take(rate_limits.api_limit(), self.principal.actor)
+        signals.send(self.principal, self._agent_run(), name, body)
 
     async def _follow(self, stream: MessageStream, messages: list[Compact]) -> int:
         await self._send(*messages)

@@ -9,8 +9,9 @@ import json
 import logging
 import time
 from abc import ABC
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
+from uuid import UUID
 
 from channels.generic.http import AsyncHttpConsumer
 from django.conf import settings
@@ -19,7 +20,7 @@ from rest_framework.exceptions import MethodNotAllowed, UnsupportedMediaType
 
 from audit_app.kernel import context
 from audit_app.kernel.database import in_db
-from audit_app.kernel.errors import Unavailable
+from audit_app.kernel.errors import AppError, Unavailable
 from sessions_app.identity import rate_limits
 from sessions_app.identity.authentication import request_from_scope
 from sessions_app.identity.principal import Principal
@@ -30,6 +31,7 @@ from sessions_app.surfaces.base.bodies import BodyTooLarge
 from sessions_app.surfaces.base.cors import cors_headers
 from sessions_app.surfaces.base.http_errors import HttpError, http_error_of
 from sessions_app.surfaces.base.openapi.operations import Operation
+from sessions_app.surfaces.base.reauthentication import find_refusals, refusal_of
 from sessions_app.surfaces.base.surface import Surface, most_body_bytes, surface_at
 
 access_log = logging.getLogger("komand.access")
@@ -50,17 +52,26 @@ class LiveConsumer(AsyncHttpConsumer, ABC):
     """One HTTP request that waits or streams.
 
     Subclasses set `methods` and implement `respond`, or an asynchronous method for each of them, such as `post`.
-    `respond` is cancelled when the client disconnects or the server shuts down; `has_left` is true in the first case.
-    A database call that has begun is finished.
+    `respond` is cancelled when the client disconnects, is refused or the server shuts down; `has_left` is true in the
+    first case, `is_refused` in the second. A database call that has begun is finished.
+
+    is_endless: it lasts as long as its client wants, but no longer than its token. Other requests end when their
+        credential is revoked, but not with a token that expires while they wait.
+    find_refusals: as for `refusal_of`.
+    session_id: the session that it shows, if that is one.
     """
 
     methods: ClassVar[tuple[str, ...]] = ("GET",)
     media_types: ClassVar[tuple[str, ...]] = ("application/json",)  # accepted media types of bodies; empty: any
+    is_endless: ClassVar[bool] = False
+    find_refusals: "ClassVar[staticmethod[[Sequence[Any]], Sequence[AppError | None]]]" = staticmethod(find_refusals)
 
     request: HttpRequest
     principal: Principal
     operation: Operation
+    session_id: UUID | None = None
     has_left = False  # the client disconnected before the answer was complete
+    is_refused = False  # so did the access of the client end
     _is_complete = False  # the answer was sent
 
     def limit(self) -> rate_limits.Limit:
@@ -87,6 +98,11 @@ class LiveConsumer(AsyncHttpConsumer, ABC):
         Exceptions are answered as errors of the surface.
         """
         await getattr(self, self.scope["method"].lower())(body)
+
+    @property
+    def is_restarting(self) -> bool:
+        """Return whether a cancellation means that the server shuts down."""
+        return not (self.has_left or self.is_refused)
 
     @property
     def surface(self) -> Surface:
@@ -183,19 +199,24 @@ class LiveConsumer(AsyncHttpConsumer, ABC):
                 return bytes(body)
 
     async def _until_gone(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run the coroutine to its end. Raises ClientGone, and cancels it, if the client disconnects before."""
+        """Run the coroutine to its end, and cancel it if the client disconnects or is refused before.
+
+        Raises ClientGone, or the AppError of the refusal.
+        """
         working = asyncio.ensure_future(work)
         leaving = asyncio.ensure_future(self._wait_for_disconnect())
-        try:
-            await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
-            if not working.done():
-                self.has_left = True
-                raise ClientGone
-            working.result()
-        finally:
-            working.cancel()
-            leaving.cancel()
-            await asyncio.gather(working, leaving, return_exceptions=True)
+        with refusal_of(self, self.find_refusals) as refusal:
+            try:
+                either: set[asyncio.Future[Any]] = {working, leaving, refusal}
+                await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+                if not working.done():
+                    self.has_left, self.is_refused = leaving.done(), not leaving.done()
+                    raise ClientGone if self.has_left else refusal.result()
+                working.result()
+            finally:
+                working.cancel()
+                leaving.cancel()
+                await asyncio.gather(working, leaving, return_exceptions=True)
 
     async def _wait_for_disconnect(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":

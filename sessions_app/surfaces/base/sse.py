@@ -4,17 +4,13 @@ The format: https://html.spec.whatwg.org/multipage/server-sent-events.html, sect
 """
 
 import asyncio
-from asyncio import FIRST_COMPLETED
 from collections.abc import AsyncIterator
-from typing import Any, ClassVar
+from typing import ClassVar
 from uuid import UUID
 
-from audit_app.kernel.errors import AppError
-from sessions_app.identity.request_admission import check_again
 from sessions_app.live_view.cursor import Children, SessionEvent
 from sessions_app.live_view.viewer import Viewer
 from sessions_app.surfaces.base.consumers import LiveConsumer
-from sessions_app.surfaces.base.reauthentication import until_refused
 
 KEEP_ALIVE_SECONDS = 15.0
 _HEADERS = [
@@ -33,19 +29,9 @@ def event_text(data: str, *, event: str = "", entry_id: str = "") -> str:
 
 
 class EventStreamConsumer(LiveConsumer):
-    """A LiveConsumer whose `respond` may open a stream and send events in it.
+    """A LiveConsumer whose `respond` may open a stream and send events in it."""
 
-    is_endless: the stream has no end of its own. The credential is checked again while it is open.
-    """
-
-    is_endless: ClassVar[bool] = False
-    outlives_token = False  # as for `check_again`
     children: ClassVar[Children] = Children.ASKING
-
-    def recheck(self) -> None:
-        """Check the credential again. Synchronous. Raises AppError if it is no longer valid."""
-        authorization = self.request.META.get("HTTP_AUTHORIZATION", "")
-        check_again(self.scope, self.principal, authorization=authorization, outlives_token=self.outlives_token)
 
     async def open_stream(self, headers: dict[str, str] | None = None) -> None:
         fields = [*_HEADERS, *(headers or {}).items()]
@@ -71,8 +57,8 @@ class EventStreamConsumer(LiveConsumer):
 
         An open stream gets keep-alive comments in between. If the client reads too slowly and the viewer overflows,
         a new viewer resumes at the last cursor. marks_now, with_dead_claims: as for `Viewer`.
-        Raises AppError if the credential of an endless stream is no longer valid.
         """
+        self.session_id = session_id
         while True:
             viewing = Viewer(
                 session_id, cursor, marks_now=marks_now, with_dead_claims=with_dead_claims, children=self.children
@@ -86,16 +72,10 @@ class EventStreamConsumer(LiveConsumer):
 
     async def _alive(self, frames: AsyncIterator[list[SessionEvent]]) -> AsyncIterator[list[SessionEvent]]:
         coming: asyncio.Future[list[SessionEvent]] | None = None
-        refusal: asyncio.Future[AppError] = asyncio.get_running_loop().create_future()
-        if self.is_endless:
-            refusal = asyncio.ensure_future(until_refused(self.recheck))
         try:
             while True:
                 coming = coming or asyncio.ensure_future(anext(frames))
-                either: set[asyncio.Future[Any]] = {coming, refusal}
-                done, _ = await asyncio.wait(either, timeout=KEEP_ALIVE_SECONDS, return_when=FIRST_COMPLETED)
-                if refusal in done:
-                    raise refusal.result()
+                done, _ = await asyncio.wait({coming}, timeout=KEEP_ALIVE_SECONDS)
                 if not done:
                     if self._status:  # the stream is open
                         await self.send_text(": ping\n\n")
@@ -107,7 +87,6 @@ class EventStreamConsumer(LiveConsumer):
                 coming = None
                 yield frame
         finally:
-            waited_for: set[asyncio.Future[Any]] = {refusal, coming} if coming is not None else {refusal}
-            for future in waited_for:
-                future.cancel()
-            await asyncio.gather(*waited_for, return_exceptions=True)
+            if coming is not None:
+                coming.cancel()
+                await asyncio.gather(coming, return_exceptions=True)

@@ -7,7 +7,7 @@ import asyncio
 import json
 import logging
 import re
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -24,9 +24,11 @@ from audit_app.kernel.errors import AppError
 from sessions_app.access import access_session
 from sessions_app.approvals import permissions
 from sessions_app.identity.authentication import authenticate
+from sessions_app.identity.principal import Principal, Unauthenticated
 from sessions_app.live_view.cursor import Children
 from sessions_app.live_view.viewer import Viewer
 from sessions_app.models import Session
+from sessions_app.surfaces.base.reauthentication import until_refused
 from sessions_app.surfaces.chat import projection, queries, workstream_queries
 from sessions_app.surfaces.chat.fragments import (
     Frame,
@@ -61,7 +63,7 @@ logger = logging.getLogger(__name__)
 # Close codes (RFC 6455, section 7.4.2). Below 4100 the page reconnects with its cursor, from 4400 on it does not.
 TOO_SLOW, FAILED, NOT_LOGGED_IN, NOT_YOURS = 4001, 4002, 4401, 4403
 
-CHECK_SECONDS = 30.0
+HEARTBEAT_SECONDS = 30.0
 
 _texts = LiveTexts()
 _rendering = RenderThread()
@@ -76,20 +78,24 @@ _files = SingleFlight[list[Frame]](kept=20)
 class ChatSocket(AsyncWebsocketConsumer):
     """One viewer. Messages are JSON: {"cursor": resumes after the message, "acts": [frames]}, or {} as a heartbeat."""
 
+    principal: Principal
     session: Session
-    allowed_decisions: tuple[Decision, ...] = ()
+    session_id: UUID
+    is_endless = True
     _tasks: tuple[asyncio.Task[None], ...] = ()
 
     async def connect(self) -> None:
         # Accepted before the check, because browsers do not report why a handshake was refused.
         await self.accept()
-        if refusal := await self._check():
-            await self.close(refusal)
+        try:
+            await in_db(self._admit)
+        except AppError as error:
+            await self.close(_close_code(error))
             return
         cursor = parse_qs(self.scope["query_string"].decode("latin-1")).get("cursor", [""])[0]
         # Resumes at the last stored event. Later text is sent again from the start of its step and cut by the page,
         # because Markdown blocks cannot be rendered from the middle of a text.
-        work = (self._send_updates(_stored_part(cursor)), self._keep_checking())
+        work = (self._send_updates(_stored_part(cursor)), self._keep_alive(), self._wait_for_refusal())
         self._tasks = tuple(asyncio.create_task(self._or_close(part)) for part in work)
 
     async def disconnect(self, code: int) -> None:
@@ -97,16 +103,20 @@ class ChatSocket(AsyncWebsocketConsumer):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _check(self) -> int | None:
-        """Return the close code for a viewer without access, None for one with access."""
+    def _admit(self) -> None:
+        """Find the viewer and the session. Raises Unauthenticated, NotFound."""
         try:
-            session_id = UUID(str(self.scope["url_route"]["kwargs"]["session_id"]))
-            self.session, self.allowed_decisions = await in_db(_check_access, self.scope, session_id)
-        except _NotLoggedIn:
-            return NOT_LOGGED_IN
-        except AppError:
-            return NOT_YOURS
-        return None
+            principal = authenticate(self.scope)
+        except (AppError, UnicodeDecodeError):
+            principal = None
+        if principal is None or principal.kind != "session":
+            raise Unauthenticated
+        self.principal, self.session_id = principal, UUID(str(self.scope["url_route"]["kwargs"]["session_id"]))
+        self.session = access_session(principal.user, self.session_id)
+
+    def _allowed_decisions(self) -> tuple[Decision, ...]:
+        """Return the decisions that the viewer may make now on requests for approval. Synchronous."""
+        return permissions.allowed_decisions(self.principal.user, self.session.owner_id)
 
     async def _or_close(self, work: Coroutine[Any, Any, int]) -> None:
         """Do the work; close with the code that it returns, or with FAILED."""
@@ -121,24 +131,18 @@ class ChatSocket(AsyncWebsocketConsumer):
             code = FAILED
         await self.close(code)
 
-    async def _keep_checking(self) -> int:
-        """Check the viewer's access periodically, and send a heartbeat."""
+    async def _keep_alive(self) -> int:
         while True:
-            await asyncio.sleep(CHECK_SECONDS)
-            try:
-                refusal = await self._check()
-            except Exception as error:  # unknown, as while the database is unavailable: the viewer stays
-                logger.warning("cannot check the access of a viewer: %r", error)
-                refusal = None
-            if refusal:
-                return refusal
+            await asyncio.sleep(HEARTBEAT_SECONDS)
             await self._send({})
+
+    async def _wait_for_refusal(self) -> int:
+        return _close_code(await until_refused(self))
 
     async def _send_updates(self, cursor: str) -> int:
         async with Viewer(self.session.id, cursor, children=Children.ALL) as viewer:
             await self._send({})  # shows the page that it is connected
-            queued = await in_db(_queue_of, self.session.id)
-            runs, may_decide = [status.run_id for status in queued], bool(self.allowed_decisions)
+            runs, may_decide = await in_db(self._queue_and_rights)
             state = projection.Projection(_texts, runs, may_decide=may_decide)
             async for batch in viewer.frames():
                 now = _stored_part(batch[-1].cursor)
@@ -160,13 +164,11 @@ class ChatSocket(AsyncWebsocketConsumer):
             key = (update.run_id, update.message_id, update.seq)
             return await _turn_views.get(key, partial(self._turn_view, update))
         if isinstance(update, ShowApproval):
-            card = await in_db(queries.read_approval, update.approval_id, allowed_decisions=self.allowed_decisions)
-            return [approval_frame(update.run_id, card)]
+            return await in_db(self._approval, update)
         if isinstance(update, ShowWorkstream):
             return await _workstreams.get((update, now), partial(self._workstream, update))
         if isinstance(update, ShowBranch):
-            page = await in_db(queries.read_newest, self.session, allowed_decisions=self.allowed_decisions)
-            return [branch_frame(self.session, page, update.place)]
+            return await in_db(self._branch, update)
         if isinstance(update, ShowAnswer):
             return await _answers.get(update.run_id, partial(self._answer, update.run_id))
         if isinstance(update, ShowQueue):
@@ -174,6 +176,17 @@ class ChatSocket(AsyncWebsocketConsumer):
         if isinstance(update, ShowFiles):
             return await _files.get((self.session.id, now), self._list_of_files)
         return [frame_of(update)]
+
+    def _queue_and_rights(self) -> tuple[list[UUID], bool]:
+        return [status.run_id for status in _queue_of(self.session.id)], bool(self._allowed_decisions())
+
+    def _approval(self, update: ShowApproval) -> list[Frame]:
+        card = queries.read_approval(update.approval_id, allowed_decisions=self._allowed_decisions())
+        return [approval_frame(update.run_id, card)]
+
+    def _branch(self, update: ShowBranch) -> list[Frame]:
+        page = queries.read_newest(self.session, allowed_decisions=self._allowed_decisions())
+        return [branch_frame(self.session, page, update.place)]
 
     async def _turn_view(self, update: ShowTurn) -> list[Frame]:
         """Return the turn as it was when its message came: later events have updates of their own."""
@@ -200,20 +213,8 @@ class _ViewerGone(Exception):
     """The connection was closed before a message could be sent."""
 
 
-class _NotLoggedIn(Exception):
-    """The page has no valid browser session."""
-
-
-def _check_access(scope: Mapping[str, Any], session_id: UUID) -> tuple[Session, tuple[Decision, ...]]:
-    """Return the session, and the decisions that the viewer may make on its requests for approval."""
-    try:
-        principal = authenticate(scope)
-    except (AppError, UnicodeDecodeError):
-        principal = None
-    if principal is None or principal.kind != "session":
-        raise _NotLoggedIn
-    session = access_session(principal.user, session_id)
-    return session, permissions.allowed_decisions(principal.user, session.owner_id)
+def _close_code(refusal: AppError) -> int:
+    return NOT_LOGGED_IN if isinstance(refusal, Unauthenticated) else NOT_YOURS
 
 
 def _queue_of(session_id: UUID) -> list[ShowStatus]:

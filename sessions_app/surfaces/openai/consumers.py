@@ -119,7 +119,7 @@ class _NewAnswer(_Endpoint):
         """Stop the run if the client left; keep it for a retry if the server shuts down."""
         if self.has_left and not parsed.background:
             await in_db(runs.cancel_run, run_id, reason="The client left.")
-        elif not self.has_left:
+        elif self.is_restarting:
             await in_db(sdk_retries.store_cut, self._digest, run_id)
 
     async def wait_for_end(self, request: AcceptedRequest) -> SessionEvent | None:

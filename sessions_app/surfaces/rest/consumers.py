@@ -84,7 +84,7 @@ class WebChatMessage(LiveConsumer):
             try:
                 await self._wait(accepted, seconds)
             except asyncio.CancelledError:
-                if not self.has_left:
+                if self.is_restarting:
                     await self._send_unfinished(accepted, "restarting", "The server restarts; the run continues.")
                 raise
 

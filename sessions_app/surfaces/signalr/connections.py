@@ -5,10 +5,11 @@ routes them by the `id` in their URL.
 """
 
 import asyncio
+import hmac
 import secrets
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 
 from audit_app.kernel.errors import Conflict, NotFound
 from sessions_app.identity.principal import Principal
@@ -29,10 +30,11 @@ class Connection:
     is_open: whether a transport has been chosen.
     waiting: frames that a client of plain HTTP has not fetched yet.
     polls: number of its requests that wait for frames.
-    outlives_token: its token was issued by the negotiation for an API key, with which the connection ends.
+    issued_token: access token that the negotiation issued for an API key. The connection ends with the key, and the
+        token remains valid for its requests until then.
     """
 
-    principal: Principal
+    opened_by: InitVar[Principal]
     token: str = field(default_factory=lambda: secrets.token_urlsafe(24))
     connection_id: str = field(default_factory=lambda: secrets.token_urlsafe(12))
     is_open: bool = False
@@ -40,11 +42,24 @@ class Connection:
     has_frames: asyncio.Event = field(default_factory=asyncio.Event)
     seen_at: float = field(default_factory=time.monotonic)
     polls: int = 0
-    outlives_token: bool = False
+    issued_token: str = ""
     _is_replaced: asyncio.Event = field(default_factory=asyncio.Event)  # of the newest request
 
-    def __post_init__(self) -> None:
-        self.hub = Hub(self.principal, self.queue)
+    session_id = None  # it follows several
+    is_endless = True
+
+    def __post_init__(self, opened_by: Principal) -> None:
+        self.hub = Hub(opened_by, self.queue)
+
+    @property
+    def principal(self) -> Principal:
+        """The principal with whose credential the connection ends: of the API key, or of the newest request."""
+        return self.hub.principal
+
+    def extends(self, credential: str) -> bool:
+        """Return whether a credential is the issued token, and the connection is open."""
+        is_issued = hmac.compare_digest(credential.encode(), self.issued_token.encode())
+        return bool(self.issued_token) and self.is_open and is_issued
 
     async def queue(self, frame: str) -> None:
         """Keep a frame until the client fetches it. Too many of them close the connection."""
@@ -94,12 +109,20 @@ def negotiate(principal: Principal) -> Connection:
     return connection
 
 
+def find_extended(token: str, credential: str) -> Connection | None:
+    """Return the open connection of a token whose requests are admitted with that credential even after it expired."""
+    connection = _connections.get(token)
+    return connection if connection is not None and connection.extends(credential) else None
+
+
 def find(token: str, principal: Principal) -> Connection:
     """Return a connection of the caller. Raises NotFound."""
     connection = _connections.get(token)
     if connection is None or connection.principal.user.pk != principal.user.pk:
         raise NotFound("There is no such connection. Negotiate again.", code="unknown_connection")
     connection.seen_at = time.monotonic()
+    if not connection.issued_token:
+        connection.hub.principal = principal
     return connection
 
 

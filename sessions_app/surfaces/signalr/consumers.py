@@ -7,22 +7,22 @@ cookies are ignored, so that other origins can be allowed.
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
 from typing import Any, ClassVar
 from urllib.parse import parse_qs
 
 from channels.generic.websocket import AsyncWebsocketConsumer
 from django.conf import settings
+from django.http import HttpRequest
 from django.urls import path
 
 from audit_app.kernel import context
 from audit_app.kernel.database import in_db
 from audit_app.kernel.errors import AppError, Forbidden
-from sessions_app.identity import api_keys, session_tokens
+from sessions_app.identity import api_keys, rate_limits, session_tokens
 from sessions_app.identity.authentication import authenticate
 from sessions_app.identity.principal import Principal, Unauthenticated
-from sessions_app.identity.request_admission import admit_bearer, check_again
+from sessions_app.identity.request_admission import admit_again, admit_bearer
 from sessions_app.surfaces.base.consumers import LiveConsumer
 from sessions_app.surfaces.base.openapi.operations import EVENTS, Answer, Operation, Parameter
 from sessions_app.surfaces.base.openapi.schemas import TEXT, one_of, ref
@@ -42,10 +42,23 @@ _TEXT_TYPE = "text/plain"
 _SILENT_SECONDS = 4 * PING_SECONDS  # without a ping, after which a client is considered gone
 
 
+def _credential_of(request: HttpRequest) -> str:
+    in_header = request.META.get("HTTP_AUTHORIZATION", "").partition(" ")[2].strip()
+    return in_header or request.GET.get("access_token", "")
+
+
+def _admit(request: HttpRequest, limit: rate_limits.Limit) -> Principal:
+    """Return the principal of a request, as `admit_bearer`, or that of the open connection that extends its token."""
+    connection = connections.find_extended(request.GET.get("id", ""), _credential_of(request))
+    if connection is None:
+        return admit_bearer(request, limit, from_query="token")
+    return admit_again(request, connection.principal, limit)
+
+
 class _HubRequest(LiveConsumer):
     """A request of a client. Its media type is ignored: clients send none, or text/plain."""
 
-    admit = staticmethod(partial(admit_bearer, from_query="token"))
+    admit = staticmethod(_admit)
     methods: ClassVar[tuple[str, ...]] = ("POST",)
     media_types: ClassVar[tuple[str, ...]] = ()
 
@@ -72,9 +85,9 @@ class Negotiate(_HubRequest):
         connection_id = connection.connection_id if version else connection.token
         ids = {"connectionId": connection_id, "connectionToken": connection.token}
         issued: dict[str, str] = {}
-        if self.request.META.get("HTTP_AUTHORIZATION", "").partition(" ")[2].strip().startswith(api_keys.MARK):
-            issued = {"accessToken": session_tokens.issue_session_token(self.principal, {})}
-            connection.outlives_token = True
+        if _credential_of(self.request).startswith(api_keys.MARK):
+            connection.issued_token = session_tokens.issue_session_token(self.principal, {})
+            issued = {"accessToken": connection.issued_token}
         await self.send_json(200, {"negotiateVersion": version, **ids, **issued, "availableTransports": _TRANSPORTS})
 
 
@@ -86,6 +99,7 @@ class HubOverHttp(EventStreamConsumer, _HubRequest):
     """
 
     methods = ("GET", "POST", "DELETE")
+    is_endless = True
 
     @Operation(
         "Stream or poll messages of the hub",
@@ -128,13 +142,13 @@ class HubOverHttp(EventStreamConsumer, _HubRequest):
         await self._answer(202)
 
     def _connection(self) -> Connection:
-        return connections.find(self.request.GET.get("id", ""), self.principal)
+        connection = connections.find(self.request.GET.get("id", ""), self.principal)
+        self.principal = connection.principal
+        return connection
 
     async def _stream(self, connection: Connection) -> None:
         connection = connections.claim(connection.token, self.principal)
         hub = connection.hub
-        self.outlives_token = connection.outlives_token
-        checking = asyncio.create_task(_close_when_refused(hub, self.recheck))
         await self.open_stream()
         await self.send_text(":\n\n")
         try:
@@ -142,7 +156,6 @@ class HubOverHttp(EventStreamConsumer, _HubRequest):
                 if frames := await connection.take(PING_SECONDS):
                     await self.send_event(frames)
         finally:
-            checking.cancel()
             connections.forget(connection)
             await hub.end()
         await self.close_stream()
@@ -204,8 +217,7 @@ class HubSocket(AsyncWebsocketConsumer):
         self._hub.send = self._send
         self._received_at = time.monotonic()
         await self.accept()
-        check = partial(check_again, self.scope, principal, outlives_token=connection.outlives_token)
-        work = (self._end_with(self._hub), _close_when_refused(self._hub, check))
+        work = (self._end_with(self._hub), _close_when_refused(connection))
         self._tasks = tuple(asyncio.create_task(part) for part in work)
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
@@ -240,10 +252,10 @@ class HubSocket(AsyncWebsocketConsumer):
         await self.close()
 
 
-async def _close_when_refused(hub: Hub, check: Callable[[], None]) -> None:
+async def _close_when_refused(connection: Connection) -> None:
     """Close the hub when the client loses its access. The error is in the answer to its next negotiation."""
-    await until_refused(check)
-    hub.closed.set()
+    await until_refused(connection)
+    connection.hub.closed.set()
 
 
 def _asks_for_positions(value: str) -> bool:

@@ -41,6 +41,7 @@ class Hub:
     """The server side of one connection.
 
     closed: set when the transport has to end the connection.
+    principal: by which the newest request was admitted. The connection replaces it.
     send: writes one frame. A transport may replace it.
     has_positions: whether typing and tokens carry their position, which the client asks for by `positions=true`.
     """
@@ -49,7 +50,7 @@ class Hub:
 
     def __init__(self, principal: Principal, send: Send) -> None:
         self.closed = asyncio.Event()
-        self._principal = principal
+        self.principal = principal
         self.send = send
         self._reader = protocol.RecordReader()
         self._is_handshake_done = False
@@ -135,32 +136,32 @@ class Hub:
         if method is None:
             raise InvalidInput(f"The hub has no method {record.get('target')!r}.", code="unknown_method")
         arguments = method.arguments_of(record)
-        context.actor.set(self._principal.actor)
+        context.actor.set(self.principal.actor)
         return await method.work(self, *arguments)
 
     async def send_message(self, *arguments: Any) -> dict[str, Any]:
-        subscription = await store_message(commands.send_message, self._principal, *arguments)
+        subscription = await store_message(commands.send_message, self.principal, *arguments)
         self._subscribe(subscription)
         return {"sessionId": subscription.key, "messageId": str(subscription.run_id)}
 
     async def resume(self, *arguments: Any) -> dict[str, Any]:
-        subscription = await in_db(commands.find_subscription, self._principal, *arguments)
+        subscription = await in_db(commands.find_subscription, self.principal, *arguments)
         Viewer(subscription.session_id, subscription.cursor)  # raises InvalidInput for a malformed cursor
         self._subscribe(subscription, replace=True)
         return {"sessionId": subscription.key, "agentId": subscription.agent_id}
 
     async def leave(self, session_id: Any) -> bool:
-        subscription = await in_db(commands.find_subscription, self._principal, session_id)
+        subscription = await in_db(commands.find_subscription, self.principal, session_id)
         task = self._subscriptions.pop(subscription.session_id, None)
         if task:
             task.cancel()
         return task is not None
 
     async def cancel(self, *arguments: Any) -> int:
-        return await in_db(commands.cancel, self._principal, *arguments)
+        return await in_db(commands.cancel, self.principal, *arguments)
 
     async def decide_approval(self, *arguments: Any) -> dict[str, Any]:
-        return await in_db(commands.decide, self._principal, *arguments)
+        return await in_db(commands.decide, self.principal, *arguments)
 
     async def _stream(self, record: Record) -> None:
         """Run `StreamMessage`: send the calls of one run as items. Cancelling the stream does not cancel the run."""
@@ -169,8 +170,8 @@ class Hub:
             if str(record.get("target")).lower() != "streammessage":
                 raise InvalidInput(f"The hub has no stream {record.get('target')!r}.", code="unknown_method")
             arguments = _METHODS["sendmessage"].arguments_of(record)
-            context.actor.set(self._principal.actor)
-            subscription = await store_message(commands.send_message, self._principal, *arguments)
+            context.actor.set(self.principal.actor)
+            subscription = await store_message(commands.send_message, self.principal, *arguments)
             await self._stream_run(invocation_id, subscription)
             await self._send(protocol.completion(invocation_id))
         except Exception as error:

@@ -57,8 +57,8 @@ class _DirectAnswer(EventStreamConsumer):
             await in_db(_stop, session, "The answer took too long.")
             raise errors.TookTooLong from None
         except asyncio.CancelledError:
-            # Either way, no client can fetch the answer later.
-            why = "The client left." if self.has_left else "The server restarted."
+            # In each case, no client can fetch the answer later.
+            why = "The server restarted." if self.is_restarting else "The client left, or its access was revoked."
             await asyncio.shield(in_db(_stop, session, why))
             raise
         await self.send_json(200, answer)

@@ -37,10 +37,6 @@ class ThreadStream(EventStreamConsumer):
     _is_replaying = False
     _replayed = 0  # number of events
 
-    def recheck(self) -> None:
-        super().recheck()
-        access_session(self.principal.user, self._thread_id)
-
     @Operation(
         "Stream the answer",
         query=StreamQuery,

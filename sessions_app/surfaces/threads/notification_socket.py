@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import Any
 
 from channels.generic.websocket import AsyncWebsocketConsumer
+from django.http import HttpRequest
 
 from audit_app.kernel.database import in_db
 from audit_app.kernel.errors import AppError, RateLimited
@@ -32,6 +33,9 @@ _LONGEST_MESSAGE = 4_096
 
 
 class Notifications(AsyncWebsocketConsumer):
+    principal: Principal
+    session_id = None
+    is_endless = True
     _listener: notifications.Listener | None = None
     _tasks: tuple[asyncio.Task[None], ...] = ()
     _mine = ""
@@ -40,18 +44,18 @@ class Notifications(AsyncWebsocketConsumer):
     async def connect(self) -> None:
         await self.accept()  # a close code can be sent only after the handshake
         try:
-            principal = await in_db(self._admit)
-            await in_db(rate_limits.take, rate_limits.api_limit(), principal.actor)
+            self.principal = await in_db(_admit, request_from_scope(self.scope))
+            await in_db(rate_limits.take, rate_limits.api_limit(), self.principal.actor)
         except RateLimited:
             await self.close(UNAVAILABLE)
             return
         except (AppError, UnicodeDecodeError):
             await self.close(UNAUTHORIZED)
             return
-        user = str(user_uuid(principal.user.pk))
+        user = str(user_uuid(self.principal.user.pk))
         self._mine = f"ks:{TENANT}:users:{user}"
         self._channels = {f"ks:{TENANT}:notifications": False, self._mine: False}
-        self._listener = notifications.Listener(principal.user.pk)
+        self._listener = notifications.Listener(self.principal.user.pk)
         try:
             async with asyncio.timeout(_JOIN_SECONDS):
                 await self._listener.join()
@@ -59,7 +63,7 @@ class Notifications(AsyncWebsocketConsumer):
             logger.warning("cannot subscribe to notifications: %s", error)
             await self.close(UNAVAILABLE)
             return
-        work = (self._check_credential(), self._forward(self._listener))
+        work = (self._close_when_refused(), self._forward(self._listener))
         self._tasks = tuple(asyncio.create_task(part) for part in work)
         ids = {"connection_id": str(new_id()), "user_id": user, "tenant_id": str(TENANT)}
         await self._send_system("connection_established", **ids)
@@ -91,22 +95,9 @@ class Notifications(AsyncWebsocketConsumer):
                 changed = {"event": "THREAD_TITLE_CHANGED", "thread_id": event["session_id"], "title": event["title"]}
                 await self._send({"type": "notification", "channel": self._mine, **changed})
 
-    def _admit(self) -> Principal:
-        request = request_from_scope(self.scope)
-        self._has_ticket = "ticket" in request.GET
-        if "HTTP_AUTHORIZATION" not in request.META and (token := token_of(request)):
-            request.META["HTTP_AUTHORIZATION"] = f"Bearer {token}"
-        principal = authenticate(request, from_query="ticket")
-        if principal is None:
-            raise Unauthenticated
-        return principal
-
-    async def _check_credential(self) -> None:
-        """Close the connection when the credential is revoked. A ticket can be checked once: it lasts as long as its
-        connection."""
-        if not self._has_ticket:
-            await until_refused(self._admit)
-            await self.close(UNAUTHORIZED)
+    async def _close_when_refused(self) -> None:
+        await until_refused(self)
+        await self.close(UNAUTHORIZED)
 
     async def _send_system(self, event: str, **fields: Any) -> None:
         await self._send({"type": "system", "event": event, **fields})
@@ -114,6 +105,15 @@ class Notifications(AsyncWebsocketConsumer):
     async def _send(self, message: dict[str, Any]) -> None:
         with suppress(Exception):  # each ASGI server raises its own for a connection that has closed
             await self.send(text_data=json.dumps(message, ensure_ascii=False))
+
+
+def _admit(request: HttpRequest) -> Principal:
+    if "HTTP_AUTHORIZATION" not in request.META and (token := token_of(request)):
+        request.META["HTTP_AUTHORIZATION"] = f"Bearer {token}"
+    principal = authenticate(request, from_query="ticket")
+    if principal is None:
+        raise Unauthenticated
+    return principal
 
 
 def _read(text: str | None) -> dict[str, Any]:

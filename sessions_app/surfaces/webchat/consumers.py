@@ -10,7 +10,6 @@ from django.urls import path
 
 from audit_app.kernel import context
 from audit_app.kernel.database import in_db
-from audit_app.kernel.errors import NotFound
 from sessions_app.access import access_conversation
 from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.platforms.adapters.web.adapter import Web
@@ -25,7 +24,14 @@ from sessions_app.surfaces.webchat.errors import TokenRefused
 from sessions_app.surfaces.webchat.operations import FORM, LAST, MESSAGE, PRESS, RECEIVED, TICKET
 from sessions_app.surfaces.webchat.projection import page_event
 from sessions_app.surfaces.webchat.requests import OpenBody
-from sessions_app.surfaces.webchat.visitor_admission import Site, admit_opening, admit_visitor, find_site, origin_of
+from sessions_app.surfaces.webchat.visitor_admission import (
+    Site,
+    admit_opening,
+    admit_visitor,
+    find_refusals,
+    find_site,
+    origin_of,
+)
 
 
 class SiteConsumer(EventStreamConsumer):
@@ -55,7 +61,9 @@ class SiteConsumer(EventStreamConsumer):
 
 
 class Sessions(SiteConsumer):
-    """POST /webchat/<account>/sessions."""
+    """POST /webchat/<account>/sessions. It has no credential that could end."""
+
+    find_refusals = staticmethod(lambda consumers: [None] * len(consumers))
 
     async def let_in(self) -> None:
         self._opened_at = await in_db(admit_opening, self.site, self.request)
@@ -71,6 +79,7 @@ class Sessions(SiteConsumer):
 class VisitorConsumer(SiteConsumer):
     """A request with a visitor's token."""
 
+    find_refusals = staticmethod(find_refusals)
     visitor: Visitor
 
     async def let_in(self) -> None:
@@ -160,7 +169,6 @@ class Events(VisitorConsumer):
     """GET /webchat/<account>/events."""
 
     methods = ("GET",)
-    is_endless = True
 
     @Operation(
         "Follow the conversation",
@@ -176,13 +184,6 @@ class Events(VisitorConsumer):
         async for frame in self.watch(self._session_id, cursor):
             if text := await self._text_of(frame):
                 await self.send_text(text)
-
-    def recheck(self) -> None:
-        site = find_site(self._account_id)
-        if site is None or not site.is_valid(self.known_site.token_secret, self.visitor):
-            raise TokenRefused
-        if self._find_session() != self._session_id:  # a new conversation has begun
-            raise NotFound
 
     def _find_session(self) -> UUID:
         return access_conversation(self.known_site.key_of(self.visitor)).pk

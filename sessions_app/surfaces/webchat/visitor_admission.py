@@ -1,12 +1,16 @@
 """Admission of visitors' requests: the account, the token or ticket, the origin, the rate limits. Synchronous."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Protocol
+from uuid import UUID
 
 from django.conf import settings
 from django.http import HttpRequest
 
 from audit_app.kernel.errors import AppError, NotFound, Unavailable
+from sessions_app.access import find_conversations
 from sessions_app.channels import accounts
 from sessions_app.conversation.session_key import SessionKey
 from sessions_app.identity import client_ip, rate_limits, stream_tickets
@@ -41,11 +45,25 @@ class Site:
         return is_known and datetime.now(UTC) < visitor.expires_at + visitor_tokens.LEEWAY
 
 
+class Visit(Protocol):
+    """An open connection of a visitor. session_id: the conversation that it shows, None if it shows none."""
+
+    session_id: UUID | None
+
+    @property
+    def known_site(self) -> Site: ...
+
+    @property
+    def visitor(self) -> Visitor: ...
+
+
 def find_site(account_id: str) -> Site | None:
     """Return the enabled account of that name, None if there is none. Raises Unavailable for a broken one."""
     account = accounts.find_account(Web.slug, account_id)
-    if account is None:
-        return None
+    return None if account is None else _site_of(account)
+
+
+def _site_of(account: ChannelAccount) -> Site | None:
     try:
         adapter = accounts.pure.get(account)
     except AppError as error:
@@ -91,6 +109,29 @@ def admit_visitor(site: Site | None, request: WebhookRequest, http: HttpRequest)
     site.adapter.check_origin(request, is_native=visitor.is_native or is_read, own=[own])
     rate_limits.take(rate_limits.api_limit(), f"visitor:{site.account.pk}:{visitor.id}")
     return visitor
+
+
+def find_refusals(visits: Sequence[Visit]) -> list[AppError | None]:
+    """Check open connections of visitors again: the account, the token, and that no new conversation has begun.
+
+    Synchronous. One statement for all accounts, and one for all conversations.
+    """
+    names = {visit.known_site.account.account_id for visit in visits}
+    rows = {row.account_id: row for row in accounts.find_accounts(Web.slug, names)}
+    sessions = find_conversations({str(visit.known_site.key_of(visit.visitor)) for visit in visits if visit.session_id})
+
+    def refusal(visit: Visit) -> AppError | None:
+        known, row = visit.known_site, rows.get(visit.known_site.account.account_id)
+        try:
+            site = None if row is None else _site_of(row)
+        except Unavailable as error:
+            return error
+        if site is None or not site.is_valid(known.token_secret, visit.visitor):
+            return TokenRefused()
+        is_shown = visit.session_id == sessions.get(str(known.key_of(visit.visitor)))
+        return None if is_shown or visit.session_id is None else NotFound()
+
+    return [refusal(visit) for visit in visits]
 
 
 def _read(site: Site, request: WebhookRequest) -> Visitor:

@@ -1,12 +1,13 @@
 """The page's WebSocket: a real engine on a real Valkey, followed by a model of the page; and access to it."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
 from django.conf import settings
+from django.contrib.auth.models import User
 from django.contrib.sessions.models import Session as Login
 from django.db import OperationalError, transaction
 from django.utils import timezone
@@ -14,15 +15,20 @@ from django.utils import timezone
 from agents_app.providers.kinds.scripted import Reply
 from audit_app.kernel.database import in_db
 from sessions_app.channels.inbound import turn_texts
+from sessions_app.identity import request_admission
 from sessions_app.identity.api_keys import create_api_key
 from sessions_app.live_view.viewer import Viewer
 from sessions_app.models import ChannelAccount, InboundMessage, Session, Turn
 from sessions_app.services import NewMessage, cancel_session_runs, delete_session, receive
+from sessions_app.surfaces.base import reauthentication
 from sessions_app.surfaces.chat import consumers
 from tests.integration.sessions_app.surfaces.chat.chat_tab import Tab, cookie_of
 from tests.integration.sessions_app.surfaces.chat.page_model import PageModel
+from tests.support.conditions import happens
 from tests.support.engine import EngineRig
 from tests.support.rest import make_session, make_user
+from tests.support.rights import grant
+from tools_app.rights import DECIDE_APPROVALS
 from tools_app.types import ToolCall
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
@@ -189,16 +195,27 @@ async def _closed(tab: Tab) -> int | None:
     return tab.close_code
 
 
-async def test_a_logout_ends_the_stream(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(consumers, "CHECK_SECONDS", 0.05)
+def _expire_logins() -> None:
+    Login.objects.update(expire_date=timezone.now())
+
+
+def _deactivate_users() -> None:
+    User.objects.update(is_active=False)
+
+
+@pytest.mark.parametrize("end", [Login.objects.all().delete, _expire_logins, _deactivate_users])
+async def test_the_stream_ends_with_the_login(
+    session: Session, end: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reauthentication, "CHECK_SECONDS", 0.05)
     async with Tab(session, await in_db(cookie_of, session.owner)) as tab:
         assert await tab.receive() == {}
-        await in_db(Login.objects.all().delete)
+        await in_db(end)
         assert await _closed(tab) == consumers.NOT_LOGGED_IN
 
 
 async def test_deleting_the_session_ends_the_stream(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(consumers, "CHECK_SECONDS", 0.05)
+    monkeypatch.setattr(reauthentication, "CHECK_SECONDS", 0.05)
     async with Tab(session, await in_db(cookie_of, session.owner)) as tab:
         await in_db(delete_session, session)
         assert await _closed(tab) == consumers.NOT_YOURS
@@ -207,19 +224,52 @@ async def test_deleting_the_session_ends_the_stream(session: Session, monkeypatc
 async def test_a_viewer_stays_while_its_access_cannot_be_checked(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(consumers, "CHECK_SECONDS", 0.05)
-    look, looks = consumers._check_access, 0
+    monkeypatch.setattr(reauthentication, "CHECK_SECONDS", 0.05)
+    looks: list[Any] = []
 
-    def away_at_second_look(*arguments: Any) -> Any:
-        nonlocal looks
-        looks += 1
-        if looks == 2:
-            raise OperationalError("server closed the connection unexpectedly")
-        return look(*arguments)
+    def away(principals: Any) -> Any:
+        looks.append(principals)
+        raise OperationalError("server closed the connection unexpectedly")
 
-    monkeypatch.setattr(consumers, "_check_access", away_at_second_look)
+    monkeypatch.setattr(request_admission, "find_refusals", away)
+    async with Tab(session, await in_db(cookie_of, session.owner)) as tab:
+        assert await tab.receive() == {}
+        await happens(lambda: len(looks) > 2)
+        message = NewMessage.into(session, "hello")
+        await in_db(receive, message, owner=session.owner, session=session)
+        assert (await tab.receive() or {}).get("acts"), "it is served as before"
+
+
+async def test_the_page_gets_a_heartbeat(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(consumers, "HEARTBEAT_SECONDS", 0.05)
     async with Tab(session, await in_db(cookie_of, session.owner)) as tab:
         assert [await tab.receive() for _ in range(3)] == [{}, {}, {}]
+
+
+async def test_a_right_counts_for_an_open_page_until_it_is_taken_away(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An approval card offers the decisions that the viewer may make when it is shown."""
+    monkeypatch.setattr(reauthentication, "CHECK_SECONDS", 0.05)
+    owner = session.owner
+    await in_db(grant, owner, DECIDE_APPROVALS)
+    sockets: list[consumers.ChatSocket] = []
+    admit = consumers.ChatSocket._admit
+
+    def remember(socket: consumers.ChatSocket) -> None:
+        admit(socket)
+        sockets.append(socket)
+
+    monkeypatch.setattr(consumers.ChatSocket, "_admit", remember)
+    async with Tab(session, await in_db(cookie_of, owner)) as tab:
+        assert await tab.receive() == {}
+        assert await in_db(sockets[0]._allowed_decisions)
+        await in_db(owner.user_permissions.clear)
+
+        async def is_withdrawn() -> bool:
+            return not await in_db(sockets[0]._allowed_decisions)
+
+        await happens(is_withdrawn)
 
 
 async def test_a_slow_viewer_is_disconnected_and_may_resume(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
