@@ -17,16 +17,16 @@ import pytest
 _INSTALL_SECONDS = 100  # less than any test may take
 
 
-def install(folder: Path, *packages: str) -> Path:
+def install(folder: Path, *packages: str, seconds: float = _INSTALL_SECONDS) -> Path:
     """The `node_modules` with these packages. Skips, saying so, where there is no Node or no registry."""
     if not shutil.which("npm") or not shutil.which("node"):
         pytest.skip("NOT TESTED: node and npm are not installed here")
     command = ["npm", "install", "--no-audit", "--no-fund", "--prefix", str(folder), *packages]
     try:
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=_INSTALL_SECONDS)
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=seconds)
         problem = done.stderr[-300:] if done.returncode else ""
     except subprocess.TimeoutExpired:
-        problem = f"the registry was not done after {_INSTALL_SECONDS} s"
+        problem = f"the registry was not done after {seconds:g} s"
     if problem:
         pytest.skip(f"NOT TESTED: {', '.join(packages)} could not be installed: {problem}")
     return folder / "node_modules"

@@ -1,9 +1,11 @@
 """Approval requests, their decisions, and questions to the user, as messages. Pure."""
 
 import json
+import re
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from audit_app.kernel.safe_text import visible
 from audit_app.kernel.shorten import one_line
 from sessions_app.surfaces.agent_messages import message_types
 from sessions_app.surfaces.agent_messages.wire_format import Compact
@@ -118,19 +120,34 @@ def approval_key(tool: str, approval_id: str) -> str:
 
 
 def _request(tool: str, arguments: Mapping[str, Any], approval_id: str) -> dict[str, Any]:
-    target = _target(arguments)
+    line = _one_line(arguments)
     return {
         "tool_name": tool,
         "tool_title": tool,
-        "action_summary": f"{tool}: {target}" if target else tool,
-        "target": target,
+        "action_summary": f"{tool}: {line}" if line else tool,
+        "target": _target(arguments, line),
         "approval_key": approval_key(tool, approval_id),
         "input": dict(arguments),
     }
 
 
-def _target(arguments: Mapping[str, Any]) -> str:
+def _target(arguments: Mapping[str, Any], line: str) -> str:
+    """Return the call's arguments as `name: value`.
+
+    Clients leave out everything up to the first colon, and render the rest as Markdown: in code, none of it is hidden.
+    """
+    name = next(iter(arguments)) if len(arguments) == 1 else "arguments"
+    return f"{name.replace(':', ' ')}: {_code(line)}" if line else ""
+
+
+def _code(text: str) -> str:
+    """Return the text as Markdown of code, with marks that the text cannot close."""
+    marks = "`" * (1 + max((len(run) for run in re.findall("`+", text)), default=0))
+    return f"{marks} {text} {marks}" if len(marks) > 1 else f"`{text}`"
+
+
+def _one_line(arguments: Mapping[str, Any]) -> str:
     """Return a summary of the call's arguments on one short line."""
     if len(arguments) == 1 and isinstance(only := next(iter(arguments.values())), str):
-        return one_line(only, _LONGEST_TARGET)
-    return one_line(json.dumps(dict(arguments), ensure_ascii=False) if arguments else "", _LONGEST_TARGET)
+        return one_line(visible(only), _LONGEST_TARGET)
+    return one_line(visible(json.dumps(dict(arguments), ensure_ascii=False)) if arguments else "", _LONGEST_TARGET)

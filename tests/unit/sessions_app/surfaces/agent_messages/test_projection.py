@@ -248,11 +248,30 @@ def test_a_user_message_has_its_metadata_and_the_question_that_it_answers() -> N
 def test_an_approval_request_offers_the_allowed_decisions() -> None:
     (asked,) = Timeline().see("approval.requested")
     assert [option["id"] for option in asked["d"]["ux"]["options"]] == ["allow_once", "allow_for_run", "deny"]
-    assert asked["d"]["tool_approval"]["target"] == "moon"
+    assert asked["d"]["tool_approval"]["target"] == "target: `moon`"
     (narrow,) = Timeline(allowed_decisions=[Decision.ALLOW_ONCE, Decision.DENY]).see("approval.requested")
     assert [option["id"] for option in narrow["d"]["ux"]["options"]] == ["allow_once", "deny"]
     (waiting,) = Timeline(allowed_decisions=()).see("approval.requested")
     assert waiting["t"] == AgentMessageType.UPDATE and "ux" not in waiting["d"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "summary", "target"),
+    [
+        ({}, "launch", ""),
+        ({"url": "https://a/b"}, "launch: https://a/b", "url: `https://a/b`"),
+        ({"a:b": "x"}, "launch: x", "a b: `x`"),
+        ({"line": "echo `id`"}, "launch: echo `id`", "line: `` echo `id` ``"),
+        ({"line": "ok\u202eko"}, "launch: ok\\u202eko", "line: `ok\\u202eko`"),
+        ({"a": "x", "b": 1}, 'launch: {"a": "x", "b": 1}', 'arguments: `{"a": "x", "b": 1}`'),
+    ],
+)
+def test_a_call_to_approve_is_shown_whole_by_clients_that_cut_and_render(
+    arguments: dict[str, Any], summary: str, target: str
+) -> None:
+    (asked,) = Timeline().see("approval.requested", arguments=arguments)
+    shown = asked["d"]["tool_approval"]
+    assert (shown["action_summary"], shown["target"], shown["input"]) == (summary, target, arguments)
 
 
 @pytest.mark.parametrize(
