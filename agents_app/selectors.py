@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -89,10 +88,9 @@ def get_options(run_id: UUID) -> RunOptions:
     return replace(RunOptions.from_dict(run.options), output_schema=run.output_schema)
 
 
-def find_tree_created(run_id: UUID) -> datetime | None:
-    """Return when the root of a run's tree was created, with its message; None if there is no such run."""
-    created = Coalesce("root__created_at", "created_at")
-    return Run.objects.filter(pk=run_id).values_list(created, flat=True).first()
+def find_root_ordinal(run_id: UUID) -> int | None:
+    """Return the ordinal of the root of a run's tree; None if there is no such run."""
+    return Run.objects.filter(pk=run_id).values_list(Coalesce("root__ordinal", "ordinal"), flat=True).first()
 
 
 def find_open_run(conversation_id: UUID) -> RunView | None:

@@ -42,8 +42,12 @@ class StoredSessionTexts:
         answered = tuple(execution_id for _, ids in active for execution_id in ids or ())
         return SessionTexts(own_texts, tuple(attached), answered)
 
-    def answered_at(self, run_id: UUID) -> datetime | None:
-        return agents.find_tree_created(run_id)
+    def answered_at(self, session_id: UUID, run_id: UUID) -> datetime | None:
+        ordinal = agents.find_root_ordinal(run_id)
+        if ordinal is None:
+            return None
+        asked = Turn.objects.filter(session_id=session_id, role="user", origins=None, ordinal__lte=ordinal)
+        return asked.order_by("-ordinal", "-part").values_list("created_at", flat=True).first()
 
 
 def _foreign_channel(session_id: UUID) -> str:

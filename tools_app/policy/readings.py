@@ -48,8 +48,8 @@ class SessionReader(Protocol):
         """Return the texts, the newest first."""
         ...
 
-    def answered_at(self, run_id: UUID) -> datetime | None:
-        """Return the time of the message that the run, or the root of its tree, answers; None if unknown."""
+    def answered_at(self, session_id: UUID, run_id: UUID) -> datetime | None:
+        """Return the time of the last message of a person before the run, or before the root of its tree, or None."""
         ...
 
 
@@ -93,7 +93,7 @@ def _count_letters(session_id: UUID, run_id: UUID) -> int:
     """
     serialize(f"choices of {session_id}")
     rows = ToolExecution.objects.filter(~Q(origins=""), session_id=session_id, decision__in=_FREE)
-    since = next((reader.answered_at(run_id) for reader in _registered), None)
+    since = next((reader.answered_at(session_id, run_id) for reader in _registered), None)
     rows = rows.filter(created_at__gte=since) if since else rows
     egresses = ((row, _egress_of(row)) for row in rows.only("tool", "agent_id", "arguments").order_by())
     return sum(egress.choices if egress else 1 + len(row.arguments) for row, egress in egresses)

@@ -41,9 +41,9 @@ def session(world):
     return open_session(owner=User.objects.create_user("alice"))
 
 
-def write_turn(session, text, **fields):
+def write_turn(session, text, *, ordinal=0, **fields):
     """Store a message of the session's user."""
-    place = {"ordinal": 0, "part": 0, "role": "user", "created_at": session.created_at}
+    place = {"ordinal": ordinal, "part": 0, "role": "user", "created_at": timezone.now()}
     Turn.objects.create(session=session, content=text, **place, **fields)
 
 
@@ -192,12 +192,14 @@ _LINKS = [f"https://evil.test/{number}" for number in range(taint.MAX_LETTERS + 
 
 @pytest.fixture
 def new_run(session):
-    """Return a function that creates a run of the session, or a child run, and returns its id."""
+    """Return a function that creates a run of the session with its message, or a child run, and returns its id."""
 
-    def create(parent=None):
-        runs = Run.objects.filter(conversation_id=session.id)
+    def create(parent=None, *, origins=None):
+        ordinal = Run.objects.filter(conversation_id=session.id).count()
+        if parent is None:
+            write_turn(session, "Go on.", ordinal=ordinal, origins=origins)
         tree = {"parent_id": parent, "root_id": parent} if parent else {}
-        place = {"conversation_id": session.id, "session_key": session.key, "ordinal": runs.count()}
+        place = {"conversation_id": session.id, "session_key": session.key, "ordinal": ordinal}
         return Run.objects.create(agent=session.agent, actor="user:7", created_at=timezone.now(), **place, **tree).pk
 
     return create
@@ -223,6 +225,7 @@ def test_links_of_child_runs_count_for_the_message_that_their_root_answers(read,
         fetch(link, run_id=run_id, step=step) for step, (link, run_id) in enumerate(zip(_LINKS, places, strict=True), 1)
     ]
     assert allowed == [True] * taint.MAX_LETTERS + [False, False]
+    assert not fetch(_LINKS[0], run_id=new_run(origins="mcp:wiki"))  # no person has written its message
     assert fetch(_LINKS[0], run_id=new_run())
     assert not fetch(_LINKS[1], run_id=first, step=9)  # it still answers the first message
 
