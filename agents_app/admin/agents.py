@@ -112,6 +112,7 @@ class AgentAdmin(VersionedAdmin, AuditedAdmin):  # type: ignore[misc]  # the the
         _tab(
             "Rules",
             *("denied_tools", "always_ask", "auto_approve", "allowed_tools", "allowed_hosts", "denied_hosts"),
+            "egress_servers",
             ("actions_per_hour", "cost_per_hour"),
             ("cost_per_day", "cost_per_month"),
         ),

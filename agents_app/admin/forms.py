@@ -97,6 +97,11 @@ class AgentForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptable
     mcp_servers = NamesField(
         required=False, label="MCP servers", help_text="Names separated by commas, for the mode list."
     )
+    egress_servers = NamesField(
+        required=False,
+        label="MCP servers that get data without asking",
+        help_text="Names separated by commas. After a run has read from outside, calls to other servers ask a person.",
+    )
     enabled_skill_ids = NamesField(required=False, label="Skills", help_text="Ids separated by commas.")
     denied_tools = patterns_field("Denied calls", "Always denied, whatever other rules allow.")
     always_ask = patterns_field("Calls that always ask", "A person has to approve each.")

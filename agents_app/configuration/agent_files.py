@@ -209,7 +209,7 @@ def _unknown_names(name: str, value: Any) -> Iterator[str]:
     if name == "enabled_skill_ids":
         known = set(registry.known_ids(value))
         yield from (f"there is no skill {one!r}" for one in value if one not in known)
-    elif name == "mcp_servers":
+    elif name in ("mcp_servers", "egress_servers"):
         servers = set(McpServer.objects.values_list("name", flat=True))
         yield from (f"there is no MCP server {one!r}" for one in value if one not in servers)
     elif name == "enabled_tools":

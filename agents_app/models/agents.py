@@ -16,6 +16,7 @@ from audit_app.kernel.ids import new_id
 from audit_app.kernel.rules import CheckedJSONField, TextListField
 from tools_app import profiles
 from tools_app.host_rules import check_host
+from tools_app.models.mcp import check_server_name
 from tools_app.policy.patterns import LONGEST, check_pattern
 
 # Addresses below /api/agents that are taken.
@@ -87,6 +88,15 @@ class Agent(models.Model):
     )
     mcp_servers = TextListField(
         most=100, longest=24, default=list, blank=True, help_text="Names of MCP servers, for the mode list."
+    )
+    egress_servers = TextListField(
+        most=100,
+        longest=24,
+        rule=check_server_name,
+        default=list,
+        db_default=models.Value([], models.JSONField()),
+        blank=True,
+        help_text="Names of MCP servers that get data without approval after a run has read from outside.",
     )
     autonomy = models.CharField(max_length=12, choices=AUTONOMY, default="supervised")
     allowed_tools = _patterns("Patterns of allowed tool calls. Empty: all.")

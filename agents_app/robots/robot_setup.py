@@ -153,7 +153,9 @@ def _policy(
     within = run_policy.policy_of_agent(agent) if agent else None
     if within and within.tools is not None:
         within = replace(within, tools=(*within.tools, *local))
-    base = options.policy or AgentPolicy(autonomy=agent.autonomy if agent else "supervised")
+    base = options.policy or (
+        AgentPolicy(autonomy=agent.autonomy, egress_servers=tuple(agent.egress_servers)) if agent else AgentPolicy()
+    )
     workspace = base.workspace or (within.workspace if within else "")
     return replace(
         base, agent_id=agent_id, tools=names, mcp_servers=servers, within=base.within or within, workspace=workspace

@@ -103,6 +103,7 @@ def policy_of_agent(agent: Agent, options: RunOptions = NO_OPTIONS) -> AgentPoli
         workspace=str(conf.workspace_folder(agent.agent_id)),
         budgets=Budgets(budgets.get("actionsPerHour"), budgets.get("costPerHour")),
         needs_two=agent.needs_two_approvers,
+        egress_servers=tuple(agent.egress_servers),
     )
 
 

@@ -1,5 +1,6 @@
 """MCP servers added by operators, and the tools that each has listed."""
 
+import re
 from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
@@ -15,10 +16,18 @@ from tools_app.types.credential_use import find_references
 
 LONGEST_VALUE = 4000
 
+SERVER_NAME = re.compile(r"[a-z][a-z0-9]*(?:[_-][a-z0-9]+)*")
 _NAME = RegexValidator(
-    r"^[a-z][a-z0-9]*(?:[_-][a-z0-9]+)*\Z",
+    rf"^{SERVER_NAME.pattern}\Z",
     "Lower-case letters and digits, parts joined by a single - or _, such as github or my-files.",
 )
+
+
+def check_server_name(text: str) -> str:
+    """Return a text that is a possible name of a server. Raises ValueError."""
+    if not SERVER_NAME.fullmatch(text):
+        raise ValueError(f"{text[:100]!r} is not the name of an MCP server.")
+    return text
 
 
 def _check_texts(value: Any) -> dict[str, str]:

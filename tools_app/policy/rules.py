@@ -37,6 +37,7 @@ class AgentPolicy:
     allowed (empty: everything), denied, always_ask, auto_approve: patterns, see `patterns`.
     allowed_hosts (empty: every host), denied_hosts: `example.com`, `*.example.com`, with or without a port.
     workspace: folder in which path arguments are resolved.
+    egress_servers: MCP servers that get data of a run that has read from outside, without approval.
     needs_two: two people must allow each call of high risk, whatever else allows it.
     within: policy of the parent agent, which this policy can only narrow.
     """
@@ -55,3 +56,4 @@ class AgentPolicy:
     within: "AgentPolicy | None" = None
     needs_two: bool = False
     mcp_servers: tuple[str, ...] | None = None
+    egress_servers: tuple[str, ...] = ()

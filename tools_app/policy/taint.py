@@ -246,7 +246,7 @@ def _is_allowed(place: Destination, agent_policy: AgentPolicy) -> bool:
     if place.url is not None:
         return patterns.find_host(agent_policy.allowed_hosts, place.url) is not None
     server = place.name.removeprefix("mcp:")
-    return server != place.name and agent_policy.mcp_servers is not None and server in agent_policy.mcp_servers
+    return server != place.name and server in agent_policy.egress_servers
 
 
 def _twin(host: str) -> str:

@@ -182,7 +182,7 @@ TASKS = (
     Task(
         "listed server",
         (f"Fix it. {call('mcp__wiki__read', text='tea')}{call('mcp__wiki__edit', text='Tea.')}",),
-        agent={"mcp_servers_mode": "list", "mcp_servers": ["wiki"]},
+        agent={"egress_servers": ["wiki"]},
     ),
     Task("skill", (f"Notes? {call('skill__notes', text='today')}",)),
     Task(

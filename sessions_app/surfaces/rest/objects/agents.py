@@ -132,6 +132,7 @@ class AgentBody(CamelCaseSerializer):
     auto_approve = _column("auto_approve")
     allowed_hosts = _column("allowed_hosts")
     denied_hosts = _column("denied_hosts")
+    egress_servers = _column("egress_servers")
     busy_policy = _column("busy_policy")
     queue_limit = _column("queue_limit")
     max_tool_rounds = _column("max_tool_rounds")

@@ -9,7 +9,7 @@ from tools_app.builtin.http_request import HttpRequest
 from tools_app.builtin.python import Python
 from tools_app.builtin.web_fetch import WebFetch
 from tools_app.policy import taint, targets
-from tools_app.policy.decide import Allow, Ask, Situation, decide
+from tools_app.policy.decide import Allow, Ask, Deny, Situation, decide
 from tools_app.policy.patterns import PolicyCall
 from tools_app.policy.rules import AgentPolicy
 from tools_app.policy.taint import Taint
@@ -83,14 +83,14 @@ def test_a_tool_of_an_unlisted_server_is_chosen_a_few_times(letters):
     else:
         assert isinstance(chosen, Ask)
     assert isinstance(verdict(MCP, {"text": ""}, state), Ask)
-    assert isinstance(verdict(MCP, {}, state, mcp_servers=("wiki",)), Allow)
+    assert isinstance(verdict(MCP, {}, state, egress_servers=("wiki",)), Allow)
 
 
 def test_a_link_excuses_its_host_and_not_the_server_that_gets_it():
     state = replace(READ, links=frozenset(EVIL.values()), named=frozenset(EVIL.values()))
     asked = verdict(MCP, EVIL, state, allowed_hosts=("evil.test",))
     assert isinstance(asked, Ask) and asked.reason.endswith("would send data to wiki (MCP server).")
-    assert isinstance(verdict(MCP, EVIL, replace(state, named=frozenset()), mcp_servers=("wiki",)), Allow)
+    assert isinstance(verdict(MCP, EVIL, replace(state, named=frozenset()), egress_servers=("wiki",)), Allow)
 
 
 @pytest.mark.parametrize(
@@ -130,9 +130,16 @@ def test_a_rule_that_names_no_destination_does_not_allow_it(policy):
 
 
 def test_an_mcp_server_is_allowed_by_the_agents_own_list_alone():
-    assert isinstance(verdict(MCP, {"text": "x"}, mcp_servers=("wiki",)), Allow)
-    assert isinstance(verdict(MCP, {"text": "x"}, mcp_servers=None, allowed_hosts=("wiki",)), Ask)
-    assert isinstance(verdict(MCP, EVIL | {"text": "x"}, mcp_servers=("wiki",)), Ask)
+    assert isinstance(verdict(MCP, {"text": "x"}, egress_servers=("wiki",)), Allow)
+    assert isinstance(verdict(MCP, {"text": "x"}, allowed_hosts=("wiki",)), Ask)
+    assert isinstance(verdict(MCP, EVIL | {"text": "x"}, egress_servers=("wiki",)), Ask)
+
+
+@pytest.mark.parametrize("autonomy", ["readonly", "supervised", "full"])
+def test_a_server_that_the_agent_may_use_gets_no_data_without_approval(autonomy):
+    assert isinstance(verdict(MCP, {"text": "x"}, autonomy=autonomy, mcp_servers=("wiki",)), Ask)
+    denied = verdict(MCP, {"text": "x"}, autonomy=autonomy, mcp_servers=(), egress_servers=("wiki",))
+    assert isinstance(denied, Deny)
 
 
 def test_a_sub_agent_needs_the_permission_of_its_parent_too():

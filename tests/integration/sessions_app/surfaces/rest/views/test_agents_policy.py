@@ -21,6 +21,7 @@ RULES = {
     "autoApprove": ["calculator"],
     "allowedHosts": ["example.com", "*.example.com:8443"],
     "deniedHosts": ["evil.example"],
+    "egressServers": ["wiki"],
     "budgets": {"actionsPerHour": 5, "costPerHour": 2.5, "costPerDay": 9.5, "costPerMonth": 80},
 }
 
@@ -53,6 +54,7 @@ def test_rules_are_stored_and_shown(staff):
         ({"allowedTools": ["e" * 2000]}, "allowedTools"),
         ({"allowedTools": [f"tool{number}" for number in range(201)]}, "allowedTools"),
         ({"allowedHosts": ["https://example.com"]}, "is not a host"),
+        ({"egressServers": ["https://wiki.example"]}, "is not the name of an MCP server"),
         ({"autonomy": "wild"}, "autonomy"),
         ({"budgets": {"actionsPerHour": -1}}, "actionsPerHour"),
         ({"budgets": {"costPerHour": "NaN"}}, "costPerHour"),
