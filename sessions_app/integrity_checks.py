@@ -111,7 +111,9 @@ def _names() -> dict[str, str]:
         "seconds_apart": "EXTRACT(EPOCH FROM m.received_at - b.received_at)"
         if is_postgresql
         else "(julianday(m.received_at) - julianday(b.received_at)) * 86400",
-        "burst": str(settings.KOMAND_BURST_MS / 1000 + _CLOCK_SECONDS),
+        # The setting of the time at which they were stored. Rows of earlier versions do not have it.
+        "burst": f"(CAST(COALESCE(m.metadata ->> 'burstMs', '{settings.KOMAND_BURST_MS}') AS NUMERIC) / 1000.0"
+        f" + {_CLOCK_SECONDS})",
         "attempts": str(conf.MAX_ATTEMPTS),
         "cases": " ".join(f"WHEN '{name}' THEN '{action}'" for name, action in audited),
         "types": _quoted(name for name, _ in audited),

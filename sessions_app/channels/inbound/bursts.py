@@ -61,6 +61,7 @@ def join(arrival: InboundRecord, key: SessionKey) -> Accepted | None:
             open_access.charge(row.account, row.sender_id)
             if not runs.delay_run(run_id, settings.KOMAND_BURST_MS / 1000, is_exact=True):
                 raise _RunBegun
+            row.metadata = {**row.metadata, "burstMs": settings.KOMAND_BURST_MS}  # check_invariants compares with it
             arrival.store(turn=turn)
             turn_texts.write(turn)
     except (_RunBegun, SenderBudgetUsedUp):

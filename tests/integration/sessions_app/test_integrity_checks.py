@@ -224,6 +224,8 @@ def test_an_imported_history_needs_no_run(whole: UUID) -> None:
         ({"after": 0.7, "sender_id": "t"}, False),
         ({"after": 0.7, "chat_id": "d"}, False),
         ({"after": 3}, False),
+        ({"after": 3, "metadata": {"burstMs": 2500}}, True),  # stored under another setting than today's
+        ({"after": 3, "metadata": {"burstMs": 1000}}, False),
         ({"after": 50, "metadata": {"albumId": "a"}}, True),
         ({"after": 50, "metadata": {"albumId": "b"}}, False),
     ],

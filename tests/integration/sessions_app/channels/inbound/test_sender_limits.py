@@ -36,7 +36,8 @@ def test_short_messages_of_a_moment_are_one_turn(rig: EngineRig, platform: FakeT
     turn = Turn.objects.get(role="user")
     assert turn.content == "hi\n\none more thing\n\nthat is all"
     assert script.requests[0].messages[-1].content == turn.content
-    assert InboundMessage.objects.filter(turn=turn).count() == 3
+    joined = InboundMessage.objects.filter(turn=turn).order_by("id")
+    assert [row.metadata.get("burstMs") for row in joined] == [None, 700, 700]
     telegram(private_update(4, "and now?"))
     until(lambda: Run.objects.filter(status="completed").count() == 2)
 
