@@ -11,6 +11,11 @@ def load_average() -> float:
     return os.getloadavg()[0]
 
 
+def resident_bytes(pid: int) -> int:
+    """Return the memory of the process with shared pages counted in full (RSS)."""
+    return int(psutil.Process(pid).memory_info().rss)
+
+
 def proportional_bytes(pids: Mapping[str, int]) -> int:
     """Return the memory of the processes with shared pages counted once (PSS), if the system reports it."""
     return sum(getattr(psutil.Process(pid).memory_full_info(), "pss", 0) for pid in pids.values())

@@ -64,7 +64,6 @@ class Part:
 
     name: str
     pid: int
-    memory_bytes: int
 
 
 class Gateway:
@@ -144,9 +143,7 @@ class Gateway:
         command = [sys.executable, "manage.py", "status", "--json"]
         done = subprocess.run(command, cwd=ROOT, env=self._environment, capture_output=True, text=True, timeout=30)
         status: Mapping[str, Any] = json.loads(done.stdout)
-        return tuple(
-            Part(part["name"], part["pid"], part["memory_bytes"]) for part in status["processes"] if part["pid"]
-        )
+        return tuple(Part(part["name"], part["pid"]) for part in status["processes"] if part["pid"])
 
     def log_tail(self) -> str:
         return self._log.read_text(errors="replace")[-3000:]

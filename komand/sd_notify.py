@@ -11,12 +11,18 @@ from collections.abc import Callable
 from contextlib import suppress
 
 _PR_SET_PDEATHSIG = 1
-_STARTED_BY = os.getppid()
+# The supervisor may have ended by now, and another process be the parent.
+STARTED_BY = int(os.environ.get("KOMAND_SUPERVISOR_PID") or os.getppid())
 
 
 def notify_ready() -> None:
     """Send READY=1. Does nothing without NOTIFY_SOCKET."""
     _notify("READY=1")
+
+
+def notify_alive() -> None:
+    """Send WATCHDOG=1 once, for a process that calls it each second."""
+    _notify("WATCHDOG=1")
 
 
 def request_sockets() -> None:
@@ -32,9 +38,9 @@ def show_life(is_stuck: Callable[[], bool]) -> None:
 
 
 def _show_life(is_stuck: Callable[[], bool]) -> None:
-    while os.getppid() == _STARTED_BY:
+    while os.getppid() == STARTED_BY:
         if not is_stuck():
-            _notify("WATCHDOG=1")
+            notify_alive()
         time.sleep(1)
     os.kill(os.getpid(), signal.SIGKILL)
 

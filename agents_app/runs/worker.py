@@ -56,7 +56,7 @@ class EngineThread:
         liveness.stop()
 
     async def _open(self, owner: UUID) -> None:
-        await in_db(_load_providers)
+        await in_db(load_providers)
         await in_db(compiled_queries.compile_all)
         self._engine, self._calls = Engine(owner), loop_runner.open_here(owner)
         self._reaping = asyncio.create_task(reaper.loop(self._engine.nudge))
@@ -93,7 +93,7 @@ async def _repeat(noun: str, check: Callable[[], Awaitable[None]]) -> None:
         await asyncio.sleep(_CHECK_SECONDS)
 
 
-def _load_providers() -> None:
+def load_providers() -> None:
     """Import the model SDKs that agents use, so that the first message need not wait for it."""
     kinds = ModelProvider.objects.filter(is_enabled=True, agents__retired_at=None).values_list("kind", flat=True)
     for kind in set(kinds):

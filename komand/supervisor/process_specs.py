@@ -10,14 +10,17 @@ from komand.supervisor import embedded, probes
 from komand.supervisor.options import Options, provider_keys, system_environment
 from komand.supervisor.processes import Child, Spec
 
-_WORKER = ("-m", "komand.worker", "--without-gossip", "--without-mingle", "--without-heartbeat")
+_WORKER_SETTINGS = {"DJANGO_SETTINGS_MODULE": "komand.settings.worker"}
+_FEWER_MESSAGES = ("--without-gossip", "--without-mingle", "--without-heartbeat")
 _OF_SOCKETS = (
     *("KOMAND_SOCKETS", "KOMAND_LOG_FORMAT", "KOMAND_LOG_LEVEL", "NOTIFY_SOCKET", "WATCHDOG_USEC"),
+    "KOMAND_SUPERVISOR_PID",
     *("PYTHONPATH", "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE", "SSL_CERT_FILE", "SSL_CERT_DIR"),
 )
 _TASKS_PER_CHILD = 500  # then a tool child is replaced, so that what a tool leaks does not stay
 _PROBE_SECONDS = 5.0
 _PAUSE_SECONDS = 1.0
+FORK_SERVER = "forkserver"
 
 
 async def _is_reported_ready(child: Child) -> bool:
@@ -71,15 +74,24 @@ def web(options: Options, descriptor: int, port: int, environment: dict[str, str
     return Spec("web", (sys.executable, *arguments), environment, is_ready, pass_fds=(descriptor,))
 
 
-def workers(options: Options, environment: dict[str, str]) -> list[Spec]:
-    environment = {**environment, "DJANGO_SETTINGS_MODULE": "komand.settings.worker"}
+def fork_server(environment: dict[str, str], socket: Path) -> Spec:
+    """The process that forks workers. If it cannot do that, it ends with code 0, and workers are executed."""
+    command = (sys.executable, "-m", "komand.fork_server", str(socket))
+    return Spec(FORK_SERVER, command, {**environment, **_WORKER_SETTINGS}, _is_reported_ready, on_demand=True)
+
+
+def workers(options: Options, environment: dict[str, str], fork_server: Path | None) -> list[Spec]:
+    """fork_server: its socket, if there is one."""
+    environment = {**environment, **_WORKER_SETTINGS}
+    # The name and the queue come first: `ps` shows only the beginning for a forked worker.
+    python = (sys.executable, "-m", "komand.worker")
     specs = []
     for number in range(1, options.run_workers + 1):
         name = f"runs-{number}"
-        command = (sys.executable, *_WORKER, "-n", f"{name}@%h", "-Q", "runs", "-P", "solo")
-        specs.append(Spec(name, command, environment, _is_reported_ready))
+        command = (*python, "-n", f"{name}@%h", "-Q", "runs", "-P", "solo", *_FEWER_MESSAGES)
+        specs.append(Spec(name, command, environment, _is_reported_ready, fork_server=fork_server))
     scale = ("--autoscale", f"{options.tool_workers},1", "--max-tasks-per-child", str(_TASKS_PER_CHILD))
-    tools = (sys.executable, *_WORKER, "-n", "tools@%h", "-Q", "tools", "-P", "prefork", *scale)
+    tools = (*python, "-n", "tools@%h", "-Q", "tools", "-P", "prefork", *scale, *_FEWER_MESSAGES)
     specs.append(Spec("tools", tools, environment, _is_reported_ready))
     return specs
 

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-import sys
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -12,10 +11,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-from komand.supervisor import process_times
+from komand.supervisor import process_start, process_times
 from komand.supervisor.console import Screen
-
-PARENT_DEATH = Path(__file__).with_name("parent_death.py")
 
 _FIRST_SECONDS, _LONGEST_SECONDS, _HEALTHY_SECONDS = 0.2, 5.0, 10.0
 _QUICK_DEATHS = 3
@@ -25,7 +22,6 @@ SILENT_SECONDS = 5.0
 _STARVED_SECONDS = 60.0
 _LOOK_SECONDS = 1.0
 _POLL_SECONDS = 0.05
-_LINE_BYTES = 1 << 20
 _HELD_LINES = 20
 _ENDED_WELL = "ended with code 0"
 
@@ -49,6 +45,7 @@ class Spec:
     mend: called with the last lines if the process ends before it is ready; returns a message about what it mended.
     quiet: its lines are shown only if it ends by itself.
     on_demand: it runs only after `Child.demand`, until it ends by itself with code 0.
+    fork_server: socket of the fork server, for a worker; the command is executed if that does not answer.
     """
 
     name: str
@@ -62,6 +59,7 @@ class Spec:
     death_signal: int = signal.SIGKILL
     quiet: bool = False
     on_demand: bool = False
+    fork_server: Path | None = None
 
 
 @dataclass
@@ -180,31 +178,22 @@ class Child:
             self.screen.line(self.spec.name, f"process {adopted} of an earlier start still runs and is adopted")
             return await self._watch(adopted, self._until_gone(adopted))
         try:
-            process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-I",
-                "-S",
-                str(PARENT_DEATH),
-                str(os.getpid()),
-                str(int(self.spec.death_signal)),
-                *self.spec.command,
-                env=dict(self.spec.environment),
-                pass_fds=self.spec.pass_fds,
-                start_new_session=True,
-                limit=_LINE_BYTES,
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.STDOUT,
-            )
+            process = await self._begin()
         except OSError as error:  # out of memory or processes, or this Python was removed
             return f"could not be started ({error.strerror})"
-        reading = asyncio.create_task(self._read(process.stdout)) if process.stdout else None
-        code = await self._watch(process.pid, process.wait())
-        if reading:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(1):
-                    await reading
+        reading = asyncio.create_task(self._read(process.output))
+        code = await self._watch(process.pid, process.ending)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(1):
+                await reading
         return code
+
+    async def _begin(self) -> process_start.Started:
+        spec = self.spec
+        forked = await process_start.fork(spec.fork_server, spec.command) if spec.fork_server else None
+        return forked or await process_start.execute(
+            spec.command, spec.environment, pass_fds=spec.pass_fds, death_signal=spec.death_signal
+        )
 
     async def _watch(self, pid: int, ending: Awaitable[int]) -> str:
         self._set(State.STARTING, pid)

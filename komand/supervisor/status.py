@@ -6,6 +6,7 @@ import json
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -21,6 +22,7 @@ NOT_RUNNING = 3  # the exit code of init scripts (LSB)
 class Part:
     """A process with its health: ok | idle (not needed) | starting | restarting | down | hung.
 
+    memory_bytes: shared pages in part, so that the sum of all parts counts them once.
     uptime_seconds: in the current state.
     """
 
@@ -33,8 +35,12 @@ class Part:
 
 
 def _memory(pid: int | None) -> int:
+    """Return the bytes of a process. Of a page that n processes share, 1/n counts for each (PSS), on Linux."""
     try:
-        return int(psutil.Process(pid).memory_info().rss) if pid else 0
+        process = psutil.Process(pid) if pid else None
+        with suppress(psutil.AccessDenied, AttributeError):
+            return int(process.memory_full_info().pss) if process else 0
+        return int(process.memory_info().rss) if process else 0
     except psutil.Error:
         return 0
 

@@ -6,12 +6,13 @@ import os
 import shlex
 import signal
 import socket
+import sys
 import time
 from contextlib import suppress
 from typing import Any
 
 from komand.settings import env
-from komand.supervisor import embedded, probes, process_specs, state, welcome
+from komand.supervisor import embedded, orphans, probes, process_specs, state, welcome
 from komand.supervisor.console import Screen
 from komand.supervisor.options import Options
 from komand.supervisor.processes import SILENT_SECONDS, Child, Spec, State
@@ -42,9 +43,12 @@ class Supervisor:
         self._rolls, self._roll_failure = 0, ""
         self._socket = embedded.choose_socket(options.data_dir)
         self._notify = self._socket.with_name("ready.sock")
+        self._forks = self._socket.with_name("fork.sock") if sys.platform == "linux" else None
+        self._preparing: int | None = None
         self._environment = {
             **options.child_environment(),
             "KOMAND_PORT": str(self._port),
+            "KOMAND_SUPERVISOR_PID": str(os.getpid()),
             "KOMAND_SOCKETS": str(self._socket.with_name("sockets.sock")),
             "NOTIFY_SOCKET": str(self._notify),
             "WATCHDOG_USEC": str(int(SILENT_SECONDS * 1_000_000)),
@@ -63,12 +67,13 @@ class Supervisor:
         self._note()  # instead of what one that was killed has left there
         messages = await probes.LifeMessages.listen(self._notify, self._on_ready, self._on_beat, self._on_demand)
         try:
-            return await self._until_stopped()
+            with orphans.adopted(self._own_pids):
+                return await self._until_stopped()
         finally:
             await self._end()
             messages.close()
-            self._notify.unlink(missing_ok=True)
-            self._socket.with_name("sockets.sock").unlink(missing_ok=True)
+            for name in (self._notify.name, "sockets.sock", "fork.sock"):
+                self._socket.with_name(name).unlink(missing_ok=True)
             embedded.forget_socket(self._options.data_dir, self._socket)
             state.remove(self._options.data_dir)
 
@@ -96,7 +101,8 @@ class Supervisor:
             descriptor = self._listener.fileno()
             specs = [
                 process_specs.web(self._options, descriptor, self._port, self._environment),
-                *process_specs.workers(self._options, self._environment),
+                *([process_specs.fork_server(self._environment, self._forks)] if self._forks else []),
+                *process_specs.workers(self._options, self._environment, self._forks),
                 process_specs.sockets(self._environment),
             ]
             await asyncio.gather(*(self._start_child(spec) for spec in specs))
@@ -118,6 +124,11 @@ class Supervisor:
     async def _start_child(self, spec: Spec) -> None:
         child = Child(spec, self._screen, self._note)
         self._children.append(child)
+        if spec.name == process_specs.FORK_SERVER:
+            child.demand()
+        if spec.fork_server:
+            for other in [other for other in self._children if other.spec.name == process_specs.FORK_SERVER]:
+                await other.settled()
         await self._bring_up(child)
 
     async def _bring_up(self, child: Child) -> None:
@@ -171,6 +182,7 @@ class Supervisor:
     async def _prepare(self) -> dict[str, Any]:
         begun = time.monotonic()
         process = await process_specs.run_prepare(self._environment)
+        self._preparing = process.pid
         try:
             output, errors = await process.communicate()
         except asyncio.CancelledError:
@@ -229,8 +241,11 @@ class Supervisor:
 
     def _on_demand(self, pid: int) -> None:
         for child in (*self._children, *self._passing):
-            if child.spec.on_demand:
+            if child.spec.name == "sockets":
                 child.demand()
+
+    def _own_pids(self) -> set[int | None]:
+        return {self._preparing, *(child.pid for child in (*self._children, *self._passing))}
 
     def _note(self) -> None:
         processes = tuple(

@@ -182,12 +182,17 @@ class Installation:
 
     def strike_holder(self, run_id: UUID, number: int = signal.SIGKILL) -> int:
         """Send a signal to the process that holds the run. Return its id."""
+        pid = self.holder_of(run_id)
+        psutil.Process(pid).send_signal(number)
+        return pid
+
+    def holder_of(self, run_id: UUID) -> int:
+        """Return the id of the process that holds the run."""
         owner = UUID(str(self.run(run_id)["owner"]))
         if self.database:
             pid = self.rows(f"SELECT pid FROM komand_process_life WHERE id = '{owner}'")[0]["pid"]
         else:
             pid = json.loads((self.komand.data_dir / "alive" / str(owner)).read_text())["pid"]
-        psutil.Process(pid).send_signal(number)
         return int(pid)
 
     def owners_of(self, pid: int) -> list[str]:

@@ -10,6 +10,7 @@ import argparse
 import os
 import signal
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -18,6 +19,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
+
+import psutil
 
 from tests.chaos import rolling_restart
 from tests.chaos.live_faults_support import Installation, open_installation
@@ -42,6 +45,18 @@ def measure_kill(host: Installation) -> Recovery:
     """Kill the worker of a run in the middle of its answer and measure the recovery; cancel the run afterwards."""
     run_id, session_id = _begin(host)
     host.strike_holder(run_id)
+    found = _watch(host, run_id)
+    host.post(f"/api/sessions/{session_id}/cancel", {})
+    host.wait_ended(run_id)
+    return found
+
+
+def measure_kill_of_all(host: Installation) -> Recovery:
+    """Do the same, and kill the other runs workers before, so that a new process must continue."""
+    run_id, session_id = _begin(host)
+    holder = host.holder_of(run_id)
+    for pid in [*(pid for pid in host.pids("runs") if pid != holder), holder]:
+        psutil.Process(pid).kill()
     found = _watch(host, run_id)
     host.post(f"/api/sessions/{session_id}/cancel", {})
     host.wait_ended(run_id)
@@ -117,18 +132,19 @@ def line(name: str, seconds: Sequence[float]) -> str:
 
 @contextmanager
 def installations(
-    folder: Path, model: ModelServer, chosen: Sequence[str]
+    folder: Path, model: ModelServer, chosen: Sequence[str], run_workers: int
 ) -> Iterator[Iterator[tuple[str, Installation]]]:
-    """Yield an installation with two runs workers for each chosen database, one after the other."""
+    """Yield an installation with so many runs workers for each chosen database, one after the other."""
+    count = str(run_workers)
 
     def each() -> Iterator[tuple[str, Installation]]:
         if "sqlite" in chosen:
-            with open_installation(folder / "sqlite", model, KOMAND_RUN_WORKERS="2") as host:
+            with open_installation(folder / "sqlite", model, KOMAND_RUN_WORKERS=count) as host:
                 yield "SQLite", host
         if "postgresql" in chosen and find_install() is not None:
             with (
                 open_postgres() as server,
-                open_installation(folder / "postgresql", model, server.url, KOMAND_RUN_WORKERS="2") as host,
+                open_installation(folder / "postgresql", model, server.url, KOMAND_RUN_WORKERS=count) as host,
             ):
                 yield "PostgreSQL", host
 
@@ -139,18 +155,33 @@ def installations(
         found.close()  # type: ignore[attr-defined]
 
 
+@contextmanager
+def busy(count: int) -> Iterator[None]:
+    """Run so many processes that use a processor without a pause."""
+    loops = [subprocess.Popen([sys.executable, "-S", "-c", "while True: pass"]) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for loop in loops:
+            loop.kill()
+            loop.wait()
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--stops", type=int, default=10)
     parser.add_argument("--rolls", type=int, default=3)
     parser.add_argument("--databases", nargs="+", choices=("sqlite", "postgresql"), default=["sqlite", "postgresql"])
+    parser.add_argument("--run-workers", type=int, default=2)
+    parser.add_argument("--busy", type=int, default=0, help="processes that use a processor meanwhile")
     options = parser.parse_args()
     sys.stdout.write(f"load of this machine before: {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors\n")
     with (
+        busy(options.busy),
         ModelServer() as model,
         tempfile.TemporaryDirectory() as folder,
-        installations(Path(folder), model, options.databases) as found,
+        installations(Path(folder), model, options.databases, options.run_workers) as found,
     ):
         for name, host in found:
             for text in _figures(name, host, options):

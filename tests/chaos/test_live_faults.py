@@ -6,6 +6,7 @@ Takes minutes: run by `make chaos`. On SQLite and on PostgreSQL.
 import os
 import shutil
 import signal
+import statistics
 import subprocess
 import sys
 import threading
@@ -99,6 +100,12 @@ def test_a_killed_worker_is_noticed_in_3_seconds_and_its_run_moves_on_in_6(host:
     sys.stdout.write("\n" + recovery.table("two runs workers", found) + "\n")
     assert max(one.noticed for one in found) <= 4
     assert max(one.moving for one in found) <= 6
+
+
+def test_runs_move_on_in_6_seconds_though_every_runs_worker_is_killed(host: Installation) -> None:
+    found = recovery.measure_many(host, recovery.measure_kill_of_all, 5)
+    sys.stdout.write("\n" + recovery.table("no runs worker left", found) + "\n")
+    assert statistics.median(one.moving for one in found) <= 6
 
 
 def test_every_viewer_ends_with_the_stored_text_after_a_kill(host: Installation) -> None:

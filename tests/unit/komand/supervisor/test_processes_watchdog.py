@@ -164,6 +164,14 @@ def test_a_process_with_a_watchdog_ends_with_its_parent() -> None:
             os.kill(pid, signal.SIGKILL)
 
 
+def test_a_process_whose_parent_ended_while_it_was_started_ends() -> None:
+    """The supervisor passes its process id: by the time at which the process looks, it has another parent."""
+    program = "import time; from komand import sd_notify as n; n.show_life(bool); time.sleep(60)"
+    environment = {**os.environ, "WATCHDOG_USEC": "1", "KOMAND_SUPERVISOR_PID": str(2**22 + 1)}
+    ended = subprocess.run([sys.executable, "-c", program], env=environment, timeout=50)
+    assert ended.returncode == -signal.SIGKILL
+
+
 def is_running(pid: int) -> bool:
     try:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE

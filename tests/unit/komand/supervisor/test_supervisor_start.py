@@ -31,7 +31,7 @@ async def _prepare(environment: dict[str, str]) -> asyncio.subprocess.Process:
 
 
 async def _settled(child: Child) -> State:
-    return State.IDLE if child.spec.on_demand else State.READY
+    return State.IDLE if child.spec.on_demand and not child.is_demanded else State.READY
 
 
 async def _first_start(folder: Path) -> str:
