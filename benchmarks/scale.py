@@ -12,6 +12,7 @@ class Scale:
     starts: starts of a whole installation.
     settle_seconds: time until memory counts as idle.
     repetitions: messages of a single viewer.
+    drafts: messages of each kind in chats, one after the other: two seconds each, four in a group.
     bursts: (viewers that start at once, rounds).
     runs, run_sessions: instant answers, and the sessions that share them.
     streams, tokens: concurrent streams, and the tokens of each at 30 a second.
@@ -28,6 +29,7 @@ class Scale:
     starts: int
     settle_seconds: float
     repetitions: int
+    drafts: int
     bursts: tuple[tuple[int, int], ...]
     runs: int
     run_sessions: int
@@ -54,6 +56,7 @@ FULL = Scale(
     starts=3,
     settle_seconds=10,
     repetitions=30,
+    drafts=8,
     bursts=((50, 3), (200, 1)),
     runs=300,
     run_sessions=50,
@@ -72,6 +75,7 @@ QUICK = Scale(
     starts=1,
     settle_seconds=2,
     repetitions=3,
+    drafts=2,
     bursts=((5, 1),),
     runs=10,
     run_sessions=5,

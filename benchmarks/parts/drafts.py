@@ -26,7 +26,7 @@ _SHORT = f"@{BOT_NAME} [[tokens=60 rate=60]]"
 _LONG = f"{_SHORT} {'a long message ' * 40}"
 _MENTION = {"entities": [{"type": "mention", "offset": 0, "length": len(BOT_NAME) + 1}]}
 Updates = Callable[[int, int], list[dict[str, Any]]]  # the first number, their count
-_WAIT_SECONDS, _POLL_SECONDS = 30.0, 0.001
+_WAIT_SECONDS, _POLL_SECONDS, _END_POLL_SECONDS = 30.0, 0.001, 0.05
 _FIRST = ("sendMessageDraft", "sendMessage")
 _OPEN_DELIVERIES = "SELECT count(*) FROM komand_delivery WHERE status IN ('draft', 'pending', 'sending')"
 
@@ -34,7 +34,7 @@ _OPEN_DELIVERIES = "SELECT count(*) FROM komand_delivery WHERE status IN ('draft
 async def measure(installation: Installation, scale: Scale) -> list[Figure]:
     with FakeTelegram() as platform:
         await asyncio.to_thread(_add_account, installation, platform.url)
-        count, meter = scale.repetitions, CpuMeter(installation.pids())
+        count, meter = scale.drafts, CpuMeter(installation.pids())
         measured = {
             what: [await _first_text(installation, platform, update) for update in updates(1 + number * count, count)]
             for number, (what, updates) in enumerate(_KINDS.items())
@@ -86,8 +86,11 @@ async def _first_text(installation: Installation, platform: FakeTelegram, update
             raise NotFinished("no text arrived at the platform")
         await asyncio.sleep(_POLL_SECONDS)
     await installation.all_ended()
-    while installation.database.number(_OPEN_DELIVERIES):
-        await asyncio.sleep(_POLL_SECONDS)
+    ended = time.monotonic()
+    while installation.database.number(_OPEN_DELIVERIES):  # in a group, three seconds after the first text
+        if time.monotonic() - ended > _WAIT_SECONDS:
+            raise NotFinished("the answer was not sent to its end")
+        await asyncio.sleep(_END_POLL_SECONDS)
     return (calls[0].at - begun) * 1000
 
 
