@@ -58,7 +58,8 @@ class _DirectAnswer(EventStreamConsumer):
             raise errors.TookTooLong from None
         except asyncio.CancelledError:
             # In each case, no client can fetch the answer later.
-            why = "The server restarted." if self.is_restarting else "The client left, or its access was revoked."
+            why = "The server restarted." if self.is_restarting else "The client left."
+            why = "The access of the client has ended." if self.is_refused else why
             await asyncio.shield(in_db(_stop, session, why))
             raise
         await self.send_json(200, answer)
