@@ -130,18 +130,17 @@ def limit_session(session: Session, *, is_readonly: bool, denied: Sequence[str])
     is_readonly: deny all calls that change something.
     denied: validated patterns of tool calls to deny.
     """
-    kept = {name: value for name, value in session.policy.items() if name == "supervised"}
-    return _store_policy(session, {**kept, "readonly": is_readonly, "deniedTools": list(denied)})
+    return _change_policy(session, {"readonly": is_readonly, "deniedTools": list(denied)})
 
 
 def supervise_session(session: Session, *, is_supervised: bool) -> Session:
     """Let an agent with full autonomy ask as a supervised one in the session's later runs, or no longer."""
-    return _store_policy(session, {**session.policy, "supervised": is_supervised})
+    return _change_policy(session, {"supervised": is_supervised})
 
 
-def _store_policy(session: Session, policy: dict[str, Any]) -> Session:
-    session.policy = policy
+def _change_policy(session: Session, changes: Mapping[str, Any]) -> Session:
     with transaction.atomic():
+        session.policy = {**lock(session.id).policy, **changes}
         Session.objects.filter(pk=session.id).update(policy=session.policy)
         audit.record(
             "SessionLimited",

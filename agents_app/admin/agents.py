@@ -132,7 +132,7 @@ class AgentAdmin(VersionedAdmin, AuditedAdmin):  # type: ignore[misc]  # the the
     def get_readonly_fields(self, request: HttpRequest, obj: Agent | None = None) -> tuple[str, ...]:
         return ("agent_id",) if obj else ()
 
-    def get_fieldsets(self, request: HttpRequest, obj: Agent | None = None) -> Any:
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         """Show the model by name, without a link to its provider, to who may only view the agent."""
         if obj is None or self.has_change_permission(request, obj):
             return self.fieldsets

@@ -54,7 +54,7 @@ def _is_orphaned(account: Any) -> bool:
 @admin.register(ChannelAccount)
 class ChannelAccountAdmin(AuditedAdmin):
     class Media:
-        js: ClassVar[Any] = [Script("js/set-up-page.js", type="module")]
+        js: ClassVar[Any] = [Script("js/copy-buttons.js", type="module")]
 
     noun = "ChannelAccount"
     list_display = ("name", "access", "answering", "is_enabled", "last_inbound_at", "last_sent_at", "problem")

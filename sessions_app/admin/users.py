@@ -7,6 +7,7 @@ from django.contrib import admin, messages
 from django.contrib.auth.admin import GroupAdmin as DjangoGroupAdmin
 from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
 from django.contrib.auth.models import Group, User
+from django.forms.widgets import Script
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.html import format_html_join
@@ -71,6 +72,9 @@ admin.site.unregister(Group)
 
 @admin.register(User)
 class UserAdmin(AuditedAdmin, DjangoUserAdmin):  # type: ignore[misc, type-arg]  # the theme widens Django's types
+    class Media:
+        js: ClassVar[Any] = [Script("js/copy-buttons.js", type="module")]
+
     noun = "User"
     form = UserChangeForm
     add_form = NewUserForm

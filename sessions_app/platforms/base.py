@@ -166,9 +166,8 @@ class ChannelAdapter(ABC):
     slug: ClassVar[str]  # in URLs and commands: `telegram`
     name: ClassVar[str]  # in session ids: `Telegram`
     summary: ClassVar[str]  # one line for the documentation
-    # What to create at the platform, in Markdown, for somebody who has never done it; the set-up page shows it.
-    # `{webhook}` stands for the account's address, `{account}` for its name, `{origin}` for this installation's public
-    # address. Below a line `---` stands what is done once the account exists. See `read_guide` and `guide`.
+    # What to create at the platform, in Markdown, for newcomers; the set-up page shows it. `{webhook}` is the account's
+    # address, `{account}` its name, `{origin}` our public address. Below a line `---`: what to do once it exists.
     setup_guide: ClassVar[str] = ""
     # The path of our own page that shows the channel at work, if it has one. `{account}` stands for the account.
     test_page: ClassVar[str] = ""
@@ -185,13 +184,14 @@ class ChannelAdapter(ABC):
     # events of another one. Its settings must verify the request too, or share the connection (`shares_connection`).
     routed_by: ClassVar[str] = ""
     asked_by: ClassVar[str] = "receive"  # the setting, a choice, that decides what `asks` returns
-    # Whether accounts can receive over a connection of their own; see `listens`. A connection without a heartbeat for
-    # `silent_seconds` is taken for broken and replaced: have the platform answer something more often than that.
+    # Whether accounts can receive over a connection of their own; see `listens`. One that is silent for so long counts
+    # as broken and is replaced: have the platform answer something more often than that.
     can_listen: ClassVar[bool] = False
     silent_seconds: ClassVar[float] = 90.0
     # Whether messages in a thread in which we have answered are for us, unless the account's `groups` says otherwise.
     follows_threads: ClassVar[bool] = False
-    # Messages of one sender that are answered in a day, unless the account has a number of its own. None: any number.
+    shows_presses: ClassVar[bool] = False  # people see by themselves which option of a question was pressed
+    # Messages of one sender that are answered in a day, without a number of the account's own. None: any number.
     messages_per_day: ClassVar[int | None] = None
 
     def __init__(self, account: AccountSettings, *, clock: Callable[[], datetime] = utc_now) -> None:

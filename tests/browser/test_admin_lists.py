@@ -72,3 +72,18 @@ def test_lists_fit_1280_pixels_and_show_names(new_tab: NewTab, careful: str, sho
     expect(chat.page.locator(".k-bars")).to_contain_text("echo · waits for a person")
     if shots:
         chat.page.screenshot(path=shots / "run.png", full_page=True)
+
+
+def test_the_link_of_an_invitation_is_copied(new_tab: NewTab) -> None:
+    page = new_tab(permissions=["clipboard-read", "clipboard-write"]).open("/admin/auth/user/add/").page
+    page.get_by_label("Username").fill("copied")
+    page.get_by_role("button", name="Save", exact=True).click()
+    for again in (False, True):
+        if again:
+            page.get_by_role("link", name="Open the user").click()
+            page.get_by_role("link", name="New invitation").click()
+            page.get_by_role("button", name="Create the link").click()
+        link = page.locator("#invitation-link").input_value()
+        page.get_by_role("button", name="Copy").click()
+        expect(page.get_by_role("button", name="Copied")).to_be_visible()
+        assert page.evaluate("navigator.clipboard.readText()") == link

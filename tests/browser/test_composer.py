@@ -168,3 +168,23 @@ def accept_files(chat: ChatPage, choice: str) -> None:
     chat.page.locator("#id_accepted_parts").select_option(label=choice)
     chat.page.get_by_role("button", name="Save", exact=True).click()
     chat.page.wait_for_url("**/modelprovider/", timeout=SOON)
+
+
+def test_a_search_that_failed_opens_nothing_later(chat: ChatPage) -> None:
+    chat.ask(text="An answer.")
+    chat.page.wait_for_url("**/chat/*-*", timeout=SOON)
+    chat.wait_finished()
+    chat.open()
+    address, box = chat.page.url, chat.page.get_by_role("searchbox")
+    with chat.page.expect_response("**/chat/sessions**"):
+        box.fill("An answer")
+    chat.page.route("**/chat/sessions**", lambda route: route.fulfill(status=503, body=""))
+    with chat.page.expect_response(lambda response: response.status == 503):
+        box.press("Enter")
+    chat.page.unroute("**/chat/sessions**")
+    with chat.page.expect_response("**/chat/sessions**"):
+        box.fill("")
+    expect(chat.page.locator("#sessions a").first).to_be_visible()
+    chat.page.wait_for_function("!document.querySelector('.htmx-request, .htmx-settling')")
+    assert chat.page.url == address
+    chat.problems.clear()  # the browser reports the response

@@ -310,6 +310,35 @@ def test_a_message_that_was_not_sent_is_sent_by_the_next_page(visit: Open) -> No
     expect(answers_of(chat_of(page))).to_have_text(["One.", "Two."])
 
 
+def test_a_message_is_sent_by_the_next_page_if_this_one_is_left_before_the_answer(visit: Open) -> None:
+    page = visit()
+    chat = chat_of(page)
+    send(chat, answering(text="One."))
+    expect(answers_of(chat)).to_have_text("One.")
+    page.context.route("**/messages", lambda route: None)  # it never arrives
+    with page.context.expect_event("request", lambda request: request.url.endswith("/messages")):
+        send(chat, answering(text="Two."))
+    page.context.unroute("**/messages")
+    page.reload()
+    expect(answers_of(chat_of(page))).to_have_text(["One.", "Two."])
+
+
+def test_a_new_conversation_has_no_message_of_the_one_before(visit: Open) -> None:
+    page = visit()
+    chat = chat_of(page)
+    send(chat, answering(text="One."))
+    expect(answers_of(chat)).to_have_text("One.")
+    page.context.route("**/messages", lambda route: route.abort())
+    send(chat, answering(text="Two."))
+    expect(chat.get_by_role("button", name="Not sent. Try again")).to_be_visible()
+    page.context.unroute("**/messages")
+    send(chat, "/new")
+    expect(chat.locator(".own")).to_have_count(0)
+    page.reload()
+    send(chat_of(page), answering(text="Three."))
+    expect(answers_of(chat_of(page))).to_have_text(["Three."])
+
+
 def test_what_the_server_would_refuse_stays_in_the_box(visit: Open) -> None:
     chat = chat_of(visit())
     problem = chat.get_by_role("alert")

@@ -1,5 +1,6 @@
 """This surface in the OpenAPI document. docs/agent-messages.md describes messages and signals."""
 
+from sessions_app.surfaces.agent_messages.requests import MODES
 from sessions_app.surfaces.agent_messages.wire_schemas import COMPACT_MESSAGE, POSTED_MESSAGE
 from sessions_app.surfaces.base.openapi.operations import Description
 from sessions_app.surfaces.base.openapi.schemas import (
@@ -38,7 +39,7 @@ COMPONENTS: dict[str, Schema] = {
             **dict.fromkeys(("data", "config"), OBJECT),
             **dict.fromkeys(("tool_names", "excluded_tools", "tags"), _TEXTS),
             "interactive": BOOLEAN,
-            "tool_approval_mode": one_of(["ask", "auto_review", "full_control"]),
+            "tool_approval_mode": one_of([*MODES]),
             "visibility": one_of(["private", "project"]),
         },
     },

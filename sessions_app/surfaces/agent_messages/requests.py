@@ -50,7 +50,7 @@ _UNSUPPORTED = {
     "search_scope": "This server has no search over documents.",
     "initial_skills": "Skills are enabled with the agent, for all its runs.",
 }
-_MODES = ("ask", "auto_review", "full_control")
+MODES = ("ask", "auto_review", "full_control")  # of the approval of tool calls
 _VISIBILITIES = ("private", "project")
 
 
@@ -101,7 +101,7 @@ def read_start(body: Any) -> Start:
     interaction = body.get("interaction", "").strip()
     if not interaction:
         raise InvalidInput("`interaction` must name an agent.", code="interaction_required", param="interaction")
-    _check_choice(body, "tool_approval_mode", _MODES)
+    _check_choice(body, "tool_approval_mode", MODES)
     _check_choice(body, "visibility", _VISIBILITIES)
     text = text_of(body.get("data", {}))
     is_interactive = body.get("interactive", False)

@@ -10,8 +10,7 @@ from agents_app.models import Agent
 from audit_app.kernel.errors import Forbidden, InvalidInput
 from sessions_app import services
 from sessions_app.models import Session
-
-MODES = ("ask", "auto_review", "full_control")
+from sessions_app.surfaces.agent_messages.requests import MODES
 
 
 def check(user: User, agent: Agent, request: Mapping[str, Any]) -> None:

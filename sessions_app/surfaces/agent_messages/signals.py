@@ -192,8 +192,8 @@ def _change_model(principal: Principal, run: AgentRun, body: Any) -> SignalResul
 
 def _change_approval_mode(principal: Principal, run: AgentRun, body: Any) -> SignalResult:
     wanted = requests.checked(body, {"mode": "string"}).get("mode", "")
-    if wanted not in run_settings.MODES:
-        message = f"`mode` must be one of: {', '.join(run_settings.MODES)}."
+    if wanted not in requests.MODES:
+        message = f"`mode` must be one of: {', '.join(requests.MODES)}."
         raise InvalidInput(message, code="invalid_value", param="mode")
     mode = run_settings.mode_in_force(run.session.agent, wanted)
     with transaction.atomic():

@@ -1,12 +1,12 @@
-// Buttons that copy code and answers.
+// Buttons that copy code, answers and secrets.
 const SHOWN = 1500;
 
 // announce: tells screen readers what happened.
 export function setUpCopying(announce) {
   document.addEventListener("click", async (event) => {
-    const button = event.target.closest(".copy-code, .copy-message");
+    const button = event.target.closest(".copy-code, .copy-message, .copy-value");
     if (!button) return;
-    const done = await copy(textOf(button));
+    const done = await copy(textOf(button), button);
     announce(done ? "Copied" : "The browser does not allow copying");
     if (done) confirm(button);
   });
@@ -14,23 +14,25 @@ export function setUpCopying(announce) {
 
 function textOf(button) {
   if (button.classList.contains("copy-code")) return button.closest(".code").querySelector("pre").textContent;
+  if (button.classList.contains("copy-value")) return button.parentElement.querySelector("input").value;
   return button.parentElement.querySelector(".source").content.textContent;
 }
 
-async function copy(text) {
+async function copy(text, button) {
   try {
     await navigator.clipboard.writeText(text);
     return true;
   } catch {
-    return copySelection(text); // no clipboard API without TLS
+    return copySelection(text, button.parentElement); // no clipboard API without TLS
   }
 }
 
-function copySelection(text) {
+// place: not the page's body, as nothing can be selected there while a dialog is open.
+function copySelection(text, place) {
   const box = document.createElement("textarea");
   box.value = text;
   box.className = "sr-only";
-  document.body.append(box);
+  place.append(box);
   const focused = document.activeElement;
   box.select();
   const done = document.execCommand("copy");
@@ -40,7 +42,7 @@ function copySelection(text) {
 }
 
 function confirm(button) {
-  if (button.classList.contains("copy-code")) {
+  if (!button.classList.contains("copy-message")) {
     button.textContent = "Copied";
     setTimeout(() => (button.textContent = "Copy"), SHOWN);
     return;

@@ -10,10 +10,14 @@ export function setUpSidebar() {
   document.getElementById("shade").addEventListener("click", () => sidebar.close());
   document.addEventListener("click", (event) => sidebar.closeMenus(event.target));
   document.getElementById("sessions").addEventListener("htmx:beforeSwap", (event) => sidebar.keepInUse(event));
+  document.getElementById("sessions").addEventListener("htmx:afterSettle", () => sidebar.openFirst());
   document.addEventListener("keydown", (event) => {
     if (event.key === "Escape" && event.target.matches(".rename input")) htmx.trigger(event.target, "cancel");
   });
-  document.querySelector(".search").addEventListener("submit", (event) => sidebar.openFirst(event));
+  document.querySelector(".search").addEventListener("submit", (event) => sidebar.search(event));
+  for (const failure of ["htmx:responseError", "htmx:sendError", "htmx:timeout"]) {
+    sidebar.element.addEventListener(failure, () => sidebar.openNone());
+  }
   sidebar.element.addEventListener("keydown", (event) => sidebar.move(event));
   setInterval(() => sidebar.refreshWhileRunning(), WHILE_RUNNING);
   return { toggle: () => sidebar.toggle(), close: () => sidebar.close(), refreshSoon: () => sidebar.refreshSoon() };
@@ -21,6 +25,7 @@ export function setUpSidebar() {
 
 class Sidebar {
   #timer = 0;
+  #opensFirst = false; // the list that the next response brings
   #narrow = matchMedia("(max-width: 760px)");
   element = document.getElementById("sidebar");
 
@@ -53,12 +58,22 @@ class Sidebar {
     return closed;
   }
 
-  // Enter in the search opens the first chat that was found.
-  openFirst(event) {
+  // Enter in the search opens the first chat that is found. The list may be older than the last letter.
+  search(event) {
     event.preventDefault();
     if (!document.getElementById("search").value.trim()) return;
-    document.getElementById("sessions").addEventListener("htmx:afterSettle", () => this.#links[0]?.click(), { once: true });
-    htmx.trigger("#search", "search"); // the list may be older than the last letter
+    this.#opensFirst = true;
+    htmx.trigger("#search", "search");
+  }
+
+  openFirst() {
+    if (!this.#opensFirst) return;
+    this.#opensFirst = false;
+    this.#links[0]?.click();
+  }
+
+  openNone() {
+    this.#opensFirst = false;
   }
 
   // The arrow keys move between the search and the chats.

@@ -80,13 +80,13 @@ export class Conversation {
     if (saved.hasMessages && !this.source) this.follow();
   }
 
-  // The messages that were not sent: {id, text}. Files cannot be kept.
+  // The messages that the server has not confirmed: {id, text}. Files cannot be kept.
   get unsent() {
     return this.saved.unsent ?? [];
   }
 
   keepUnsent(id, text) {
-    this.save({ unsent: [...this.unsent.filter((message) => message.id !== id), { id, text }] });
+    if (!this.unsent.some((message) => message.id === id)) this.save({ unsent: [...this.unsent, { id, text }] });
   }
 
   dropUnsent(id) {
@@ -125,9 +125,16 @@ export class Conversation {
   }
 
   async restart() {
+    const earlier = this.unsent;
     await this.sending;
     await this.open(newId());
-    this.save({ hasMessages: false, unsent: [] });
+    this.leave(earlier);
+  }
+
+  // Begin again without what was written before, sent or not.
+  leave(earlier) {
+    const left = new Set(earlier.map(({ id }) => id));
+    this.save({ hasMessages: false, unsent: this.unsent.filter(({ id }) => !left.has(id)) });
     this.reset();
   }
 
@@ -139,12 +146,13 @@ export class Conversation {
 
   // Send a message, behind those that are being sent. Return the answer of the server.
   send(id, text, files) {
-    const answer = this.sending.then(() => this.deliver(id, text, files));
+    const earlier = this.unsent;
+    const answer = this.sending.then(() => this.deliver(id, text, files, earlier));
     this.sending = answer.catch(() => {});
     return answer;
   }
 
-  async deliver(id, text, files) {
+  async deliver(id, text, files, earlier) {
     if (!this.saved.token) await this.open();
     const attachments = [];
     for (const file of files) {
@@ -156,10 +164,7 @@ export class Conversation {
     if (!answer.notice) {
       this.save({ hasMessages: true });
       if (!this.source) this.follow();
-    } else if (text.trim().startsWith("/new")) {
-      this.save({ hasMessages: false });
-      this.reset();
-    }
+    } else if (text.trim().startsWith("/new")) this.leave(earlier);
     return answer;
   }
 

@@ -86,26 +86,29 @@ async function attempt(action, onRefused) {
   }
 }
 
+const underWay = new Set(); // ids of messages
+
 function send(id, text, files) {
+  underWay.add(id);
   const isCommand = text.startsWith("/");
   const names = files.map((file) => file.name);
   if (!isCommand) log.addOwn(id, text, names);
+  if (!isCommand && !files.length) conversation.keepUnsent(id, text); // the page may be left before the answer
   return attempt(async () => {
     const { notice } = await conversation.send(id, text, files);
     conversation.dropUnsent(id);
     if (notice) log.addNotice(notice.html);
   }, (error) => {
     if (error.isFinal) conversation.dropUnsent(id);
-    else if (!isCommand && !files.length) conversation.keepUnsent(id, text);
     const canTakeBack = !box.value && !attachments.files.length;
     if (canTakeBack && (isCommand || error.isFinal)) return takeBack(id, text, files);
     if (!isCommand) log.failOwn(id, text, names, () => send(id, text, files));
-  });
+  }).finally(() => underWay.delete(id));
 }
 
 // Send again what was not sent, now or by an earlier page. The ids make sure that each is stored once.
 async function sendUnsent() {
-  for (const { id, text } of conversation.unsent) if (!(await send(id, text, []))) break;
+  for (const { id, text } of conversation.unsent) if (!underWay.has(id) && !(await send(id, text, []))) break;
 }
 
 // Put a message that would be refused again back where it can be changed.

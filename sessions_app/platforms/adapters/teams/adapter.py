@@ -70,6 +70,7 @@ _DIALECT = TeamsMarkdown()
 
 class Teams(JsonApi):
     slug = "teams"
+    shows_presses = True
     name = "Teams"
     summary = "Microsoft Teams by the Bot Framework"
     setup_guide = read_guide(__file__)

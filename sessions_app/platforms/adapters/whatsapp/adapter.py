@@ -74,6 +74,7 @@ _DIALECT = WhatsAppText()
 
 class WhatsApp(JsonApi):
     slug = "whatsapp"
+    shows_presses = True
     name = "WhatsApp"
     summary = "Cloud API of Meta by webhook"
     setup_guide = read_guide(__file__)

@@ -22,6 +22,7 @@ from tests.support.approvals import Launch, wants_to_launch
 from tests.support.channels import open_to_everyone, post, settle
 from tests.support.engine import EngineRig, until
 from tools_app.models import Approval
+from tools_app.types import ToolCall
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
 
@@ -188,3 +189,18 @@ async def test_the_token_of_a_picture_goes_with_no_later_request(service: FakeTe
     assert b"".join([piece async for piece in adapter.fetch(picture, 100)]) == b"content"
     assert service.token_requests == 2 and not service.has_leaked
     await adapter.aclose()
+
+
+def test_a_pressed_option_is_shown_by_its_card_alone(rig: EngineRig, service: FakeTeams) -> None:
+    ask = ToolCall("c", "ask_user", json.dumps({"question": "Which colour?", "options": ["Red", "Blue"]}))
+    rig.agent(Reply(tool_calls=(ask,)), Reply(("Painted.",)))
+    add(service, drafts=False)
+    deliver(service, 1, "paint it")
+    until(lambda: bool(service.posted))
+    [card] = service.posted[0]["attachments"]
+    actions = {action["title"]: action["data"] for action in card["content"]["actions"]}
+    until(lambda: Delivery.objects.get().status == "sent")
+    value = {"action": {"type": "Action.Execute", "verb": "press", "data": actions["Blue"]}}
+    deliver(service, 2, "", type="invoke", name="adaptiveCard/action", value=value, replyToId="act-1")
+    until(lambda: "Painted." in service.texts() and "→ Blue" in service.activities["act-1"], 30)
+    assert not Delivery.objects.filter(kind="press").exists() and "Blue" not in service.texts()
