@@ -70,6 +70,9 @@ class ModelProviderAdmin(AuditedAdmin):
         ("Key", {"fields": ("stored_key", "new_key", "remove_key")}),
     )
 
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
+        return super().get_fieldsets(request, obj) if obj else (*self.fieldsets[:-1], ("Key", {"fields": ("new_key",)}))
+
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
         form: Any = super().get_form(request, obj, change, **kwargs)
         form.user = request.user  # the class is made for this request

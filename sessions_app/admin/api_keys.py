@@ -69,6 +69,7 @@ class ApiKeyForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptabl
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.fields["user"].queryset = users_for(self.operator)  # type: ignore[attr-defined]
+        self.fields["user"].initial = self.operator
 
     def clean_expires_at(self) -> Any:
         expires_at = self.cleaned_data["expires_at"]
@@ -78,9 +79,11 @@ class ApiKeyForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptabl
 
     def clean(self) -> dict[str, Any]:
         cleaned: dict[str, Any] = super().clean() or self.cleaned_data
+        if "scopes" not in cleaned:
+            return cleaned
         named = [f"{scopes.AGENT}{agent.agent_id}" for agent in cleaned.get("agents") or ()]
         try:
-            cleaned["scopes"] = scopes.checked([*cleaned.get("scopes", ()), *named])
+            cleaned["scopes"] = scopes.checked([*cleaned["scopes"], *named])
             if scopes.SENDERS_ANY in cleaned["scopes"]:
                 require(self.operator, SEND_AS_ANYONE)
         except AppError as error:

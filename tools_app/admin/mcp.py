@@ -69,6 +69,19 @@ class McpServerAdmin(AuditedAdmin):
         ("Health", {"fields": ("health", "problem", "greeting_text")}),
     )
 
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
+        """Leave out what is known of a server that was added already."""
+        return super().get_fieldsets(request, obj)[: None if obj else -1]
+
+    def get_inlines(self, request: HttpRequest, obj: McpServer | None) -> Any:
+        return self.inlines if obj else ()
+
+    def formfield_for_dbfield(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+        field: Any = super().formfield_for_dbfield(db_field, request, **kwargs)
+        if db_field.name in ("arguments", "environment", "headers"):
+            field.widget.attrs["rows"] = 3
+        return field
+
     def get_readonly_fields(self, request: HttpRequest, obj: McpServer | None = None) -> tuple[str, ...]:
         return (*self.readonly_fields, "name") if obj else self.readonly_fields
 

@@ -231,3 +231,9 @@ def test_changes_of_users_are_audited(pages, operator):
 def test_staff_without_the_right_see_no_users_and_no_keys(staff):
     without_permission = staff()
     assert without_permission.get(USERS).status_code == without_permission.get(KEYS).status_code == 403
+
+
+def test_a_key_without_scopes_is_refused_once_and_is_for_oneself_by_default(pages, operator):
+    form = pages.post(f"{KEYS}add/", {"user": operator.pk, "name": "ci"}).context["adminform"].form
+    assert form.errors == {"scopes": ["This field is required."]}
+    assert pages.get(f"{KEYS}add/").context["adminform"].form["user"].value() == operator.pk

@@ -102,3 +102,8 @@ def test_staff_without_the_right_see_no_buttons(staff, server):
     assert "Refresh tools" not in browser.get(f"{SERVERS}{server.pk}/change/").content.decode()
     assert browser.post(f"{SERVERS}{server.pk}/refresh/", YES).status_code in (302, 403)
     assert "srv" in browser.get(SERVERS).content.decode()
+
+
+def test_a_new_server_shows_nothing_that_is_known_later(pages) -> None:
+    page = pages.get("/admin/tools_app/mcpserver/add/").content.decode()
+    assert 'name="command"' in page and "Last error" not in page and "MCP tools" not in page
