@@ -34,6 +34,12 @@ _BUDGETS = {"actions_per_hour": "actionsPerHour", "cost_per_hour": "costPerHour"
 _BUDGETS |= {"cost_per_day": "costPerDay", "cost_per_month": "costPerMonth"}
 
 
+_PRICES_OF_ONE = (
+    "Two prices of 1 stand for none, as in earlier versions. "
+    "Leave both empty, or enter them as the price of the model *."
+)
+
+
 class NamesField(forms.CharField):
     """A list of names, separated by commas."""
 
@@ -205,12 +211,16 @@ class ProviderForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscripta
         super().__init__(*args, **kwargs)
         kinds = sorted({*providers.kinds(), *filter(None, [self.instance.kind])})
         self.fields["kind"].choices = [(kind, kind) for kind in kinds]  # type: ignore[attr-defined]
+        if self.instance.price is None:
+            self.initial.update(input_price=None, output_price=None)
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or self.cleaned_data
         new_key, remove = cleaned.get("new_key"), cleaned.get("remove_key")
         if problem := credentials.refuse_references(self.user, new_key or ""):
             self.add_error("new_key", problem)
+        if cleaned.get("input_price") == cleaned.get("output_price") == 1:
+            self.add_error("input_price", _PRICES_OF_ONE)
         if new_key and remove:
             self.add_error("remove_key", "Either give a new key or remove the stored one.")
         # Otherwise an operator could have the stored key sent to a server of their own.

@@ -1,10 +1,11 @@
 """Model providers."""
 
+from django.core.exceptions import ValidationError
 from django.core.validators import RegexValidator
 from django.db import models
 
 from agents_app.models.costs import price_field
-from agents_app.types.prices import UNSET, Price
+from agents_app.types.prices import EARLIER_UNSET, Price
 
 _ADDRESS = RegexValidator(r"^https?://", "The address must begin with http:// or https://.")
 
@@ -37,10 +38,11 @@ class ModelProvider(models.Model):
     api_key_sealed = models.TextField(blank=True, editable=False)
     default_model = models.CharField(max_length=200, blank=True)
     input_price = price_field(
-        "Price per 1,000 input tokens. Leave both at 1 for no price: budgets then count thousands of tokens.",
-        default=1.0,
+        "Price per 1,000 input tokens. Leave both empty for no price: calls are in no budget and no cap then.",
+        null=True,
+        blank=True,
     )
-    output_price = price_field("Price per 1,000 output tokens.", default=1.0)
+    output_price = price_field("Price per 1,000 output tokens.", null=True, blank=True)
     accepted_parts = models.CharField(
         "Accepted files",
         max_length=20,
@@ -81,5 +83,12 @@ class ModelProvider(models.Model):
     @property
     def price(self) -> Price | None:
         """Return the price of models without one of their own; None if an operator has set none."""
+        if self.input_price is None or self.output_price is None:
+            return None
         price = Price(self.input_price, self.output_price)
-        return None if price == UNSET else price
+        return None if price == EARLIER_UNSET else price
+
+    def clean(self) -> None:
+        """Require both prices or none."""
+        if (self.input_price is None) != (self.output_price is None):
+            raise ValidationError("Enter both prices, or none.", code="one_price")

@@ -21,8 +21,8 @@ class Price:
     cached_input: float | None = None
 
 
-# The prices of a new provider, which stand for none.
-UNSET = Price(1.0, 1.0)
+# The prices that a provider had by default in earlier versions. They still stand for none.
+EARLIER_UNSET = Price(1.0, 1.0)
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,7 @@ def agent_form(agent: Agent, **changes):
 def provider_form(**changes):
     fields = {"name": "acme", "kind": "openai", "base_url": "https://api.acme.test/v1", "default_model": "m"}
     prices = {"model_prices-TOTAL_FORMS": 0, "model_prices-INITIAL_FORMS": 0}
-    return {**fields, **prices, "input_price": 1, "output_price": 1, **changes}
+    return {**fields, **prices, "input_price": "", "output_price": "", **changes}
 
 
 @pytest.fixture

@@ -3,14 +3,17 @@
 from collections.abc import Iterator
 
 import pytest
+from django.test import Client
 
 from agents_app.models import ModelProvider
 from audit_app.models import AuditEntry
 from tests.fakes.model_server import ModelServer
+from tests.support.html_forms import fields_of
 from tools_app.secrets import vault
 
 pytestmark = [pytest.mark.django_db, pytest.mark.one_database]
 
+PROVIDERS = "/admin/agents_app/modelprovider/"
 KEY = "sk-test-0123456789abcdefghij"
 WRONG = "sk-wrong-0123456789abcdef"
 SUBMITTED = {"_form_submitted": "True"}
@@ -72,3 +75,23 @@ def test_who_may_only_look_tests_nothing(staff, provider, server):
     assert client.post(page_of(provider, "test"), SUBMITTED).status_code == 403
     assert client.get(page_of(provider, "models")).status_code == 403
     assert not server.requests
+
+
+def test_prices_that_nobody_entered_are_empty(pages: Client) -> None:
+    page = f"{PROVIDERS}add/"
+    shown = fields_of(pages.get(page).content.decode(), "form#modelprovider_form")
+    assert shown["input_price"] == shown["output_price"] == [""]
+    assert pages.post(page, {**shown, "name": "free"}).status_code == 302
+    row = ModelProvider.objects.get(name="free")
+    assert (row.input_price, row.output_price, row.price) == (None, None, None)
+    told = pages.post(page, {**shown, "name": "half", "input_price": "2"}).content.decode()
+    assert "Enter both prices, or none." in told
+    told = pages.post(page, {**shown, "name": "ones", "input_price": "1", "output_price": "1"}).content.decode()
+    assert "Two prices of 1 stand for none" in told
+    assert not ModelProvider.objects.filter(name__in=("half", "ones")).exists()
+
+
+def test_two_stored_prices_of_one_are_shown_empty_and_stand_for_none(pages: Client) -> None:
+    row = ModelProvider.objects.create(name="old", kind="demo", input_price=1.0, output_price=1.0)
+    shown = fields_of(pages.get(f"{PROVIDERS}{row.pk}/change/").content.decode(), "form#modelprovider_form")
+    assert row.price is None and shown["input_price"] == [""]
