@@ -16,6 +16,7 @@ from django.contrib.staticfiles import finders
 from django.core import checks
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
+from django.db.models import Q
 from django.db.utils import Error as DatabaseError
 from kombu import Connection
 from kombu.exceptions import OperationalError
@@ -29,8 +30,9 @@ from audit_app.kernel.errors import AppError
 from audit_app.models import AuditEntry
 from komand import __version__, data_folder, health, schema_check
 from komand.settings import env
-from sessions_app.channels import open_access
+from sessions_app.channels import account_state, open_access
 from sessions_app.channels.connections import claims, condition
+from sessions_app.models import ChannelAccount
 from tools_app.sandbox import python_process
 from tools_app.secrets import vault
 
@@ -227,11 +229,24 @@ def _channels() -> Iterator[Finding]:
     found = list(open_access.list_dangers())
     for account, danger in found:
         yield Finding(f"channel {account}", False, danger, "admin → Channels, or manage.py channel add … --tools")
+    yield from _broken_accounts()
     for account in claims.list_listening():
         if state := condition.describe(account):
             yield Finding(f"connection {account}", state.is_ok, state.text, state.remedy)
     if not found:
         yield Finding("channels", True, "no account gives strangers more than an operator has listed")
+
+
+def _broken_accounts() -> Iterator[Finding]:
+    """Yield the accounts that an error switched off, that have never sent anything but errors, or that cannot send."""
+    test = "python manage.py channel test"
+    for account in ChannelAccount.objects.filter(Q(is_enabled=False) | Q(last_sent_at=None)).exclude(last_error=""):
+        state, then = ("it has sent nothing yet", "") if account.is_enabled else ("it is off", ", then enable it")
+        mend = f"{test} {account.channel} {account.account_id}{then}; or delete it"
+        yield Finding(f"channel {account}", False, f"{state}, with the error: {account.last_error}", mend)
+    for account, number, error in account_state.list_stuck():
+        detail = f"deliveries that wait after a failed attempt: {number}, the last one: {error}"
+        yield Finding(f"sending {account}", False, detail, f"{test} {account.channel} {account.account_id}")
 
 
 def _request_models(row: ModelProvider, place: str) -> httpx2.Response:

@@ -3,11 +3,13 @@
 import argparse
 import asyncio
 import json
+import os
 import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from importlib import import_module
 from pathlib import Path
 
 import psutil
@@ -34,7 +36,7 @@ class Part:
     uptime_seconds: int
 
 
-def _memory(pid: int | None) -> int:
+def memory_of(pid: int | None) -> int:
     """Return the bytes of a process. Of a page that n processes share, 1/n counts for each (PSS), on Linux."""
     try:
         process = psutil.Process(pid) if pid else None
@@ -45,7 +47,7 @@ def _memory(pid: int | None) -> int:
         return 0
 
 
-def _life(pid: int | None) -> str:
+def life_of(pid: int | None) -> str:
     """Return ok, hung or down, from the state that the operating system reports."""
     try:
         status = psutil.Process(pid).status() if pid else psutil.STATUS_DEAD
@@ -59,7 +61,7 @@ def _life(pid: int | None) -> str:
 async def _health(data_dir: Path, note: state.Note, process: state.ProcessNote) -> str:
     if process.state != "ready":
         return {"failed": "down", "stopped": "down"}.get(process.state, process.state)
-    life = _life(process.pid)
+    life = life_of(process.pid)
     if life != "ok":
         return life
     if process.name == "valkey":
@@ -79,7 +81,12 @@ def _children_of(part: Part) -> list[Part]:
     now = time.time()
     return [
         Part(
-            f"{part.name}/{number}", child.pid, _life(child.pid), _memory(child.pid), 0, int(now - child.create_time())
+            f"{part.name}/{number}",
+            child.pid,
+            life_of(child.pid),
+            memory_of(child.pid),
+            0,
+            int(now - child.create_time()),
         )
         for number, child in enumerate(children, 1)
     ]
@@ -91,27 +98,43 @@ async def collect(data_dir: Path) -> tuple[state.Note | None, list[Part]]:
     if note is None:
         return None, []
     now = time.time()
-    health = _life(note.pid) if note.is_up else "starting"
-    parts = [Part("supervisor", note.pid, health, _memory(note.pid), 0, int(now - note.started_at))]
+    health = life_of(note.pid) if note.is_up else "starting"
+    parts = [Part("supervisor", note.pid, health, memory_of(note.pid), 0, int(now - note.started_at))]
     for process in note.processes:
         health = await _health(data_dir, note, process)
         uptime = int(now - process.since)
-        part = Part(process.name, process.pid, health, _memory(process.pid), process.restarts, uptime)
+        part = Part(process.name, process.pid, health, memory_of(process.pid), process.restarts, uptime)
         parts += [part, *_children_of(part)]
     return note, parts
 
 
+def _collect_unsupervised(data_dir: Path) -> list[Part]:
+    """Return the processes that units of systemd or containers run, [] if none does. Loads Django."""
+    if not env.text("DATABASE_URL") and not (data_dir / "alive").is_dir():
+        return []
+    os.environ["KOMAND_DATA_DIR"] = str(data_dir)
+    try:
+        found: list[Part] = import_module("komand.fleet").collect()
+    except Exception as error:  # of the settings or the database, which this command only reads
+        sys.stderr.write(f"komand: processes without a supervisor cannot be listed: {error}\n")
+        return []
+    return found
+
+
 def _table(parts: Sequence[Part]) -> str:
-    lines = [f"{'NAME':<12}{'PID':>8}  {'HEALTH':<12}{'MEMORY':>8}  {'RESTARTS':>8}  UPTIME"]
+    width = max([11, *(len(part.name) for part in parts)]) + 1
+    lines = [f"{'NAME':<{width}}{'PID':>8}  {'HEALTH':<12}{'MEMORY':>8}  {'RESTARTS':>8}  UPTIME"]
     for part in parts:
         memory, uptime = f"{part.memory_bytes / 1e6:.0f} MB", f"{part.uptime_seconds} s"
-        lines.append(f"{part.name:<12}{part.pid or '-':>8}  {part.health:<12}{memory:>8}  {part.restarts:>8}  {uptime}")
-    lines.append(f"{'total':<12}{'':>8}  {'':<12}{sum(part.memory_bytes for part in parts) / 1e6:>5.0f} MB")
+        lines.append(
+            f"{part.name:<{width}}{part.pid or '-':>8}  {part.health:<12}{memory:>8}  {part.restarts:>8}  {uptime}"
+        )
+    lines.append(f"{'total':<{width}}{'':>8}  {'':<12}{sum(part.memory_bytes for part in parts) / 1e6:>5.0f} MB")
     return "\n".join(lines)
 
 
 def main(argv: Sequence[str]) -> int:
-    """Return exit code 0 if all parts are healthy, 1 if one is not, 3 if no supervisor runs on the data folder."""
+    """Return exit code 0 if all parts are healthy, 1 if one is not, 3 if nothing runs."""
     parser = argparse.ArgumentParser(prog="manage.py status", description="Show the processes of an installation.")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument(
@@ -120,17 +143,19 @@ def main(argv: Sequence[str]) -> int:
     options = parser.parse_args(argv)
     data_dir = options.data_dir.expanduser().resolve()
     note, parts = asyncio.run(collect(data_dir))
+    parts = parts if note else _collect_unsupervised(data_dir)
     if options.json:
         report = {
-            "running": note is not None,
+            "running": bool(parts),
             "url": note.url if note else None,
             "processes": [asdict(part) for part in parts],
         }
         sys.stdout.write(json.dumps(report, indent=2) + "\n")
-    elif note is None:
+    elif not parts:
         sys.stdout.write(f"Komand is not running on {data_dir}. Start it with: python manage.py up\n")
     else:
-        sys.stdout.write(f"Komand at {note.url}\n\n{_table(parts)}\n")
-    if note is None:
+        place = f"Komand at {note.url}" if note else f"Komand on {data_dir}, without a supervisor of manage.py up"
+        sys.stdout.write(f"{place}\n\n{_table(parts)}\n")
+    if not parts:
         return NOT_RUNNING
     return 0 if all(part.health in ("ok", "idle") for part in parts) else 1

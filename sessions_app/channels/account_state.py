@@ -1,10 +1,10 @@
 """The state of channel accounts for operators: their queues, and the messages that were refused. Reads only."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from datetime import timedelta
 from uuid import UUID
 
-from django.db.models import Count, Q
+from django.db.models import Count, Max, Q
 from django.utils import timezone
 
 from audit_app.kernel.ids import first_id_at
@@ -25,6 +25,15 @@ def count_deliveries(account_ids: Collection[UUID]) -> dict[UUID, dict[str, int]
         for account_id, status, number in rows.values_list("account_id", "status").annotate(number=Count("pk")):
             counts[account_id][status] = number
     return counts
+
+
+def list_stuck() -> Iterator[tuple[ChannelAccount, int, str]]:
+    """Yield each enabled account with deliveries that wait after a failed attempt, their number, and the last error."""
+    failed = Delivery.objects.filter(status="pending", account__is_enabled=True).exclude(error="").order_by()
+    for _, number, newest in failed.values_list("account_id").annotate(Count("pk"), Max("pk")):
+        row = Delivery.objects.select_related("account").filter(pk=newest).first()
+        if row is not None:  # deleted since
+            yield row.account, number, row.error
 
 
 def count_refused(account: ChannelAccount) -> int:

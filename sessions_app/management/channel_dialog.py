@@ -11,6 +11,7 @@ from django.utils import timezone
 
 from audit_app.kernel.errors import AppError, InvalidInput
 from sessions_app.channels import accounts, first_message, guides
+from sessions_app.channels.connections import condition
 from sessions_app.channels.first_message import FirstMessage, RoundTrip
 from sessions_app.channels.inbound import pairing_codes
 from sessions_app.models import ChannelAccount
@@ -134,6 +135,8 @@ def _test(account: ChannelAccount, write: Write, ask: Ask) -> bool:
         if ask(f"Set {name} to {value}? [Y/n] ").strip().lower() in ("", "y", "yes"):
             account.refresh_from_db()
             accounts.change_account(account, config={**account.config, name: value})
+    for problem in condition.find_problems_after_test(account):
+        write(f"Warning: {problem}")
     return True
 
 

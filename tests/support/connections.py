@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Self
 from uuid import UUID, uuid4
 
+from audit_app.kernel.liveness.store import installed_marks
 from sessions_app.channels.connections.keeper import Keeper
 from sessions_app.channels.connections.receiver import Receiver
 from sessions_app.channels.connections.sockets_process import SocketsProcess
@@ -34,6 +35,7 @@ class SocketsThread:
         # Its path must be short enough for a socket.
         self._folder = tempfile.TemporaryDirectory(prefix="komand-")
         self._path = Path(self._folder.name) / "sockets.sock"
+        self._mark = installed_marks().open(self.holder, "runs")
         self._thread.start()
         self._started.wait()
         return self
@@ -44,6 +46,7 @@ class SocketsThread:
         self._thread.join()
         self._loop.close()
         self._folder.cleanup()
+        self._mark.close()
 
     def start_process(self) -> None:
         self._loop.call_soon_threadsafe(self._start_process)

@@ -108,6 +108,8 @@ class Command(AppCommand):
             self.stdout.write(f"  last message in {_at(account.last_inbound_at)}, out {_at(account.last_sent_at)}")
             if account.is_enabled and (found := condition.describe(account)):
                 self.stdout.write(f"  connection: {found.text}")
+            for problem in condition.find_missing_processes(account) if account.is_enabled else ():
+                self.stdout.write(f"  warning: {problem}")
             for danger in open_access.dangers(account):
                 self.stdout.write(f"  warning: {danger}")
             if account.last_error:
@@ -115,9 +117,12 @@ class Command(AppCommand):
         self.stdout.write(f"Channels: {', '.join(channels.names())}.")
 
     def _test(self, options: dict[str, Any]) -> None:
-        checked = accounts.try_out(accounts.get_account(options["channel"], options["account_id"]))
+        account = accounts.get_account(options["channel"], options["account_id"])
+        checked = accounts.try_out(account)
         for line in checked.lines:
             self.stdout.write(line)
+        for problem in condition.find_problems_after_test(account):
+            self.stdout.write(self.style.WARNING(f"Warning: {problem}"))
         for name, value in checked.offered.items():
             self.stdout.write(f"If that is right, set {name} to {value} on the page of the account in the admin.")
 

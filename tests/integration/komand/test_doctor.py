@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from django.core.management import call_command
+from django.utils import timezone
 
 from agents_app.models import Agent, ModelProvider
 from audit_app.chain import sealer
@@ -14,7 +15,10 @@ from audit_app.chain.verification import Verifier
 from audit_app.models import AuditEntry
 from audit_app.services import record
 from komand import __version__, doctor, health, seed
+from sessions_app.channels import accounts
+from sessions_app.models import Delivery
 from tests.fakes.model_server import ModelServer
+from tests.fakes.webhook_receiver import SECRET
 from tools_app.sandbox import python_process
 from tools_app.sandbox.python_process import Isolation
 from tools_app.secrets import vault
@@ -161,3 +165,28 @@ def test_a_log_that_is_not_sealed_is_reported() -> None:
     record("Tested", actor="user:1")
     AuditEntry.objects.update(at=datetime.now(UTC) - timedelta(hours=1))
     assert any("not sealed" in finding.detail for finding in doctor.examine() if finding.name == "audit log")
+
+
+def test_accounts_that_do_not_work_are_reported() -> None:
+    config, secrets = {"callback_url": "https://example.org/answers"}, {"secret": SECRET}
+    account, _ = accounts.add_account("webhook", "crm", config=config, secrets=secrets)
+    assert "channel webhook/crm" not in findings()
+    accounts.note_error(account, "The name could not be found.")
+    assert "nothing yet, with the error: The name" in findings()["channel webhook/crm"].detail
+    accounts.note_sent(account)
+    assert "channel webhook/crm" not in findings()
+    accounts.set_enabled(account, False, why="It refuses the token.")
+    found = findings()["channel webhook/crm"]
+    assert not found.ok and "off, with the error: It refuses the token." in found.detail and "enable it" in found.mend
+
+
+def test_deliveries_that_cannot_be_sent_are_reported() -> None:
+    config, secrets = {"callback_url": "https://example.org/answers"}, {"secret": SECRET}
+    account, _ = accounts.add_account("webhook", "crm", config=config, secrets=secrets)
+    now = timezone.now()
+    times = {"ready_at": now, "expires_at": now + timedelta(hours=1), "created_at": now}
+    for number, error in enumerate(("", "first", "No connection to example.org.")):
+        Delivery.objects.create(dedupe_key=str(number), account=account, ordering_key="a", error=error, **times)
+    found = findings()["sending webhook/crm"]
+    assert not found.ok and found.detail.endswith("attempt: 2, the last one: No connection to example.org.")
+    assert "channel test webhook crm" in found.mend

@@ -1,6 +1,7 @@
 """Receiving over a connection: once, in order, by one process at a time, whatever breaks."""
 
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import timedelta
 from typing import Any
 from uuid import uuid4
@@ -10,6 +11,7 @@ from django.utils import timezone
 
 from agents_app.providers.kinds.scripted import Reply
 from audit_app.kernel.liveness import failure_detector
+from audit_app.kernel.liveness.store import installed_marks
 from audit_app.models import AuditEntry
 from komand import doctor
 from sessions_app.channels import accounts
@@ -106,6 +108,47 @@ def test_updates_that_come_again_have_no_effect(platform: FakeTelegram) -> None:
         until(lambda: ChannelConnection.objects.filter(cursor="90004").exists(), 20)
     assert texts() == ["/help"] * 3
     assert state().holder is None and "no process keeps it open" in described().text
+
+
+def test_a_connection_of_a_process_that_was_killed_is_not_called_open(platform: FakeTelegram) -> None:
+    add_telegram(platform)
+    with SocketsThread() as sockets:
+        until(is_connected, 20)
+        assert described().is_ok
+    now = timezone.now()  # as a kill leaves the row: nobody releases it
+    ChannelConnection.objects.update(holder=sockets.holder, connected_at=now, heartbeat_at=now)
+    assert not described().is_ok and "no process keeps it open" in described().text
+
+
+def test_a_test_names_what_keeps_an_account_from_answering(platform: FakeTelegram, settings: Any) -> None:
+    account = add_telegram(platform)
+    accounts.try_out(account)
+    no_worker, connection = condition.find_problems_after_test(account)
+    assert "No runs worker is running" in no_worker and "never opened" in connection
+    settings.KOMAND_PUBLIC_URL = "https://gateway.example"
+    accounts.change_account(account, config=account.config)  # now it receives by webhook
+    assert [text.partition(" is running")[0] for text in condition.find_problems_after_test(account)] == [
+        "No runs worker",
+        "No web process",
+    ]
+    accounts.set_enabled(account, False)
+    [off] = condition.find_problems_after_test(account)
+    assert "manage.py channel enable telegram main" in off
+
+
+def test_a_test_waits_until_the_connection_is_open(platform: FakeTelegram, sockets: SocketsThread) -> None:
+    account = add_telegram(platform)
+    assert [*condition.find_problems_after_test(account)] == [] and is_connected()
+
+
+def test_a_test_reports_a_connection_that_is_not_opened(
+    platform: FakeTelegram, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(condition, "_OPEN_SECONDS", 0.5)
+    account = add_telegram(platform)
+    with SocketsThread(has_process=False):
+        [problem] = condition.find_problems_after_test(account)
+    assert problem.startswith("Its connection: never opened; start a runs worker and the process sockets")
 
 
 def test_one_process_holds_a_connection_until_it_is_dead(
@@ -237,8 +280,11 @@ def test_more_updates_than_one_answer_holds_all_arrive(
 def test_the_condition_names_a_process_that_is_missing(platform: FakeTelegram) -> None:
     account = add_telegram(platform)
     assert described().text == "never opened" and "sockets" in described().remedy
-    claims.claim(account, uuid4(), set())
-    assert described().text == "not connected, trying again"
+    holder = uuid4()
+    claims.claim(account, holder, set())
+    assert described().text == "no process keeps it open"
+    with closing(installed_marks().open(holder, "runs")):
+        assert described().text == "not connected, trying again"
     old = timezone.now() - timedelta(minutes=10)
     ChannelConnection.objects.update(connected_at=old, heartbeat_at=old)
     assert "no process keeps it open, last heartbeat" in described().text

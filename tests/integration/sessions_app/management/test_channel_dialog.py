@@ -265,7 +265,7 @@ def test_a_first_message_is_waited_for_and_a_refused_sender_gets_a_code():
         InboundMessage.objects.create(
             account=account, reason="not_paired", text="hello", sent_at=now, received_at=now, **ids
         )
-        if len(lines) > 4:
+        if any("/pair " in line for line in lines):
             raise KeyboardInterrupt
 
     with FakeTelegram() as platform:
