@@ -18,10 +18,10 @@ _NOT_CONTENT = """
 # A <main> or <article> with less text than this is a placeholder; the whole page is used instead.
 _LEAST_MAIN_CHARACTERS = 200
 _MAX_TITLE_CHARACTERS = 300
-_MAX_LINKS, _MAX_LINK_CHARACTERS, _MAX_ADDRESS_CHARACTERS = 200, 150, 1_000
-# Longer pages are truncated: a million characters take seconds to parse. (Markup that is malformed on purpose takes
-# longer, until the tool's time limit.)
+_MAX_LINKS, _MAX_LINKS_SEEN, _MAX_LINK_CHARACTERS, _MAX_ADDRESS_CHARACTERS = 200, 400, 150, 1_000
+# Longer pages are truncated: a million characters take seconds to parse.
 _MAX_HTML_CHARACTERS = 1_000_000
+_DECLARATION = re.compile(r"<!\[[^>]*>")  # of a word processor; to HTML, a comment
 
 
 def find_encoding(body: bytes) -> str | None:
@@ -31,7 +31,7 @@ def find_encoding(body: bytes) -> str | None:
 
 def read(html: str, url: str) -> Readable:
     """Return the content of the page. url: base of relative links."""
-    soup = BeautifulSoup(html[:_MAX_HTML_CHARACTERS], "html.parser")
+    soup = BeautifulSoup(_closed(html[:_MAX_HTML_CHARACTERS]), "html.parser")
     title = soup.title.get_text(" ", strip=True) if soup.title else ""
     content = _main_part(soup)
     _make_links_absolute(content, url)
@@ -39,12 +39,26 @@ def read(html: str, url: str) -> Readable:
     return Readable(title[:_MAX_TITLE_CHARACTERS], _markdown(content), len(html) > _MAX_HTML_CHARACTERS, links)
 
 
+def _closed(html: str) -> str:
+    """Return the page with all markup that never ends as text.
+
+    The parser of some versions of Python looks for its end until the end of the page, and again from the next `<`.
+    """
+    end = html.rfind(">") + 1
+    html = _DECLARATION.sub("", html[:end]) + html[end:].replace("<", "&lt;")
+    end = html.rfind("-->") + 1
+    return html[:end] + html[end:].replace("<!--", "&lt;!--")
+
+
 def _main_part(soup: BeautifulSoup) -> Tag:
     """Return the main content of the page, without elements that are for browsers only."""
-    for tag in soup.find_all([*_NOT_CONTENT.split(), "head", "title"]):
-        tag.decompose()
-    for image in soup.find_all("img"):
-        image.replace_with(str(image.get("alt") or ""))
+    # Elements become empty, and links lose their address: to remove one from among many takes time for each of them.
+    for tag in soup.find_all([*_NOT_CONTENT.split(), "head", "title", "img"]):
+        if not tag.decomposed:  # with one around it
+            text = str(tag.get("alt") or "") if tag.name == "img" else ""
+            tag.clear(decompose=True)
+            tag.name = "span"
+            tag.append(text)
     for name in ("main", "article"):
         part = soup.find(name)
         if isinstance(part, Tag) and len(part.get_text(strip=True)) >= _LEAST_MAIN_CHARACTERS:
@@ -61,12 +75,12 @@ def _make_links_absolute(content: Tag, url: str) -> None:
         if target.startswith(("http://", "https://")) and target.partition("#")[0] != url.partition("#")[0]:
             link["href"] = target
         else:
-            link.unwrap()
+            del link["href"]
 
 
 def _links(content: Tag) -> tuple[tuple[str, str], ...]:
     found: dict[str, str] = {}
-    for link in content.find_all("a", href=True):
+    for link in content.find_all("a", href=True, limit=_MAX_LINKS_SEEN):
         address = str(link["href"])
         text = " ".join(link.get_text(" ", strip=True).split())[:_MAX_LINK_CHARACTERS]
         if len(address) <= _MAX_ADDRESS_CHARACTERS and not found.get(address):

@@ -8,11 +8,11 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
 from datetime import datetime, timedelta
-from email import message_from_bytes, policy
 from functools import partial
 
 from sessions_app.platforms.adapters.email.access_tokens import REFUSED_ANEW
 from sessions_app.platforms.adapters.email.imap import Header, Imap, ImapError, ImapRefused, Server, date
+from sessions_app.platforms.adapters.email.mail_parser import parse
 from sessions_app.platforms.adapters.email.received_mail import (
     Place,
     Policy,
@@ -85,7 +85,7 @@ async def read_file(server: Server, file_id: str, most_bytes: int) -> AsyncGener
 
 def _find_file(raw: bytes, index: int) -> bytes | None:
     """Return the content of an attached file of a mail, None if it has fewer."""
-    parts = files_of(message_from_bytes(raw, policy=policy.default))
+    parts = files_of(parse(raw))
     return content_of(parts[index]) if index < len(parts) else None
 
 

@@ -5,12 +5,12 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from email import message_from_bytes, policy
 from email.message import EmailMessage, MIMEPart
 from typing import Any
 
 from sessions_app.platforms.adapters.email import written_texts
 from sessions_app.platforms.adapters.email.authenticity import DMARC, VERIFIED, proof_of, suffices
+from sessions_app.platforms.adapters.email.mail_parser import MOST_PARTS, TooManyParts, parse
 from sessions_app.platforms.adapters.email.written_texts import WrittenText
 from sessions_app.platforms.messages import (
     Attachment,
@@ -26,6 +26,7 @@ from sessions_app.platforms.messages import (
 from tools_app.network import page_text
 
 LOOP_HEADER = "X-Komand-Loop"
+_END_OF_HEADERS = re.compile(rb"\r?\n\r?\n")
 _ID = re.compile(r"<([^<>\s]{1,900})>")
 _ADDRESS = re.compile(r"[^@\s<>\"(),:;]{1,64}@[a-z0-9][a-z0-9.-]{0,250}", re.ASCII)
 _ROBOTS = re.compile(r"(?:mailer-daemon|postmaster|no-?reply|do-?not-?reply|bounces?)(?:[+-].*)?@", re.IGNORECASE)
@@ -66,7 +67,9 @@ class Place:
 def read_mail(raw: bytes, rules: Policy, place: Place) -> ChannelEvent:
     """Return the event of a mail. One that cannot be parsed is ignored."""
     try:
-        return _read(message_from_bytes(raw, policy=policy.default), raw, rules, place)
+        return _read(parse(raw), raw, rules, place)
+    except TooManyParts:
+        return too_large(_END_OF_HEADERS.split(raw, 1)[0] + b"\r\n\r\n", rules, place, f"{MOST_PARTS} parts")
     except Exception as error:  # the parser raises errors of many kinds for malformed headers
         return Ignored(f"malformed ({type(error).__name__})")
 

@@ -1,5 +1,7 @@
 """Conversion of pages to text: decoding, main content, Markdown."""
 
+import time
+
 import pytest
 
 from tools_app.network import html_to_markdown
@@ -90,3 +92,25 @@ def test_a_character_that_was_cut_in_two_is_dropped():
 
 def test_a_page_may_name_its_own_charset():
     assert decode("<meta charset=koi8-r>привет".encode("koi8-r"), charset=None, is_html=True).endswith("привет")
+
+
+@pytest.mark.parametrize(
+    "repeated", ["<!--", "<!--x>", "<a ", '<a a="', "</a ", "<![if x>", "<img alt=y>", '<a href="http://x/">', "<nav>"]
+)
+def test_the_work_grows_with_the_length_of_a_page(repeated: str):
+    def seconds(length: int) -> float:
+        page = (repeated * (length // len(repeated))).encode()
+        taken = []
+        for _ in range(2):  # the least: others may use the machine
+            before = time.thread_time()
+            read(page, media_type="text/html", charset=None, url="http://x.example/")
+            taken.append(time.thread_time() - before)
+        return min(taken)
+
+    assert seconds(40_000) < 10 * max(seconds(10_000), 0.1)
+
+
+def test_markup_without_an_end_is_text():
+    page = b"<p>one <!-- two <![endif]> three --> four <!-- five <b>six</b> <a href='x"
+    found = read(page, media_type="text/html", charset=None, url="")
+    assert found.text == "one  four <!-- five **six** <a href='x"
