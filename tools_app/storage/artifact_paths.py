@@ -15,6 +15,8 @@ _MAX_NAME_CHARACTERS = 100
 _LONGEST_ENDING = 20
 # Device names on some systems, with any extension.
 _RESERVED = re.compile(r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\..*)?", re.IGNORECASE)
+# A dot segment, also as parsers of URLs read it, at any number of layers. Other percent signs mean nothing.
+_DOT_SEGMENT = re.compile(r"(?:\.|%(?:25)*2e){1,2}", re.IGNORECASE)
 _REFUSED_SIGNS = set('\\:*?"<>|')
 # Control, format, surrogate, private-use and unassigned characters, line and paragraph separators.
 _REFUSED_KINDS = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
@@ -71,6 +73,8 @@ def usable_name(name: str) -> str:
     """Return a valid name for a file that a user names so: refused characters become `_`, a long name is shortened."""
     name = unicodedata.normalize("NFC", name)
     kept = "".join("_" if sign in _REFUSED_SIGNS | {"/"} else sign for sign in name if _is_visible(sign)).strip(" .")
+    if _DOT_SEGMENT.fullmatch(kept):
+        kept = kept.replace("%", "_")
     if _RESERVED.fullmatch(kept):
         kept = f"_{kept}"
     return kept if len(kept) <= _MAX_NAME_CHARACTERS else _shortened(kept)
@@ -88,8 +92,8 @@ def _shortened(name: str) -> str:
 
 
 def _check_name(name: str) -> None:
-    if not name or name in (".", ".."):
-        raise BadPathError("A path must not contain empty parts, `.` or `..`.")
+    if not name or _DOT_SEGMENT.fullmatch(name):
+        raise BadPathError("A path must not contain empty parts, `.` or `..`, nor encoded ones (%2e).")
     if len(name) > _MAX_NAME_CHARACTERS:
         raise BadPathError(f"Each part of a path may have at most {_MAX_NAME_CHARACTERS} characters.")
     if name != name.strip() or name.endswith("."):

@@ -2,11 +2,20 @@
 
 import pytest
 
-from tools_app.storage.artifact_paths import BadPathError, checked, folded, numbered
+from tools_app.storage.artifact_paths import BadPathError, checked, folded, numbered, usable_name
 
 
 @pytest.mark.parametrize(
-    "path", ["out/report.md", "files/a b/ü.txt", "out/.hidden", "out/1/2/3/4/5/6/7/8", "files/日本.csv", "out/a..b"]
+    "path",
+    [
+        "out/report.md",
+        "files/a b/ü.txt",
+        "out/.hidden",
+        "out/1/2/3/4/5/6/7/8",
+        "files/日本.csv",
+        "out/a..b",
+        "out/100%.txt",
+    ],
 )
 def test_an_ordinary_path_stays_as_it_is(path):
     assert checked(path) == path
@@ -25,6 +34,9 @@ def test_an_ordinary_path_stays_as_it_is(path):
         "out/..",
         "out/./a",
         "out//a",
+        "files/%2e%2e/x",
+        "files/.%2E/x",
+        "files/%252e/x",
         "out/a/",
         "out\\a",
         "out/a\\..\\b",
@@ -66,7 +78,7 @@ def test_two_spellings_of_one_name_are_one():
     assert folded("out/Straße.TXT") == folded("out/STRASSE.txt")
 
 
-def test_percent_signs_mean_nothing():
+def test_other_percent_signs_mean_nothing():
     assert checked("out/..%2fa") == "out/..%2fa"  # a name, never decoded
 
 
@@ -84,3 +96,7 @@ def test_percent_signs_mean_nothing():
 def test_one_more_file_of_a_name_has_a_number(path, second):
     assert numbered(path, 2) == second
     assert not path.startswith(("out/", "files/")) or checked(second) == second
+
+
+def test_an_encoded_dot_segment_in_the_name_of_a_file_is_made_usable():
+    assert checked(f"files/{usable_name('%2e%2E')}") == "files/_2e_2E"
