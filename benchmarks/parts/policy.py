@@ -37,7 +37,7 @@ _DECISION_US, _GATE_US = 1_000, 5_000
 
 def measure(folder: Path, scale: Scale) -> list[Figure]:
     """Return the figures. folder: for a separate database."""
-    rounds = 2_000 if scale.starts > 1 else 100
+    rounds = 500 if scale.starts > 1 else 100
     return [
         Figure(PART, "decision, no rules, median", _decision_us(AgentPolicy(), rounds), "µs", target=_DECISION_US),
         Figure(PART, "decision, 180 rules, median", _decision_us(_LONG, rounds), "µs", target=_DECISION_US),

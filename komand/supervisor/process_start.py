@@ -93,10 +93,14 @@ def _ending_of(pid: int) -> "asyncio.Future[int]":
     loop = asyncio.get_running_loop()
     ending: asyncio.Future[int] = loop.create_future()
 
+    def note(code: int) -> None:
+        if not ending.done():
+            ending.set_result(code)
+
     def wait() -> None:
         code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
         with suppress(RuntimeError):  # the loop was closed meanwhile
-            loop.call_soon_threadsafe(lambda: ending.done() or ending.set_result(code))
+            loop.call_soon_threadsafe(note, code)
 
     threading.Thread(target=wait, name=f"wait-{pid}", daemon=True).start()
     return ending

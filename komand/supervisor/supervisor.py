@@ -244,8 +244,9 @@ class Supervisor:
             if child.spec.name == "sockets":
                 child.demand()
 
-    def _own_pids(self) -> set[int | None]:
-        return {self._preparing, *(child.pid for child in (*self._children, *self._passing))}
+    def _own_pids(self) -> set[int]:
+        pids = (self._preparing, *(child.pid for child in (*self._children, *self._passing)))
+        return {pid for pid in pids if pid is not None}
 
     def _note(self) -> None:
         processes = tuple(
