@@ -1,8 +1,10 @@
 """The memory of the process `sockets` with ten idle connections, to as many fake platforms."""
 
 import json
+import os
 import subprocess
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -26,8 +28,12 @@ def measure(folder: Path, model_url: str, scale: Scale) -> list[Figure]:
     gateway.prepare()
     with ExitStack() as stack:
         platforms = [stack.enter_context(FakeTelegram()) for _ in range(_CONNECTIONS)]
-        for number, platform in enumerate(platforms):
-            _add(gateway, folder, f"bot{number}", platform.url)
+        with ThreadPoolExecutor(os.cpu_count()) as pool:  # each is a process
+            list(
+                pool.map(
+                    lambda number: _add(gateway, folder, f"bot{number}", platforms[number].url), range(_CONNECTIONS)
+                )
+            )
         begun = time.monotonic()
         stack.enter_context(gateway)
         while not all(len(platform.polls) > 1 for platform in platforms):
