@@ -55,7 +55,7 @@ class Scale:
 FULL = Scale(
     starts=3,
     settle_seconds=10,
-    repetitions=30,
+    repetitions=20,
     drafts=8,
     bursts=((50, 3), (200, 1)),
     runs=300,
