@@ -12,7 +12,7 @@ from tools_app.policy.readings import SessionTexts
 _NEWEST_TURNS = 200
 # Origins of turns that no user here has written, by role: with files, results of a client's own tools, and what was
 # quoted, forwarded, or written in a group before.
-_FOREIGN = {"user": "file:attachment", "tool": "import:tool results", "others": "others:chat"}
+BY_ROLE = {"user": "file:attachment", "tool": "import:tool results", "others": "others:chat"}
 
 
 class StoredSessionTexts:
@@ -20,10 +20,10 @@ class StoredSessionTexts:
 
     def origins(self, session_id: UUID) -> tuple[str, ...]:
         found = []
-        if channel := _foreign_channel(session_id):
+        if channel := foreign_channel(session_id):
             found.append(f"channel:{channel}")
         for role, origins in hot_queries.LIST_FOREIGN_TEXTS.rows(session_id=session_id):
-            found += [_FOREIGN[role]] if origins is None else origins.splitlines()
+            found += [BY_ROLE[role]] if origins is None else origins.splitlines()
         return tuple(dict.fromkeys(found))
 
     def texts(self, session_id: UUID) -> SessionTexts:
@@ -31,7 +31,7 @@ class StoredSessionTexts:
         rows = list(read.values_list("content", "attached", "tool_call_ids", "is_off_path", "origins")[:_NEWEST_TURNS])
         attached = [text for _, text, _, _, _ in rows if text]  # the turns of others have nothing else
         written = [row for row in rows if row[-1] is None]  # the other ones are texts of agents
-        if _foreign_channel(session_id):
+        if foreign_channel(session_id):
             own = [content for content, _, ids, _, _ in written if ids is None]
             return SessionTexts(others=(*own, *attached))
         # A user who has edited a message does not name any more what it named. What was read stays read: files and
@@ -50,7 +50,7 @@ class StoredSessionTexts:
         return asked.order_by("-ordinal", "-part").values_list("created_at", flat=True).first()
 
 
-def _foreign_channel(session_id: UUID) -> str:
+def foreign_channel(session_id: UUID) -> str:
     """Return the channel of the session if somebody without a user here has written in it, else empty."""
     session = hot_queries.GET_SESSION_OWNER.first(session_id=session_id)
     if session is None or (session.owner and is_named(session.owner, session.sender_id)):

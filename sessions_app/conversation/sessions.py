@@ -21,6 +21,7 @@ from audit_app.kernel.shorten import shorten
 from sessions_app import events, hot_queries
 from sessions_app.attachments import model_text, uploads
 from sessions_app.attachments import records as attachments
+from sessions_app.conversation import imported_texts
 from sessions_app.conversation.session_key import STORED_CHANNELS, SessionKey
 from sessions_app.identity.actor_names import is_any_user, is_named
 from sessions_app.models import Session, Turn
@@ -131,6 +132,7 @@ def import_history(
     if not messages:
         return
     turns = [_imported(session, part, message) for part, message in enumerate(messages)]
+    imported_texts.set_origins(session.owner, messages, turns)
     taken = {part: uploads.take(session.owner, ids, session) for part, ids in files.items()}
     for part, rows in taken.items():
         turns[part].attached = uploads.describe(rows)

@@ -97,7 +97,9 @@ class Turn(models.Model):
     )
     idempotency_key = models.CharField(max_length=64, null=True, unique=True)  # noqa: DJ001 - null: no key
     body_digest = models.CharField(
-        max_length=64, blank=True, help_text="Digest of the message, to detect another message with the same key."
+        max_length=64,
+        blank=True,
+        help_text="Digest of the message, to detect another one with its key; with an answer, of all texts of its run.",
     )
     created_at = models.DateTimeField()
 
@@ -113,6 +115,10 @@ class Turn(models.Model):
             models.Index(fields=["id"], name="turn_keyed", condition=Q(idempotency_key__isnull=False)),
             # history of a run: pinned turns that it does not read otherwise
             models.Index(fields=["session"], name="turn_pinned", condition=Q(is_pinned=True)),
+            # import of a conversation: answers that were given before
+            models.Index(
+                fields=["body_digest"], name="turn_answer", condition=Q(role="assistant") & ~Q(body_digest="")
+            ),
         ]
 
     def __str__(self) -> str:

@@ -13,12 +13,14 @@ from agents_app import selectors as agents
 from agents_app.models import Agent, ModelProvider, Run
 from agents_app.runs import lease
 from agents_app.runs.reaper import Reaper
+from agents_app.types import Message
 from audit_app import retention, timeline
 from audit_app.kernel import nudges
 from audit_app.kernel.ids import new_id
 from audit_app.models import AuditEntry
 from sessions_app import selectors as sessions
 from sessions_app.channels.outbound import transitions
+from sessions_app.conversation import imported_texts
 from sessions_app.conversation.history import StoredConversations
 from sessions_app.models import Delivery, Session, Turn
 from sessions_app.services import NewMessage, open_session, receive
@@ -79,6 +81,9 @@ POLLERS: dict[str, Callable[[Session], object]] = {
     "expired deliveries": lambda session: list(Delivery.objects.filter(status="expired")[:50]),
     "entries of a request": lambda session: list(AuditEntry.objects.exclude(request_id="").filter(request_id="r-1")),
     "the history of a run": lambda session: StoredConversations().history(session.id, 9, longest=1000),
+    "answers that a client sends back": lambda session: imported_texts.set_origins(
+        session.owner, [Message("assistant", "Hi.")], [Turn(session=session, role="assistant", content="Hi.")]
+    ),
 }
 
 
