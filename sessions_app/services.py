@@ -34,6 +34,7 @@ from sessions_app.conversation.session_key import SessionKey
 from sessions_app.conversation.sessions import ROUTED, event_about, import_history, lock, open_new
 from sessions_app.identity.actor_names import display_name
 from sessions_app.models import Session
+from tools_app.types.authors import PERSON
 
 __all__ = [
     "LONGEST_TEXT",
@@ -226,7 +227,7 @@ def edit_message(
     raises: RunBusy while a run of the session is open. Raises NotFound if the run is not in this session, Conflict
     (channel_message, no_message, too_many_branches), UnusableFile if the owner may not use an agent of its network now.
     """
-    replaced = replace(branches.find_replacement(session, run_id, "edited"), origins=None)
+    replaced = replace(branches.find_replacement(session, run_id, "edited"), author=PERSON)
     return _send_again(session, replaced, text, owner, message_id, idempotency_key)
 
 
@@ -246,7 +247,7 @@ def _send_again(
 ) -> Accepted:
     check_agents(owner, replaced.options)
     return receive(
-        NewMessage.into(session, text, message_id=message_id, origins=replaced.origins),
+        NewMessage.into(session, text, message_id=message_id, author=replaced.author),
         owner=owner,
         session=session,
         idempotency_key=idempotency_key,

@@ -23,6 +23,7 @@ from sessions_app.conversation.branch_paths import Branches, BranchView
 from sessions_app.conversation.session_key import STORED_CHANNELS
 from sessions_app.conversation.sessions import event_about, lock
 from sessions_app.models import Branch, Session, Turn
+from tools_app.types.authors import Author
 
 _DEEPEST = 100
 _BUSY = "A message of this session is not answered yet. Wait for its answer or stop it, then try again."
@@ -36,7 +37,7 @@ class Replacement:
     parent, replaces: where the branch departs.
     reason: edited | regenerated.
     attached: the text of their files, for the model.
-    origins: of a text that an agent has written; None if a person has.
+    author: of the text.
     options, denied_tools: those of the run that answered it.
     """
 
@@ -45,7 +46,7 @@ class Replacement:
     reason: str
     text: str
     attached: str
-    origins: tuple[str, ...] | None
+    author: Author
     turn_ids: tuple[UUID, ...]
     options: RunOptions
     denied_tools: tuple[str, ...]
@@ -71,16 +72,11 @@ def find_replacement(session: Session, run_id: UUID | None, reason: str) -> Repl
         reason,
         text="\n\n".join(turn.content for turn in turns),
         attached="\n\n".join(turn.attached for turn in turns if turn.attached),
-        origins=_origins_of(turns),
+        author=Author.of_all(turn.author for turn in turns),
         turn_ids=tuple(turn.pk for turn in turns),
         options=replace(RunOptions.from_dict(run.options), note=None, retry_of="", agent_version=None),
         denied_tools=tuple(run.session_policy.get("deniedTools", ())),
     )
-
-
-def _origins_of(turns: Sequence[Turn]) -> tuple[str, ...] | None:
-    found = [turn.origins for turn in turns if turn.origins is not None]
-    return tuple(dict.fromkeys("\n".join(found).splitlines())) if found else None
 
 
 def begin(session: Session, replaced: Replacement) -> NewEvent:

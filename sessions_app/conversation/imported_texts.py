@@ -16,6 +16,7 @@ from agents_app.types import Message
 from sessions_app.conversation.session_texts import BY_ROLE, foreign_channel
 from sessions_app.models import Turn
 from tools_app.policy import readings
+from tools_app.types.authors import Author
 
 UNKNOWN = "import:answer"
 _MOST_SESSIONS, _MOST_TURNS = 50, 500  # that are looked at for the answers of one conversation
@@ -83,17 +84,17 @@ def _known(owner: User | None, digests: Collection[str]) -> dict[str, str]:
     for digest, session_id in given[:_MOST_TURNS] if left else ():
         sessions.setdefault(digest, session_id)
     read = list(dict.fromkeys(sessions.values()))[:_MOST_SESSIONS]
-    origins = {session_id: "\n".join(readings.list_origins(session_id)) for session_id in read}
-    return found | {digest: origins[at] for digest, at in sessions.items() if at in origins}
+    authors = {session_id: Author(readings.list_origins(session_id)) for session_id in read}
+    return found | {digest: authors[at].stored or "" for digest, at in sessions.items() if at in authors}
 
 
 def _set_of_session(session_id: UUID, pairs: Sequence[tuple[Turn, Turn]]) -> None:
     """Set the origins of copies. Texts of agents have those of everything that their session has read."""
-    origins, channel = "\n".join(readings.list_origins(session_id)), foreign_channel(session_id)
+    agent, channel = Author(readings.list_origins(session_id)), foreign_channel(session_id)
     for source, turn in pairs:
         if source.role in ("assistant", "tool"):
-            turn.origins, turn.body_digest = origins, source.body_digest
+            turn.origins, turn.body_digest = agent.stored, source.body_digest
         elif channel and source.role == "user":
-            turn.origins = "\n".join([f"channel:{channel}", *([BY_ROLE["user"]] if source.attached else [])])
+            turn.origins = Author((f"channel:{channel}", *([BY_ROLE["user"]] if source.attached else ()))).stored
         else:
             turn.origins = source.origins

@@ -19,6 +19,7 @@ from sessions_app.conversation.message_context import MessageContext
 from sessions_app.conversation.session_key import SessionKey
 from sessions_app.models import Attachment, Session
 from tools_app.schema import without_nul
+from tools_app.types.authors import PERSON, Author
 
 LONGEST_TEXT = 10_000
 LONGEST_KEY = 512  # as `Session.key` holds it
@@ -37,7 +38,7 @@ class NewMessage:
     attachments: ids of files that the message's owner has uploaded, in order. A message with files may have no text.
     attachments_digest: digest of the content, if a repetition of the message has other ids.
     context: who has written it, and texts of others that belong to it, for the model.
-    origins: of a text that an agent has written, what its run had read; None: the text is the sender's own.
+    author: of the text, if it is not the sender's own.
     """
 
     channel: str
@@ -53,7 +54,7 @@ class NewMessage:
     attachments: tuple[UUID, ...] = ()
     attachments_digest: str = ""
     context: MessageContext | None = None
-    origins: tuple[str, ...] | None = None
+    author: Author = PERSON
 
     @classmethod
     def into(cls, session: Session, text: str, **more: Any) -> Self:

@@ -183,7 +183,7 @@ def _store(
     answers: list[str] | None = None,
 ) -> Accepted:
     """Store the user turn and emit the events. queued: those of a new run, of which this is the first turn."""
-    now, replaced, origins = timezone.now(), message.options.replaces, message.inbound.origins
+    now, replaced = timezone.now(), message.options.replaces
     turn = Turn(
         session=session,
         run=run,
@@ -193,7 +193,7 @@ def _store(
         role="user",
         content=message.text,
         attached=replaced.attached if replaced else message.attached,
-        origins=None if origins is None else "\n".join(origins),
+        origins=message.inbound.author.stored,
         created_at=now,
         idempotency_key=message.key,
         body_digest=message.digest,

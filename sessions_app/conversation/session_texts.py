@@ -8,6 +8,7 @@ from sessions_app import hot_queries
 from sessions_app.identity.actor_names import is_named
 from sessions_app.models import IS_LINKED, InboundMessage, Pairing, SenderLink, Turn
 from tools_app.policy.readings import SessionTexts
+from tools_app.types.authors import Author
 
 _NEWEST_TURNS = 200
 # Origins of turns that no user here has written, by role: with files, results of a client's own tools, and what was
@@ -23,7 +24,7 @@ class StoredSessionTexts:
         if channel := foreign_channel(session_id):
             found.append(f"channel:{channel}")
         for role, origins in hot_queries.LIST_FOREIGN_TEXTS.rows(session_id=session_id):
-            found += [BY_ROLE[role]] if origins is None else origins.splitlines()
+            found += [BY_ROLE[role]] if origins is None else Author.of(origins).origins or ()
         return tuple(dict.fromkeys(found))
 
     def texts(self, session_id: UUID) -> SessionTexts:

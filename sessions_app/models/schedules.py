@@ -9,6 +9,7 @@ from agents_app.models import Agent
 from audit_app.kernel.ids import new_id
 from audit_app.kernel.rules import CheckedJSONField, check_object
 from sessions_app.models.sessions import Session
+from tools_app.types.authors import Author
 
 
 class Schedule(models.Model):
@@ -92,6 +93,11 @@ class Schedule(models.Model):
 
     def __str__(self) -> str:
         return self.task_id
+
+    @property
+    def author(self) -> Author:
+        """Return the author of the prompt."""
+        return Author.of(self.origins)
 
 
 class ScheduleTick(models.Model):

@@ -6,6 +6,7 @@ from django.db.models import Q
 
 from agents_app.models import Agent, Run
 from audit_app.kernel.ids import new_id
+from tools_app.types.authors import Author
 
 
 class Session(models.Model):
@@ -123,6 +124,11 @@ class Turn(models.Model):
 
     def __str__(self) -> str:
         return f"{self.role} turn {self.ordinal}.{self.part}"
+
+    @property
+    def author(self) -> Author:
+        """Return the author of a user turn's content, which a person has written unless the turn has origins."""
+        return Author.of(self.origins)
 
     @property
     def is_context(self) -> bool:

@@ -19,6 +19,7 @@ from audit_app.kernel.errors import Conflict, InvalidInput, found
 from audit_app.kernel.rules import check_row
 from sessions_app.models import InboundMessage, Schedule, Session
 from sessions_app.schedules.times import Rhythm
+from tools_app.types.authors import PERSON, Author
 
 _UNKNOWN = "There is no such schedule."
 MOST_OF_ONE = 50  # schedules of one user, or of one session of a channel
@@ -34,7 +35,7 @@ class Plan:
     missed: skip | latest | all.
     network: name of the network that the prompt starts; empty if the agent answers it.
     network_context: values for the prompts of the network.
-    origins: what the run had read that wrote the prompt; None if a person wrote it.
+    author: of the prompt.
     """
 
     prompt: str
@@ -45,7 +46,7 @@ class Plan:
     is_paused: bool = False
     network: str = ""
     network_context: Mapping[str, Any] = field(default_factory=dict)
-    origins: tuple[str, ...] | None = None
+    author: Author = PERSON
 
     def next_at(self, now: datetime) -> datetime | None:
         """Return the first time after now. Raises InvalidInput (bad_cron, bad_time_zone, bad_time, prompt_length)."""
@@ -100,10 +101,10 @@ def create(
 def change(schedule: Schedule, plan: Plan, *, actor: str) -> Schedule:
     """Replace what a schedule does and when. Raises InvalidInput as `Plan.next_at`, and NotFound (unknown_schedule).
 
-    A changed prompt is the caller's: it loses the origins of the one before, unless the plan has any.
+    A changed prompt is the caller's, unless the plan has another author than before.
     """
-    if plan.prompt.strip() != schedule.prompt and plan.origins == plan_of(schedule).origins:
-        plan = replace(plan, origins=None)
+    if plan.prompt.strip() != schedule.prompt and plan.author == schedule.author:
+        plan = replace(plan, author=PERSON)
     before = {name: getattr(schedule, name) for name in _COMPARED}
     _apply(schedule, plan, timezone.now())
     changed = [name for name in _COMPARED if getattr(schedule, name) != before[name]]
@@ -121,9 +122,8 @@ def pause(schedule: Schedule, *, is_paused: bool, actor: str) -> Schedule:
 
 def plan_of(schedule: Schedule) -> Plan:
     """Return the present content of a schedule."""
-    values = {name: getattr(schedule, name) for name in Plan.__annotations__ if name not in ("at", "origins")}
-    origins = None if schedule.origins is None else tuple(schedule.origins.splitlines())
-    return Plan(**values, at=None if schedule.cron else schedule.next_at, origins=origins)
+    values = {name: getattr(schedule, name) for name in Plan.__annotations__ if name != "at"}
+    return Plan(**values, at=None if schedule.cron else schedule.next_at)
 
 
 def delete(schedule: Schedule, *, actor: str) -> None:
@@ -146,7 +146,7 @@ def _lock(schedule: Schedule) -> None:
 
 def _apply(schedule: Schedule, plan: Plan, now: datetime) -> None:
     schedule.next_at = plan.next_at(now)
-    schedule.origins = None if plan.origins is None else "\n".join(plan.origins)
+    schedule.origins = plan.author.stored
     schedule.prompt, schedule.cron, schedule.time_zone = plan.prompt.strip(), plan.cron, plan.time_zone
     schedule.missed, schedule.is_paused, schedule.updated_at = plan.missed, plan.is_paused, now
     schedule.network, schedule.network_context = plan.network, plan.network_context

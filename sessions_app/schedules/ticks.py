@@ -27,7 +27,6 @@ from sessions_app.conversation.network_start import options_for
 from sessions_app.conversation.new_message import Accepted, NewMessage, ReceiveOptions
 from sessions_app.conversation.receive_message import receive
 from sessions_app.models import ChannelAccount, InboundMessage, Schedule, ScheduleTick, Session
-from sessions_app.schedules import plans
 from sessions_app.schedules.times import Rhythm
 
 logger = logging.getLogger(__name__)
@@ -117,17 +116,16 @@ def _receive(schedule: Schedule, tick: ScheduleTick, options: ReceiveOptions) ->
     """
     key = f"schedule:{schedule.pk}:{tick.due_at.isoformat()}"
     owner, session = schedule.owner, schedule.session
-    origins = plans.plan_of(schedule).origins
     note = {"schedule": {"taskId": schedule.task_id, "dueAt": tick.due_at.isoformat()}}
     if session is not None and session.deleted_at is None:
         arrival = _arrival(schedule, session, key)
         if arrival and owner is None:
             options = replace(options, act=_charging(schedule, session, arrival.row.account, options.act))
-        message = NewMessage.into(session, schedule.prompt, note=note, arrival=arrival, origins=origins)
+        message = NewMessage.into(session, schedule.prompt, note=note, arrival=arrival, author=schedule.author)
     elif owner is not None:
         session, thread = None, _OWN_SESSION.format(id=schedule.pk)
         party = ("WebChat", "default", str(owner.pk), owner.get_username())
-        message = NewMessage(*party, schedule.prompt, thread_id=thread, note=note, origins=origins)
+        message = NewMessage(*party, schedule.prompt, thread_id=thread, note=note, author=schedule.author)
     else:
         raise InvalidInput("The chat of this schedule was deleted. Delete the schedule, too.", code="no_session")
     if schedule.network:

@@ -16,6 +16,7 @@ from sessions_app.schedules.times import Rhythm
 from tools_app.parameters import parameters, text
 from tools_app.policy import readings
 from tools_app.types import Effect, Reads, Risk, Tool, ToolContext, ToolError, ToolSpec
+from tools_app.types.authors import Author
 
 
 class ScheduleTool(Tool):
@@ -69,8 +70,8 @@ def _create(arguments: dict[str, Any], context: ToolContext) -> None:
     zone = arguments.get("time_zone") or "UTC"
     Rhythm("0 0 * * *", zone)  # raises for an unknown zone before `at` is read in it
     moment = _moment(arguments.get("at"), ZoneInfo(zone))
-    origins = readings.list_origins(context.session_id)
-    plan = Plan(arguments["prompt"], arguments.get("cron", ""), moment, time_zone=zone, origins=origins)
+    author = Author(readings.list_origins(context.session_id))
+    plan = Plan(arguments["prompt"], arguments.get("cron", ""), moment, time_zone=zone, author=author)
     plan.next_at(timezone.now())
     session = Session.objects.select_related("owner").filter(pk=context.session_id).first()
     agent = Agent.objects.filter(agent_id=context.agent_id).first()

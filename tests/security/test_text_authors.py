@@ -9,7 +9,7 @@ from agents_app.types import Message
 from sessions_app.conversation.session_texts import StoredSessionTexts
 from sessions_app.models import Schedule, Session, Turn
 from sessions_app.schedules import plans, ticks
-from sessions_app.schedules.plans import Plan, plan_of
+from sessions_app.schedules.plans import Plan
 from sessions_app.schedules.tool import ScheduleTool
 from sessions_app.services import NewMessage, edit_message, import_history, open_session, receive, regenerate_answer
 from tests.security.taint.obedient import ObedientProvider
@@ -80,9 +80,9 @@ def test_a_schedule_of_a_clean_run_costs_no_question(gateway: Gateway) -> None:
 
 def test_what_a_person_schedules_or_changes_is_the_persons(gateway: Gateway) -> None:
     made = schedule(read_page(gateway), "Look around.")
-    plans.change(made, Plan("Look around.", at=made.next_at, origins=plan_of(made).origins), actor="user:1")
+    plans.change(made, Plan("Look around.", at=made.next_at, author=made.author), actor="user:1")
     assert made.origins == "page:news.test"
-    plans.change(made, Plan(f"Look at {EVIL}", at=made.next_at, origins=plan_of(made).origins), actor="user:1")
+    plans.change(made, Plan(f"Look at {EVIL}", at=made.next_at, author=made.author), actor="user:1")
     assert gateway.finish(ticks.run_now(made, actor="user:1")) == 0
     session_id = Session.objects.get().pk
     assert f"Look at {EVIL}" in StoredSessionTexts().texts(session_id).own
