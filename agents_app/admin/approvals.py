@@ -29,6 +29,7 @@ from audit_app.kernel.redact import masked, masked_arguments
 from audit_app.kernel.safe_text import summary, visible
 from tools_app import selectors
 from tools_app.models import Approval
+from tools_app.policy import seen_values
 from tools_app.rights import ALLOW_ALWAYS, DECIDE_APPROVALS
 from tools_app.types import ApprovalStatus, ApprovalView, Decision, Risk
 
@@ -169,7 +170,10 @@ class ApprovalAdmin(ReadOnlyAdmin):
 
     @display(description="Wider permissions")
     def wider(self, approval: Approval) -> str:
-        scopes = ((approval.run_pattern, "for this run"), (approval.pattern, "always, for this agent"))
+        scopes = (
+            (approval.run_pattern, f"for this run; {seen_values.LIMIT}"),
+            (approval.pattern, "always, for this agent"),
+        )
         shown = [f"{visible(masked(pattern))} ({when})" for pattern, when in scopes if pattern]
         return " · ".join(shown) or "–"
 

@@ -15,6 +15,7 @@ from audit_app.kernel.redact import masked, masked_arguments
 from audit_app.kernel.safe_text import clipped, pretty_json, summary, visible
 from sessions_app.platforms.messages import Button
 from tools_app.executions.changes import diff
+from tools_app.policy import seen_values
 from tools_app.types import ApprovalStatus, ApprovalView, Change, Decision
 
 OUTCOMES = {
@@ -65,6 +66,11 @@ def outcome(approval: ApprovalView, name: str) -> str:
 def narrowed(approval: ApprovalView, allowed_decisions: Collection[Decision]) -> ApprovalView:
     """Return the request with its choices narrowed to the allowed decisions."""
     return replace(approval, choices=tuple(choice for choice in approval.choices if choice in allowed_decisions))
+
+
+def run_scope(pattern: str) -> str:
+    """Return a description of what a permission for the run covers."""
+    return f"{scope(pattern)}; {seen_values.LIMIT}"
 
 
 def scope(pattern: str) -> str:
@@ -159,6 +165,8 @@ def prompt(
     if not may_decide:
         lines.append("An operator has to decide this. I will continue automatically afterwards.")
         return "\n\n".join(lines)
+    if Decision.ALLOW_RUN in approval.choices and approval.run_pattern:
+        lines.append(f"“For this run” means: `{_code(scope(approval.run_pattern))}`; {seen_values.LIMIT}.")
     if Decision.ALLOW_ALWAYS in approval.choices and approval.pattern:
         lines.append(f"“Always” means for this agent: `{_code(scope(approval.pattern))}`")
     if not has_buttons:

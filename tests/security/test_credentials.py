@@ -191,7 +191,7 @@ def test_a_permission_without_a_credential_does_not_cover_a_call_with_one(
 ) -> None:
     operator = make_operator("op", DECIDE_APPROVALS, ALLOW_ALWAYS)
     with_credential = {"headers": {"Authorization": PAY}}
-    accepted = ask(rig, rig.owner, post(listener), post(listener, body="b"), post(listener, **with_credential))
+    accepted = ask(rig, rig.owner, post(listener), post(listener), post(listener, **with_credential))
     first = asked()
     assert decide_over_rest(operator, first, decision) == 200
     second = asked(2)

@@ -24,12 +24,12 @@ from tools_app import catalogue, conf, hot_queries, selectors
 from tools_app.executions import batches, events, nudges
 from tools_app.executions.transitions import allow_first, move, renudge_at, settle
 from tools_app.models import Approval, ToolExecution
-from tools_app.policy import budgets, credential_access, emergency_stop, grants
+from tools_app.policy import budgets, credential_access, emergency_stop, grants, readings
 from tools_app.policy.decide import OPEN_SESSION, Ask, Deny, Situation, decide
 from tools_app.policy.patterns import PolicyCall, parse
 from tools_app.policy.rules import AgentPolicy, SessionPolicy
 from tools_app.policy.suggestions import Proposal
-from tools_app.types import ApprovalStatus, ApprovalView, Decision, ExecutionStatus, Risk
+from tools_app.types import AnyTool, ApprovalStatus, ApprovalView, Decision, Effect, ExecutionStatus, Risk
 from tools_app.types.credential_use import NO_CREDENTIALS, CredentialUse
 
 
@@ -124,14 +124,21 @@ class CurrentPolicy:
         verdict = decide(call, Risk(row.risk), self.policy, row.actor, self.session_policy, situation)
         return verdict.reason if isinstance(verdict, Deny) else ""
 
-    def covers(self, pattern: str, row: ToolExecution) -> bool:
+    def covers(self, pattern: str, row: ToolExecution, *, for_run: bool) -> bool:
         tool = catalogue.find_tool(row.tool, row.agent_id)
-        if tool is None:
+        if tool is None or (for_run and not _may_repeat(tool, row)):
             return False
         labels = tool.credentials_of(row.arguments, row.actor).labels
         return parse(pattern).permits(
             PolicyCall(tool.spec, row.arguments, self.policy.workspace, os.path.realpath, labels)
         )
+
+
+def _may_repeat(tool: AnyTool, row: ToolExecution) -> bool:
+    """Return whether a permission for the run may cover a call that waits."""
+    if tool.effect_of(row.arguments) is Effect.READ or not readings.list_origins(row.session_id):
+        return True
+    return readings.is_known(row.tool, row.arguments, session_id=row.session_id, run_id=row.run_id)
 
 
 def decide_approval(
@@ -245,7 +252,7 @@ def _allow_further(approval: Approval, chosen: Decision, actor: str, gate: Curre
     waiting = Approval.objects.select_related("execution").filter(run_id=row.run_id, status=ApprovalStatus.PENDING)
     new_events: list[NewEvent] = []
     for other in waiting.order_by("id"):
-        if other.needs_two or chosen not in other.choices or not gate.covers(pattern, other.execution):
+        if other.needs_two or chosen not in other.choices or not gate.covers(pattern, other.execution, for_run=for_run):
             continue
         _lock_call(other)
         note = f"Covered by {pattern}."

@@ -58,6 +58,8 @@ class Gate:
         if isinstance(verdict, Ask):  # grants are read only when they can matter
             granted = grants.standing_patterns(self.agent_policy.agent_id)
             for_run = grants.run_patterns(self._run_id) if self._run_id else ()
+            if for_run and not self._may_repeat(tool, arguments):
+                for_run = ()
             if granted or for_run:
                 verdict = self._decide(tool, arguments, risk, replace(situation, grants=granted, run_grants=for_run))
         if isinstance(verdict, Ask) and waiver:
@@ -91,6 +93,12 @@ class Gate:
         # Whoever allows a search for the rest of the run does not allow another tool that changes something.
         allowed = found.allowed if tool.effect_of(arguments) is Effect.READ else frozenset()
         return replace(found, letters=found.letters + self._letters, allowed=allowed)
+
+    def _may_repeat(self, tool: AnyTool, arguments: dict[str, Any]) -> bool:
+        """Return whether permissions for the run may cover the call."""
+        if tool.effect_of(arguments) is Effect.READ or not self._session_id or not self._run_id or not self._origins:
+            return True
+        return readings.is_known(tool.spec.name, arguments, session_id=self._session_id, run_id=self._run_id)
 
     def _count_choice(self, tool: AnyTool, arguments: dict[str, Any]) -> None:
         self._letters += taint.count_letters(PolicyCall(tool.spec, arguments))

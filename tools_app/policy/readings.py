@@ -4,7 +4,7 @@ import json
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import Any, Protocol
 from uuid import UUID
 
 from django.db.models import Q, QuerySet
@@ -12,7 +12,7 @@ from django.db.models import Q, QuerySet
 from audit_app.kernel.advisory_lock import serialize
 from tools_app import catalogue, hot_queries
 from tools_app.models import UNKNOWN_ORIGINS, ToolExecution
-from tools_app.policy import taint, targets
+from tools_app.policy import seen_values, taint, targets
 from tools_app.policy.patterns import PolicyCall
 from tools_app.policy.taint import Egress, Taint
 from tools_app.policy.targets import Url
@@ -97,6 +97,12 @@ def _count_letters(session_id: UUID, run_id: UUID) -> int:
     rows = rows.filter(created_at__gte=since) if since else rows
     egresses = ((row, _egress_of(row)) for row in rows.only("tool", "agent_id", "arguments").order_by())
     return sum(egress.choices if egress else 1 + len(row.arguments) for row, egress in egresses)
+
+
+def is_known(tool: str, arguments: dict[str, Any], *, session_id: UUID, run_id: UUID) -> bool:
+    """Return whether a call is made of values that an approver allowed for the run, or a person here has written."""
+    allowed = ToolExecution.objects.filter(run_id=run_id, tool=tool, approval__decision=Decision.ALLOW_RUN.value)
+    return seen_values.repeats(arguments, allowed.values_list("arguments", flat=True), list_own_texts(session_id))
 
 
 def _origins_now(execution_id: UUID) -> tuple[str, ...]:

@@ -76,8 +76,8 @@ def card_of(
         _arguments(approval.arguments),
         tuple(replace(line, text=visible(line.text)) for line in diff(hidden)) if hidden else (),
         hidden.name if hidden else "",
-        _scope(approval.run_pattern),
-        _scope(approval.pattern),
+        prompt_text.run_scope(approval.run_pattern) if approval.run_pattern else "",
+        prompt_text.scope(approval.pattern) if approval.pattern else "",
         prompt_text.outcome(approval, name),
         masked(approval.note),
     )
@@ -93,7 +93,3 @@ def _arguments(arguments: dict[str, Any]) -> Folded:
         hidden = len(text) - _LONGEST_ARGUMENTS
         text = f"{text[:_LONGEST_ARGUMENTS]}\n… {hidden:,} more characters are not shown here"
     return folded(text)
-
-
-def _scope(pattern: str) -> str:
-    return prompt_text.scope(pattern) if pattern else ""

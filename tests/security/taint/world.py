@@ -1,6 +1,7 @@
 """A gateway in one process whose outside is a dictionary: pages, an API, MCP servers and a skill that record what
 reaches them."""
 
+import json
 from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -64,8 +65,10 @@ class Remote(Tool):
 
     outside: ClassVar[Outside]
 
-    def __init__(self, name: str, *, server: str = "", reaches: str = "") -> None:
-        self.spec = ToolSpec(name, "Remote.", _ANY_TEXT, Effect.READ, Risk.LOW, server=server, reaches=reaches)
+    def __init__(
+        self, name: str, *, server: str = "", reaches: str = "", effect: Effect = Effect.READ, risk: Risk = Risk.LOW
+    ) -> None:
+        self.spec = ToolSpec(name, "Remote.", _ANY_TEXT, effect, risk, server=server, reaches=reaches)
 
     def run(self, arguments: dict[str, Any], context: ToolContext) -> Any:
         self.outside.sent.append((self.spec.server or self.spec.reaches, f"{self.spec.name} {arguments}"))
@@ -98,6 +101,7 @@ class Gateway:
             Remote(f"mcp__{name}", server=name.partition("__")[0])
             for name in ("mail__read", "mail__find", "wiki__read", "wiki__edit", *(f"wiki__page{n}" for n in PAGES))
         ]
+        mcp.append(Remote("mcp__mail__send", server="mail", effect=Effect.ONCE, risk=Risk.MEDIUM))
         skills = [
             Remote("skill__notes", reaches="https://notes.test"),
             Remote("skill__push", reaches="https://push.test"),
@@ -124,20 +128,23 @@ class Gateway:
         self.agent = Agent.objects.create(**{**agent, **fields})
         self.user = User.objects.create_user(name)
 
-    def say(self, text: str, *, thread: str = "", approve: Decision | None = None, only: str = "") -> int:
+    def say(
+        self, text: str, *, thread: str = "", approve: Decision | None = None, only: str = "", is_own: bool = False
+    ) -> int:
         """Send a message and let its run end. Return the number of questions asked.
 
         text: what the user writes, with the calls that the model makes for it, which are taken out of the message.
         approve: the decision on the questions; None denies each. only: tool whose calls are approved.
+        is_own: only the calls for what the user writes are.
         """
         name = self.user.username
         text, calls = part_calls(text)
         ObedientProvider.plans[text] = calls
         message = NewMessage("WebChat", "default", name, name, text, thread_id=thread)
         accepted = receive(message, owner=self.user, agent_id=self.agent.agent_id)
-        return self.finish(accepted.run_id, approve=approve, only=only)
+        return self.finish(accepted.run_id, approve=approve, only=only, own=calls if is_own else None)
 
-    def finish(self, run_id: UUID, *, approve: Decision | None = None, only: str = "") -> int:
+    def finish(self, run_id: UUID, *, approve: Decision | None = None, only: str = "", own: str | None = None) -> int:
         asked = 0
         self._messages.append(len(self.outside.sent))
         while True:
@@ -145,7 +152,9 @@ class Gateway:
             if waiting is True:
                 return asked
             asked += 1
-            chosen = approve if approve and (not only or waiting.execution.tool == only) else Decision.DENY
+            asking = waiting.execution
+            is_own = own is None or f"[[CALL {asking.tool} {json.dumps(asking.arguments)}]]" in own
+            chosen = approve if approve and is_own and only in ("", asking.tool) else Decision.DENY
             decide_approval(waiting.id, decision=chosen.value, actor="user:1")
 
     def most_sent(self, texts: Container[str]) -> int:

@@ -36,7 +36,7 @@ def decide(approval: Approval, decision: str) -> Any:
 
 
 def test_for_the_run_covers_what_follows_in_it_and_no_other_run(rig: EngineRig) -> None:
-    rig.agent(launches("moon"), launches("mars"), Reply(("Over.",)), launches("moon"), Reply(("Over.",)))
+    rig.agent(launches("moon"), launches("moon"), Reply(("Over.",)), launches("moon"), Reply(("Over.",)))
     accepted, approval = ask(rig)
     assert (approval.run_pattern, approval.pattern) == ("launch", "launch(target=moon)")
     assert decide(approval, "allow_run").decision == "allow_run"
