@@ -83,6 +83,7 @@ class Application:
                 await in_db(warm_up.warm_up)
                 sd_notify.notify_ready()
                 sd_notify.show_life(liveness.is_stuck)
+                background.ensure_started()
             else:
                 await background.stop()
             await send({"type": f"{message['type']}.complete"})

@@ -1,6 +1,6 @@
 """Background loops of the web process: heartbeat, reaper and follower.
 
-The first connection starts them, because not every ASGI server implements lifespan events.
+The server starts them with itself, or else its first connection: not every ASGI server implements lifespan events.
 """
 
 import asyncio

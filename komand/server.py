@@ -218,6 +218,7 @@ class WebServer(Server):  # type: ignore[misc] # untyped
         reactor.addSystemEventTrigger("before", "shutdown", self.kill_all_applications)
         reactor.callWhenRunning(sd_notify.notify_ready)
         reactor.callWhenRunning(sd_notify.show_life, liveness.is_stuck)
+        reactor.callLater(0, background.ensure_started)  # on the event loop, which does not run yet
         reactor.run(installSignalHandlers=True)
 
     async def handle_reply(self, protocol: Any, message: Any) -> None:
