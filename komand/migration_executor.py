@@ -1,5 +1,7 @@
 """Migrations beside running processes: each in one transaction, under a short lock timeout, and tried again.
 
+A migration whose tables are busy locks them all at the start of the next attempt, and waits longer with each.
+
 Django records a migration that creates indexes or foreign keys after its transaction: a kill in between leaves a schema
 that cannot be migrated any more. And an ALTER TABLE that waits for a lock blocks everybody who comes after it.
 """
@@ -17,10 +19,10 @@ from django.db.migrations import Migration
 from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.state import ProjectState
 
+from komand.migration_locks import SHORT_MILLISECONDS, lock_tables
+
 logger = logging.getLogger(__name__)
 
-# How long a statement waits for a table; others wait behind it for as long. Shorter than PostgreSQL's deadlock_timeout.
-LOCK_MILLISECONDS = 500
 PATIENCE_SECONDS = 300.0
 _SHORTEST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.3, 1.5
 _BUSY = {"55P03", "40P01"}  # lock_not_available, deadlock_detected
@@ -39,19 +41,23 @@ class PatientExecutor(MigrationExecutor):
         def attempt() -> ProjectState:  # applying changes the state: each try has its own
             return super(PatientExecutor, self).apply_migration(state.clone(), migration, fake, fake_initial)
 
-        return self._try_until_free(migration, attempt)
+        return self._try_until_free(migration, state, attempt)
 
     def unapply_migration(self, state: ProjectState, migration: Migration, fake: bool = False) -> ProjectState:
         def attempt() -> ProjectState:
             return super(PatientExecutor, self).unapply_migration(state, migration, fake)
 
-        return self._try_until_free(migration, attempt)
+        return self._try_until_free(migration, state, attempt)
 
-    def _try_until_free(self, migration: Migration, attempt: Callable[[], ProjectState]) -> ProjectState:
-        deadline = time.monotonic() + PATIENCE_SECONDS
+    def _try_until_free(
+        self, migration: Migration, before: ProjectState, attempt: Callable[[], ProjectState]
+    ) -> ProjectState:
+        deadline, failed = time.monotonic() + PATIENCE_SECONDS, 0
         while True:
             try:
                 with self._in_one_transaction(migration):
+                    if failed and migration.atomic:
+                        lock_tables(self.connection, migration, before, failed)
                     return attempt()
             except OperationalError as error:
                 if getattr(error.__cause__, "sqlstate", "") not in _BUSY:
@@ -59,6 +65,7 @@ class PatientExecutor(MigrationExecutor):
                 if time.monotonic() > deadline:
                     problem = f"{migration} waited {PATIENCE_SECONDS:.0f} s for tables that other processes have locked"
                     raise OperationalError(f"{problem}. Run it again; earlier migrations are kept: {error}") from error
+                failed += 1
                 logger.warning("%s waits for tables that others use", migration)
                 time.sleep(random.uniform(_SHORTEST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS))  # noqa: S311 - a pause
 
@@ -77,7 +84,7 @@ class PatientExecutor(MigrationExecutor):
         else:
             with transaction.atomic(using=connection.alias):
                 with connection.cursor() as cursor:
-                    cursor.execute(f"SET LOCAL lock_timeout = {LOCK_MILLISECONDS}")
+                    cursor.execute(f"SET LOCAL lock_timeout = {SHORT_MILLISECONDS}")
                 yield
 
 

@@ -26,7 +26,7 @@ DATABASES = ("sqlite", "postgres")
 REVISION = "c9cc3dc"
 _MESSAGES = 3  # of each client in each part
 _OPEN_SECONDS = 150
-_MIGRATED_SECONDS = 400  # the old processes and their clients use the processor meanwhile, and perhaps other tests
+_MIGRATED_SECONDS = 600  # the old processes and their clients use the processor meanwhile, and perhaps other tests
 _PEOPLE = """
 from django.contrib.auth.models import User
 for name in ("alice", "bob"):
@@ -60,7 +60,7 @@ class Proof:
             traffic.pass_by(_MESSAGES)
             self._say("migrating beside the old processes, killed twice")
             counts = [self._count_migrations(), self._kill_prepare(1), self._kill_prepare(4)]
-            self.commands.run(ROOT, "prepare")
+            self.commands.run(ROOT, "prepare", seconds=_MIGRATED_SECONDS)
             counts.append(self._count_migrations())
             self._pass(traffic, "the old processes on the new schema")
             self._replace(ROOT)

@@ -2,7 +2,9 @@
 
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -98,3 +100,55 @@ def test_a_migration_waits_for_readers_and_holds_up_nobody(tmp_path: Path, datab
         for process in migrating:
             assert process.wait() == 0
     assert not run("manage.py", "migrate", "--plan", env=env).count("agents_app")
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("tables", [("komand_turn", "komand_schedule"), ("komand_schedule", "komand_turn")])
+def test_tables_that_are_never_free_are_altered(tmp_path: Path, databases: list[str], tables: tuple[str, str]) -> None:
+    """Migrate while transactions of 0.7 s overlap without a gap and use both tables: the third attempt succeeds at the
+    latest, and no transaction is ended by a deadlock."""
+    env = environment(tmp_path, databases[0])
+    run(*MIGRATE, env=env)
+    run(*MIGRATE, "sessions_app", "0035", env=env)
+    command = [sys.executable, *MIGRATE, "sessions_app", "0036"]
+    with busy_tables(databases[0], tables, seconds=0.35) as ended:
+        done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True)
+        before = len(ended)
+        wait_for(lambda: len(ended) > before + 8, 60, "transactions after the migration")
+    assert done.returncode == 0 and set(ended) == {""}
+    assert 1 <= done.stderr.count("waits for tables that others use") <= 3
+
+
+@contextmanager
+def busy_tables(url: str, tables: tuple[str, ...], seconds: float) -> Iterator[list[str]]:
+    """Write to the tables, one after the other, in overlapping transactions. Yields the error of each ended one."""
+    ended: list[str] = []
+    stopping = threading.Event()
+
+    def write(connection: Any) -> None:
+        with connection.transaction():
+            for table in tables:
+                connection.execute(f"LOCK TABLE {table} IN ROW EXCLUSIVE MODE")
+                connection.execute("SELECT pg_sleep(%s)", [seconds])
+
+    def repeat() -> None:
+        with psycopg.connect(url, autocommit=True) as connection:
+            while not stopping.is_set():
+                try:
+                    write(connection)
+                    ended.append("")
+                except psycopg.Error as error:
+                    ended.append(repr(error))
+
+    threads = [threading.Thread(target=repeat) for _ in range(8)]
+    for number, thread in enumerate(threads):
+        thread.start()
+        if number + 1 < len(threads):
+            stopping.wait(2 * seconds / len(threads))
+    try:
+        wait_for(lambda: len(ended) >= len(threads), 60, "transactions under way")
+        yield ended
+    finally:
+        stopping.set()
+        for thread in threads:
+            thread.join()
