@@ -17,6 +17,7 @@ from django.contrib.auth.models import User
 from agents_app.models import Agent, ModelProvider
 from agents_app.providers import registry as providers
 from agents_app.services import decide_approval
+from sessions_app.conversation.message_context import MessageContext
 from sessions_app.services import NewMessage, receive
 from tests.security.taint.obedient import KIND, ObedientProvider, forms_of, part_calls
 from tests.support.engine import EngineRig, until
@@ -129,18 +130,27 @@ class Gateway:
         self.user = User.objects.create_user(name)
 
     def say(
-        self, text: str, *, thread: str = "", approve: Decision | None = None, only: str = "", is_own: bool = False
+        self,
+        text: str,
+        *,
+        thread: str = "",
+        quoted: str = "",
+        approve: Decision | None = None,
+        only: str = "",
+        is_own: bool = False,
     ) -> int:
         """Send a message and let its run end. Return the number of questions asked.
 
         text: what the user writes, with the calls that the model makes for it, which are taken out of the message.
+        quoted: a text of somebody else that belongs to the message.
         approve: the decision on the questions; None denies each. only: tool whose calls are approved.
         is_own: only the calls for what the user writes are.
         """
         name = self.user.username
         text, calls = part_calls(text)
         ObedientProvider.plans[text] = calls
-        message = NewMessage("WebChat", "default", name, name, text, thread_id=thread)
+        context = MessageContext(quoted, is_foreign=True) if quoted else None
+        message = NewMessage("WebChat", "default", name, name, text, thread_id=thread, context=context)
         accepted = receive(message, owner=self.user, agent_id=self.agent.agent_id)
         return self.finish(accepted.run_id, approve=approve, only=only, own=calls if is_own else None)
 
