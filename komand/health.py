@@ -14,7 +14,7 @@ from django.db import connection
 from django.db.utils import Error as DatabaseError
 from django.http import HttpRequest, JsonResponse
 from django.views.decorators.http import require_safe
-from redis.exceptions import RedisError, ResponseError
+from redis.exceptions import OutOfMemoryError, RedisError, ResponseError
 
 from audit_app.kernel import valkey
 from komand import schema_check
@@ -22,6 +22,7 @@ from komand import schema_check
 logger = logging.getLogger(__name__)
 
 _LEAST_FREE_BYTES = 1_000_000
+_KEPT_SECONDS = 10
 
 
 def ping_database() -> None:
@@ -31,8 +32,8 @@ def ping_database() -> None:
 
 
 def ping_valkey() -> None:
-    """Ping Valkey. Raises RedisError."""
-    valkey.sync_client().ping()
+    """Store a short-lived key in Valkey: one that is full or read-only still answers a ping. Raises RedisError."""
+    valkey.sync_client().set(f"{settings.KOMAND_REDIS_PREFIX}health", "1", ex=_KEPT_SECONDS)
 
 
 def check_storage() -> None:
@@ -62,9 +63,16 @@ def check_parts() -> dict[str, str]:
 def _state_of(error: Exception) -> str:
     if isinstance(error, OSError) and error.errno == errno.ENOSPC:
         return "full; make room on the disk of the data folder"
-    if isinstance(error, ResponseError) and "MISCONF" in str(error):  # it answers, and cannot write its file
+    return _refusal_of(error) if isinstance(error, ResponseError) else "unreachable"
+
+
+def _refusal_of(error: ResponseError) -> str:
+    """Return why a Valkey that answers does not write."""
+    if "MISCONF" in str(error):  # it cannot write its file
         return "read-only; make room on its disk"
-    return "unreachable"
+    if isinstance(error, OutOfMemoryError):
+        return "full; raise its maxmemory"
+    return "read-only; check that REDIS_URL leads to the primary server"
 
 
 def _answer(status: str, checks: dict[str, str], code: int) -> JsonResponse:
@@ -92,7 +100,7 @@ def live(request: HttpRequest) -> JsonResponse:
 
 @require_safe
 def ready(request: HttpRequest) -> JsonResponse:
-    """Readiness: database and Valkey answer, and there is space. If it fails (503), route no requests here, but do not
+    """Readiness: database and Valkey work, and there is space. If it fails (503), route no requests here, but do not
     restart."""
     checks = check_parts()
     works = all(state == "ok" for state in checks.values())

@@ -67,6 +67,7 @@ CELERY: dict[str, Any] = {
     "broker_url": env.broker_url(),
     "broker_connection_retry_on_startup": True,
     "broker_connection_max_retries": None,  # a worker waits for its broker as long as it takes
+    "broker_channel_error_retry": True,  # also if it answers with an error: READONLY, MISCONF, UNBLOCKED
     "broker_transport_options": {
         "socket_timeout": 10,
         "socket_connect_timeout": 2,

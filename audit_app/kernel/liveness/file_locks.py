@@ -2,6 +2,7 @@
 
 import fcntl
 import json
+import logging
 import os
 import socket
 from collections.abc import Iterable, Iterator
@@ -12,36 +13,52 @@ from uuid import UUID
 
 from audit_app.kernel.liveness.process_marks import Look, ProcessView
 
+logger = logging.getLogger(__name__)
+
 
 class FileMark:
-    """A locked file with name, pid, host and beat as JSON. The kernel frees the lock when the process ends."""
+    """A locked file with name, pid, host and beat as JSON. The kernel frees the lock when the process ends.
+
+    If it cannot be created, such as on a full disk, each beat tries again.
+    """
 
     def __init__(self, folder: Path, life_id: UUID, name: str) -> None:
         self._path = folder / str(life_id)
         self._content = {"name": name, "pid": os.getpid(), "host": socket.gethostname()}
-        self._descriptor = self._make(0)
+        self._descriptor: int | None = None
+        try:
+            self.beat(0)
+        except OSError as error:
+            logger.warning("the heartbeat starts without its file: %s", error)
 
     def beat(self, count: int) -> None:
-        if os.fstat(self._descriptor).st_nlink == 0:  # the file was removed: create it again
-            os.close(self._descriptor)
+        if self._descriptor is not None and os.fstat(self._descriptor).st_nlink == 0:  # the file was removed
+            self.abandon()
+        if self._descriptor is None:
             self._descriptor = self._make(count)
         self._write(self._descriptor, count)
 
     def close(self) -> None:
         self._path.unlink(missing_ok=True)
-        os.close(self._descriptor)
+        self.abandon()
 
     def abandon(self) -> None:
-        os.close(self._descriptor)  # closing a copy keeps the parent's lock; unlocking would not
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)  # closing a copy keeps the parent's lock; unlocking would not
 
     def _make(self, count: int) -> int:
         """Create the file, locked before it gets its name, so that no observer sees it free."""
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         unnamed = self._path.with_name(f".{self._path.name}")
         descriptor = os.open(unnamed, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        self._write(descriptor, count)
-        unnamed.rename(self._path)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            self._write(descriptor, count)
+            unnamed.rename(self._path)
+        except OSError:
+            os.close(descriptor)
+            raise
         return descriptor
 
     def _write(self, descriptor: int, count: int) -> None:

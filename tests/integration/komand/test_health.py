@@ -2,6 +2,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import redis
 from django.db.utils import OperationalError
 from django.test import Client
 from redis.exceptions import ConnectionError as ValkeyGone
@@ -57,6 +58,25 @@ def test_a_full_disk_is_blamed_and_not_valkey(client: Client, monkeypatch: pytes
     assert ready.json()["error"] == (
         "Not ready: storage: full; make room on the disk of the data folder, valkey: read-only; make room on its disk"
     )
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "normal", "state"),
+    [
+        ("maxmemory", 1, 0, "full; raise its maxmemory"),
+        ("min-replicas-to-write", 1, 0, "read-only; check that REDIS_URL leads to the primary server"),
+    ],
+)
+def test_a_valkey_that_answers_but_does_not_write_means_not_ready(
+    client: Client, valkey: "redis.Redis", setting: str, value: int, normal: int, state: str
+) -> None:
+    valkey.config_set(setting, value)
+    try:
+        ready = client.get("/health/ready")
+    finally:
+        valkey.config_set(setting, normal)
+    assert ready.status_code == 503 and ready.json()["data"]["checks"]["valkey"] == state
+    assert client.get("/health/ready").status_code == 200
 
 
 def test_only_reading_is_allowed(client: Client) -> None:

@@ -115,6 +115,28 @@ def test_a_cancelled_call_has_its_process_killed(sleep):
     assert selectors.get_execution(execution.id).status is ExecutionStatus.CANCELLED
 
 
+@pytest.mark.parametrize("refusal", ["READONLY", "NOREPLICAS"])
+def test_a_worker_goes_on_after_valkey_has_refused_its_commands(plan, worker, valkey, refusal):
+    """It answers so in a failover; with MISCONF, which is treated alike, while it cannot write its file."""
+
+    def has_refused():
+        assert worker.poll() is None, "the worker has ended"
+        return valkey.info("errorstats").get(f"errorstat_{refusal}", {"count": 0})["count"] > 3
+
+    valkey.config_resetstat()
+    try:
+        if refusal == "READONLY":
+            valkey.replicaof("127.0.0.1", 1)
+        else:
+            valkey.config_set("min-replicas-to-write", 1)
+        wait_for(has_refused, 60, "several refused commands")
+    finally:
+        valkey.replicaof("NO", "ONE")
+        valkey.config_set("min-replicas-to-write", 0)
+    test_a_planned_call_is_run_by_the_worker(plan)
+    assert worker.poll() is None
+
+
 @pytest.mark.parametrize("how", ["print", "fork", "ignore"])
 def test_a_tool_that_misbehaves_for_ever_is_ended_and_its_worker_goes_on(sleep, sweep_until, plan, how):
     execution, pid, _ = sleep("misbehave", how=how, timeout_seconds=1)

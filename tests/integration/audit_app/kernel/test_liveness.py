@@ -43,6 +43,19 @@ def stopped() -> Iterator[None]:
     liveness.stop()
 
 
+def test_a_mark_without_its_file_is_created_by_a_later_beat(tmp_path: Path) -> None:
+    """The disk may be full when a process starts."""
+    folder, life_id = tmp_path / "alive", new_id()
+    folder.touch()  # so that no file can be created in it
+    mark = FileMarks(folder).open(life_id, "tools")
+    with pytest.raises(FileExistsError):
+        mark.beat(1)
+    folder.unlink()
+    mark.beat(2)
+    assert FileMarks(folder).look([life_id]) == {life_id: Look(locked=True, beat=2)}
+    mark.close()
+
+
 def test_an_open_mark_is_locked_and_counts(marks):
     life_id = new_id()
     mark = marks.open(life_id, "runs")
