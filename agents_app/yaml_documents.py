@@ -10,6 +10,9 @@ from audit_app.kernel.errors import InvalidInput
 
 LARGEST_FILE, LARGEST_UPLOAD = 2_000_000, 200_000  # bytes
 LONGEST_TEMPLATE = 200_000  # characters
+# PyYAML's time grows with the square of the depth and of the digits of a number.
+_MOST_LEVELS, _LONGEST_NUMBER = 50, 1_000
+_LONGEST_PLACE = 300  # characters; what is deeper has the line of the place around it
 
 Fault = Callable[[str, str], None]  # takes a place and what is wrong there
 
@@ -78,24 +81,65 @@ def read(text: str, title: str) -> Document:
     if len(text.encode(errors="replace")) > LARGEST_FILE:
         raise UnusableFile([Problem(1, "the file", f"it is larger than {LARGEST_FILE:,} bytes")], title)
     try:
-        content = load(text)
+        content, lines = _parse(text, with_lines=True)
     except InvalidYaml as error:
         raise UnusableFile([Problem(error.line or 1, "the file", f"it is not YAML: {error}")], title) from None
-    root = yaml.compose(text, Loader=yaml.SafeLoader)
-    return Document(content, dict(_lines(root)) if root is not None else {})
+    return Document(content, lines)
 
 
 def load(text: str) -> Any:
     """Return the content of YAML without aliases. Raises InvalidYaml."""
+    return _parse(text, with_lines=False)[0]
+
+
+def _parse(text: str, *, with_lines: bool) -> tuple[Any, dict[str, int]]:
+    """Return the content of YAML, and the line of each place. Raises InvalidYaml."""
     try:
-        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, Loader=yaml.SafeLoader)):
-            raise InvalidYaml("aliases (`*name`) are not supported")
-        return yaml.safe_load(text)
+        loader = _Loader(text)
+        root = loader.get_single_node()
+        lines = dict(_lines(root)) if with_lines and root is not None else {}
+        return (None if root is None else loader.construct_document(root)), lines
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         mark = getattr(error, "problem_mark", None)
         raise InvalidYaml(str(getattr(error, "problem", error)), mark.line + 1 if mark else None) from None
-    except (LookupError, AttributeError):  # PyYAML raises these for tags such as `!!int ""`
+    except (LookupError, AttributeError, OverflowError):  # PyYAML raises these for tags such as `!!int ""`
         raise InvalidYaml("a value does not match its tag, such as `!!int`") from None
+
+
+class _Loader(yaml.SafeLoader):
+    """Refuses aliases, deep nesting and long numbers, so that its time grows linearly with the size of the text."""
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        if self.check_event(yaml.AliasEvent):
+            raise _refusal("aliases (`*name`) are not supported", self.get_mark())
+        return super().compose_node(parent, index)
+
+    def fetch_flow_collection_start(self, token_class: type[yaml.Token]) -> None:
+        self._check_depth()
+        super().fetch_flow_collection_start(token_class)
+
+    def add_indent(self, column: int) -> bool:
+        self._check_depth()
+        return bool(super().add_indent(column))
+
+    def _check_depth(self) -> None:
+        if self.flow_level + len(self.indents) >= _MOST_LEVELS:
+            raise _refusal(f"it is nested more than {_MOST_LEVELS} levels deep", self.get_mark())
+
+    def construct_number(self, node: yaml.ScalarNode) -> int | float:
+        if len(node.value) > _LONGEST_NUMBER:
+            raise _refusal(f"a number is longer than {_LONGEST_NUMBER:,} characters", node.start_mark)
+        is_int = node.tag.endswith(":int")
+        number: int | float = self.construct_yaml_int(node) if is_int else self.construct_yaml_float(node)
+        return number
+
+
+for _kind in ("int", "float"):
+    _Loader.add_constructor(f"tag:yaml.org,2002:{_kind}", _Loader.construct_number)
+
+
+def _refusal(problem: str, mark: yaml.Mark) -> yaml.MarkedYAMLError:
+    return yaml.MarkedYAMLError(problem=problem, problem_mark=mark)
 
 
 def write(document: Any) -> str:
@@ -117,6 +161,8 @@ _Dumper.add_representer(str, _text)
 def _lines(node: yaml.Node, place: str = "") -> Iterator[tuple[str, int]]:
     """Yield each place of a document with its line."""
     yield place, node.start_mark.line + 1
+    if len(place) > _LONGEST_PLACE:
+        return
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
             name = f"{place}.{key.value}" if place else str(key.value)

@@ -92,8 +92,13 @@ async def test_other_algorithms_prove_nothing(keys):
         assert not proven(keys, text)
 
 
-async def test_a_key_proves_only_the_channels_that_it_is_endorsed_for(keys):
-    assert not proven(keys, token(), channelId="slack") and not proven(keys, token(), channelId=None)
+@pytest.mark.parametrize("channel", ["slack", None, "webchat", "directline"])
+async def test_other_channels_of_the_bot_prove_nothing(keys, channel):
+    assert not proven(keys, token(), channelId=channel), "a client of Web Chat names its sender itself"
+
+
+async def test_a_key_without_an_endorsement_for_teams_proves_nothing(keys):
+    assert not proven(keys, token(key="key-web"))
 
 
 async def test_keys_are_fetched_once_for_unknown_ones_and_kept():
