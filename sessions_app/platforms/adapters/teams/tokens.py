@@ -16,6 +16,8 @@ import jwt
 from sessions_app.platforms.base import SendError
 from sessions_app.platforms.http import call
 
+# The bot may have others, such as Web Chat, whose clients name their sender themselves.
+_CHANNEL = "msteams"
 _LEEWAY = timedelta(minutes=5)
 _FRESH = timedelta(hours=24)
 # The least time between two fetches: anybody can cause one by a request with an unknown key.
@@ -81,7 +83,9 @@ def is_proven(token: str, keys: Keys, expected: Expected, activity: Mapping[str,
     try:
         header = jwt.get_unverified_header(token)
         key = keys.find(str(header.get("kid", "")), now)
-        if header.get("alg") != "RS256" or key is None or activity.get("channelId") not in key.get("endorsements", ()):
+        if header.get("alg") != "RS256" or key is None or _CHANNEL not in key.get("endorsements", ()):
+            return False
+        if activity.get("channelId") != _CHANNEL:
             return False
         options: Any = {"verify_exp": False, "verify_nbf": False, "verify_iat": False, "require": ["exp", "iss", "aud"]}
         claims = jwt.decode(

@@ -97,10 +97,6 @@ async def test_other_channels_of_the_bot_prove_nothing(keys, channel):
     assert not proven(keys, token(), channelId=channel), "a client of Web Chat names its sender itself"
 
 
-async def test_a_key_without_an_endorsement_for_teams_proves_nothing(keys):
-    assert not proven(keys, token(key="key-web"))
-
-
 async def test_keys_are_fetched_once_for_unknown_ones_and_kept():
     with FakeTeams() as server:
         keys = Keys(f"{server.url}/keys")
