@@ -13,7 +13,7 @@ from celery.exceptions import SecurityWarning
 from django.conf import settings
 
 from audit_app.kernel import context, liveness, shutdown
-from komand import schema_check, sd_notify
+from komand import consumer_watch, schema_check, sd_notify
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "komand.settings.worker")
 os.environ.setdefault("CELERY_SKIP_CHECKS", "1")  # `manage.py prepare` has run them
@@ -23,6 +23,7 @@ _GRACE_SECONDS = 2
 app = Celery("komand", set_as_current=True)
 app.add_defaults(lambda: dict(settings.CELERY))
 app.set_default()
+app.steps["consumer"].add(consumer_watch.WatchStep)
 # Celery warns of running as root, since messages could once be pickles. Ours are JSON only.
 warnings.filterwarnings("ignore", category=SecurityWarning)
 
@@ -47,7 +48,7 @@ def _check_schema(**_: Any) -> None:
 @signals.worker_ready.connect
 def _notify_ready(**_: Any) -> None:
     sd_notify.notify_ready()
-    sd_notify.show_life(liveness.is_stuck)
+    sd_notify.show_life(lambda: liveness.is_stuck() or consumer_watch.is_stuck())
 
 
 @signals.worker_process_init.connect
@@ -60,6 +61,7 @@ def _begin_child(**_: Any) -> None:
 
 @signals.worker_shutting_down.connect
 def _limit_drain(sig: str, **_: Any) -> None:
+    consumer_watch.end()
     if sig == "SIGINT":
         shutdown.hurry()
     sd_notify.end_after(shutdown.seconds() + _GRACE_SECONDS)

@@ -3,8 +3,10 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
@@ -21,20 +23,27 @@ from tools_app.types import ExecutionStatus
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
 
 
-@pytest.fixture(scope="module")
-def worker(valkey_server, django_db_setup, django_db_blocker):
-    with django_db_blocker.unblock():
-        database = connection.settings_dict["NAME"]
+@contextmanager
+def started_worker(**variables):
     environment = {
         **os.environ,
         "DJANGO_SETTINGS_MODULE": "tests.integration.tools_app.worker_settings",
-        "KOMAND_TEST_DATABASE_NAME": str(database),
+        "KOMAND_TEST_DATABASE_NAME": str(connection.settings_dict["NAME"]),
+        **variables,
     }
     command = [sys.executable, "-m", "komand.worker", "-Q", "tools", "-P", "prefork"]
     process = subprocess.Popen([*command, "-c", "2"], cwd=ROOT, env=environment, start_new_session=True)
-    yield process
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    try:
+        yield process
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+@pytest.fixture(scope="module")
+def worker(valkey_server, django_db_setup, django_db_blocker):
+    with django_db_blocker.unblock(), started_worker() as process:
+        yield process
 
 
 @pytest.fixture(autouse=True)
@@ -113,6 +122,25 @@ def test_a_cancelled_call_has_its_process_killed(sleep):
     assert services.cancel_execution(execution.id)
     wait_for(lambda: not is_running(pid), 30, "the end of the process")
     assert selectors.get_execution(execution.id).status is ExecutionStatus.CANCELLED
+
+
+@pytest.mark.timeout(300)
+def test_a_worker_whose_consumer_hangs_sends_no_more_watchdog_messages(tmp_path):
+    """It would take no calls, and nothing else notices: its children and threads go on."""
+    place = tmp_path / "notify"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notify:
+        notify.bind(str(place))
+        notify.settimeout(60)
+        with started_worker(NOTIFY_SOCKET=str(place), WATCHDOG_USEC="8000000") as process:
+            assert notify.recv(100).startswith(b"READY=1")
+            for _ in range(10):
+                assert notify.recv(100).startswith(b"WATCHDOG=1")
+            process.send_signal(signal.SIGUSR2)
+            notify.settimeout(8)  # the supervisor's limit
+            with pytest.raises(TimeoutError):
+                for _ in range(10):
+                    notify.recv(100)
+            assert process.poll() is None
 
 
 @pytest.mark.parametrize("refusal", ["READONLY", "NOREPLICAS"])
