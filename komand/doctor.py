@@ -33,6 +33,7 @@ from komand.settings import env
 from sessions_app.channels import account_state, open_access
 from sessions_app.channels.connections import claims, condition
 from sessions_app.models import ChannelAccount
+from tools_app import conf, selectors
 from tools_app.sandbox import python_process
 from tools_app.secrets import vault
 
@@ -65,6 +66,7 @@ def examine() -> Iterator[Finding]:
         _database,
         _broker,
         _processes,
+        _tool_calls,
         _static,
         _python_tool,
         _audit_log,
@@ -72,7 +74,9 @@ def examine() -> Iterator[Finding]:
         _prices,
         _channels,
     ]
-    in_database = {_audit_log, _providers, _prices, _channels, *([] if connection.vendor == "sqlite" else [_processes])}
+    in_database = {_tool_calls, _audit_log, _providers, _prices, _channels}
+    if connection.vendor != "sqlite":
+        in_database.add(_processes)
     has_database = True
     for examination in examinations:
         if examination in in_database and not has_database:
@@ -154,6 +158,15 @@ def _processes() -> Iterator[Finding]:
     for name, words in _PROCESSES.items():
         found = [f"{process.host}:{process.pid}" for process in alive if process.name == name]
         yield Finding(f"process {name}", bool(found), ", ".join(found) or f"{words} is missing", "" if found else _UP)
+
+
+def _tool_calls() -> Iterator[Finding]:
+    if untaken := selectors.count_untaken():
+        detail = f"calls that no worker has taken for {conf.UNTAKEN_SECONDS} s: {untaken:,}"
+        mend = "if the tools workers are busy, start more (up: --tool-workers); else restart them: see their logs"
+        yield Finding("tool calls", False, detail, mend)
+    else:
+        yield Finding("tool calls", True, "workers take them")
 
 
 def _static() -> Iterator[Finding]:

@@ -14,6 +14,8 @@ KILL_SLACK_SECONDS = 3
 # A nudge without effect after this time may be lost. The sweeper repeats it, with exponential back-off.
 RENUDGE_SECONDS = 3
 RENUDGE_MAX_SECONDS = 60
+# A call that no worker takes for so long is reported.
+UNTAKEN_SECONDS = 30
 # Starts of a repeatable call: a tool may kill its process each time.
 MAX_ATTEMPTS = 3
 

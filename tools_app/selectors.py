@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Collection, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from django.db.models import Q, QuerySet
@@ -11,7 +11,7 @@ from django.db.models.functions import Now
 from audit_app.kernel.errors import found
 from audit_app.kernel.redact import masked_text
 from audit_app.kernel.shorten import one_line
-from tools_app import hot_queries
+from tools_app import conf, hot_queries
 from tools_app.models import IS_OPEN, UNKNOWN_ORIGINS, Approval, InputRequest, ToolExecution
 from tools_app.run_progress import BATCH, Batch, BatchItem
 from tools_app.types import ApprovalStatus, ApprovalView, ExecutionStatus, ExecutionView, view_of
@@ -113,6 +113,15 @@ def find_waiting_for_loop() -> UUID | None:
     """Return the execution that has waited longest for an event loop. Calls that need approval do not wait for one."""
     waiting = ToolExecution.objects.filter(status=ExecutionStatus.PENDING, runs_in_loop=True, renudge_at__isnull=False)
     return waiting.order_by("renudge_at").values_list("id", flat=True).first()
+
+
+def count_untaken() -> int:
+    """Return how many calls no worker has taken for UNTAKEN_SECONDS, although workers were nudged.
+
+    Without the calls whose waiting time is not stored: items of a batch, and calls that are repeated.
+    """
+    nudged = ToolExecution.objects.filter(renudge_at__isnull=False, attempts=0, batch_id=None)
+    return nudged.filter(charged_at__lte=Now() - timedelta(seconds=conf.UNTAKEN_SECONDS)).order_by().count()
 
 
 def view(row: ToolExecution) -> ExecutionView:

@@ -1,5 +1,6 @@
 """One pass of the tools' sweeper: recovers executions whose nudge, process or end was lost."""
 
+import logging
 from datetime import datetime, timedelta
 from enum import Enum
 from uuid import UUID
@@ -8,7 +9,7 @@ from django.db import transaction
 from django.db.models.functions import Now
 
 from audit_app.kernel.liveness import Observer
-from tools_app import conf, hot_queries
+from tools_app import conf, hot_queries, selectors
 from tools_app.executions import nudges
 from tools_app.executions.approvals import expire_approvals
 from tools_app.executions.runner import Outcome, finish
@@ -16,6 +17,8 @@ from tools_app.executions.transitions import move, renudge_at
 from tools_app.executions.user_input import expire_inputs
 from tools_app.models import ToolExecution
 from tools_app.types import Effect, ExecutionStatus
+
+logger = logging.getLogger(__name__)
 
 _NUDGES_PER_PASS = 100
 
@@ -108,6 +111,12 @@ def _renudge() -> None:
     )
     for row in due:
         _renudge_late(row, row.now)
+    if untaken := selectors.count_untaken():
+        logger.error(
+            "tool calls that no worker has taken for %d s: %d; all workers are busy, or one hangs: manage.py doctor",
+            conf.UNTAKEN_SECONDS,
+            untaken,
+        )
 
 
 def _renudge_late(row: ToolExecution, now: datetime) -> None:

@@ -41,6 +41,12 @@ def test_every_problem_has_a_remedy() -> None:
     assert all(finding.mend for finding in found.values() if not finding.ok)
 
 
+def test_calls_that_no_worker_takes_are_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert findings()["tool calls"].ok
+    monkeypatch.setattr("tools_app.selectors.count_untaken", lambda: 7)
+    assert findings()["tool calls"].detail == "calls that no worker has taken for 30 s: 7"
+
+
 def test_the_version_is_named_for_reports() -> None:
     assert __version__ in findings()["komand"].detail
 

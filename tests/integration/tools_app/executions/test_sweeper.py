@@ -119,6 +119,18 @@ def test_a_lost_nudge_is_repeated_with_back_off(plan, nudges):
     assert timedelta(seconds=58) < wait.renudge_at - wait.now <= timedelta(seconds=60)
 
 
+def test_calls_that_no_worker_takes_are_logged_as_an_error(plan, nudges, caplog):
+    plan(("echo", '{"text": "a"}'))
+    age(29)
+    ToolExecution.objects.update(charged_at=Now() - timedelta(seconds=29))
+    services.sweep(Observing())
+    assert not caplog.records
+    age(31)
+    ToolExecution.objects.update(charged_at=Now() - timedelta(seconds=31))
+    services.sweep(Observing())
+    assert "no worker has taken for 30 s: 1" in caplog.text
+
+
 def test_a_pending_call_that_is_not_due_is_not_nudged(plan, nudges):
     plan(("echo", '{"text": "a"}'))
     age(100, due=False)
