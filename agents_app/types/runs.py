@@ -155,6 +155,12 @@ class RunTranscript:
         return replace(self.run.usage, cached_input_tokens=cached, reasoning_tokens=reasoning)
 
     @property
+    def texts(self) -> list[str]:
+        """Return the texts that the run has said, by step; of an answer with a JSON Schema, the answer alone."""
+        earlier = [step.text for step in self.steps[: self.answering_step]]
+        return [*("" for _ in earlier), self.answer] if self.is_structured and self.answer else [*earlier, self.answer]
+
+    @property
     def answering_step(self) -> int:
         """Return the step whose text is the answer: the last recorded one, or the one that was open at the end."""
         last = self.steps[-1] if self.steps else None

@@ -103,14 +103,11 @@ def joined(parts: Iterable[tuple[str, Sequence[Citation]]]) -> tuple[str, tuple[
 
 
 def full_text(transcript: RunTranscript, cited: Mapping[int, Sequence[Citation]]) -> tuple[str, tuple[Citation, ...]]:
-    """Return all texts of a run as one, with its citations; of an answer with a JSON Schema, the answer alone.
+    """Return all texts of a run as one, with its citations.
 
     cited: the citations of each step.
     """
-    texts = [*(step.text for step in transcript.steps[: transcript.answering_step]), transcript.answer]
-    if transcript.is_structured and transcript.answer:
-        texts = [*("" for _ in texts[:-1]), texts[-1]]
-    return joined((text, cited.get(step, ())) for step, text in enumerate(texts))
+    return joined((text, cited.get(step, ())) for step, text in enumerate(transcript.texts))
 
 
 def listed(citations: Iterable[Citation]) -> tuple[Citation, ...]:

@@ -20,8 +20,7 @@ from sessions_app.attachments import file_parts
 from sessions_app.attachments import records as attachments
 from sessions_app.conversation import delivery_port, transcripts
 from sessions_app.conversation.citation_lookup import cite
-from sessions_app.conversation.citations import Citation, full_text
-from sessions_app.conversation.imported_texts import digest_of
+from sessions_app.conversation.citations import Citation
 from sessions_app.conversation.message_context import joined
 from sessions_app.conversation.session_key import STORED_CHANNELS
 from sessions_app.conversation.sessions import event_about
@@ -270,7 +269,7 @@ def _turns(transcript: RunTranscript, session: Session, now: datetime) -> Iterat
     yield of_run(
         role="assistant",
         content=transcript.answer,
-        body_digest=digest_of(full_text(transcript, {})[0]),
+        body_digest=Turn.digest_of("".join(transcript.texts)),
         state=_state_of(run),
         error_code=run.error_code,
         error_message=run.error_message,

@@ -4,7 +4,6 @@ Clients send the answers of agents back as messages of the assistant. One that w
 by its digest and has the origins of its session. Any other text of the assistant may be anybody's.
 """
 
-import hashlib
 from collections.abc import Collection, Sequence
 from itertools import groupby
 from uuid import UUID
@@ -20,12 +19,6 @@ from tools_app.types.authors import Author
 
 UNKNOWN = "import:answer"
 _MOST_SESSIONS, _MOST_TURNS = 50, 500  # that are looked at for the answers of one conversation
-
-
-def digest_of(text: str) -> str:
-    """Return the digest of an answer, empty for an empty one. Without white space: clients join its parts anew."""
-    words = "".join(text.split())
-    return hashlib.sha256(words.encode(errors="replace")).hexdigest() if words else ""
 
 
 def set_origins(owner: User | None, messages: Sequence[Message | Turn], turns: Sequence[Turn]) -> None:
@@ -50,14 +43,14 @@ def _set_of_client(owner: User | None, turns: Sequence[Turn]) -> None:
         if turn.role in ("assistant", "tool"):
             turn.origins = UNKNOWN if turn.role == "assistant" else BY_ROLE["tool"]
     groups = [list(group) for is_answer, group in groupby(turns, _is_answer) if is_answer]
-    wholes = [digest_of("".join(turn.content for turn in group)) for group in groups]
-    singles = {digest_of(turn.content) for group in groups for turn in group}
+    wholes = [Turn.digest_of("".join(turn.content for turn in group)) for group in groups]
+    singles = {Turn.digest_of(turn.content) for group in groups for turn in group}
     known = _known(owner, {*wholes, *singles} - {""}) | {"": ""}
     for group, whole in zip(groups, wholes, strict=True):
         if whole in known:  # an answer of several texts
             group[-1].body_digest = whole
         for turn in group:
-            single = digest_of(turn.content)
+            single = Turn.digest_of(turn.content)
             turn.origins = known.get(whole, known.get(single, UNKNOWN))
             if whole not in known and single in known:
                 turn.body_digest = single

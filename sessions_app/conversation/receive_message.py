@@ -34,6 +34,7 @@ from sessions_app.conversation.sessions import check_sender, event_about, find_o
 from sessions_app.identity import scopes
 from sessions_app.models import Session, Turn
 from tools_app import selectors as tools
+from tools_app.types.authors import PERSON
 
 _QUEUE_RETRY_SECONDS = 10
 
@@ -193,7 +194,7 @@ def _store(
         role="user",
         content=message.text,
         attached=replaced.attached if replaced else message.attached,
-        origins=message.inbound.author.stored,
+        origins=None if (author := message.inbound.author) is PERSON else author.stored,
         created_at=now,
         idempotency_key=message.key,
         body_digest=message.digest,

@@ -1,5 +1,7 @@
 """Sessions and their turns."""
 
+import hashlib
+
 from django.conf import settings
 from django.db import models
 from django.db.models import Q
@@ -124,6 +126,12 @@ class Turn(models.Model):
 
     def __str__(self) -> str:
         return f"{self.role} turn {self.ordinal}.{self.part}"
+
+    @staticmethod
+    def digest_of(answer: str) -> str:
+        """Return the digest of an answer, empty for an empty one. Without white space: clients join its parts anew."""
+        words = "".join(answer.split())
+        return hashlib.sha256(words.encode(errors="replace")).hexdigest() if words else ""
 
     @property
     def author(self) -> Author:
