@@ -246,8 +246,16 @@ def _channels() -> Iterator[Finding]:
     for account in claims.list_listening():
         if state := condition.describe(account):
             yield Finding(f"connection {account}", state.is_ok, state.text, state.remedy)
+    yield from _unreachable_accounts()
     if not found:
         yield Finding("channels", True, "no account gives strangers more than an operator has listed")
+
+
+def _unreachable_accounts() -> Iterator[Finding]:
+    for account in condition.list_unreachable():
+        detail = "receives nothing: its platform sends to an https:// address, and KOMAND_PUBLIC_URL names none"
+        mend = "set KOMAND_PUBLIC_URL and restart, or choose another way to receive if the channel has one"
+        yield Finding(f"webhook {account}", False, detail, f"{mend}: docs/channels.md")
 
 
 def _broken_accounts() -> Iterator[Finding]:

@@ -149,8 +149,8 @@ class ChannelAccountForm(forms.ModelForm):  # type: ignore[type-arg]  # not subs
         account, secrets = self.instance, data["new_secrets"]
         kept = accounts.kept_secrets(account, secrets)
         # Otherwise an operator could have the stored secrets sent to a server of their own.
-        if kept and accounts.changes_address(account, data["config"]):
-            raise ValidationError(f"The address has changed. Enter these secrets again: {', '.join(sorted(kept))}.")
+        if again := accounts.sent_elsewhere(account, data["config"], kept) if kept else ():
+            raise ValidationError(f"The address has changed. Enter these secrets again: {', '.join(again)}.")
         account.channel = channel
         account.account_id, account.config = data.get("account_id") or account.account_id, data["config"]
         self.made = {} if kept else accounts.missing_secrets(channel, secrets)

@@ -4,7 +4,7 @@ import asyncio
 import contextvars
 import json
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
@@ -302,10 +302,12 @@ def kept_secrets(account: ChannelAccount, new: Mapping[str, str]) -> dict[str, s
     return {name: secret for name, secret in stored.items() if name not in new}
 
 
-def changes_address(account: ChannelAccount, config: Mapping[str, Any]) -> bool:
-    """Return whether this configuration has another address than the account's stored one."""
-    kinds = channels.get(account.channel).config_fields
-    return any(account.config.get(name) != config.get(name) for name, kind in kinds.items() if kind.kind == "url")
+def sent_elsewhere(account: ChannelAccount, config: Mapping[str, Any], kept: Iterable[str]) -> list[str]:
+    """Return which of these stored secrets the account would send to another address with this configuration."""
+    adapter = channels.get(account.channel)
+    addresses = (name for name, setting in adapter.config_fields.items() if setting.is_address or setting.kind == "url")
+    is_moved = any(account.config.get(name) != config.get(name) for name in addresses)
+    return sorted({*kept} - {*adapter.unsent_secrets}) if is_moved else []
 
 
 def secret_names(account: ChannelAccount) -> tuple[str, ...]:

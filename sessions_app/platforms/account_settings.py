@@ -15,12 +15,14 @@ class Setting:
     help: a phrase for operators.
     kind: text | flag | number | ids (a list) | agents (a list of their ids) | patterns (a list, of tool calls) | url |
         choice (one of `choices`).
+    is_address: decides to which server, or how protected, the secrets of the account are sent. A url always does.
     """
 
     help: str
     kind: str = "text"
     is_required: bool = False
     choices: tuple[str, ...] = ()
+    is_address: bool = False
 
     def parse(self, text: str) -> Any:
         """Return the value that an operator typed. What cannot be read is returned as typed, for `problem`."""

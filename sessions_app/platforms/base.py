@@ -171,15 +171,15 @@ class ChannelAdapter(ABC):
     setup_guide: ClassVar[str] = ""
     # The path of our own page that shows the channel at work, if it has one. `{account}` stands for the account.
     test_page: ClassVar[str] = ""
-    # HTTP methods of the webhook. Add GET if the platform first checks the address with it.
-    methods: ClassVar[Sequence[str]] = ("POST",)
+    methods: ClassVar[Sequence[str]] = ("POST",)  # of the webhook; with GET if the platform first checks the address so
     max_body_bytes: ClassVar[int] = MIB  # longer requests are refused with status 413
     # The settings of an account, beside SHARED_SETTINGS, and its secrets, each with a phrase. Others are refused.
     config_fields: ClassVar[Mapping[str, Setting]] = {}
     secret_fields: ClassVar[Mapping[str, str]] = {}
     required_secrets: ClassVar[Sequence[str]] = ()
-    # Generated secrets that an operator enters elsewhere: they are shown once.
-    shown_secrets: ClassVar[Sequence[str]] = ()
+    shown_secrets: ClassVar[Sequence[str]] = ()  # generated, for an operator to enter elsewhere: shown once
+    unsent_secrets: ClassVar[Sequence[str]] = ()  # they are kept when the account gets another address
+    needs_public_url: ClassVar[bool] = True  # with https; not if webhooks may come from our own machine
     # The setting by which several accounts share one URL or connection: `parse` and `listen` report `OfAccount` for the
     # events of another one. Its settings must verify the request too, or share the connection (`shares_connection`).
     routed_by: ClassVar[str] = ""

@@ -5,11 +5,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from django.conf import settings
 from django.utils import timezone
 
 from audit_app.kernel import liveness
 from sessions_app.channels.connections import claims
 from sessions_app.models import ChannelAccount
+from sessions_app.platforms.registry import channels
 
 # Heartbeats come every 90 seconds at least, and are stored every 30.
 _SILENT = timedelta(minutes=3)
@@ -50,6 +52,15 @@ def describe(account: ChannelAccount) -> Condition | None:
         return Condition(False, f"no process keeps it open{seen}", _START)
     problem = f", since {_at(row.error_at)}: {row.error}" if row.error and row.error_at else ""
     return Condition(False, f"not connected, trying again{problem}", "if it lasts, test the account")
+
+
+def list_unreachable() -> list[ChannelAccount]:
+    """Return the enabled accounts whose platform has no address for their webhook: they receive nothing."""
+    if settings.KOMAND_PUBLIC_URL.startswith("https://"):
+        return []
+    accounts = ChannelAccount.objects.filter(is_enabled=True, channel__in=channels.names())
+    posted = (account for account in accounts if channels.get(account.channel).needs_public_url)
+    return [account for account in posted if not claims.listens(account)]
 
 
 def find_missing_processes(account: ChannelAccount) -> Iterator[str]:

@@ -63,6 +63,7 @@ class Webhook(HttpAdapter):
     slug = "webhook"
     name = "Webhook"
     summary = "Standard Webhooks, both ways"
+    needs_public_url = False
     setup_guide = (
         "Let your program send messages by POST to `{webhook}`, signed with the secret, which is shown once: "
         "see docs/channels.md. Answers go to the callback URL, signed with the same secret."

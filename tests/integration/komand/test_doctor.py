@@ -18,6 +18,7 @@ from komand import __version__, doctor, health, seed
 from sessions_app.channels import accounts
 from sessions_app.models import Delivery
 from tests.fakes.model_server import ModelServer
+from tests.fakes.telegram import TOKEN
 from tests.fakes.webhook_receiver import SECRET
 from tools_app.sandbox import python_process
 from tools_app.sandbox.python_process import Isolation
@@ -196,3 +197,14 @@ def test_deliveries_that_cannot_be_sent_are_reported() -> None:
     found = findings()["sending webhook/crm"]
     assert not found.ok and found.detail.endswith("attempt: 2, the last one: No connection to example.org.")
     assert "channel test webhook crm" in found.mend
+
+
+def test_an_account_whose_platform_cannot_reach_us_is_reported(settings: Any) -> None:
+    secrets = {"bot_token": TOKEN}
+    accounts.add_account("telegram", "main", config={"receive": "webhook"}, secrets=secrets)
+    accounts.add_account("telegram", "polled", config={"receive": "polling"}, secrets=secrets)
+    found = findings()
+    assert "webhook telegram/polled" not in found and not found["webhook telegram/main"].ok
+    assert "KOMAND_PUBLIC_URL" in found["webhook telegram/main"].mend
+    settings.KOMAND_PUBLIC_URL = "https://gateway.example"
+    assert "webhook telegram/main" not in findings()

@@ -57,17 +57,22 @@ class Email(ChannelAdapter):
             "choice",
             choices=("password", "oauth2"),
         ),
-        "imap_host": Setting("the IMAP server", is_required=True),
-        "imap_port": Setting("its port; default 993", "number"),
-        "imap_security": Setting("tls, or none within this machine; default tls", "choice", choices=("tls", "none")),
+        "imap_host": Setting("the IMAP server", is_required=True, is_address=True),
+        "imap_port": Setting("its port; default 993", "number", is_address=True),
+        "imap_security": Setting(
+            "tls, or none within this machine; default tls", "choice", choices=("tls", "none"), is_address=True
+        ),
         "folder": Setting("the folder whose mails are answered; default INBOX"),
         "poll_seconds": Setting(
             "seconds between two looks, for servers without IDLE; default 30, at most 60", "number"
         ),
-        "smtp_host": Setting("the SMTP server", is_required=True),
-        "smtp_port": Setting("its port; default 465 with tls, 587 with starttls", "number"),
+        "smtp_host": Setting("the SMTP server", is_required=True, is_address=True),
+        "smtp_port": Setting("its port; default 465 with tls, 587 with starttls", "number", is_address=True),
         "smtp_security": Setting(
-            "tls, starttls, or none within this machine; default tls", "choice", choices=("tls", "starttls", "none")
+            "tls, starttls, or none within this machine; default tls",
+            "choice",
+            choices=("tls", "starttls", "none"),
+            is_address=True,
         ),
         "username": Setting("login of both servers; default: the address"),
         "oauth_client_id": Setting("the application (client) id that may use the mailbox, with oauth2"),
@@ -88,6 +93,7 @@ class Email(ChannelAdapter):
         "oauth_refresh_token": "the refresh token by which the mailbox's owner allows access, with oauth2",
         "link_key": "signs the links that decide approval requests; generated if not given",
     }
+    unsent_secrets: ClassVar[Sequence[str]] = ("link_key",)
     required_secrets: ClassVar[Sequence[str]] = ("link_key",)
 
     def __init__(self, account: AccountSettings, **options: Any) -> None:

@@ -59,6 +59,7 @@ class Web(ChannelAdapter):
     summary = "a chat for the visitors of your own sites"
     setup_guide = read_guide(__file__)
     test_page = "/webchat/{account}/test"
+    needs_public_url = False
     config_fields: ClassVar[Mapping[str, Setting]] = {
         "origins": Setting("sites that show the chat, such as https://www.example.org", "ids", is_required=True),
         "title": Setting("heading of the chat; default: Chat"),

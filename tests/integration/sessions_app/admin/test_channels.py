@@ -296,6 +296,45 @@ def test_stored_secrets_are_not_sent_to_another_address(pages, account, secrets)
     assert account.config == {}
 
 
+MAIL = {
+    "address": "bot@ours.test",
+    "imap_host": "imap.ours.test",
+    "imap_port": 993,
+    "imap_security": "tls",
+    "smtp_host": "smtp.ours.test",
+    "smtp_port": 465,
+    "smtp_security": "tls",
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [
+        ("imap_host", "evil.test"),
+        ("imap_port", 1993),
+        ("imap_security", "none"),
+        ("smtp_host", "evil.test"),
+        ("smtp_port", 2465),
+        ("smtp_security", "starttls"),
+        ("oauth_token_url", "https://evil.test/token"),
+    ],
+)
+def test_the_password_of_a_mailbox_is_not_sent_to_another_server(pages, name, other):
+    account, _ = accounts.add_account(
+        "email", "main", config=MAIL, secrets={"password": "secret-of-the-mailbox"}, access="open", tools=[]
+    )
+    page = f"{ACCOUNTS}{account.pk}/change/"
+    given = {f"own__{field}": value for field, value in {**MAIL, name: other}.items()}
+    same = {"access": "open", "tools": "web_fetch", "is_enabled": "on"}
+    shown = pages.post(page, {**same, **given}).content.decode()
+    assert "The address has changed. Enter these secrets again: password." in shown
+    account.refresh_from_db()
+    assert account.config == MAIL
+    pages.post(page, {**same, **given, "own__password": "secret-of-the-other"})
+    account.refresh_from_db()
+    assert account.config[name] == other
+
+
 def test_an_account_may_move_with_all_its_secrets_entered_anew(pages, account):
     moved = fields(own__webhook_secret="another-secret-of-ours", own__api_url="https://a.test")
     pages.post(f"{ACCOUNTS}{account.pk}/change/", moved)
