@@ -22,7 +22,7 @@ from agents_app.models import Agent
 from agents_app.rights import DELETE_AGENTS
 from audit_app import fresh_login
 from audit_app.admin_base import columns, links, names
-from audit_app.admin_base.base import AuditedAdmin, VersionedAdmin, acting, get_or_404, reported
+from audit_app.admin_base.base import AuditedAdmin, ConditionalAdmin, VersionedAdmin, acting, get_or_404, reported
 from audit_app.admin_base.dialogs import back_to
 from audit_app.admin_base.filters import ActiveFilter
 from audit_app.admin_base.permissions import granted_by, never
@@ -69,7 +69,7 @@ def _tab(title: str, *fields: str | tuple[str, ...]) -> tuple[str, Any]:
 
 
 @admin.register(Agent)
-class AgentAdmin(VersionedAdmin, AuditedAdmin):  # type: ignore[misc]  # the theme widens Django's types
+class AgentAdmin(ConditionalAdmin, VersionedAdmin, AuditedAdmin):  # type: ignore[misc]  # the theme widens Django's types
     noun = "Agent"
     form = AgentForm
     list_display = ("title", "agent_id", "served_by", "may", "state", "try_link")

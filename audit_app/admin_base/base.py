@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from copy import copy
 from typing import Any, ClassVar
 from uuid import UUID
 
@@ -180,6 +181,21 @@ class VersionedAdmin(ModelAdmin):
     ) -> HttpResponse:
         shown = {**context, "show_history": False}
         response: HttpResponse = super().render_change_form(request, shown, *args, **kwargs)
+        return response
+
+
+class ConditionalAdmin(ModelAdmin):
+    """Pages with `conditional_fields`. Those that may only be viewed have no inputs whose values could be compared."""
+
+    conditional_fields: dict[str, str]
+
+    def render_change_form(
+        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> HttpResponse:
+        if not self.has_change_permission(request, kwargs.get("obj")) and not kwargs.get("add"):
+            page = context["adminform"].model_admin = copy(self)  # the theme reads the conditions from it
+            page.conditional_fields = {}
+        response: HttpResponse = super().render_change_form(request, context, *args, **kwargs)
         return response
 
 

@@ -11,7 +11,7 @@ from unfold.decorators import display
 from unfold.enums import ActionVariant
 
 from audit_app.admin_base import columns, links
-from audit_app.admin_base.base import AuditedAdmin, acting, get_or_404, reported
+from audit_app.admin_base.base import AuditedAdmin, ConditionalAdmin, acting, get_or_404, reported
 from audit_app.admin_base.dialogs import back_to
 from audit_app.admin_base.html import json_block
 from audit_app.admin_base.permissions import granted_by, never
@@ -50,7 +50,7 @@ _CONNECTION_FIELDS = ("environment", "url", "headers", "is_enabled")
 
 
 @admin.register(McpServer)
-class McpServerAdmin(AuditedAdmin):
+class McpServerAdmin(ConditionalAdmin, AuditedAdmin):  # type: ignore[misc]  # the theme widens Django's types
     noun = "McpServer"
     list_display = ("name", "transport", "health", "tool_count", "default_risk", "is_enabled")
     list_filter = (("state", ChoicesDropdownFilter), "is_enabled")

@@ -263,3 +263,10 @@ def test_the_list_shows_the_model_of_each_agent(pages, agent):
     Agent.objects.update(model_id="model-of-the-list")
     row = pages.get("/admin/agents_app/agent/").content.decode()
     assert 'data-label="Model"' in row and "model-of-the-list" in row
+
+
+def test_a_page_that_may_only_be_viewed_compares_no_fields(staff, pages, agent):
+    page = f"{AGENTS}{agent.pk}/change/"
+    viewed = staff("agents_app.view_agent", name="viewer").get(page)
+    assert viewed.status_code == 200 and "all_tools == false" not in viewed.content.decode()
+    assert "all_tools == false" in pages.get(page).content.decode()

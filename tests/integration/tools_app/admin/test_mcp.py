@@ -107,3 +107,10 @@ def test_staff_without_the_right_see_no_buttons(staff, server):
 def test_a_new_server_shows_nothing_that_is_known_later(pages) -> None:
     page = pages.get("/admin/tools_app/mcpserver/add/").content.decode()
     assert 'name="command"' in page and "Last error" not in page and "MCP tools" not in page
+
+
+def test_a_page_that_may_only_be_viewed_compares_no_fields(staff, pages, server):
+    page = f"{SERVERS}{server.pk}/change/"
+    viewed = staff("tools_app.view_mcpserver", name="viewer").get(page)
+    assert viewed.status_code == 200 and 'x-show="transport' not in viewed.content.decode()
+    assert 'x-show="transport' in pages.get(page).content.decode()
