@@ -108,7 +108,7 @@ async def collect(data_dir: Path) -> tuple[state.Note | None, list[Part]]:
     return note, parts
 
 
-def _collect_unsupervised(data_dir: Path) -> list[Part]:
+def collect_unsupervised(data_dir: Path) -> list[Part]:
     """Return the processes that units of systemd or containers run, [] if none does. Loads Django."""
     if not env.text("DATABASE_URL") and not (data_dir / "alive").is_dir():
         return []
@@ -121,7 +121,7 @@ def _collect_unsupervised(data_dir: Path) -> list[Part]:
     return found
 
 
-def _table(parts: Sequence[Part]) -> str:
+def table(parts: Sequence[Part]) -> str:
     width = max([11, *(len(part.name) for part in parts)]) + 1
     lines = [f"{'NAME':<{width}}{'PID':>8}  {'HEALTH':<12}{'MEMORY':>8}  {'RESTARTS':>8}  UPTIME"]
     for part in parts:
@@ -143,7 +143,7 @@ def main(argv: Sequence[str]) -> int:
     options = parser.parse_args(argv)
     data_dir = options.data_dir.expanduser().resolve()
     note, parts = asyncio.run(collect(data_dir))
-    parts = parts if note else _collect_unsupervised(data_dir)
+    parts = parts if note else collect_unsupervised(data_dir)
     if options.json:
         report = {
             "running": bool(parts),
@@ -155,7 +155,7 @@ def main(argv: Sequence[str]) -> int:
         sys.stdout.write(f"Komand is not running on {data_dir}. Start it with: python manage.py up\n")
     else:
         place = f"Komand at {note.url}" if note else f"Komand on {data_dir}, without a supervisor of manage.py up"
-        sys.stdout.write(f"{place}\n\n{_table(parts)}\n")
+        sys.stdout.write(f"{place}\n\n{table(parts)}\n")
     if not parts:
         return NOT_RUNNING
     return 0 if all(part.health in ("ok", "idle") for part in parts) else 1

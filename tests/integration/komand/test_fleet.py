@@ -27,9 +27,13 @@ def folder() -> Iterator[Path]:
         yield Path(path)
 
 
+def run(command: str, folder: Path, *options: str) -> "subprocess.CompletedProcess[str]":
+    arguments = [sys.executable, "manage.py", command, "--data-dir", str(folder), *options]
+    return subprocess.run(arguments, cwd=ROOT, env=clean_environment(), capture_output=True, text=True)
+
+
 def status(folder: Path, *options: str) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "manage.py", "status", "--data-dir", str(folder), *options]
-    return subprocess.run(command, cwd=ROOT, env=clean_environment(), capture_output=True, text=True)
+    return run("status", folder, *options)
 
 
 def test_processes_without_a_supervisor_are_named(folder: Path) -> None:
@@ -69,3 +73,15 @@ def test_processes_that_have_ended_do_not_run(folder: Path) -> None:
 
 def test_an_installation_that_never_started_stays_as_it_is(tmp_path: Path) -> None:
     assert status(tmp_path).returncode == 3 and not any(tmp_path.iterdir())
+
+
+def test_a_restart_without_a_supervisor_names_the_processes_and_what_restarts_them(folder: Path) -> None:
+    with closing(FileMarks(folder / "alive").open(new_id(), "web")):
+        found = run("restart", folder)
+    assert found.returncode == 1 and "is not running" not in found.stdout
+    assert f"web@{HOST}" in found.stdout and "systemctl restart" in found.stdout
+
+
+def test_a_restart_of_nothing_says_so(folder: Path) -> None:
+    found = run("restart", folder)
+    assert found.returncode == 3 and "is not running" in found.stdout
