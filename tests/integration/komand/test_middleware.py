@@ -5,6 +5,9 @@ from django.contrib.auth.models import User
 from django.test import Client
 from pytest_django.fixtures import Settings
 
+from komand.logs import JsonFormatter, TextFormatter
+from sessions_app.identity import invitations
+
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey"), pytest.mark.one_database]
 
 
@@ -24,6 +27,19 @@ def test_one_access_line_carries_id_actor_and_no_query(client: Client, caplog: p
         client.get("/login?next=/secret-place", headers={"X-Request-Id": "r-1"})
     (record,) = [record for record in caplog.records if record.name == "komand.access"]
     assert record.getMessage().startswith("GET /login ") and "secret-place" not in record.getMessage()
+
+
+def test_the_token_of_an_invitation_is_masked_in_the_access_log(
+    client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    user = User.objects.create_user("bob")
+    token = invitations.invite(user)
+    with caplog.at_level(logging.INFO, logger="komand.access"):
+        assert client.get(f"/login/invitation/{token}").status_code == 200
+    (record,) = [record for record in caplog.records if record.name == "komand.access"]
+    for formatter in (TextFormatter(), JsonFormatter()):
+        line = formatter.format(record)
+        assert "GET /login/invitation/••• 200" in line and token not in line
 
 
 def test_health_probes_come_by_address_and_everything_else_by_name(client: Client) -> None:
