@@ -52,8 +52,12 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def site(browser: Browser) -> Iterator[Site]:
-    with tempfile.TemporaryDirectory() as folder, Site() as server:  # not a folder that pytest keeps: 750 MB
-        server.script = _bundle(Path(folder))
+    with Site() as server:
+        folder = Path(tempfile.mkdtemp())  # not a folder that pytest keeps: 750 MB
+        try:
+            server.script = _bundle(folder)
+        finally:
+            npm.discard(folder)
         yield server
 
 
