@@ -1,13 +1,14 @@
-"""Ten invariants of the stored rows, which hold after any crash. Reads only.
+"""Eleven invariants of the stored rows, which hold after any crash. Reads only.
 
 A query finds the rows that break a rule. It also finds states that a healthy installation passes through for a moment,
 such as a run that is due and not yet claimed: check a live installation twice and count what both checks find.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 from django.conf import settings
 from django.db import connection
@@ -22,7 +23,7 @@ from tools_app import conf
 class Invariant:
     """A rule, and the query that finds the rows that break it.
 
-    number: 1 to 10; several rules may share one.
+    number: 1 to 11; several rules may share one.
     finding: the message for a row; `{0}` is the first column of the query.
     sql: with the names that `_names` fills in.
     """
@@ -53,6 +54,16 @@ def _read_invariants() -> Iterator[Invariant]:
 
 
 INVARIANTS = tuple(_read_invariants())
+_FILES = 11
+RULES = (
+    *((invariant.number, invariant.rule) for invariant in INVARIANTS),
+    (_FILES, "Each file that a row refers to is in the data folder."),
+)
+_ARTIFACTS = "SELECT session_id, blob FROM komand_artifact"
+# Retention empties the path of files that it deletes. An uploaded file, which has no source, is an artifact once sent.
+_ATTACHMENTS = (
+    "SELECT path FROM komand_attachment WHERE status = 'stored' AND path <> '' AND (source <> '' OR turn_id IS NULL)"
+)
 
 # The clocks of two hosts that receive messages of one chat may differ by so much.
 _CLOCK_SECONDS = 1.0
@@ -69,7 +80,7 @@ def find_violations() -> list[Violation]:
         for invariant in INVARIANTS
         for row in _rows(invariant.sql.format(**names))
     ]
-    return sorted([*found, *_orphaned_rows()], key=lambda violation: violation.number)
+    return sorted([*found, *_orphaned_rows(), *_missing_files()], key=lambda violation: violation.number)
 
 
 def _orphaned_rows() -> Iterator[Violation]:
@@ -79,6 +90,25 @@ def _orphaned_rows() -> Iterator[Violation]:
         for row_id, owner in _rows(f"SELECT id, owner FROM {table} WHERE owner IS NOT NULL"):  # noqa: S608 - constants
             if str(owner).replace("-", "") not in alive:
                 yield Violation(2, f"{noun} {row_id} is owned by process {owner}, which is not alive")
+
+
+def _missing_files() -> Iterator[Violation]:
+    for path in find_missing_files(Path(settings.DATA_DIR), list_stored_files(_rows)):
+        yield Violation(_FILES, f"the file {path} is missing")
+
+
+def list_stored_files(read: Callable[[str], Iterable[Sequence[Any]]]) -> list[str]:
+    """Return the paths of all files that rows refer to, relative to the data folder.
+
+    read: returns the rows of a query, from the database or from a copy of it.
+    """
+    artifacts = [f"artifacts/{UUID(str(session))}/{UUID(str(blob))}" for session, blob in read(_ARTIFACTS)]
+    return sorted([*artifacts, *(f"attachments/{path}" for (path,) in read(_ATTACHMENTS))])
+
+
+def find_missing_files(folder: Path, paths: Iterable[str]) -> list[str]:
+    """Return the paths that are no files of the folder."""
+    return [path for path in paths if not (folder / path).is_file()]
 
 
 def _rows(sql: str) -> list[tuple[Any, ...]]:

@@ -14,15 +14,19 @@ from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 
 from komand.backup.manifest import BadBackupError, Manifest
+from sessions_app.integrity_checks import list_stored_files
 
 _SQLITE = "komand.sqlite3"
 _TABLES = "tables"
 _PIECE = 1 << 20
 
 
-def copy(folder: Path, manifest: Manifest) -> None:
-    """Copy the database as it is at one moment into the folder. Does not block writers."""
-    (_copy_sqlite if connection.vendor == "sqlite" else _copy_postgres)(folder, manifest)
+def copy(folder: Path, manifest: Manifest) -> list[str]:
+    """Copy the database as it is at one moment into the folder. Does not block writers.
+
+    Returns the paths of the files that rows of the copy refer to.
+    """
+    return (_copy_sqlite if connection.vendor == "sqlite" else _copy_postgres)(folder, manifest)
 
 
 def is_empty() -> bool:
@@ -58,7 +62,7 @@ def load(folder: Path, manifest: Manifest) -> None:
         raise BadBackupError(f"The restored database differs from the backup in {', '.join(differing)}.")
 
 
-def _copy_sqlite(folder: Path, manifest: Manifest) -> None:
+def _copy_sqlite(folder: Path, manifest: Manifest) -> list[str]:
     connection.ensure_connection()
     with closing(sqlite3.connect(folder / _SQLITE)) as target:
         connection.connection.backup(target)  # one read transaction
@@ -70,6 +74,7 @@ def _copy_sqlite(folder: Path, manifest: Manifest) -> None:
         tables = target.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
         for (name,) in tables.fetchall():
             manifest.rows[name] = target.execute(f'SELECT COUNT(*) FROM "{name}"').fetchone()[0]  # noqa: S608
+        return list_stored_files(target.execute)
 
 
 def _load_sqlite(folder: Path, manifest: Manifest) -> None:
@@ -84,7 +89,7 @@ def _load_sqlite(folder: Path, manifest: Manifest) -> None:
     draft.replace(target)
 
 
-def _copy_postgres(folder: Path, manifest: Manifest) -> None:
+def _copy_postgres(folder: Path, manifest: Manifest) -> list[str]:
     (folder / _TABLES).mkdir()
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
@@ -103,6 +108,7 @@ def _copy_postgres(folder: Path, manifest: Manifest) -> None:
             " WHERE schemaname = current_schema() AND last_value IS NOT NULL"
         )
         manifest.sequences = dict(cursor.fetchall())
+        return list_stored_files(lambda query: cursor.execute(query) or cursor.fetchall())
 
 
 def _load_postgres(folder: Path, manifest: Manifest) -> None:

@@ -13,6 +13,7 @@ from komand import __version__, data_folder
 from komand.backup import database, files
 from komand.backup.manifest import BadBackupError, Manifest
 from komand.settings import env
+from sessions_app.integrity_checks import find_missing_files
 
 _SECRETS = ("KOMAND_SECRET_KEY", "KOMAND_JWT_KEY", "KOMAND_VAULT_KEYS", "KOMAND_RECEIPT_KEYS")
 
@@ -25,8 +26,11 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("folder", type=Path, help="a folder that does not exist or is empty")
+        parser.add_argument(
+            "--allow-missing", action="store_true", help="exit with 0 even if files that rows refer to are missing"
+        )
 
-    def handle(self, *args: Any, folder: Path, **options: Any) -> None:
+    def handle(self, *args: Any, folder: Path, allow_missing: bool, **options: Any) -> None:
         data_folder.restrict_new_files()
         elsewhere = [name for name in _SECRETS if env.text(name)]
         manifest = Manifest(
@@ -47,7 +51,7 @@ class Command(BaseCommand):
                 raise CommandError(f"{folder} is not empty.")
             folder.chmod(0o700)  # it holds secrets
             files.copy(Path(settings.DATA_DIR), folder)
-            database.copy(folder, manifest)
+            paths = database.copy(folder, manifest)
             files.copy(Path(settings.DATA_DIR), folder)
             manifest.write(folder)
             Manifest.read(folder)
@@ -59,3 +63,14 @@ class Command(BaseCommand):
         self.stdout.write(f"Backed up and verified: {rows:,} rows, {len(manifest.files):,} files in {folder}.")
         if elsewhere:
             self.stdout.write(f"Not included, because they are set in the environment: {', '.join(elsewhere)}.")
+        self._report(find_missing_files(folder, paths), allow_missing)
+
+    def _report(self, missing: list[str], allow_missing: bool) -> None:
+        """List the missing files. Raises CommandError, unless they are allowed: the backup is whole but for them."""
+        for path in missing:
+            self.stdout.write(f"missing: {path}")
+        if missing and not allow_missing:
+            raise CommandError(
+                f"{len(missing)} files that rows refer to are missing in {settings.DATA_DIR}, and so in the backup. "
+                "If other hosts have them, mount one folder on all hosts; --allow-missing accepts their loss."
+            )

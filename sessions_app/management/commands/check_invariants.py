@@ -5,11 +5,13 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from sessions_app.integrity_checks import INVARIANTS, Violation, find_violations
+from sessions_app.integrity_checks import RULES, Violation, find_violations
 
 
 class Command(BaseCommand):
-    help = "Check the ten invariants of the stored rows. Exit code 1, and a line for each violation, if any is broken."
+    help = (
+        "Check the eleven invariants of the stored rows. Exit code 1, and a line for each violation, if any is broken."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
@@ -23,8 +25,8 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, grace: float, **options: Any) -> None:
         if options["list"]:
-            for invariant in INVARIANTS:
-                self.stdout.write(f"{invariant.number:2}  {invariant.rule}")
+            for number, rule in RULES:
+                self.stdout.write(f"{number:2}  {rule}")
             return
         broken = lasting_violations(grace)
         for violation in broken:
