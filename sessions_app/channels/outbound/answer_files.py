@@ -62,13 +62,13 @@ def load(delivery: Delivery) -> OutgoingFile | None:
         view, content = artifacts.read_artifact(found.session_id, found.path)
     except NotFound as error:
         raise SendError(error.message, SendCertainty.REFUSED) from None
-    return OutgoingFile(delivery.filename, view.media_type, content, file_links.make(found.id))
+    return OutgoingFile(delivery.filename, view.media_type, content, file_links.make(found.id, found.session_id))
 
 
 def _links(files: Sequence[ArtifactView]) -> str:
     lines = []
     for file in files:
-        title, url = f"{name_of(file)} ({filesizeformat(file.size_bytes)})", file_links.make(file.id)
+        title, url = f"{name_of(file)} ({filesizeformat(file.size_bytes)})", file_links.make(file.id, file.session_id)
         lines.append(f"- [{_escaped(title)}]({url})" if url else f"- {_escaped(title)}: cannot be sent here")
     return "\n".join(("Files:", "", *lines)) if lines else ""
 

@@ -93,7 +93,7 @@ class _Message:
 
     def _rest(self, missing: Sequence[Rendered]) -> Rendered:
         """Return the text in place of parts that are not sent: a link to the whole answer, if there can be one."""
-        link = file_links.make_for_answer(self.run_id) if self.run_id else ""
+        link = file_links.make_for_answer(self.run_id, self.session.pk) if self.run_id and self.session else ""
         number = sum(len(part.text) for part in missing)
         note = (
             f"The whole answer: {link}" if link else f"(Too long: the remaining {number:,} characters were not sent.)"

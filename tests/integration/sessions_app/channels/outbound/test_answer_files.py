@@ -5,13 +5,14 @@ from datetime import timedelta
 from uuid import uuid4
 
 import pytest
+from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import timezone
 
 from agents_app.providers.kinds.scripted import Reply
 from sessions_app import services
 from sessions_app.channels import file_links
-from sessions_app.models import Delivery, Session
+from sessions_app.models import Delivery, Pairing, SenderLink, Session
 from tests.fakes.http_server import Fault
 from tests.fakes.telegram import FakeTelegram, private_update
 from tests.fakes.webhook_receiver import WebhookReceiver
@@ -81,6 +82,33 @@ def test_a_channel_without_files_gets_a_link_that_expires(
     assert Client().get(path).status_code == 403
 
 
+@pytest.mark.parametrize("bond", ["owner", "paired", "linked"])
+@pytest.mark.parametrize("end", ["deactivated", "deleted"])
+def test_a_link_ends_with_its_user(
+    rig: EngineRig, receiver: WebhookReceiver, settings: object, bond: str, end: str
+) -> None:
+    settings.KOMAND_PUBLIC_URL = "https://komand.example"  # type: ignore[attr-defined]
+    user = User.objects.create_user("zoe")
+    rig.agent(writing(), Reply(("Here it is.",)))
+    account = add_webhook(receiver)
+    webhook("a report, please", "m1")
+    session = Session.objects.get()
+    if bond == "owner":
+        Session.objects.update(owner=user)
+    elif bond == "paired":
+        Pairing.objects.create(account=account, sender_id=session.sender_id, user=user)
+    else:
+        SenderLink.objects.create(account=account, sender_id=session.sender_id, user=user, linked_at=timezone.now())
+    assert settle(rig) == ["sent"]
+    path = receiver.messages[0].partition("https://komand.example")[2].rstrip(")")
+    assert Client().get(path).status_code == 200
+    if end == "deleted":
+        user.delete()
+    else:
+        User.objects.update(is_active=False)
+    assert Client().get(path).status_code == 403
+
+
 def test_without_a_public_address_the_answer_names_the_file(rig: EngineRig, receiver: WebhookReceiver) -> None:
     rig.agent(writing(), Reply(("Here it is.",)))
     add_webhook(receiver)
@@ -93,10 +121,10 @@ def test_only_links_of_this_installation_open_files(
     valkey: object, settings: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.KOMAND_PUBLIC_URL = "https://komand.example"  # type: ignore[attr-defined]
-    link = file_links.make(uuid4())
+    link = file_links.make(uuid4(), uuid4())
     path = link.removeprefix("https://komand.example")
     assert [Client().get(one).status_code for one in (path, f"{path}x", "/channels/files/x")] == [403] * 3
     later = timezone.now() - timedelta(hours=25)
     monkeypatch.setattr("sessions_app.channels.file_links.timezone.now", lambda: later)
-    old = file_links.make(uuid4()).removeprefix("https://komand.example")
+    old = file_links.make(uuid4(), uuid4()).removeprefix("https://komand.example")
     assert "expired" in Client().get(old).content.decode()

@@ -151,7 +151,7 @@ def test_a_very_long_answer_ends_with_a_link_to_the_whole_text(rig: EngineRig, t
 def test_without_a_public_address_a_very_long_answer_is_cut_with_a_notice(
     rig: EngineRig, twilio: FakeTwilio, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sessions_app.channels.file_links.make_for_answer", lambda run_id: "")
+    monkeypatch.setattr("sessions_app.channels.file_links.make_for_answer", lambda *_: "")
     rig.agent(Reply((LONG,)))
     add(twilio, most_parts=2)
     deliver(message_form(1, "hi"))
