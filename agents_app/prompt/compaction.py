@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from agents_app.prompt import context_size, tokens
+from agents_app.prompt.tool_output_markers import as_data
 from agents_app.types import Message, ModelResponse, Snapshot
 
 PROMPT_VERSION = "1"
@@ -97,14 +98,14 @@ def request_messages(plan: Plan, *, sign: str, budget_tokens: int, family: str) 
     left = budget_tokens - plan.summary_tokens - tokens.count_message(system, family)
     lines: list[str] = []
     for message in reversed(plan.covered):
-        line = _line(message).replace(sign, "…")
+        line = as_data(_line(message), sign)
         left -= tokens.count_message(Message("user", line), family)
         if left < 0 and lines:
             lines.append("[Older messages are left out.]")
             break
         lines.append(line)
     if plan.previous:
-        lines.append(f"Summary of what came before: {plan.previous.replace(sign, '…')}")
+        lines.append(f"Summary of what came before: {as_data(plan.previous, sign)}")
     conversation = "\n\n".join(reversed(lines))
     text = f"[conversation {sign}]\n{conversation}\n[end of conversation {sign}]\n\nWrite the summary now."
     return (system, Message("user", text))
