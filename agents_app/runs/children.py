@@ -5,6 +5,7 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
+from django.conf import settings
 from django.db import transaction
 from django.db.models import F, Max
 from django.utils import timezone
@@ -74,7 +75,7 @@ def start_child(new: NewChild) -> Run:
 
     The parent is an open run, usually one that waits for the tool call which asks for the child. The child's result
     reaches the parent's model before its next call, see docs/workstreams.md. Raises NotFound, Conflict (run_ended,
-    too_deep, too_many_workstreams, workstream_exists) and Stopped.
+    too_deep, too_many_workstreams, too_many_runs, workstream_exists) and Stopped.
     """
     with transaction.atomic():
         parent = lock_in_tree(new.parent_id)
@@ -197,8 +198,18 @@ def _check(new: NewChild, parent: Run) -> None:
     running = list(Run.objects.filter(IS_OPEN, parent_id=parent.pk).values_list("workstream", flat=True))
     if len(running) >= MOST_OPEN_CHILDREN:
         raise Conflict(f"{len(running)} workstreams run already. Wait for some of them.", code="too_many_workstreams")
+    _check_tree(new, parent)
     if new.workstream in running:
         raise Conflict(f"A workstream {new.workstream!r} runs already.", code="workstream_exists")
+
+
+def _check_tree(new: NewChild, parent: Run) -> None:
+    """Raise Conflict if the tree has all runs that it may have. The definition of a network limits its tasks."""
+    most = settings.KOMAND_MAX_RUNS_PER_MESSAGE
+    if new.kind is RunKind.TASK or 1 + Run.objects.filter(root_id=parent.root_id or parent.pk).count() < most:
+        return
+    problem = f"This message has {most:,} runs, the most that one may have. Do the rest yourself."
+    raise Conflict(problem, code="too_many_runs")
 
 
 def _columns(new: NewChild, parent: Run, agent: Agent) -> dict[str, Any]:

@@ -158,6 +158,8 @@ KOMAND_OPEN_MESSAGES_PER_DAY = env.integer("KOMAND_OPEN_MESSAGES_PER_DAY", 50, l
 KOMAND_FRESH_LOGIN_MINUTES = env.integer("KOMAND_FRESH_LOGIN_MINUTES", 10)
 KOMAND_DRAIN_SECONDS = env.integer("KOMAND_DRAIN_SECONDS", 25)
 KOMAND_RUN_SLOTS = env.integer("KOMAND_RUN_SLOTS", 200, least=1)
+# Of one message: the run that answers it, and all workstreams and networks below it.
+KOMAND_MAX_RUNS_PER_MESSAGE = env.integer("KOMAND_MAX_RUNS_PER_MESSAGE", 200, least=1)
 # Earlier messages are summarised if a request has more of an agent's context, or more of them; 0: never.
 KOMAND_COMPACT_AT_PERCENT = env.integer("KOMAND_COMPACT_AT_PERCENT", 80, least=0)
 KOMAND_COMPACT_AT_TURNS = env.integer("KOMAND_COMPACT_AT_TURNS", 300, least=10)

@@ -6,6 +6,7 @@ from uuid import UUID, uuid4
 
 import pytest
 from django.db.models.functions import Now
+from django.utils import timezone
 
 from agents_app import services as runs
 from agents_app.configuration import agent_versions
@@ -16,7 +17,8 @@ from agents_app.runs import children, claims, deadline_sweep, emergency_stop, le
 from agents_app.runs.children import NewChild
 from agents_app.runs.run_policy import session_policy_of
 from agents_app.types import RunOptions, RunStatus
-from agents_app.types.child_runs import ChildSpec
+from agents_app.types.child_runs import ChildSpec, RunKind
+from audit_app.kernel.errors import Conflict
 from audit_app.kernel.liveness import Observer
 from sessions_app import integrity_checks
 from tests.support.engine import EngineRig, until
@@ -44,6 +46,28 @@ def child_of(parent_id: UUID, name: str = "a") -> Run:
 
 def calling(tool: str, **arguments: Any) -> Reply:
     return Reply(tool_calls=(ToolCall(tool, tool, json.dumps(arguments)),))
+
+
+def test_one_message_has_a_limited_number_of_runs_over_all_levels(idle: EngineRig, settings: Any) -> None:
+    settings.KOMAND_MAX_RUNS_PER_MESSAGE = 4
+    root_id, other_id = idle.send("Work").run_id, idle.send("Other").run_id
+    first = child_of(root_id)
+    child_of(child_of(first.pk).pk)
+    for parent_id in (root_id, first.pk):
+        with pytest.raises(Conflict) as refused:
+            child_of(parent_id, "b")
+        assert refused.value.code == "too_many_runs" and "4 runs" in refused.value.message
+    Run.objects.filter(pk=first.pk).update(ended_at=timezone.now())
+    with pytest.raises(Conflict, match="4 runs"):
+        child_of(root_id, "b")
+    task = NewChild(uuid4(), root_id, "task", ChildSpec("task", "Work."), kind=RunKind.TASK)
+    assert children.start_child(task).root_id == root_id, "its network could not go on"
+    assert child_of(other_id).root_id == other_id
+
+
+def test_a_tree_of_fifty_workstreams_is_within_the_default(idle: EngineRig) -> None:
+    root_id = idle.send("Work").run_id
+    assert len({child_of(root_id, f"w{number}").pk for number in range(50)}) == 50
 
 
 def test_a_network_is_retried_with_the_message_of_the_run_before(rig: EngineRig) -> None:
