@@ -34,12 +34,17 @@ _REMEMBERED = 1000
 
 @dataclass
 class ModelCall:
-    """One request as received. at: monotonic seconds."""
+    """One request as received. at: monotonic seconds. body: empty of one without, as for the list of models."""
 
     path: str
     headers: dict[str, str]
     body: dict[str, Any]
     at: float = field(default_factory=time.monotonic)
+
+    @property
+    def messages(self) -> list[dict[str, Any]]:
+        """Return the messages of a request for an answer, none of any other request."""
+        return list(self.body.get("messages", ()))
 
 
 class ModelServer:

@@ -19,7 +19,7 @@ _CONTEXT = re.compile(r"\[context (\w+)\]\n(.*)\n\[end of context \1\]\n\n(.*)",
 
 def last_message(model: ModelServer, text: str) -> tuple[str, str]:
     """Return the context and the text of the newest message in the last request with this text."""
-    content = requests_with(model, text)[-1].body["messages"][-1]["content"]
+    content = requests_with(model, text)[-1].messages[-1]["content"]
     found = _CONTEXT.search(content)
     assert found, content
     return found[2], found[3]

@@ -74,7 +74,7 @@ def test_an_answer_begins_soon_and_is_shown_while_it_is_written(
 def test_a_file_of_the_person_reaches_the_model(client: SurfaceClient, model_server: ModelServer) -> None:
     notes = f"the notes of {client.person.name}"
     assert client.ask('look at this [[text="I see."]]', file=notes.encode()) == "I see."
-    assert any(notes in json.dumps(request.body["messages"]) for request in list(model_server.requests))
+    assert any(notes in json.dumps(request.messages) for request in list(model_server.requests))
 
 
 @pytest.mark.parametrize("name", [one.name for one in CLIENTS if one.shows_files])
