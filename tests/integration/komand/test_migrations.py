@@ -1,5 +1,6 @@
 """Migrations beside running processes: killed anywhere and run again, blocked by readers, and by one another."""
 
+import os
 import subprocess
 import sys
 import threading
@@ -31,7 +32,7 @@ def run(*arguments: str, env: dict[str, str]) -> str:
 @pytest.fixture
 def databases(postgres_url: str) -> Iterator[list[str]]:
     """Yield the URLs of two empty databases."""
-    names = ["komand_migrations_1", "komand_migrations_2"]
+    names = [f"komand_migrations_{os.getpid()}_{number}" for number in (1, 2)]  # tests run beside one another
     with psycopg.connect(postgres_url, autocommit=True) as connection:
         for name in names:
             connection.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')

@@ -20,7 +20,7 @@ _EVIL = "https://evil.test"
 
 
 def call(tool: str, /, **arguments: Any) -> str:
-    return f"[[CALL {tool} {json.dumps(arguments)}]]"
+    return f"[[CALL {tool} {json.dumps(arguments, sort_keys=True)}]]"
 
 
 # Ways in. Each lets a run read the text, with nobody approving anything but what it says.

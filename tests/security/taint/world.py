@@ -163,7 +163,7 @@ class Gateway:
                 return asked
             asked += 1
             asking = waiting.execution
-            is_own = own is None or f"[[CALL {asking.tool} {json.dumps(asking.arguments)}]]" in own
+            is_own = own is None or f"[[CALL {asking.tool} {json.dumps(asking.arguments, sort_keys=True)}]]" in own
             chosen = approve if approve and is_own and only in ("", asking.tool) else Decision.DENY
             decide_approval(waiting.id, decision=chosen.value, actor="user:1")
 

@@ -4,6 +4,7 @@ import os
 import socket
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -29,9 +30,13 @@ def _nothing_is_left(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
     yield
     assert not list(folder.iterdir())
-    assert not [
-        child for child in psutil.Process().children(recursive=True) if "child_program" in " ".join(child.cmdline())
-    ]
+    assert not [child for child in psutil.Process().children(recursive=True) if "child_program" in _command_of(child)]
+
+
+def _command_of(process):
+    with suppress(psutil.NoSuchProcess):  # it has just ended
+        return " ".join(process.cmdline())
+    return ""
 
 
 def test_it_prints():
