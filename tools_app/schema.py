@@ -28,6 +28,8 @@ _NAMING = frozenset({"properties", "$defs", "definitions", "dependentSchemas"})
 _LIMITS = frozenset(
     {"minimum", "minLength", "maxLength", "maxItems", "uniqueItems", "maxProperties", "$schema", "title"}
 )
+_OPENING = frozenset({"additionalProperties", "unevaluatedProperties"})
+_WITHOUT_PROPERTIES = frozenset({"type", "title", "description", "$schema"})
 _VALUES = frozenset({"enum", "const", "default", "examples"})
 _SHORT_SECONDS = 30
 # An escaped NUL character in JSON text, after any escaped backslashes.
@@ -115,8 +117,16 @@ def check_arguments(arguments: dict[str, Any], parameters: dict[str, Any]) -> No
 
 
 def check_call(tool: BaseTool, arguments: dict[str, Any]) -> None:
-    """Raise ArgumentsError for arguments that do not match the tool's JSON Schema, or that the tool itself refuses."""
-    check_arguments(arguments, tool.spec.parameters)
+    """Raise ArgumentsError for arguments that do not match the tool's JSON Schema, or that the tool itself refuses.
+
+    JSON Schema allows arguments that it does not name. Those of an MCP server's tool are refused unless its schema
+    allows them expressly, or describes none at all: the server could act on what its approved description does not
+    mention.
+    """
+    parameters = tool.spec.parameters
+    if tool.spec.server and parameters.keys() - _WITHOUT_PROPERTIES and not _OPENING & parameters.keys():
+        parameters = {**parameters, "unevaluatedProperties": False}
+    check_arguments(arguments, parameters)
     try:
         tool.check(arguments)
     except ToolError as error:

@@ -256,5 +256,10 @@ def input_view(row: InputRequest) -> InputView:
 def approval_view(row: Approval) -> ApprovalView:
     """Return the frozen view of a row loaded with its execution."""
     call = {name: getattr(row.execution, name) for name in ("session_id", "agent_id", "tool", "arguments", "risk")}
-    stored = {"credentials": tuple(row.credentials), "origins": tuple(row.origins.splitlines())}
+    stored = {
+        "credentials": tuple(row.credentials),
+        "origins": tuple(row.origins.splitlines()),
+        "targets": (),
+        "places": (),
+    }
     return view_of(ApprovalView, row, **call, **stored, status=ApprovalStatus(row.status))

@@ -14,13 +14,12 @@ from unfold.forms import BaseDialogForm
 from unfold.widgets import UnfoldAdminTextInputWidget
 
 from agents_app import services
-from agents_app.admin.pending_approvals import changes_of, read_waiting, time_left
+from agents_app.admin.pending_approvals import arguments_of, changes_of, read_waiting, time_left
 from audit_app import fresh_login
 from audit_app.admin_base import columns, links
 from audit_app.admin_base.base import ReadOnlyAdmin, get_or_404, reported
 from audit_app.admin_base.dialogs import back_to
 from audit_app.admin_base.filters import KeyDateFilter
-from audit_app.admin_base.html import json_block
 from audit_app.admin_base.names import name_of
 from audit_app.admin_base.permissions import granted_by
 from audit_app.admin_base.theme import Dialog, act
@@ -165,7 +164,7 @@ class ApprovalAdmin(ReadOnlyAdmin):
     state = columns.column("Status", lambda approval: approval.status, label=TONES)
     tool = columns.column("Tool", lambda approval: visible(approval.execution.tool))
     call = columns.column("Call", lambda approval: summary(masked_arguments(approval.execution.arguments)))
-    arguments = columns.column("Arguments", lambda approval: json_block(masked_arguments(approval.execution.arguments)))
+    arguments = columns.column("Arguments", arguments_of)
     changes = columns.column("Changes", lambda approval: changes_of(selectors.approval_view(approval)) or "–")
 
     @display(description="Wider permissions")

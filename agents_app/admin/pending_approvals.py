@@ -9,12 +9,14 @@ from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
+from audit_app.admin_base.html import json_block
 from audit_app.admin_base.names import find_names
 from audit_app.kernel.redact import masked, masked_arguments
 from audit_app.kernel.safe_text import summary, took, visible
 from tools_app import selectors
 from tools_app.executions import preview
 from tools_app.executions.changes import diff
+from tools_app.models import Approval
 from tools_app.types import ApprovalView, Change
 
 _MAX_SHOWN = 50
@@ -50,7 +52,7 @@ class Waiting:
 def read_waiting(user: User | AnonymousUser) -> tuple[Waiting, ...]:
     """Return at most fifty requests, with the names that the user may see."""
     now = timezone.now()
-    requests = selectors.list_pending_approvals(_MAX_SHOWN)
+    requests = [preview.targets_first(request) for request in selectors.list_pending_approvals(_MAX_SHOWN)]
     agents = find_names("agent", {request.agent_id for request in requests}, user)
     sessions = find_names("session", {request.session_id for request in requests}, user)
     return tuple(
@@ -71,6 +73,13 @@ def read_waiting(user: User | AnonymousUser) -> tuple[Waiting, ...]:
 
 def time_left(expires_at: datetime, now: datetime) -> str:
     return took(now, expires_at) if expires_at > now else "expired"
+
+
+def arguments_of(approval: Approval) -> SafeString:
+    """Return all arguments, those first that say what the call reaches, below the hosts in them."""
+    request = preview.targets_first(selectors.approval_view(approval))
+    places = format_html("<p>Goes to: <strong>{}</strong></p>", ", ".join(request.places)) if request.places else ""
+    return format_html("{}{}", places, json_block(masked_arguments(request.arguments)))
 
 
 def changes_of(request: ApprovalView) -> SafeString | None:

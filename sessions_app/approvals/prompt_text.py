@@ -6,13 +6,14 @@ approves what they cannot see.
 
 import base64
 import binascii
+import json
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from uuid import UUID
 
 from audit_app.kernel.redact import masked, masked_arguments
-from audit_app.kernel.safe_text import clipped, pretty_json, summary, visible
+from audit_app.kernel.safe_text import clipped, summary, visible
 from sessions_app.platforms.messages import Button
 from tools_app.executions.changes import diff
 from tools_app.policy import seen_values
@@ -51,7 +52,8 @@ _INVISIBLE = re.compile("[\u200b-\u200f\u2060-\u2069\ufeff]")
 _DIGEST = re.compile(r"#[0-9a-f]+\)", re.ASCII)
 _SHORT = 8
 _DIFF_SIGNS = {"added": "+ ", "removed": "- ", "same": "  ", "skipped": "  …"}
-_LONGEST_PATTERN, _LONGEST_BRIEF = 300, 200
+_LONGEST_PATTERN, _LONGEST_BRIEF, _LONGEST_NAME = 300, 200, 60
+_MOST_PLACES, _LEAST_SHOWN, _LEAST_ROOM, _NOTE = 3, 100, 200, 35
 
 
 def outcome(approval: ApprovalView, name: str) -> str:
@@ -160,8 +162,10 @@ def prompt(
     """
     lines = [f"**{visible(agent_name)}** wants to use `{_code(approval.tool)}` ({approval.risk} risk)."]
     lines += [f"Reason: {_plain(approval.reason)}"] if approval.reason else []
-    body = _diff_block(change, room) if change else ""
-    lines.append(body or _block(pretty_json(masked_arguments(approval.arguments)), room, "json"))
+    lines += [f"Goes to: {_places(approval.places)}"] if approval.places else []
+    room = max(room - sum(map(len, approval.places[:_MOST_PLACES])), _LEAST_ROOM)
+    body = _diff_block(change, room // 3) if change else ""
+    lines += [_arguments_block(approval, room - len(body)), *([body] if body else [])]
     if not may_decide:
         lines.append("An operator has to decide this. I will continue automatically afterwards.")
         return "\n\n".join(lines)
@@ -188,19 +192,61 @@ def _instructions(approval: ApprovalView) -> str:
     return f"To decide, write `/approve {name}`{f' ({also})' if also else ''} or `/deny {name} why not`."
 
 
+def _places(places: Sequence[str]) -> str:
+    more = f" and {len(places) - _MOST_PLACES:,} more places" if len(places) > _MOST_PLACES else ""
+    return ", ".join(f"`{_code(place)}`" for place in places[:_MOST_PLACES]) + more
+
+
+def _arguments_block(approval: ApprovalView, room: int) -> str:
+    """Return all arguments: those that say what the call reaches are cut last, and every cut is said."""
+    shown = masked_arguments(approval.arguments)
+    first = {name: value for name, value in shown.items() if name in approval.targets}
+    lines = list(_fitted(first, room))
+    rest = {name: value for name, value in shown.items() if name not in first}
+    lines += _fitted(rest, max(room - sum(map(len, lines)), 0))
+    return _block("\n".join(lines) or "{}", "json")
+
+
+def _fitted(arguments: dict[str, object], room: int) -> Iterator[str]:
+    """Yield a line for each argument, the longest ones cut, and one that counts those without any room."""
+    lines = {
+        name: visible(json.dumps({name: value}, ensure_ascii=False, indent=1)) for name, value in arguments.items()
+    }
+    lines = {name: line.removeprefix("{\n ").removesuffix("\n}") for name, line in lines.items()}
+    shown = list(lines)[: room // _LEAST_SHOWN]
+    left, most = room, 0
+    for number, length in enumerate(sorted(len(lines[name]) for name in shown)):
+        most = left // (len(shown) - number)
+        left -= min(length, most)
+    for name in shown:
+        yield _cut(lines[name], most, name)
+    if hidden := list(lines)[len(shown) :]:
+        names = clipped(visible(", ".join(hidden)), _LONGEST_BRIEF)
+        yield f"… ({len(hidden):,} more arguments of {sum(len(lines[name]) for name in hidden):,} characters: {names})"
+
+
+def _cut(line: str, most: int, name: str) -> str:
+    """Return the beginning of an argument's line, with the number of characters that were left out."""
+    if len(line) <= most:
+        return line
+    about = clipped(visible(name), _LONGEST_NAME)
+    kept = max(most - len(about) - _NOTE, 0)
+    return f"{line[:kept]}… ({len(line) - kept:,} more characters of {about})"
+
+
 def _diff_block(change: Change, room: int) -> str:
     lines = diff(Change(masked(change.before), masked(change.after), change.name))
     if not lines:
         return ""
     text = "\n".join(_DIFF_SIGNS[line.kind] + visible(line.text) for line in lines)
     named = f"{_plain(change.name)}:\n\n" if change.name else ""
-    return named + _block(text, room, "diff")
+    return named + _block(clipped(text, room), "diff")
 
 
-def _block(text: str, room: int, language: str) -> str:
+def _block(text: str, language: str) -> str:
     """Return a fenced code block, with a fence that the text cannot close."""
     fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", text)), default=0))
-    return f"{fence}{language}\n{clipped(text, room)}\n{fence}"
+    return f"{fence}{language}\n{text}\n{fence}"
 
 
 def _code(text: str) -> str:

@@ -17,6 +17,7 @@ from django.utils.module_loading import import_string
 
 from audit_app.kernel.errors import InvalidInput
 from sessions_app.approvals import prompt_text
+from sessions_app.channels.outbound import prompts
 from sessions_app.platforms.account_settings import SHARED_SETTINGS, AccountSettings
 from sessions_app.platforms.adapters.discord.adapter import Discord
 from sessions_app.platforms.adapters.email.adapter import Email
@@ -60,6 +61,7 @@ from tests.fakes.twilio import ACCOUNT_SID, NUMBER, FakeTwilio
 from tests.fakes.webhook_receiver import SECRET, WebhookReceiver, signed_headers
 from tests.fakes.whatsapp import FakeWhatsApp
 from tests.support import webchat
+from tests.unit.sessions_app.approvals.test_prompt_text import APPROVAL
 from tools_app.types import Decision
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
@@ -704,3 +706,24 @@ def test_declared_buttons_can_hold_a_decision(bench: Bench) -> None:
         assert can.max_buttons >= 2 and can.button_bytes >= len(
             prompt_text.action_id(UUID(int=2**128 - 1), Decision.DENY)
         )
+
+
+@pytest.mark.parametrize("long", ["x", "<&*_`", "é\n"])
+async def test_a_long_argument_hides_no_target_from_an_approver(called: Bench, long: str) -> None:
+    can = called.adapter.capabilities(called.chat)
+    call = replace(
+        APPROVAL,
+        arguments={"header": long * 4_000, "url": "https://evil.test/in"},
+        targets=("url",),
+        places=("evil.test",),
+    )
+    buttons = prompt_text.buttons(call, can.max_buttons) if can.buttons else ()
+    text = prompt_text.prompt(
+        call, None, agent_name="Ada", may_decide=True, has_buttons=bool(buttons), room=prompts.room_in(can)
+    )
+    parts = called.adapter.render(text, called.chat)
+    for number, part in enumerate(parts):
+        last = buttons if part is parts[-1] else ()
+        await called.adapter.send(Outgoing(f"key-{number}", called.target, part, buttons=last))
+    shown = "".join(called.shown())
+    assert "https://evil.test/in" in shown and "more characters of header" in shown

@@ -21,6 +21,9 @@ class Callback:
     is_signed: bool
 
 
+_SHOWN = {"message.created", "approval.requested"}
+
+
 class WebhookReceiver(FakeServer):
     """A receiver of callbacks.
 
@@ -34,7 +37,7 @@ class WebhookReceiver(FakeServer):
 
     @property
     def messages(self) -> list[str]:
-        seen = {callback.id: callback for callback in self.callbacks if callback.body["type"] == "message.created"}
+        seen = {callback.id: callback for callback in self.callbacks if callback.body["type"] in _SHOWN}
         return [callback.body["data"]["text"] for callback in seen.values()]
 
     def take(self, request: HttpRequest) -> tuple[int, dict[str, str], bytes]:

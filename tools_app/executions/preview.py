@@ -1,21 +1,25 @@
-"""Finds the change that a call waiting for approval would make, from its arguments or from its tool."""
+"""Finds what a call waiting for approval would reach and change, from its arguments and its tool."""
 
 import logging
+from collections.abc import Iterator
+from dataclasses import replace
 
 from tools_app import catalogue
 from tools_app.executions import changes
-from tools_app.types import ApprovalView, Change
+from tools_app.policy import targets
+from tools_app.types import ApprovalView, Change, TargetKind, ToolSpec
 
 logger = logging.getLogger(__name__)
 
 
 def find_change(approval: ApprovalView) -> Change | None:
     """Return the change, or None if there is none to show, or the tool fails to compute it."""
-    if change := changes.find_change(approval.arguments):
-        return change
     tool = catalogue.find_tool(approval.tool, approval.agent_id)
     if tool is None:
         return None
+    named = tool.spec.parameters.get("properties", {})
+    if change := changes.find_change({name: value for name, value in approval.arguments.items() if name in named}):
+        return change
     try:
         return tool.preview(
             approval.arguments, run_id=approval.run_id, session_id=approval.session_id, agent_id=approval.agent_id
@@ -23,3 +27,37 @@ def find_change(approval: ApprovalView) -> Change | None:
     except Exception:
         logger.exception("the preview of a call of %s failed", approval.tool)
         return None
+
+
+def targets_first(approval: ApprovalView) -> ApprovalView:
+    """Return the request with its targets and places, and with the arguments first that are targets.
+
+    A model chooses the order of the arguments.
+    """
+    tool = catalogue.find_tool(approval.tool, approval.agent_id)
+    spec = tool.spec if tool else ToolSpec(name=approval.tool, description="", parameters={})
+    given = approval.arguments
+    urls = {name: found for name in given if (found := tuple(_urls(approval, name, spec)))}
+    names = tuple(
+        dict.fromkeys(name for name in (*urls, *targets.targets_of(spec), *(spec.sends or ())) if name in given)
+    )
+    hosts = (url.authority for texts in urls.values() for text in texts if (url := targets.read_url(text)))
+    ordered = {name: given[name] for name in (*names, *(name for name in given if name not in names))}
+    return replace(approval, arguments=ordered, targets=names, places=tuple(dict.fromkeys(map(_with_letters, hosts))))
+
+
+def _urls(approval: ApprovalView, name: str, spec: ToolSpec) -> Iterator[str]:
+    value = approval.arguments[name]
+    if targets.targets_of(spec).get(name) is TargetKind.URL:
+        yield from targets.texts_in(value)
+    elif isinstance(value, str) and targets.is_url_like(value):
+        yield value
+
+
+def _with_letters(authority: str) -> str:
+    """Return the host in ASCII, and as it is written: letters of other scripts may look alike."""
+    try:
+        letters = authority.encode("ascii").decode("idna") if "xn--" in authority else ""
+    except UnicodeError:
+        letters = ""
+    return f"{authority} ({letters})" if letters else authority

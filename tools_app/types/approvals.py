@@ -43,6 +43,8 @@ class ApprovalView:
     first_allowed_by: the actor who did so first.
     origins: what the run had read from outside before the call, see `policy.taint`.
     credentials, credential_owner: of the call, see `CredentialUse`.
+    targets, places: names of the arguments that say what the call reaches or sends, which are shown first, and the
+        hosts in them; see `executions.preview`.
     """
 
     id: UUID
@@ -69,3 +71,5 @@ class ApprovalView:
     origins: tuple[str, ...] = ()
     credentials: tuple[str, ...] = ()
     credential_owner: str = ""
+    targets: tuple[str, ...] = ()
+    places: tuple[str, ...] = ()

@@ -72,10 +72,17 @@ def was_sent_to(approval_id: UUID, account_id: UUID, chat_id: str) -> bool:
     return prompt is not None and prompt.target["chat"] == chat_id
 
 
+def room_in(capabilities: Capabilities) -> int:
+    """Return how many characters of arguments a prompt shows in a channel."""
+    return min(max(capabilities.max_text - _FRAME, _LEAST_ROOM), _MOST_ROOM)
+
+
 def _send(approval: ApprovalView, session: Session, destination: Destination) -> None:
     capabilities = accounts.pure.capabilities(destination.account, destination.target.chat) or Capabilities()
     is_alone = destination.target.chat.type == "direct"
-    put = prompt_text.narrowed(approval, allowed_decisions_in_chat(destination.account, session, is_alone=is_alone))
+    put = prompt_text.narrowed(
+        preview.targets_first(approval), allowed_decisions_in_chat(destination.account, session, is_alone=is_alone)
+    )
     may_decide = bool(put.choices)
     buttons = prompt_text.buttons(put, capabilities.max_buttons) if may_decide and capabilities.buttons else ()
     markdown = prompt_text.prompt(
@@ -84,7 +91,7 @@ def _send(approval: ApprovalView, session: Session, destination: Destination) ->
         agent_name=session.agent.name,
         may_decide=may_decide,
         has_buttons=bool(buttons),
-        room=min(max(capabilities.max_text - _FRAME, _LEAST_ROOM), _MOST_ROOM),
+        room=room_in(capabilities),
     )
     with transaction.atomic():
         outbox.plan_prompt(destination, session, approval.id, markdown, buttons, approval.expires_at)

@@ -49,6 +49,10 @@ class ApprovalCard:
         return visible(", ".join(map(taint.described_one, self.approval.origins)))
 
     @property
+    def places(self) -> str:
+        return ", ".join(self.approval.places)
+
+    @property
     def is_refused(self) -> bool:
         return self.approval.status in (ApprovalStatus.DENIED, ApprovalStatus.EXPIRED)
 

@@ -249,8 +249,11 @@ def _approvals(
 
 
 def _card_of(approval: ApprovalView, allowed_decisions: Collection[Decision], name: str) -> ApprovalCard:
-    change = preview.find_change(approval) if approval.status is ApprovalStatus.PENDING else None
-    return card_of(approval, change, allowed_decisions=allowed_decisions, name=name)
+    is_open = approval.status is ApprovalStatus.PENDING
+    change = preview.find_change(approval) if is_open else None
+    return card_of(
+        preview.targets_first(approval) if is_open else approval, change, allowed_decisions=allowed_decisions, name=name
+    )
 
 
 def _stored_html(turns: Sequence[Turn]) -> dict[UUID, SafeString]:

@@ -9,11 +9,22 @@ from agents_app.models import Run
 from audit_app.models import AuditEntry
 from tools_app.executions.approvals import digest_of
 from tools_app.models import Approval, ToolExecution
+from tools_app.registry import tools
+from tools_app.types import Tool, ToolSpec
 
 pytestmark = pytest.mark.one_database
 
 LIST = "/admin/tools_app/approval/"
 SURE = {"_form_submitted": "True"}
+
+
+class Edit(Tool):
+    """A tool whose schema has a text before and after."""
+
+    spec = ToolSpec("edit", "Edits.", {"type": "object", "properties": {"password": {}, "old": {}, "new": {}}})
+
+    def run(self, arguments, context):
+        return ""
 
 
 @pytest.fixture
@@ -128,7 +139,8 @@ def test_what_waits_stands_above_the_list(pages, approval):
 
 def test_arguments_are_masked_and_a_change_is_shown_as_one(pages, approval):
     arguments = {"password": "hunter2", "old": "one\ntwo", "new": "one\n<b>2</b>"}
-    ToolExecution.objects.filter(pk=approval.execution_id).update(arguments=arguments)
-    html = pages.get(f"{LIST}{approval.pk}/change/").content.decode() + pages.get(LIST).content.decode()
+    ToolExecution.objects.filter(pk=approval.execution_id).update(tool="edit", arguments=arguments)
+    with tools.override(Edit()):
+        html = pages.get(f"{LIST}{approval.pk}/change/").content.decode() + pages.get(LIST).content.decode()
     assert "hunter2" not in html
     assert '<span class="k-removed">\u2212 two</span><span class="k-added">+ &lt;b&gt;2&lt;/b&gt;</span>' in html

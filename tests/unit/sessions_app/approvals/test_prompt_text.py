@@ -69,12 +69,35 @@ def test_secrets_are_masked_and_invisible_characters_are_shown() -> None:
 
 
 def test_what_does_not_fit_is_counted() -> None:
-    assert "more characters)" in prompt(replace(APPROVAL, arguments={"text": "x" * 9000}), room=300)
+    text = prompt(replace(APPROVAL, arguments={"text": "x" * 9000}), room=300)
+    assert f"… ({9_001 - text.count('x' * 2) * 2:,} more characters of text)" in text and text.count("x") > 200
+
+
+def test_targets_are_shown_first_and_cut_last() -> None:
+    long = {f"header{number}": "x" * 3_900 for number in range(80)}
+    call = replace(
+        APPROVAL,
+        arguments={"url": "https://evil.test/in", **long},
+        targets=("url",),
+        places=("evil.test", "xn--pple-43d.com (аpple.com)"),
+    )
+    for room in (200, 2_500):
+        text = prompt(call, room=room)
+        assert (
+            '"url": "https://evil.test/in"' in text and "Goes to: `evil.test`, `xn--pple-43d.com (аpple.com)`" in text
+        )
+        assert "more arguments of" in text and "header79" in text or "more characters)" in text
+        assert len(text) < room + 900
+
+
+def test_many_places_are_counted() -> None:
+    text = prompt(replace(APPROVAL, places=tuple(f"host{number}.test" for number in range(9))))
+    assert "Goes to: `host0.test`, `host1.test`, `host2.test` and 6 more places" in text
 
 
 def test_a_change_is_shown_as_one() -> None:
     text = prompt(change=Change("one\ntwo", "one\n2", "notes.txt"))
-    assert "- two\n+ 2" in text and "notes.txt" in text and '"target"' not in text
+    assert "- two\n+ 2" in text and "notes.txt" in text and '"target": "moon"' in text
 
 
 def test_without_buttons_the_commands_are_shown() -> None:

@@ -56,9 +56,14 @@ def test_what_the_run_has_read_is_shown_whole() -> None:
     assert "has read" not in html()
 
 
-def test_a_change_is_shown_as_a_diff_with_the_arguments_folded() -> None:
+def test_a_change_is_shown_as_a_diff_below_the_arguments() -> None:
     page = html(change=Change("a\n<b>", "a\nc", "x.txt"))
-    assert "<del>&lt;b&gt;</del><ins>c</ins>" in page and "All arguments" in page and "x.txt" in page
+    assert "<del>&lt;b&gt;</del><ins>c</ins>" in page and "x.txt" in page
+    assert page.index("moon") < page.index("<del>") and "<details" not in page.partition("<del>")[0]
+
+
+def test_the_places_that_data_goes_to_are_shown() -> None:
+    assert "Goes to: <strong>evil.test</strong>" in html(places=("evil.test",))
 
 
 def test_a_decided_request_is_one_line_without_buttons() -> None:
