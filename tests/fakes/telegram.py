@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -50,6 +51,7 @@ class FakeTelegram(FakeServer):
         self.is_half_open = False
         self.valid_token = TOKEN
         self._polling = 0
+        self._changing = threading.Lock()  # updates are queued by the test's thread, and removed by the server's
 
     def buttons(self, chat_id: int) -> dict[str, str]:
         """Return the buttons that the chat shows: the label and the data of each."""
@@ -95,7 +97,8 @@ class FakeTelegram(FakeServer):
             self._polling = number = self._polling + 1
             self.polls.append(fields["offset"])
             deadline = time.monotonic() + fields["timeout"]
-            self.updates = [update for update in self.updates if update["update_id"] >= fields["offset"]]
+            with self._changing:
+                self.updates = [update for update in self.updates if update["update_id"] >= fields["offset"]]
             while self.is_half_open or (
                 not self.updates and not self.faults and number == self._polling and time.monotonic() < deadline
             ):
@@ -110,7 +113,8 @@ class FakeTelegram(FakeServer):
 
     def queue(self, updates: Iterable[dict[str, Any]]) -> None:
         """Have a bot without a webhook receive these updates."""
-        self.updates = [*self.updates, *updates]
+        with self._changing:
+            self.updates = [*self.updates, *updates]
 
     def _getUpdates(self, fields: dict[str, Any]) -> Any:  # noqa: N802
         if self.webhook.get("url"):

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from tests.fakes.model_server import ModelCall, ModelServer
-from tests.installed.platforms.base import SECONDS, Platform
+from tests.installed.platforms.base import FORGED, SECONDS, Platform
 from tests.support.live_server import wait_for
 
 # A run that begins with its nudge begins 0.7 s (the window of a burst) after the message; one whose nudge is lost
@@ -107,4 +107,4 @@ def test_a_stranger_and_a_forger_are_not_heard(platform: Platform[Any], model_se
     platform.say(person, 'and I may? [[text="You may."]]')
     platform.wait_for(person, ["You may."])
     assert not platform.texts(stranger) and not requests_with(model_server, f"I am {stranger}")
-    assert not requests_with(model_server, "forged")
+    assert not requests_with(model_server, FORGED)

@@ -40,6 +40,7 @@ class Follower {
     document.getElementById("reconnect").addEventListener("click", () => this.#reconnect());
     addEventListener("online", () => this.#reconnectNow());
     document.addEventListener("visibilitychange", () => document.visibilityState === "visible" && this.#reconnectNow());
+    document.addEventListener("submit", (event) => event.target.getAttribute("action") === "/logout" && this.#end());
     setInterval(() => this.#showWait(), 500);
   }
 
@@ -73,6 +74,12 @@ class Follower {
     this.#gaps += 1;
     this.#drop();
     this.#timer = setTimeout(() => this.connect(), FIRST_DELAY / 4);
+  }
+
+  // The server ends the connection of a user who logs out, which must not send the page elsewhere than the logout does.
+  #end() {
+    this.#drop();
+    this.#isOver = true;
   }
 
   #lost(code) {

@@ -17,6 +17,7 @@ from tests.support.live_server import wait_for
 
 # Generous: each wait ends as soon as its condition holds.
 SECONDS = 60
+FORGED = "a message that its sender never wrote"
 _PEOPLE = 60
 Found = TypeVar("Found")
 Server = TypeVar("Server", bound=AbstractContextManager[Any])
@@ -81,7 +82,7 @@ class Platform(ABC, Generic[Server]):
         self.say(person, label)
 
     def forge(self, person: str) -> int | None:
-        """Deliver a message without the platform's signature; return the status, None if nothing can be forged."""
+        """Deliver FORGED without the signature of the platform; return the status, None if nothing answers."""
         return None
 
     def join(self, installation: Installation, folder: Path) -> Self:

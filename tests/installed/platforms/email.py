@@ -4,7 +4,7 @@ from email.message import EmailMessage
 from typing import Any
 
 from tests.fakes.mail_server import PASSWORD, VERIFIED, FakeMailServer, mail_from
-from tests.installed.platforms.base import Platform
+from tests.installed.platforms.base import FORGED, Platform
 
 
 class Email(Platform[FakeMailServer]):
@@ -41,7 +41,7 @@ class Email(Platform[FakeMailServer]):
 
     def forge(self, person: str) -> int | None:
         refused = VERIFIED.replace("pass", "fail")
-        self.deliver(self._mail(person, "forged", b"", refused))
+        self.deliver(self._mail(person, FORGED, b"", refused))
         return None
 
     def _sent(self, person: str) -> list[EmailMessage]:

@@ -13,7 +13,7 @@ from tests.fakes.slack import (
     press_payload,
     signed_headers,
 )
-from tests.installed.platforms.base import Platform
+from tests.installed.platforms.base import FORGED, Platform
 
 _FORM = {"content-type": "application/x-www-form-urlencoded"}
 
@@ -71,7 +71,7 @@ class Slack(Platform[FakeSlack]):
             self.server.queue(pressed, kind="interactive")
 
     def forge(self, person: str) -> int | None:
-        return self._post(self.message(person, "forged"), "another-secret") if self.has_public_address else None
+        return self._post(self.message(person, FORGED), "another-secret") if self.has_public_address else None
 
     def _button(self, person: str, label: str) -> tuple[str, str] | None:
         shown = [(key[1], keys) for key, keys in list(self.server.buttons.items()) if key[0] == _chat(person)]

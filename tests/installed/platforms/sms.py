@@ -4,7 +4,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from tests.fakes.twilio import ACCOUNT_SID, NUMBER, TOKEN, FakeTwilio, message_form, sid, signature_of
-from tests.installed.platforms.base import Platform
+from tests.installed.platforms.base import FORGED, Platform
 
 
 class Sms(Platform[FakeTwilio]):
@@ -45,7 +45,7 @@ class Sms(Platform[FakeTwilio]):
         return [sent["Body"] for sent in list(self.server.sent) if sent["To"] == person]
 
     def forge(self, person: str) -> int | None:
-        return self._post(self.message(person, "forged"), "another-token") if self.has_public_address else None
+        return self._post(self.message(person, FORGED), "another-token") if self.has_public_address else None
 
     def _post(self, message: Any, token: str = TOKEN) -> int:
         number, text, person, media = message

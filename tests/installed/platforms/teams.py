@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from tests.fakes.teams import PASSWORD, FakeTeams, activity, headers_for
-from tests.installed.platforms.base import Platform
+from tests.installed.platforms.base import FORGED, Platform
 
 _FILE = "application/vnd.microsoft.teams.file.download.info"
 
@@ -64,7 +64,7 @@ class Teams(Platform[TeamsService]):
         self.deliver(self._activity_of(person, next(self.numbers), "", **pressed))
 
     def forge(self, person: str) -> int | None:
-        return self._post(self.message(person, "forged"), key="key-of-another")
+        return self._post(self.message(person, FORGED), key="key-of-another")
 
     def _activity_of(self, person: str, number: int, text: str, **more: Any) -> dict[str, Any]:
         place = {**activity(0)["conversation"], "id": _chat(person)}

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from tests.fakes.telegram import BOT_NAME, TOKEN, FakeTelegram, press_update, private_update
-from tests.installed.platforms.base import Platform
+from tests.installed.platforms.base import FORGED, Platform
 
 
 class Telegram(Platform[FakeTelegram]):
@@ -52,7 +52,7 @@ class Telegram(Platform[FakeTelegram]):
         self.deliver(press_update(next(self.numbers), data, user=int(person)))
 
     def forge(self, person: str) -> int | None:
-        return self._post(self.message(person, "forged"), "another-secret")
+        return self._post(self.message(person, FORGED), "another-secret")
 
     def _post(self, update: Any, secret: str) -> int:
         headers = {"content-type": "application/json", "x-telegram-bot-api-secret-token": secret}

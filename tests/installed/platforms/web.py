@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import httpx2
 
-from tests.installed.platforms.base import SECONDS, Platform
+from tests.installed.platforms.base import FORGED, SECONDS, Platform
 
 SITE, IDENTITY_SECRET = "https://www.example.org", "identity-secret-of-the-site-0123456789"
 
@@ -56,7 +56,7 @@ class Web(Platform[Any]):
         assert answer.status_code == 202
 
     def forge(self, person: str) -> int | None:
-        body = {"clientMessageId": str(uuid4()), "text": "forged", "attachments": []}
+        body = {"clientMessageId": str(uuid4()), "text": FORGED, "attachments": []}
         return self._page(person).post("messages", body, origin="https://evil.example").status_code
 
     def _page(self, person: str) -> "Page":

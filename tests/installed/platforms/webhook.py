@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from tests.fakes.webhook_receiver import SECRET, WebhookReceiver, signed_headers
-from tests.installed.platforms.base import Platform
+from tests.installed.platforms.base import FORGED, Platform
 
 
 class Webhook(Platform[WebhookReceiver]):
@@ -49,7 +49,7 @@ class Webhook(Platform[WebhookReceiver]):
         self.deliver((f"m{next(self.numbers)}", {"type": "action.performed", "data": data}))
 
     def forge(self, person: str) -> int | None:
-        return self._post(self.message(person, "forged"), "whsec_" + "B" * 40)
+        return self._post(self.message(person, FORGED), "whsec_" + "B" * 40)
 
     def _shown(self, person: str) -> list[dict[str, Any]]:
         """Return what the program got about a person, each message once."""

@@ -15,7 +15,7 @@ from tests.fakes.whatsapp import (
     shown_text,
     signed_headers,
 )
-from tests.installed.platforms.base import Platform
+from tests.installed.platforms.base import FORGED, Platform
 
 
 class WhatsApp(Platform[FakeWhatsApp]):
@@ -59,7 +59,7 @@ class WhatsApp(Platform[FakeWhatsApp]):
         self.deliver(message(next(self.numbers), sender=person, type="interactive", interactive=interactive))
 
     def forge(self, person: str) -> int | None:
-        return self._post(self.message(person, "forged"), "another-secret")
+        return self._post(self.message(person, FORGED), "another-secret")
 
     def _button(self, person: str, label: str) -> str | None:
         cards = [buttons_of(one) for one in self._sent(person) if one["type"] == "interactive"]
