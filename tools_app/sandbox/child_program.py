@@ -23,13 +23,14 @@ _SHARED = """
 _TOUCHING = ("open", "os.", "shutil.", "glob.")
 
 
-def main(folder: str, report: str, parent: str, isolation: str, *most: str) -> None:
+def main(folder: str, report: str, parent: str, isolation: str, room: str, *most: str) -> None:
     """Run the code in `folder`/code.py.
 
     folder: the working directory, whose parent is for the self-test.
     report: the descriptor to write to.
     parent: the id of the process to end with.
     isolation: `required`, or the code runs without.
+    room: as of `isolate`.
     most: seconds of CPU, bytes of memory, bytes of one file, files open at a time.
     """
     cpu, memory, file, files = map(int, most)
@@ -46,7 +47,7 @@ def main(folder: str, report: str, parent: str, isolation: str, *most: str) -> N
         resource.RLIMIT_NOFILE: files,
         resource.RLIMIT_NPROC: 0,  # no further process, no thread
     }
-    granted = isolate(readable, folder, int(parent), limits.items())
+    granted = isolate(readable, folder, int(parent), limits.items(), room)
     succeeded = attempt_all(targets)
     targets.close()
     os.write(int(report), repr((succeeded, granted)).encode())

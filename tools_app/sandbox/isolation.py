@@ -14,6 +14,8 @@ from collections.abc import Iterable
 from tools_app.sandbox import system_calls
 
 _CLONE_NEWUSER, _CLONE_NEWNET, _CLONE_NEWIPC, _CLONE_NEWPID = 0x10000000, 0x40000000, 0x8000000, 0x20000000
+_CLONE_NEWNS = 0x20000
+_MS_PRIVATE, _MS_OF_TMPFS = 1 << 18 | 1 << 14, 0b1110  # with all mounts below; nosuid, nodev, noexec
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS = 1, 4, 38
 _CAPABILITIES_VERSION = 0x20080522
 _NOBODY = 65534
@@ -34,14 +36,18 @@ class _PathBeneath(ctypes.Structure):
     _fields_ = [("allowed_access", ctypes.c_uint64), ("parent_fd", ctypes.c_int32)]
 
 
-def isolate(readable: tuple[str, ...], folder: str, parent: int, limits: Iterable[tuple[int, int]]) -> dict[str, int]:
+def isolate(
+    readable: tuple[str, ...], folder: str, parent: int, limits: Iterable[tuple[int, int]], room: str
+) -> dict[str, int]:
     """Drop privileges permanently and return in the process that is isolated; it ends with the process `parent`.
 
     readable: paths that may be read.
-    folder: may be used.
-    limits: resource and its value. Return what the kernel granted: `seccomp`, `landlock` (its ABI) and `namespaces`, 0
-        for what it did not. The caller is forked where the kernel has process namespaces; then the original waits here
-        for the fork and ends as it does.
+    folder: may be used; it is the working directory.
+    limits: resource and its value.
+    room: size of the folder, as options of tmpfs; holds where the kernel has namespaces.
+
+    Return what the kernel granted: `seccomp`, `landlock` (its ABI) and `namespaces`, 0 for what it did not. The caller
+    is forked where the kernel has process namespaces; then the original waits here for the fork and ends as it does.
     """
     if sys.platform != "linux":
         _limit(limits)
@@ -50,8 +56,11 @@ def isolate(readable: tuple[str, ...], folder: str, parent: int, limits: Iterabl
     # Root is exempt from limits, so it becomes `nobody`, unless `nobody` cannot read Python's files: then it stays root
     # in a user namespace without privileges outside of it.
     becomes_nobody = os.getuid() == 0 and all(map(_is_for_all, readable))
+    user = os.getuid(), os.getgid()
     namespaces = _unshare(libc, keeps_user=becomes_nobody)
     if namespaces:
+        if user == (os.getuid(), os.getgid()):  # users without a name in the namespace could not use it
+            _mount_in_memory(libc, folder, room)
         _die_with(libc, parent)
         alive = _fork()
     landlock = _restrict_files(libc, readable, folder)
@@ -86,8 +95,8 @@ def _is_for_all(place: str) -> bool:
 
 
 def _unshare(libc: ctypes.CDLL, *, keeps_user: bool) -> bool:
-    """Enter empty namespaces: no network, not even loopback, and for the next fork no other process."""
-    spaces = _CLONE_NEWNET | _CLONE_NEWIPC | _CLONE_NEWPID
+    """Enter namespaces: no network, not even loopback, own mounts, and for the next fork no other process."""
+    spaces = _CLONE_NEWNET | _CLONE_NEWIPC | _CLONE_NEWPID | _CLONE_NEWNS
     if keeps_user and libc.unshare(spaces) == 0:
         return True
     user, group = os.getuid(), os.getgid()
@@ -100,6 +109,14 @@ def _unshare(libc: ctypes.CDLL, *, keeps_user: bool) -> bool:
         except OSError:  # then it belongs to no user of the namespace, which is enough
             break
     return True
+
+
+def _mount_in_memory(libc: ctypes.CDLL, folder: str, room: str) -> None:
+    """Let the folder be one in memory, which is gone with the namespace. Does nothing where the kernel refuses."""
+    if libc.mount(None, b"/", None, _MS_PRIVATE, None) == 0:
+        options = ctypes.c_char_p(f"{room},mode=700".encode())
+        if libc.mount(b"tmpfs", os.fsencode(folder), b"tmpfs", _MS_OF_TMPFS, options) == 0:
+            os.chdir(folder)
 
 
 def _fork() -> int:

@@ -4,10 +4,10 @@ The kernel is shared, so a fault of the kernel opens the isolation.
 """
 
 import ast
+import logging
 import math
 import os
 import selectors
-import shutil
 import signal
 import subprocess
 import sys
@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tools_app.sandbox import child_program
+
+logger = logging.getLogger(__name__)
 
 MAX_OUTPUT_BYTES = 64 * 1024
 
@@ -32,6 +34,10 @@ child_program.main(*sys.argv[1:])
 _MEMORY_BYTES = 512 * 1024 * 1024
 _FILE_BYTES = 16 * 1024 * 1024
 _FILES = 32
+# Of all files together; each counts as a block at least.
+_ALL_FILES_BYTES, _BLOCK = 64 * 1024 * 1024, 4096
+_ROOM = f"size={_ALL_FILES_BYTES},nr_inodes={_ALL_FILES_BYTES // _BLOCK}"
+_LOOK_SECONDS = 0.1
 _ENDS = {
     signal.SIGXCPU: "It exceeded its CPU time.",
     signal.SIGXFSZ: "It wrote a file that is too large.",
@@ -107,9 +113,10 @@ def _run(code: str, seconds: float, *, unisolated: bool) -> tuple[Ran, Isolation
     base = tempfile.mkdtemp(prefix="komand-python-")
     report_read, report_write = os.pipe()
     try:
-        process = _start(Path(base, "work"), code, report_write, seconds, unisolated=unisolated)
+        folder = Path(base, "work")
+        process = _start(folder, code, report_write, seconds, unisolated=unisolated)
         try:
-            output, why = _collect_output(process, time.monotonic() + seconds)
+            output, why = _collect_output(process, folder, time.monotonic() + seconds)
         finally:
             _kill(process)
         os.set_blocking(report_read, False)
@@ -126,7 +133,10 @@ def _run(code: str, seconds: float, *, unisolated: bool) -> tuple[Ran, Isolation
     finally:
         os.close(report_read)
         os.close(report_write)
-        shutil.rmtree(base, ignore_errors=True)
+        try:
+            _remove(base)
+        except OSError:
+            logger.exception("the folder of a call of the python tool was not removed: %s", base)
 
 
 def _start(
@@ -135,7 +145,7 @@ def _start(
     folder.mkdir()
     (folder / "code.py").write_bytes(code.encode(errors="replace"))
     given = (os.path.realpath(folder), report_write, os.getpid(), "optional" if unisolated else "required")
-    limits = (max(1, math.ceil(seconds)), _MEMORY_BYTES, _FILE_BYTES, _FILES)
+    limits = (_ROOM, max(1, math.ceil(seconds)), _MEMORY_BYTES, _FILE_BYTES, _FILES)
     arguments = map(str, (*given, *limits))
     return subprocess.Popen(  # noqa: S603 - our own program; the code is in a file
         [sys.executable, "-I", "-S", "-B", "-c", _PROGRAM, *arguments],
@@ -149,17 +159,24 @@ def _start(
     )
 
 
-def _collect_output(process: "subprocess.Popen[bytes]", deadline: float) -> tuple[dict[str, bytearray], str]:
+def _collect_output(
+    process: "subprocess.Popen[bytes]", folder: Path, deadline: float
+) -> tuple[dict[str, bytearray], str]:
     """Return the output, and why the process has to be stopped; empty if it ended."""
     output = {"stdout": bytearray(), "stderr": bytearray()}
     with selectors.DefaultSelector() as selector:
         for name in output:
             selector.register(getattr(process, name), selectors.EVENT_READ, output[name])
-        while selector.get_map():
-            left = deadline - time.monotonic()
-            if left <= 0:
-                return output, "It exceeded its time limit."
-            for key, _ in selector.select(left):
+        look = 0.0
+        while (now := time.monotonic()) < deadline:
+            if now >= look:
+                look = now + _LOOK_SECONDS
+                if not _has_room(folder):
+                    return output, "It wrote too many files."
+            left = min(look, deadline) - now
+            if not selector.get_map() and _has_ended(process, left):
+                return output, ""
+            for key, _ in selector.select(left) if selector.get_map() else ():
                 piece = os.read(key.fd, 65536)
                 if not piece:
                     selector.unregister(key.fileobj)
@@ -167,16 +184,47 @@ def _collect_output(process: "subprocess.Popen[bytes]", deadline: float) -> tupl
                 key.data.extend(piece)
                 if len(key.data) > MAX_OUTPUT_BYTES:
                     return output, "It printed too much output."
-    return output, _wait(process, deadline)
+    return output, "It exceeded its time limit."
 
 
-def _wait(process: "subprocess.Popen[bytes]", deadline: float) -> str:
+def _has_ended(process: "subprocess.Popen[bytes]", seconds: float) -> bool:
     """Wait for the end of a process that has closed its output."""
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(seconds)
+    return process.returncode is not None
+
+
+def _has_room(folder: Path) -> bool:
+    """Return whether files in the folder are within their limit. False for folders that cannot be read or too deep."""
+    total, folders = 0, [str(folder)]
     try:
-        process.wait(max(0.0, deadline - time.monotonic()))
-    except subprocess.TimeoutExpired:
-        return "It exceeded its time limit."
-    return ""
+        while folders and total <= _ALL_FILES_BYTES:
+            with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folders.pop()) as entries:
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        folders.append(entry.path)
+                    with suppress(FileNotFoundError):
+                        total += max(_BLOCK, entry.stat(follow_symlinks=False).st_size)
+    except OSError:
+        return False
+    return total <= _ALL_FILES_BYTES
+
+
+def _remove(base: str) -> None:
+    """Remove a folder. Each folder in it is moved to its top first: paths may be too long to be named."""
+    folders, moved = [base], 0
+    for folder in folders:
+        os.chmod(folder, 0o700)
+        for entry in list(os.scandir(folder)):
+            if entry.is_dir(follow_symlinks=False):
+                os.chmod(entry.path, 0o700)
+                folders.append(os.path.join(base, f"\n{moved}"))
+                os.rename(entry.path, folders[-1])
+                moved += 1
+            else:
+                os.unlink(entry.path)
+    for folder in reversed(folders):
+        os.rmdir(folder)
 
 
 def _kill(process: "subprocess.Popen[bytes]") -> None:

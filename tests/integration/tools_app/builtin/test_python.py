@@ -3,6 +3,7 @@
 import os
 import socket
 import tempfile
+import textwrap
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -63,6 +64,66 @@ def test_an_error_is_returned_as_python_prints_it(code, message):
     ran = run(code)
     assert ran.exit_code in (1, 3) and message in ran.stderr
     assert "child_program" not in ran.stderr
+
+
+WITHOUT_NAMESPACES = (
+    "from tools_app.sandbox import isolation; isolation._unshare = lambda *_, **__: False\nchild_program.main("
+)
+WITHOUT_MOUNTS = (
+    "from tools_app.sandbox import isolation; isolation._mount_in_memory = lambda *_: None\nchild_program.main("
+)
+
+
+@pytest.fixture(params=["", WITHOUT_NAMESPACES, WITHOUT_MOUNTS], ids=["all", "without namespaces", "without mounts"])
+def every_kernel(request, monkeypatch):
+    """Repeat the test on kernels without namespaces, or that grant them without mounts."""
+    if request.param:
+        program = python_process._PROGRAM.replace("\ndel sys.path[0]", "").replace("child_program.main(", request.param)
+        monkeypatch.setattr(python_process, "_PROGRAM", program)
+
+
+FLOODS = {
+    "files": "for number in range(200): open(str(number), 'wb').write(bytes(2 ** 20))",
+    "empty folders": "for number in range(100_000): os.mkdir(str(number))",
+    "links": """
+        open('0', 'w').close()
+        for number in range(100_000): os.symlink('0', f'l{number}')
+        """,
+    "files in folders that nobody may list": """
+        os.mkdir('a')
+        opened = os.open('a', os.O_RDONLY)
+        os.fchmod(opened, 0o300)
+        for number in range(200): open(f'a/{number}', 'wb').write(bytes(2 ** 20))
+        """,
+    "files after the output is closed": """
+        os.close(1), os.close(2)
+        for number in range(200): open(str(number), 'wb').write(bytes(2 ** 20))
+        """,
+}
+
+
+@pytest.mark.parametrize("code", FLOODS.values(), ids=FLOODS)
+def test_all_files_together_are_limited(code, every_kernel):
+    ran = run(f"import os\n{textwrap.dedent(code)}\nprint('all')\nwhile True: pass", seconds=60)
+    refused = ran.why == "" and ran.exit_code != 0  # by the kernel: "No space left on device"
+    assert refused or ran.why == "It wrote too many files."
+
+
+def test_a_file_that_is_removed_while_it_is_open_counts_where_files_are_in_memory():
+    code = (
+        "kept = []\nfor _ in range(20): kept.append(open('a', 'wb', 0)); kept[-1].write(bytes(2 ** 23)); os.unlink('a')"
+    )
+    assert "No space left on device" in run(f"import os\n{code}").stderr
+
+
+@pytest.mark.parametrize("name", ["a", "long" * 60])
+def test_folders_of_any_depth_are_removed(name, every_kernel):
+    ran = run(f"import os\nfor _ in range(1500): os.mkdir({name!r}); os.chdir({name!r})\nprint('made')")
+    assert ran.stdout == "made\n" or ran.why == "It wrote too many files."
+
+
+def test_folders_that_nobody_may_use_are_removed(every_kernel):
+    assert run("import os\nos.makedirs('a/b')\nfor name in 'a/b', 'a': os.fchmod(os.open(name, 0), 0)").exit_code == 0
 
 
 @pytest.mark.parametrize(
