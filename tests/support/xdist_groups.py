@@ -12,6 +12,7 @@ from pathlib import Path
 from xdist.scheduler import LoadScopeScheduling
 
 _ROOT = Path(__file__).parents[2]
+_INSTALLATIONS = ("up", "deployed")  # the names of tests/installed/installation.py, whose import takes seconds
 
 
 class SharingScheduler(LoadScopeScheduling):
@@ -25,8 +26,12 @@ class SharingScheduler(LoadScopeScheduling):
 
 
 def installation_of(name: str) -> str:
-    """Return the kind of installation that a scenario runs against: the first of its parameters. name: of the test."""
-    return name.rpartition("[")[2].rstrip("]").partition("-")[0]
+    """Return the kind of installation that a scenario runs against. name: of the test, with its parameters.
+
+    The place of the kind among the parameters depends on which other tests are collected.
+    """
+    parameters = name.rpartition("[")[2].rstrip("]").split("-")
+    return next(kind for kind in _INSTALLATIONS if kind in parameters)
 
 
 @cache
@@ -35,7 +40,7 @@ def group_of(path: str) -> str:
     if path.startswith("tests/browser/"):
         return "browser"
     if path == "tests/integration/komand/test_supervisor.py":
-        return "up"
+        return "starts"
     if path.startswith("tests/architecture/"):
         return "architecture"  # these parse all of the code
     text = (_ROOT / path).read_text()
