@@ -19,6 +19,7 @@ _KEPT = (
     "secrets",
     "valkey",
     "alive",
+    "hosts",
     "artifacts",
     "attachments",
     "mcp",

@@ -27,6 +27,7 @@ from agents_app.models import Agent, ModelProvider
 from audit_app.chain import verification
 from audit_app.kernel import liveness
 from audit_app.kernel.errors import AppError
+from audit_app.kernel.liveness import shared_folder
 from audit_app.models import AuditEntry
 from komand import __version__, data_folder, health, schema_check
 from komand.settings import env
@@ -151,10 +152,9 @@ def _broker() -> Iterator[Finding]:
 
 def _processes() -> Iterator[Finding]:
     alive = [process for process in liveness.list_processes() if process.alive]
-    elsewhere = sorted({process.host for process in alive if process.folder not in ("", settings.KOMAND_FOLDER_ID)})
-    if elsewhere:
-        detail = f"processes on {', '.join(elsewhere)} have another one than {settings.DATA_DIR}"
-        yield Finding("shared data folder", False, detail, "mount one folder on all hosts as KOMAND_DATA_DIR")
+    if strangers := liveness.find_strangers():
+        detail = f"{settings.DATA_DIR} is {shared_folder.describe(strangers)}"
+        yield Finding("shared data folder", False, detail, shared_folder.REMEDY)
     for name, words in _PROCESSES.items():
         found = [f"{process.host}:{process.pid}" for process in alive if process.name == name]
         yield Finding(f"process {name}", bool(found), ", ".join(found) or f"{words} is missing", "" if found else _UP)

@@ -6,13 +6,14 @@
 import socket
 import struct
 import time
+from dataclasses import replace
 from uuid import UUID
 
 import django
 
 from audit_app.kernel import liveness
 from komand.settings import env
-from komand.supervisor.status import Part, life_of, memory_of
+from komand.supervisor.status import OTHER_FOLDER, Part, life_of, memory_of
 
 _NEEDED = ("web", "runs", "tools")
 _CONNECT_SECONDS = 1.0
@@ -26,7 +27,12 @@ def collect() -> list[Part]:
     """
     django.setup()
     alive = [process for process in liveness.list_processes() if process.alive]
+    strangers = {process.id for process in liveness.find_strangers()}
     parts = [_part(process.name, process.host, process.pid, _age(process.id)) for process in alive]
+    parts = [
+        replace(part, health=OTHER_FOLDER) if process.id in strangers and part.health == "ok" else part
+        for process, part in zip(alive, parts, strict=True)
+    ]
     if pid := _find_sockets():
         parts.append(_part("sockets", socket.gethostname(), pid, 0))
     names = {process.name for process in alive}

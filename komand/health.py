@@ -16,13 +16,15 @@ from django.http import HttpRequest, JsonResponse
 from django.views.decorators.http import require_safe
 from redis.exceptions import OutOfMemoryError, RedisError, ResponseError
 
-from audit_app.kernel import valkey
+from audit_app.kernel import liveness, valkey
+from audit_app.kernel.liveness import shared_folder
 from komand import schema_check
 
 logger = logging.getLogger(__name__)
 
 _LEAST_FREE_BYTES = 1_000_000
 _KEPT_SECONDS = 10
+_DATA_FOLDER = "data_folder"
 
 
 def ping_database() -> None:
@@ -55,8 +57,13 @@ def check_parts() -> dict[str, str]:
         except (DatabaseError, RedisError, OSError) as error:
             found[name] = _state_of(error)
             logger.warning("%s is %s: %s", name, found[name], error)
-    if found["database"] == "ok" and (missing := schema_check.count_missing()):
+    if found["database"] != "ok":
+        return found
+    if missing := schema_check.count_missing():
         found["schema"] = schema_check.describe(missing)
+    elif strangers := liveness.find_strangers():
+        found[_DATA_FOLDER] = f"{shared_folder.describe(strangers)}; {shared_folder.REMEDY}"
+        logger.warning("the data folder is %s", found[_DATA_FOLDER])
     return found
 
 
@@ -101,14 +108,21 @@ def live(request: HttpRequest) -> JsonResponse:
 @require_safe
 def ready(request: HttpRequest) -> JsonResponse:
     """Readiness: database and Valkey work, and there is space. If it fails (503), route no requests here, but do not
-    restart."""
+    restart.
+
+    A data folder that is not shared is named, but does not fail it: every process would find the same.
+    """
     checks = check_parts()
-    works = all(state == "ok" for state in checks.values())
-    return _answer("ok" if works else "degraded", checks, 200 if works else 503)
+    works = all(state == "ok" for name, state in checks.items() if name != _DATA_FOLDER)
+    return _answer(_status_of(checks), checks, 200 if works else 503)
 
 
 @require_safe
 def health(request: HttpRequest) -> JsonResponse:
     """The same checks in the REST envelope: 200 as long as this process answers."""
     checks = check_parts()
-    return _answer("ok" if all(state == "ok" for state in checks.values()) else "degraded", checks, 200)
+    return _answer(_status_of(checks), checks, 200)
+
+
+def _status_of(checks: dict[str, str]) -> str:
+    return "ok" if all(state == "ok" for state in checks.values()) else "degraded"

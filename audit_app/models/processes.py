@@ -13,8 +13,9 @@ class ProcessLife(models.Model):
     lock_key = models.BigIntegerField()
     beat = models.BigIntegerField(default=0)
     started_at = models.DateTimeField(auto_now_add=True)
-    folder = models.CharField(
-        max_length=64, default="", db_default="", help_text="Id of the data folder of the process."
+    folder = models.CharField(max_length=64, default="", db_default="", help_text="Written by 0.3 alone.")
+    has_file = models.BooleanField(
+        default=False, db_default=False, help_text="Its file is in `hosts` of its data folder."
     )
 
     class Meta:

@@ -17,7 +17,6 @@ BASE_DIR = Path(__file__).resolve().parents[2]
 DATA_DIR = env.data_dir()
 # Every process loads the settings before it opens a file.
 data_folder.restrict_new_files()
-KOMAND_FOLDER_ID = env.folder_id()
 
 DEBUG = env.flag("KOMAND_DEBUG")
 SECRET_KEY = env.secret_file("django.key", "KOMAND_SECRET_KEY")

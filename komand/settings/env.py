@@ -127,20 +127,6 @@ def stored_secret(folder: Path, name: str, length: int = 48) -> str:
     return secret
 
 
-def folder_id() -> str:
-    """Return the random id of the data folder, generated on first use; empty if the folder cannot be used.
-
-    Processes that see different ids do not share their files.
-    """
-    path = data_dir() / "folder.id"
-    try:
-        if not path.exists():
-            _make_secret(path, secrets.token_hex(16))
-        return path.read_text().strip()
-    except OSError:
-        return ""
-
-
 def _make_secret(path: Path, value: str) -> None:
     """Create the file atomically, once: several processes may start concurrently, and the power may fail."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -17,12 +17,13 @@ import psutil
 from komand.settings import env
 from komand.supervisor import embedded, preflight, probes, state
 
+OTHER_FOLDER = "other folder"  # the health of a process that does not share the data folder
 NOT_RUNNING = 3  # the exit code of init scripts (LSB)
 
 
 @dataclass(frozen=True)
 class Part:
-    """A process with its health: ok | idle (not needed) | starting | restarting | down | hung.
+    """A process with its health: ok | idle (not needed) | starting | restarting | down | hung | other folder.
 
     memory_bytes: shared pages in part, so that the sum of all parts counts them once.
     uptime_seconds: in the current state.
@@ -156,6 +157,9 @@ def main(argv: Sequence[str]) -> int:
     else:
         place = f"Komand at {note.url}" if note else f"Komand on {data_dir}, without a supervisor of manage.py up"
         sys.stdout.write(f"{place}\n\n{table(parts)}\n")
+        if any(part.health == OTHER_FOLDER for part in parts):
+            sys.stdout.write(f"\nFiles of those with another folder than {data_dir} are not found by the rest: ")
+            sys.stdout.write("mount one folder on all hosts as KOMAND_DATA_DIR\n")
     if not parts:
         return NOT_RUNNING
     return 0 if all(part.health in ("ok", "idle") for part in parts) else 1

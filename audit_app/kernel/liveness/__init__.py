@@ -5,7 +5,25 @@ No timestamps are compared, so that clocks need not agree.
 """
 
 from audit_app.kernel.liveness.failure_detector import Observer
-from audit_app.kernel.liveness.heartbeat import current, is_stuck, keep_pulse, list_processes, start, stop
+from audit_app.kernel.liveness.heartbeat import (
+    current,
+    find_strangers,
+    is_stuck,
+    keep_pulse,
+    list_processes,
+    start,
+    stop,
+)
 from audit_app.kernel.liveness.process_marks import ProcessView
 
-__all__ = ["Observer", "ProcessView", "current", "is_stuck", "keep_pulse", "list_processes", "start", "stop"]
+__all__ = [
+    "Observer",
+    "ProcessView",
+    "current",
+    "find_strangers",
+    "is_stuck",
+    "keep_pulse",
+    "list_processes",
+    "start",
+    "stop",
+]

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from uuid import UUID
 
+from audit_app.kernel.liveness import shared_folder
 from audit_app.kernel.liveness.process_marks import Look, Marks
 from audit_app.kernel.liveness.store import installed_marks
 
@@ -75,6 +76,8 @@ class Observer:
         if self._clock() - self._swept_at < _SWEEP_SECONDS:
             return
         self._swept_at = self._clock()
-        free = {process.id for process in self._marks.list_processes() if not process.alive}
+        processes = self._marks.list_processes()
+        free = {process.id for process in processes if not process.alive}
         self._marks.remove(free & self._free)
         self._free = free
+        shared_folder.log_new(shared_folder.find_strangers(processes, self._marks.list_processes))

@@ -7,7 +7,10 @@ import threading
 import time
 from uuid import UUID
 
+from django.db import connections
+
 from audit_app.kernel.ids import new_id
+from audit_app.kernel.liveness import shared_folder
 from audit_app.kernel.liveness.process_marks import ProcessView
 from audit_app.kernel.liveness.store import installed_marks
 
@@ -108,6 +111,13 @@ def stop() -> None:
 def list_processes() -> list[ProcessView]:
     """Return every process of the installation that has a mark, dead ones until they are swept; oldest first."""
     return installed_marks().list_processes()
+
+
+def find_strangers() -> list[ProcessView]:
+    """Return the live processes that have another data folder than this one."""
+    if connections["default"].vendor != "postgresql":
+        return []
+    return shared_folder.find_strangers(list_processes(), list_processes)
 
 
 def _abandon_parents_heartbeat() -> None:

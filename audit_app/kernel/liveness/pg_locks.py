@@ -8,18 +8,18 @@ from typing import Any
 from uuid import UUID
 
 import psycopg
-from django.conf import settings
 from django.db import connection as django_connection
 from django.db import connections, transaction
 
+from audit_app.kernel.liveness import shared_folder
 from audit_app.kernel.liveness.process_marks import Look, ProcessView
 
 logger = logging.getLogger(__name__)
 
 _BEAT = """
-    INSERT INTO komand_process_life (id, name, host, pid, lock_key, folder, beat, started_at)
+    INSERT INTO komand_process_life (id, name, host, pid, lock_key, beat, has_file, started_at)
     VALUES (%s, %s, %s, %s, %s, %s, %s, now())
-    ON CONFLICT (id) DO UPDATE SET beat = excluded.beat
+    ON CONFLICT (id) DO UPDATE SET beat = excluded.beat, has_file = excluded.has_file
 """
 # `pg_locks` shows a bigint advisory lock as two halves of 32 bits, with objsubid 1.
 _LOCKED = """
@@ -30,9 +30,12 @@ _LOCKED = """
     )
 """
 _LOOK = f"SELECT id, {_LOCKED}, beat FROM komand_process_life WHERE id = ANY(%s)"  # noqa: S608 - constants alone
-_LIST = f"SELECT id, name, pid, host, {_LOCKED}, folder FROM komand_process_life ORDER BY started_at, id"  # noqa: S608
-_ELSEWHERE = f"SELECT host FROM komand_process_life WHERE folder NOT IN ('', %s) AND {_LOCKED} LIMIT 1"  # noqa: S608
-_REMOVE = f"DELETE FROM komand_process_life WHERE id = ANY(%s) AND NOT {_LOCKED}"  # noqa: S608
+_LIST = f"SELECT id, name, pid, host, {_LOCKED}, has_file FROM komand_process_life ORDER BY started_at, id"  # noqa: S608
+# The lock is held until the files are removed, so that a process that connects again meanwhile creates its file later.
+_REMOVE = f"""
+    DELETE FROM komand_process_life WHERE id = ANY(%s) AND NOT {_LOCKED} AND pg_try_advisory_xact_lock(lock_key)
+    RETURNING id
+"""  # noqa: S608
 
 # A broken network must not stop the beat for longer than observers tolerate.
 _LIMITS = {"connect_timeout": 2, "tcp_user_timeout": 3000, "options": "-c statement_timeout=3000"}
@@ -46,19 +49,18 @@ class PostgresMark:
     def __init__(self, life_id: UUID, name: str) -> None:
         self._id = life_id
         self._lock_key = life_id.int & (2**63 - 1)
-        self._folder = settings.KOMAND_FOLDER_ID
-        self._columns = (life_id, name, socket.gethostname(), os.getpid(), self._lock_key, self._folder)
+        self._columns = (life_id, name, socket.gethostname(), os.getpid(), self._lock_key)
         self._connection: psycopg.Connection[Any] | None = None
-        self._is_locked = False
+        self._is_locked = self._has_file = False
         try:
             self.beat(0)
-            self._check_folder()
+            shared_folder.log_new(shared_folder.find_strangers(self._list(), self._list))
         except psycopg.Error as error:
             logger.warning("the heartbeat starts without its database: %s", error)
 
     def beat(self, count: int) -> None:
         try:
-            self._connected().execute(_BEAT, (*self._columns, count))
+            self._connected().execute(_BEAT, (*self._columns, count, self._has_file))
             self._take_lock()
         except psycopg.Error:
             self._disconnect()
@@ -69,6 +71,8 @@ class PostgresMark:
             self._connected().execute("DELETE FROM komand_process_life WHERE id = %s", (self._id,))
         except psycopg.Error as error:
             logger.info("the row of this process is left for an observer to remove: %s", error)
+        else:
+            shared_folder.remove_files([self._id])
         self._disconnect()
 
     def abandon(self) -> None:
@@ -78,14 +82,8 @@ class PostgresMark:
             os.close(self._connection.fileno())
             _abandoned.append(self._connection)
 
-    def _check_folder(self) -> None:
-        found = self._connected().execute(_ELSEWHERE, (self._folder,)).fetchone()
-        if found and self._folder:
-            logger.error(
-                "a process on %s has another data folder, so that files of one are not found by the other; "
-                "mount one folder on all hosts as KOMAND_DATA_DIR",
-                found[0],
-            )
+    def _list(self) -> list[ProcessView]:
+        return [ProcessView(*row) for row in self._connected().execute(_LIST)]
 
     def _connected(self) -> "psycopg.Connection[Any]":
         if self._connection is None:
@@ -96,13 +94,18 @@ class PostgresMark:
         return self._connection
 
     def _take_lock(self) -> None:
-        """Take the lock if it is free. The server may still hold it for the broken connection: do not wait."""
+        """Take the lock if it is free. The server may still hold it for the broken connection: do not wait.
+
+        The file is created under the lock, since observers remove it without; the next beat stores that it is there.
+        """
         if not self._is_locked:
             row = self._connected().execute("SELECT pg_try_advisory_lock(%s)", (self._lock_key,)).fetchone()
             self._is_locked = bool(row and row[0])
+            self._has_file = self._is_locked and shared_folder.add_file(self._id)
 
     def _disconnect(self) -> None:
         connection, self._connection, self._is_locked = self._connection, None, False
+        self._has_file = False
         if connection is not None:
             connection.close()
 
@@ -128,3 +131,4 @@ class PostgresMarks:
         if gone:
             with transaction.atomic(), django_connection.cursor() as cursor:
                 cursor.execute(_REMOVE, [gone])
+                shared_folder.remove_files(life_id for (life_id,) in cursor.fetchall())

@@ -19,7 +19,7 @@ class ProcessView:
     """A process that started the heartbeat.
 
     alive: its lock is held.
-    folder: the id of its data folder, if known.
+    has_file: it has put its file into its data folder (see `shared_folder`).
     """
 
     id: UUID
@@ -27,7 +27,7 @@ class ProcessView:
     pid: int
     host: str
     alive: bool
-    folder: str = ""
+    has_file: bool = False
 
 
 class Mark(Protocol):
