@@ -1,6 +1,6 @@
 """The statements of sessions_app that are compiled once, each with who waits for it."""
 
-from django.db.models import Case, Exists, F, Min, OuterRef, Q, QuerySet, When
+from django.db.models import Case, Exists, F, Min, OuterRef, Q, QuerySet, Subquery, When
 from django.db.models.functions import Now
 
 from audit_app.kernel.compiled_queries import CompiledInsert, CompiledObjects, CompiledQuery, CompiledUpdate
@@ -127,14 +127,15 @@ LIST_FOREIGN_TEXTS = CompiledQuery(
     )
 )
 
-# Every run of a channel's sender: is the sender of the session, alone in its chat, linked with a user?
-_OF_SENDER = Session.objects.filter(sender_id=OuterRef("sender_id"), account_id=OuterRef("account__account_id"))
+# Every run of a channel's sender: is the sender of the session, alone in its chat, linked with a user? channel: a slug.
+_LINK_OF_SESSION = SenderLink.objects.filter(
+    IS_LINKED, sender_id=OuterRef("sender_id"), account__account_id=OuterRef("account_id"), user__is_active=True
+)
 FIND_LINKED_USER = CompiledQuery(
-    lambda session_id, sender_id: (
-        SenderLink.objects.filter(Exists(_OF_SENDER.filter(pk=session_id)), IS_LINKED, sender_id=sender_id)
-        .filter(user__is_active=True)
-        .order_by()
-        .values_list("user_id", "account__channel")
+    lambda session_id, channel: (
+        Session.objects.filter(pk=session_id)
+        .annotate(linked=Subquery(_LINK_OF_SESSION.filter(account__channel=channel).order_by().values("user_id")[:1]))
+        .values_list("channel", "account_id", "sender_id", "linked")
     )
 )
 

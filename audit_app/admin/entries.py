@@ -14,13 +14,14 @@ from unfold.contrib.filters.admin import DropdownFilter
 from audit_app import services
 from audit_app.admin import export
 from audit_app.admin_base import columns, links
-from audit_app.admin_base.base import ReadOnlyAdmin, acting, render_page
+from audit_app.admin_base.base import ReadOnlyAdmin, acting, has_dates, render_page
 from audit_app.admin_base.filters import KeyDateFilter
 from audit_app.admin_base.html import json_block
 from audit_app.chain.verification import Verifier, last_result
 from audit_app.kernel.safe_text import summary, visible
 from audit_app.models import AuditEntry
 from audit_app.rights import READ_AUDIT, holds
+from audit_app.selectors import by_actor
 
 # One request verifies so many entries: about a second of work.
 _VERIFIED_AT_ONCE = 20_000
@@ -83,6 +84,15 @@ class AuditEntryAdmin(ReadOnlyAdmin):
     )
     summary = columns.column("Details", lambda entry: summary(entry.details))
     pretty_details = columns.column("Details", lambda entry: json_block(entry.details))
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[AuditEntry], search_term: str
+    ) -> tuple[QuerySet[AuditEntry], bool]:
+        found, may_repeat = super().get_search_results(request, queryset, search_term)
+        if not search_term.strip().startswith("sender:"):
+            return found, may_repeat
+        searched = queryset if has_dates(request) else self.recent(queryset)
+        return found | searched.filter(by_actor(search_term.strip())), may_repeat
 
     def export_view(self, request: HttpRequest) -> StreamingHttpResponse:
         """Export all pages of the list, as filtered. The export itself is audited."""

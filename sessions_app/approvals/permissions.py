@@ -15,6 +15,7 @@ from django.db.models import Q
 from audit_app import services as audit
 from audit_app.kernel.errors import Forbidden
 from audit_app.rights import Right, holders, holds, require
+from sessions_app.identity import sender_links
 from sessions_app.models import ChannelAccount, Pairing, Session
 from tools_app.rights import ALLOW_ALWAYS, DECIDE_APPROVALS, VIEW_APPROVALS
 from tools_app.types import ApprovalView, Decision
@@ -142,7 +143,7 @@ def require_decider(
     user = _paired_user(account, sender_id)
     if user is not None:
         require(user, needed)
-    raise _not_entitled(needed, f"sender:{account.channel}:{sender_id}")
+    raise _not_entitled(needed, sender_links.actor_of(account, sender_id))
 
 
 def _not_entitled(right: Right, actor: str) -> Forbidden:

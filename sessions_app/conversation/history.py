@@ -24,7 +24,8 @@ from sessions_app.conversation.citations import Citation
 from sessions_app.conversation.message_context import joined
 from sessions_app.conversation.session_key import STORED_CHANNELS
 from sessions_app.conversation.sessions import event_about
-from sessions_app.models import IS_LINKED, Checkpoint, Pairing, SenderLink, Session, Turn
+from sessions_app.identity.own_actors import users_of
+from sessions_app.models import Checkpoint, Session, Turn
 from tools_app.policy import readings
 from tools_app.types import ToolCall
 
@@ -125,12 +126,12 @@ class StoredConversations:
         return [*_citations_added(session, run, texts), _completed(session, transcript, turns[-1])]
 
     def requesters(self, conversation_id: UUID, actor: str) -> set[str]:
-        found = Session.objects.filter(pk=conversation_id).values_list("owner_id", "sender_id").first()
-        owner_id, sender_id = found or (None, "")
+        columns = ("owner_id", "channel", "account_id", "sender_id")
+        found = Session.objects.filter(pk=conversation_id).values_list(*columns).first()
+        owner_id, channel, account_id, sender_id = found or (None, "", "", "")
         senders = {sender_id, actor.split(":", 2)[-1] if actor.startswith("sender:") else ""} - {""}
-        paired = Pairing.objects.filter(sender_id__in=senders, user__isnull=False).values_list("user_id", flat=True)
-        linked = SenderLink.objects.filter(IS_LINKED, sender_id__in=senders).values_list("user_id", flat=True)
-        return {actor, *(f"user:{user_id}" for user_id in {owner_id, *paired, *linked} if user_id)}
+        users = {owner_id, *users_of(channel, account_id, senders)}
+        return {actor, *(f"user:{user_id}" for user_id in users if user_id)}
 
     def take_ordinal(self, conversation_id: UUID) -> int:
         """Lock the session and return its next ordinal, in the caller's transaction. Called when a run is retried."""

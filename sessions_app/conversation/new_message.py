@@ -18,6 +18,7 @@ from sessions_app.conversation.inbound_record import InboundRecord
 from sessions_app.conversation.message_context import MessageContext
 from sessions_app.conversation.session_key import SessionKey
 from sessions_app.models import Attachment, Session
+from sessions_app.platforms.sender_actors import sender_actor
 from tools_app.schema import without_nul
 from tools_app.types.authors import PERSON, Author
 
@@ -142,7 +143,9 @@ class ValidatedMessage:
     @property
     def actor(self) -> str:
         author = self.inbound.author_id or self.inbound.sender_id
-        return context.actor.get() if self.owner else f"sender:{self.inbound.channel}:{author}"
+        if self.owner:
+            return context.actor.get()
+        return sender_actor(self.inbound.channel, self.inbound.account_id, author)
 
 
 def validated(

@@ -7,6 +7,7 @@ from django.contrib.auth.models import User
 from django.db.models import Q
 
 from sessions_app.models import InboundMessage, Pairing
+from sessions_app.platforms.sender_actors import sender_actor
 from tools_app.types import ApprovalStatus, ApprovalView
 
 _LONGEST_ID = 18  # digits that fit into the column of every database
@@ -71,14 +72,16 @@ def _name(actor: str, users: Mapping[int, User], session_id: UUID | None) -> str
         return display_name(user) if user else "a deleted user"
     if kind == "sender":
         channel, _, sender_id = rest.partition(":")
-        return _sender_name(sender_id, session_id) or f"{channel} {sender_id}"
+        return _sender_name(actor, sender_id, session_id) or f"{channel} {sender_id}"
     return actor
 
 
-def _sender_name(sender_id: str, session_id: UUID | None) -> str:
+def _sender_name(actor: str, sender_id: str, session_id: UUID | None) -> str:
     """Return the newest name that the platform sent for a sender, "" if there is none."""
     if session_id is not None:
         messages = InboundMessage.objects.filter(session_id=session_id, sender_id=sender_id).order_by("-id")
         if name := messages.values_list("sender_name", flat=True).first():
             return name
-    return Pairing.objects.filter(sender_id=sender_id).values_list("sender_name", flat=True).first() or ""
+    columns = ("account__channel", "account__account_id", "sender_id", "sender_name")
+    rows = Pairing.objects.filter(sender_id=sender_id).values_list(*columns)
+    return next((name for *sender, name in rows if sender_actor(*sender) == actor), "")

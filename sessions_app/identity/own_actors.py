@@ -1,26 +1,28 @@
-"""The actors that stand for one user: the user, and the senders whom the user is paired or linked with."""
+"""The senders whom users are paired or linked with: as actors that stand for a user, and the other way."""
 
-from collections import Counter
+from collections.abc import Collection
 
 from django.contrib.auth.models import User
-from django.db.models import Count
 
-from sessions_app.identity.linked_memories import sender_actor
-from sessions_app.models import IS_LINKED, ChannelAccount, Pairing, SenderLink
+from sessions_app.models import IS_LINKED, Pairing, SenderLink
+from sessions_app.platforms.sender_actors import sender_actor
+
+_SENDER = ("account__channel", "account__account_id", "sender_id")
 
 
 def own_actors(user: User) -> tuple[str, ...]:
-    """Return `user:7` and the senders of the user, such as `sender:Telegram:501`.
+    """Return `user:7` and the senders of the user, such as `sender:Telegram:501`. Two queries."""
+    paired = Pairing.objects.filter(user=user).exclude(sender_id="").values_list(*_SENDER)
+    linked = SenderLink.objects.filter(IS_LINKED, user=user).values_list(*_SENDER)
+    return (f"user:{user.pk}", *sorted({sender_actor(*sender) for sender in (*paired, *linked)}))
 
-    An actor names no account of a channel. A sender is the user's only if the user is paired or linked with that sender
-    on all accounts of the channel: on another one, the same id may be somebody else.
+
+def users_of(channel: str, account_id: str, sender_ids: Collection[str]) -> set[int]:
+    """Return the ids of the users who are paired or linked with senders of an account. Two queries.
+
+    channel: name or slug.
     """
-    columns = ("account_id", "account__channel", "sender_id")
-    paired = Pairing.objects.filter(user=user).exclude(sender_id="").values_list(*columns)
-    linked = SenderLink.objects.filter(IS_LINKED, user=user).values_list(*columns)
-    found = Counter((channel, sender_id) for _, channel, sender_id in sorted({*paired, *linked}))
-    channels = {channel for channel, _ in found}
-    accounts = ChannelAccount.objects.filter(channel__in=channels).order_by().values_list("channel")
-    counts = dict(accounts.annotate(Count("pk"))) if channels else {}
-    senders = (sender_actor(channel, sender_id) for (channel, sender_id), on in found.items() if on == counts[channel])
-    return (f"user:{user.pk}", *senders)
+    actors = {sender_actor(channel, account_id, sender_id) for sender_id in sender_ids}
+    paired = Pairing.objects.filter(sender_id__in=sender_ids, user__isnull=False).values_list(*_SENDER, "user_id")
+    linked = SenderLink.objects.filter(IS_LINKED, sender_id__in=sender_ids).values_list(*_SENDER, "user_id")
+    return {user_id for *sender, user_id in (*paired, *linked) if sender_actor(*sender) in actors}

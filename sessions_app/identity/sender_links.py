@@ -19,6 +19,7 @@ from audit_app import services as audit
 from audit_app.kernel.errors import Conflict, InvalidInput, NotFound
 from sessions_app.identity import linked_memories, one_time_codes
 from sessions_app.models import ChannelAccount, SenderLink
+from sessions_app.platforms.sender_actors import sender_actor
 
 MINUTES = 15
 MOST_WRONG_NUMBERS = 5
@@ -140,7 +141,7 @@ def unlink_sender(account: ChannelAccount, sender_id: str) -> bool:
 
 def actor_of(account: ChannelAccount, sender_id: str) -> str:
     """Return a sender of an account as an actor."""
-    return linked_memories.sender_actor(account.channel, sender_id)
+    return sender_actor(account.channel, account.account_id, sender_id)
 
 
 def _lock_claimed(user: User) -> SenderLink:

@@ -188,8 +188,8 @@ class ChannelAdapter(ABC):
     # as broken and is replaced: have the platform answer something more often than that.
     can_listen: ClassVar[bool] = False
     silent_seconds: ClassVar[float] = 90.0
-    # Whether messages in a thread in which we have answered are for us, unless the account's `groups` says otherwise.
-    follows_threads: ClassVar[bool] = False
+    follows_threads: ClassVar[bool] = False  # the default of `groups`: messages of threads in which we have answered
+    proves_senders: ClassVar[bool] = False  # by the platform itself: an id is one person at all accounts
     shows_presses: ClassVar[bool] = False  # people see by themselves which option of a question was pressed
     # Messages of one sender that are answered in a day, without a number of the account's own. None: any number.
     messages_per_day: ClassVar[int | None] = None

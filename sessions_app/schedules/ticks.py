@@ -27,6 +27,7 @@ from sessions_app.conversation.network_start import options_for
 from sessions_app.conversation.new_message import Accepted, NewMessage, ReceiveOptions
 from sessions_app.conversation.receive_message import receive
 from sessions_app.models import ChannelAccount, InboundMessage, Schedule, ScheduleTick, Session
+from sessions_app.platforms.sender_actors import sender_actor
 from sessions_app.schedules.times import Rhythm
 
 logger = logging.getLogger(__name__)
@@ -177,6 +178,8 @@ def _arrival(schedule: Schedule, session: Session, key: str) -> InboundRecord | 
 def _sender_id(schedule: Schedule, session: Session) -> str:
     """Return the id of the sender who created the schedule, in the chat of the session."""
     author = schedule.created_by
+    if author == sender_actor(session.channel, session.account_id, session.sender_id):
+        return session.sender_id
     return author.split(":", 2)[2] if author.startswith("sender:") else session.sender_id
 
 

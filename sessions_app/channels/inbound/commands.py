@@ -15,6 +15,7 @@ from sessions_app.conversation.inbound_record import InboundRecord
 from sessions_app.conversation.session_key import SessionKey
 from sessions_app.conversation.sessions import set_aside
 from sessions_app.models import Session
+from sessions_app.platforms.sender_actors import sender_actor
 from sessions_app.services import cancel_session_runs, compact_session
 
 _HELP = """Send me a message and I will answer. Commands:
@@ -105,7 +106,7 @@ def _compact(session: Session | None, arrival: InboundRecord) -> str:
     if session is None:
         return "There is no conversation yet. Send me a message."
     try:
-        compact_session(session, actor=f"sender:{session.channel}:{arrival.row.sender_id}")
+        compact_session(session, actor=sender_actor(session.channel, session.account_id, arrival.row.sender_id))
     except AppError as error:
         return error.message
     return "I will summarise the earlier messages. They are kept."

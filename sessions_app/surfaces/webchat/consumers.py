@@ -15,6 +15,7 @@ from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.platforms.adapters.web.adapter import Web
 from sessions_app.platforms.adapters.web.visitor_tokens import Visitor
 from sessions_app.platforms.base import WebhookRequest
+from sessions_app.platforms.sender_actors import sender_actor
 from sessions_app.surfaces.base.intake_limit import store_message
 from sessions_app.surfaces.base.openapi.operations import EVENTS, Answer, Operation
 from sessions_app.surfaces.base.openapi.schemas import TEXT, record, ref
@@ -84,7 +85,7 @@ class VisitorConsumer(SiteConsumer):
 
     async def let_in(self) -> None:
         self.visitor = await in_db(admit_visitor, self.site, self.webhook_request(), self.request)
-        context.actor.set(f"sender:{Web.name}:{self.visitor.id}")
+        context.actor.set(sender_actor(Web.name, self._account_id, self.visitor.id))
 
     @property
     def known_site(self) -> Site:

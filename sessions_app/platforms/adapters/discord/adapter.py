@@ -73,6 +73,7 @@ class Discord(JsonApi):
     setup_guide = read_guide(__file__)
     follows_threads = True
     can_listen = True
+    proves_senders = True
     config_fields: ClassVar[Mapping[str, Setting]] = {
         "application_id": Setting("the application's id; set by `channel test`"),
         "public_key": Setting("the application's public key, which verifies interactions; set by `channel test`"),

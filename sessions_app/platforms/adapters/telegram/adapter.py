@@ -60,6 +60,7 @@ class Telegram(JsonApi):
     name = "Telegram"
     summary = "Bot API by webhook or long polling"
     can_listen = True
+    proves_senders = True
     setup_guide = read_guide(__file__)
     config_fields: ClassVar[Mapping[str, Setting]] = {
         "receive": Setting(

@@ -172,7 +172,8 @@ def test_memory_is_shared_in_private_chats_of_that_account_alone(account: Channe
     assert remembered_as("Telegram:main:501", "sender:Telegram:7") == "sender:Telegram:7"
     for other in ("Telegram:main:-100777", "Telegram:two:501"):
         assert remembered_as(other) == SENDER
-    assert remembered_as("Webhook:main:501", "sender:Webhook:501") == "sender:Webhook:501"
+    of_webhook = "sender:Webhook/main:501"
+    assert remembered_as("Webhook:main:501", of_webhook) == of_webhook
     assert LinkedSenders().remembered_as(new_id(), SENDER) == SENDER
     for is_active in (False, True):
         User.objects.update(is_active=is_active)
@@ -233,16 +234,6 @@ def test_linking_moves_what_is_remembered_of_the_chat_and_unlinking_leaves_it(
     assert "no longer linked" in zoe.write("/unlink") and "not linked" in zoe.write("/unlink")
     assert mine.count() == 3 and Memory.objects.filter(actor=SENDER).count() == 1
     assert AuditEntry.objects.get(action="SenderUnlinked").actor == SENDER
-
-
-def test_the_memory_of_a_sender_is_the_users_only_if_all_accounts_of_the_channel_are_linked(
-    account: ChannelAccount,
-) -> None:
-    user = make_user("ada")
-    link(user)
-    assert memory_owner(user).actors == (f"user:{user.pk}", SENDER)
-    ChannelAccount.objects.create(channel="telegram", account_id="two")
-    assert memory_owner(user).actors == (f"user:{user.pk}",)
 
 
 def test_a_link_gives_no_right_and_makes_the_user_one_who_asks(account: ChannelAccount) -> None:

@@ -106,9 +106,10 @@ def test_all_can_be_deleted_or_those_of_one_agent(user: User) -> None:
 def test_the_memories_of_a_paired_sender_are_the_users_own(user: User) -> None:
     telegram = ChannelAccount.objects.create(channel="telegram", account_id="one")
     Pairing.objects.create(account=telegram, sender_id="501", user=user)
-    assert memory_owner(user).actors == (f"user:{user.pk}", "sender:Telegram:501")
-    ChannelAccount.objects.create(channel="telegram", account_id="two")  # where 501 may be somebody else
-    assert memory_owner(user).actors == (f"user:{user.pk}",)
+    web = ChannelAccount.objects.create(channel="web", account_id="shop")
+    ChannelAccount.objects.create(channel="web", account_id="blog")  # where 501 may be somebody else
+    Pairing.objects.create(account=web, sender_id="501", user=user)
+    assert memory_owner(user).actors == (f"user:{user.pk}", "sender:Telegram:501", "sender:Web/shop:501")
 
 
 def test_the_page_lists_corrects_approves_and_deletes(user: User) -> None:
