@@ -8,6 +8,7 @@ import argparse
 import asyncio
 import json
 import logging
+import signal
 import socket
 import struct
 import time
@@ -27,6 +28,7 @@ from twisted.web.http import HTTPChannel
 
 from audit_app.kernel import liveness
 from komand import asgi, background, schema_check, sd_notify, server_log, warm_up
+from komand.web_shutdown import Shutdown
 from sessions_app.surfaces.base.bodies import BodyTooLarge
 from sessions_app.surfaces.base.http_errors import http_error_of
 from sessions_app.surfaces.base.surface import most_body_bytes, surface_at
@@ -40,10 +42,6 @@ SEND_BUFFER_BYTES = 256 * 1024
 STALL_SECONDS = 10.0
 IDLE_SECONDS = 60  # a connection between two requests
 _SHORTEST_POLL_SECONDS, _LONGEST_POLL_SECONDS = 0.002, 0.1
-_STOP_SECONDS = 1.5
-REQUEST_SECONDS = 1.5
-FRESH_SECONDS = 0.5  # a client that has connected sends its request within them, or was connected in advance
-COME_BACK = 4000  # WebSocket close code: this server ends, connect again
 
 
 def held_bytes(transport: Any) -> int:
@@ -125,6 +123,17 @@ class CappedRequest(WebRequest):  # type: ignore[misc] # untyped
     _received = 0
     _refused = False
 
+    def handle_reply(self, message: dict[str, Any]) -> None:
+        if message.get("type") == "http.response.start" and self.server.is_stopping and self.channel is not None:
+            self.channel.persistent = False
+            self.setHeader(b"connection", b"close")
+        super().handle_reply(message)
+
+    def refuse_unanswered(self) -> None:
+        """Answer 503 if no response has begun, before the process ends."""
+        if not self._response_started:
+            self.basic_error(503, b"Service Unavailable", "The server restarts. Send the request again.")
+
     def gotLength(self, length: int | None) -> None:  # noqa: N802 - Twisted's name
         super().gotLength(length)
         self._most = most_bytes(self.channel._path)  # the request has no path before it is complete
@@ -149,20 +158,19 @@ class TimedChannel(HTTPChannel):  # type: ignore[misc] # untyped
     """A connection whose requests must arrive in time. Twisted's own limit begins anew with each byte, so that a client
     which sends one a minute would keep its connection for ever."""
 
-    _is_idle = False  # between two requests
-
     def connectionMade(self) -> None:  # noqa: N802 - Twisted's name
         super().connectionMade()
         self.factory.fresh[self] = time.monotonic()
         self.setTimeout(settings.KOMAND_HEADER_SECONDS)
 
     def resetTimeout(self) -> None:  # noqa: N802 - Twisted's name; called for each piece of data
-        if self._is_idle:
-            self._is_idle = False
+        if self in self.factory.idle:
+            self.factory.idle.discard(self)
             self.setTimeout(settings.KOMAND_HEADER_SECONDS)
 
     def connectionLost(self, reason: Any) -> None:  # noqa: N802 - Twisted's name
         self.factory.fresh.pop(self, None)
+        self.factory.idle.discard(self)
         super().connectionLost(reason)
 
     def allHeadersReceived(self) -> None:  # noqa: N802 - Twisted's name
@@ -171,7 +179,8 @@ class TimedChannel(HTTPChannel):  # type: ignore[misc] # untyped
         super().allHeadersReceived()
 
     def requestDone(self, request: Any) -> None:  # noqa: N802 - Twisted's name
-        self._is_idle, self._savedTimeOut = True, IDLE_SECONDS
+        self.factory.idle.add(self)
+        self._savedTimeOut = IDLE_SECONDS
         super().requestDone(request)
 
 
@@ -181,6 +190,7 @@ class CappedFactory(HTTPFactory):  # type: ignore[misc] # untyped
     def __init__(self, server: Server) -> None:
         super().__init__(server)
         self.fresh: dict[Any, float] = {}  # connections without a request so far, and when they were accepted
+        self.idle: set[Any] = set()  # connections between two requests
 
     def buildProtocol(self, addr: Any) -> Any:  # noqa: N802 - Twisted's name
         protocol = super().buildProtocol(addr)
@@ -190,9 +200,17 @@ class CappedFactory(HTTPFactory):  # type: ignore[misc] # untyped
 
 
 class WebServer(Server):  # type: ignore[misc] # untyped
-    def __init__(self, listener: socket.socket) -> None:
+    """The server of one web process.
+
+    listener: a listening socket.
+    is_shared: other processes accept on the listener, too.
+    """
+
+    is_stopping = False
+
+    def __init__(self, listener: socket.socket, *, is_shared: bool) -> None:
         super().__init__(asgi.application, endpoints=["adopted"], server_name="komand", websocket_handshake_timeout=10)
-        self._listener = listener
+        self.listener, self.is_shared = listener, is_shared
 
     def run(self) -> None:
         """Serve until SIGTERM or SIGINT. Replaces Daphne's method to serve on a socket that is open already."""
@@ -211,10 +229,10 @@ class WebServer(Server):  # type: ignore[misc] # untyped
         asyncio.set_event_loop(reactor._asyncioEventloop)
         reactor.callLater(1, self.application_checker)
         reactor.callLater(2, self.timeout_checker)
-        self._listener.setblocking(False)
-        self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
-        self._port = reactor.adoptStreamPort(self._listener.fileno(), self._listener.family, self.http_factory)
-        self._port.transport = EagerServer
+        self.listener.setblocking(False)
+        self.listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
+        self.port = reactor.adoptStreamPort(self.listener.fileno(), self.listener.family, self.http_factory)
+        self.port.transport = EagerServer
         reactor.addSystemEventTrigger("before", "shutdown", self.kill_all_applications)
         reactor.callWhenRunning(sd_notify.notify_ready)
         reactor.callWhenRunning(sd_notify.show_life, liveness.is_stuck)
@@ -229,39 +247,10 @@ class WebServer(Server):  # type: ignore[misc] # untyped
                 await super().handle_reply(protocol, message)
 
     def kill_all_applications(self) -> Any:
-        """Shut down: accept nothing new, close WebSockets with COME_BACK, give open requests a moment, cancel the rest.
-        Takes at most REQUEST_SECONDS + _STOP_SECONDS."""
-        return defer.Deferred.fromFuture(asyncio.ensure_future(self._end()))
-
-    async def _end(self) -> None:
-        self._port.stopListening()
-        for protocol in list(self.connections):
-            if self._is_socket(protocol) and protocol.state == protocol.STATE_OPEN:
-                protocol.serverClose(code=COME_BACK)
-        deadline = time.monotonic() + REQUEST_SECONDS
-        while self._has_requests() and time.monotonic() < deadline:
-            await asyncio.sleep(_SHORTEST_POLL_SECONDS)
-        applications = self._applications()
-        for task in applications:
-            task.cancel()
-        ending = [asyncio.ensure_future(background.stop()), *applications]
-        await asyncio.wait(ending, timeout=_STOP_SECONDS)
-
-    def _is_socket(self, protocol: Any) -> bool:
-        return isinstance(protocol, self.ws_factory.protocol)
-
-    def _applications(self, *, of_sockets: bool = True) -> list[Any]:
-        """Return the tasks of the open requests, and of the WebSockets."""
-        found = self.connections.items()
-        kept = [details for protocol, details in found if of_sockets or not self._is_socket(protocol)]
-        return [details["application_instance"] for details in kept if "application_instance" in details]
-
-    def _has_requests(self) -> bool:
-        """Return whether a request is not answered yet, or may arrive on a connection that was just accepted."""
-        just_now = time.monotonic() - FRESH_SECONDS
-        if any(accepted > just_now for accepted in self.http_factory.fresh.values()):
-            return True
-        return any(not task.done() for task in self._applications(of_sockets=False))
+        """Shut down as `web_shutdown.Shutdown` does."""
+        self.is_stopping = True
+        shutdown = Shutdown(self, is_hurried=reactor._exitSignal == signal.SIGINT)
+        return defer.Deferred.fromFuture(asyncio.ensure_future(shutdown.run()))
 
 
 def open_listener(host: str, port: int) -> socket.socket:
@@ -279,7 +268,7 @@ def main() -> None:
     schema_check.require()
     warm_up.warm_up()
     listener = socket.socket(fileno=options.fd) if options.fd is not None else open_listener(options.host, options.port)
-    WebServer(listener).run()
+    WebServer(listener, is_shared=options.fd is not None).run()
 
 
 if __name__ == "__main__":

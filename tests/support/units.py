@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from komand.supervisor.embedded import find_binary
@@ -21,6 +21,7 @@ _STOP_SECONDS = 60
 _LOOK_SECONDS = 0.1
 _PYTHON = "/srv/komand/app/.venv/bin/python"
 _RUNTIME = "/run/komand-sockets/"
+_DESCRIPTOR = "3"  # by which systemd passes the first socket
 # Of the environment of the tests, a unit has what systemd itself would set.
 _INHERITED = ("PATH", "HOME", "USER", "LANG", "TMPDIR")
 
@@ -44,9 +45,13 @@ class UnitFile:
 
     @classmethod
     def read(cls, folder: Path, name: str, port: int, runtime: Path) -> "UnitFile":
-        """Read the file of a unit. port: of the web server; runtime: the folder of RuntimeDirectory."""
+        """Read the file of a unit. port: of the web server; runtime: the folder of RuntimeDirectory.
+
+        A second web process, such as komand-web@2, has the same file under another name.
+        """
         template, _, instance = name.partition("@")
-        text = (folder / f"{template}{'@' if instance else ''}.service").read_text()
+        is_copy = template == "komand-web"
+        text = (folder / f"{template}{'@' if instance and not is_copy else ''}.service").read_text()
         text = text.replace("\\\n", " ").replace("%%", "%").replace("%i", instance).replace(_RUNTIME, f"{runtime}/")
         found: dict[str, list[str]] = {}
         for key, value in re.findall(r"^(\w+)=(.*)$", text, re.MULTILINE):
@@ -69,8 +74,12 @@ class UnitFile:
 class Unit:
     """A process of a unit, and each that follows it. ends: how many ended unasked."""
 
-    def __init__(self, name: str, file: UnitFile, code: Path, settings: Mapping[str, str], log: Path) -> None:
+    def __init__(
+        self, name: str, file: UnitFile, code: Path, settings: Mapping[str, str], log: Path, listener: int | None = None
+    ) -> None:
+        """listener: descriptor of the socket unit, for a unit with one."""
         self.name, self.ends = name, 0
+        self._listener = listener
         self._file, self._code, self._log = file, code, log
         self._notify = log.with_name(f"{name}.notify")
         self._environment = {**file.environment(settings), "NOTIFY_SOCKET": str(self._notify)}
@@ -125,6 +134,7 @@ class Unit:
                 stderr=out,
                 start_new_session=True,
                 umask=0o077,
+                pass_fds=() if self._listener is None else (self._listener,),
             )
             self._watch(self._process, notify)
         self.ready.clear()
@@ -152,6 +162,7 @@ class Units:
         self.log, self.runtime = folder / "units.log", folder
         self._names = names
         self._running: dict[str, Unit] = {}
+        self._socket: socket.socket | None = None  # of komand-web.socket
 
     @property
     def url(self) -> str:
@@ -174,14 +185,19 @@ class Units:
     def replace(self, code: Path) -> None:
         """Restart one after the other, with the code of another release."""
         for name in self._names:
-            self._running.pop(name).stop()
-            self._start((name,), code)
+            self.replace_one(name, code)
+
+    def replace_one(self, name: str, code: Path) -> None:
+        """Restart a unit. A socket unit goes on listening meanwhile."""
+        self._running.pop(name).stop()
+        self._start((name,), code)
 
     def stop(self) -> None:
         for unit in self._running.values():
             unit.request_stop()
         while self._running:
             self._running.popitem()[1].stop()
+        self._close_socket()
 
     def check(self) -> None:
         """Raise AssertionError if a unit ended by itself."""
@@ -193,13 +209,28 @@ class Units:
         return [unit for name, unit in self._running.items() if name.partition("@")[0] == template]
 
     def _start(self, names: tuple[str, ...], code: Path) -> None:
-        started = {name: Unit(name, self._read(code, name), code, self.settings, self.log) for name in names}
+        started = {name: self._make(name, self._read(code, name), code) for name in names}
         self._running |= started
         for unit in started.values():
             unit.start()
         for unit in started.values():
             unit.wait_ready()
         self.check()
+
+    def _make(self, name: str, file: UnitFile, code: Path) -> Unit:
+        """Return a unit of the file. The web unit gets the open socket; that of earlier releases opens one itself."""
+        if "--port" in file.command:
+            self._close_socket()
+        if _DESCRIPTOR not in file.command:
+            return Unit(name, file, code, self.settings, self.log)
+        self._socket = self._socket or socket.create_server(("127.0.0.1", self.port), backlog=1024)
+        command = [str(self._socket.fileno()) if part == _DESCRIPTOR else part for part in file.command]
+        return Unit(name, replace(file, command=command), code, self.settings, self.log, self._socket.fileno())
+
+    def _close_socket(self) -> None:
+        if self._socket:
+            self._socket.close()
+            self._socket = None
 
     def _read(self, code: Path, name: str) -> UnitFile:
         return UnitFile.read(code / "deploy/systemd", name, self.port, self.runtime)

@@ -2,10 +2,12 @@
 import { announce } from "./log.js";
 
 const FIRST_DELAY = 1000;
+const HAND_OVER = 200; // within it, all pages of a process that ends connect to another one
 const LONGEST_DELAY = 30_000;
 const JITTER = 0.1;
 const TRIES = 10;
 const HEARTBEAT_TIMEOUT = 75_000; // the server sends a heartbeat every 30 s
+const RESTARTING = 4000; // another process of the server takes the connection
 const LOGIN = 4401;
 const FOR_GOOD = 4400; // and above: do not reconnect
 const MOST_GAPS = 3;
@@ -93,7 +95,9 @@ class Follower {
       banner("The connection is lost.", true);
       announce("The connection is lost.");
     } else {
-      const wait = delayBefore(this.#attempt++);
+      const isHandedOver = code === RESTARTING && this.#attempt === 0;
+      const wait = isHandedOver ? Math.random() * HAND_OVER : delayBefore(this.#attempt);
+      this.#attempt += 1;
       this.#retryAt = Date.now() + wait;
       this.#timer = setTimeout(() => this.connect(), wait);
       this.#showWait();

@@ -8,7 +8,7 @@ from typing import Any
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "komand.settings.web")
 
-from komand import asgi, server
+from komand import asgi, server, web_shutdown
 
 PIECE = b"x" * 16_384
 PIECES = 2_500
@@ -36,5 +36,6 @@ async def application(scope: Any, receive: Any, send: Any) -> None:
 if __name__ == "__main__":
     asgi.application = application  # type: ignore[assignment]
     server.STALL_SECONDS = float(sys.argv[2])
-    server.FRESH_SECONDS = server.REQUEST_SECONDS = 20.0  # tests on a busy machine
-    server.WebServer(socket.socket(fileno=int(sys.argv[1]))).run()
+    # Tests on a busy machine.
+    web_shutdown.FRESH_SECONDS = web_shutdown.KEPT_SECONDS = web_shutdown.REQUEST_SECONDS = 20.0
+    server.WebServer(socket.socket(fileno=int(sys.argv[1])), is_shared=True).run()

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pytest
 
@@ -148,3 +148,28 @@ def test_a_request_on_a_connection_that_was_just_accepted_is_answered_before_it_
         late.sendall(request("/ping", "Connection: close"))
         assert late.recv(100).startswith(b"HTTP/1.1 200")
         assert serving.process.wait(20) == 0
+
+
+def test_requests_on_a_kept_connection_are_answered_until_a_response_closes_it(tmp_path: Path) -> None:
+    with start(tmp_path) as serving, serving.connect() as kept, kept.makefile("rb") as answers:
+        kept.sendall(request("/ping"))
+        assert b"connection: close" not in read_answer(answers)
+        serving.process.terminate()
+
+        def is_closing() -> bool:
+            kept.sendall(request("/ping"))
+            return b"connection: close" in read_answer(answers)
+
+        wait_for(is_closing, 20, "the response that closes the connection")
+        assert answers.read() == b""
+        assert serving.process.wait(20) == 0
+
+
+def read_answer(answers: BinaryIO) -> bytes:
+    """Read one chunked response. Return its head in small letters."""
+    head = b"".join(iter(answers.readline, b"\r\n")).lower()
+    assert head.startswith(b"http/1.1 200")
+    while size := int(answers.readline(), 16):
+        answers.read(size + 2)
+    answers.readline()
+    return head
