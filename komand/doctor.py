@@ -20,7 +20,7 @@ from django.db.models import Q
 from django.db.utils import Error as DatabaseError
 from kombu import Connection
 from kombu.exceptions import OperationalError
-from redis.exceptions import RedisError
+from redis.exceptions import RedisError, ResponseError
 
 from agents_app.costs import usage_report
 from agents_app.models import Agent, ModelProvider
@@ -138,7 +138,10 @@ def _broker() -> Iterator[Finding]:
     kind = "embedded" if env.is_embedded() else "REDIS_URL"
     try:
         health.ping_valkey()
-        yield Finding("valkey", True, f"{kind}, answers")
+        yield Finding("valkey", True, f"{kind}, takes commands")
+    except ResponseError as error:
+        yield Finding("valkey", False, f"{kind}: {error}", health.refusal_of(error))
+        return  # it takes connections, but no tasks
     except (RedisError, OSError) as error:
         yield Finding("valkey", False, f"{kind}: {error}", mend)
     broker = Connection(settings.CELERY["broker_url"], transport_options={"socket_connect_timeout": 2})

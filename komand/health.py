@@ -70,11 +70,11 @@ def check_parts() -> dict[str, str]:
 def _state_of(error: Exception) -> str:
     if isinstance(error, OSError) and error.errno == errno.ENOSPC:
         return "full; make room on the disk of the data folder"
-    return _refusal_of(error) if isinstance(error, ResponseError) else "unreachable"
+    return refusal_of(error) if isinstance(error, ResponseError) else "unreachable"
 
 
-def _refusal_of(error: ResponseError) -> str:
-    """Return why a Valkey that answers does not write."""
+def refusal_of(error: ResponseError) -> str:
+    """Return why a Valkey that answers does not write, and what to do."""
     if "MISCONF" in str(error):  # it cannot write its file
         return "read-only; make room on its disk"
     if isinstance(error, OutOfMemoryError):

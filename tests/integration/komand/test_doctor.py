@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import redis
 from django.core.management import call_command
 from django.utils import timezone
 
@@ -59,6 +60,16 @@ def test_a_missing_valkey_is_reported_with_its_remedy(monkeypatch: pytest.Monkey
     monkeypatch.setattr(health, "ping_valkey", gone)
     found = findings()["valkey"]
     assert not found.ok and "REDIS_URL" in found.mend
+
+
+def test_a_valkey_that_refuses_commands_is_reported_with_the_reason(valkey: "redis.Redis") -> None:
+    valkey.config_set("maxmemory", 1)
+    try:
+        found = findings()
+    finally:
+        valkey.config_set("maxmemory", 0)
+    assert found["valkey"].mend == "full; raise its maxmemory"
+    assert "broker" not in found  # a connection alone does not show that it takes tasks
 
 
 def test_a_part_that_cannot_be_examined_does_not_hide_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
