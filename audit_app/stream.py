@@ -19,7 +19,7 @@ from django.conf import settings
 from redis.exceptions import RedisError, ResponseError
 
 from audit_app.event_types import EventType, NewEvent, P
-from audit_app.kernel import redact, valkey
+from audit_app.kernel import liveness, redact, valkey
 
 logger = logging.getLogger(__name__)
 
@@ -132,8 +132,8 @@ class LiveStream:
 
     @property
     def is_in_doubt(self) -> bool:
-        """Return whether viewers may lack text because Valkey does not answer."""
-        return self.lost or self._writer.is_stalled
+        """Return whether viewers may lack text because Valkey does not answer here, or at the process of a viewer."""
+        return self.lost or self._writer.is_stalled or liveness.has_blind_process()
 
     def copy(self, event_type: EventType[P], payload: P, *, step: int) -> Copy:
         """Return an entry for the database, at the next position of this stream. Later text is a later entry."""

@@ -39,6 +39,10 @@ class CopyReader:
         """Return the newest copy of a run, if there is one."""
         return _entries(await in_db(live_copies.list_newer, {run_id: START}))
 
+    def has_silent_runs(self, seconds: float) -> bool:
+        """Return whether the stream of a watched run has not moved for so long."""
+        return any(at <= self._clock() - seconds for at in self._moved_at.values())
+
     async def look(self) -> None:
         """Deliver the new copies of silent runs. At most two statements."""
         silent_since = self._clock() - _SILENT_SECONDS

@@ -12,12 +12,15 @@ from audit_app.follow.copy_reader import CopyReader
 from audit_app.follow.items import START, CaughtUp, Hint, Item, LiveEntry, Position
 from audit_app.follow.stream_reader import StreamReader
 from audit_app.follow.subscription import Subscription
+from audit_app.kernel import liveness
 from audit_app.kernel.database import in_db
 from audit_app.timeline import KeptEvent
 
 logger = logging.getLogger(__name__)
 
 _POLL_SECONDS = 1.0
+# A stream that is silent for so long may be one that cannot be read.
+_SIGHT_SECONDS = 0.5
 
 
 @dataclass
@@ -69,7 +72,8 @@ class Follower:
         """
         if not self._tasks:
             loop = asyncio.get_running_loop()
-            self._tasks = [loop.create_task(work()) for work in (self._reader.run, self._read_news, self._poll_heads)]
+            works = (self._reader.run, self._read_news, self._poll_heads, self._check_sight)
+            self._tasks = [loop.create_task(work()) for work in works]
         subscription = Subscription(self, session_id, live=live, with_children=with_children)
         self._sessions.setdefault(session_id, _Session()).subscriptions.add(subscription)
         return subscription
@@ -223,6 +227,13 @@ class Follower:
             self._unwatch_run(session, event.run_id)
         elif event.shows_run_open:
             self.watch_run(event.session_id, event.run_id, START, is_child=event.parent_run_id is not None)
+
+    async def _check_sight(self) -> None:
+        """While streams are silent, check that they can be read, and have workers store the text else."""
+        while True:
+            await asyncio.sleep(_SIGHT_SECONDS)
+            is_silent = self._copies.has_silent_runs(_SIGHT_SECONDS)
+            liveness.set_blind(is_silent and not await self._reader.can_read())
 
     async def _poll_heads(self) -> None:
         while True:

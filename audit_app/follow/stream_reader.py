@@ -21,6 +21,7 @@ from audit_app.kernel.futures import cancel_all
 logger = logging.getLogger(__name__)
 
 _BLOCK_SECONDS = 5
+_PING_SECONDS = 1.0
 # For a viewer that has just come: of a server that hangs it gets the copy in the database.
 _READ_ALL_SECONDS = 1.5
 _STALLED_SECONDS = _BLOCK_SECONDS + 5
@@ -58,6 +59,7 @@ class StreamReader:
         self._interrupt_key = f"{settings.KOMAND_REDIS_PREFIX}wake:{uuid4()}".encode()
         self._interrupts = 0
         self._is_blocked = False
+        self._is_away = False
         self._interrupting: set[asyncio.Task[None]] = set()
         self._pacer = Pacer(_TICK_SECONDS, _TICKS_AT_ONCE)
 
@@ -84,20 +86,30 @@ class StreamReader:
             return None
         return _parse_entries(run_id, raw)
 
+    async def can_read(self) -> bool:
+        """Return whether Valkey answers. A read that waits for new entries does not show it."""
+        if self._is_away:
+            return False
+        try:
+            async with asyncio.timeout(_PING_SECONDS):
+                await self._client.ping()
+        except (RedisError, OSError):
+            return False
+        return True
+
     async def run(self) -> None:
         """Read until cancelled."""
-        is_away = False
         while True:
             try:
                 await self._listen()
-                is_away = False
+                self._is_away = False
                 while True:
                     await self._read_once()
             except Exception as error:  # whatever it is: without this loop no viewer sees anything live
-                if not is_away:
+                if not self._is_away:
                     expected = isinstance(error, RedisError | OSError)
                     logger.warning("cannot read the live streams: %r", error, exc_info=not expected)
-                is_away = True
+                self._is_away = True
                 await asyncio.sleep(_RETRY_SECONDS)
 
     async def aclose(self) -> None:

@@ -17,6 +17,9 @@ class ProcessLife(models.Model):
     has_file = models.BooleanField(
         default=False, db_default=False, help_text="Its file is in `hosts` of its data folder."
     )
+    is_blind = models.BooleanField(
+        default=False, db_default=False, help_text="It cannot read live text, so that workers store it."
+    )
 
     class Meta:
         db_table = "komand_process_life"

@@ -4,13 +4,14 @@ counter each second.
 No timestamps are compared, so that clocks need not agree.
 """
 
-from audit_app.kernel.liveness.failure_detector import Observer
+from audit_app.kernel.liveness.failure_detector import Observer, has_blind_process
 from audit_app.kernel.liveness.heartbeat import (
     current,
     find_strangers,
     is_stuck,
     keep_pulse,
     list_processes,
+    set_blind,
     start,
     stop,
 )
@@ -21,9 +22,11 @@ __all__ = [
     "ProcessView",
     "current",
     "find_strangers",
+    "has_blind_process",
     "is_stuck",
     "keep_pulse",
     "list_processes",
+    "set_blind",
     "start",
     "stop",
 ]

@@ -18,6 +18,7 @@ _BLIND_SECONDS, _BLIND_COUNTS_SECONDS = 3.0, 0.5
 _FORGET_SECONDS = 60.0
 # Marks of dead processes are removed this often, once they were seen free twice.
 _SWEEP_SECONDS = 30.0
+_blind: set[UUID] = set()  # live processes that could not read live text at the last look of this process
 _UNKNOWN = Look(locked=False, beat=-1)
 
 
@@ -58,6 +59,9 @@ class Observer:
         except Exception:
             self._watches.clear()
             raise
+        if wanted:
+            _blind.clear()
+            _blind.update(life_id for life_id, look in looks.items() if look.is_blind and look.locked)
         now = self._clock()
         dead = {owner for owner in wanted if self._is_dead(owner, looks.get(owner, _UNKNOWN), now)}
         self._watches = {k: watch for k, watch in self._watches.items() if now - watch.looked_at < _FORGET_SECONDS}
@@ -81,3 +85,8 @@ class Observer:
         self._marks.remove(free & self._free)
         self._free = free
         shared_folder.log_new(shared_folder.find_strangers(processes, self._marks.list_processes))
+
+
+def has_blind_process() -> bool:
+    """Return whether a live process could not read live text when an observer of this process looked last."""
+    return bool(_blind)

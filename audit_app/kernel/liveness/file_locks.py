@@ -31,12 +31,12 @@ class FileMark:
         except OSError as error:
             logger.warning("the heartbeat starts without its file: %s", error)
 
-    def beat(self, count: int) -> None:
+    def beat(self, count: int, *, is_blind: bool = False) -> None:
         if self._descriptor is not None and os.fstat(self._descriptor).st_nlink == 0:  # the file was removed
             self.abandon()
         if self._descriptor is None:
             self._descriptor = self._make(count)
-        self._write(self._descriptor, count)
+        self._write(self._descriptor, count, is_blind)
 
     def close(self) -> None:
         self._path.unlink(missing_ok=True)
@@ -54,15 +54,16 @@ class FileMark:
         descriptor = os.open(unnamed, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
-            self._write(descriptor, count)
+            self._write(descriptor, count, is_blind=False)
             unnamed.rename(self._path)
         except OSError:
             os.close(descriptor)
             raise
         return descriptor
 
-    def _write(self, descriptor: int, count: int) -> None:
-        os.pwrite(descriptor, json.dumps({**self._content, "beat": count}).encode(), 0)
+    def _write(self, descriptor: int, count: int, is_blind: bool) -> None:
+        """Write in place: no content may be shorter than the one before."""
+        os.pwrite(descriptor, json.dumps({**self._content, "blind": int(is_blind), "beat": count}).encode(), 0)
 
 
 class FileMarks:
@@ -73,11 +74,14 @@ class FileMarks:
         return FileMark(self._folder, life_id, name)
 
     def look(self, ids: Iterable[UUID]) -> dict[UUID, Look]:
-        looks = {}
-        for life_id in ids:
+        looks, wanted = {}, set(ids)
+        for life_id in self._ids():
             with self._opened(life_id) as descriptor:
                 if descriptor is not None:
-                    looks[life_id] = Look(_is_locked(descriptor), int(_content(descriptor).get("beat", 0)))
+                    content = _content(descriptor)
+                    is_blind = bool(content.get("blind"))
+                    if is_blind or life_id in wanted:
+                        looks[life_id] = Look(_is_locked(descriptor), int(content.get("beat", 0)), is_blind)
         return looks
 
     def list_processes(self) -> list[ProcessView]:

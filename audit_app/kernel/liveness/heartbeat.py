@@ -27,14 +27,21 @@ class _Heartbeat:
         self.id = new_id()
         self.mark = installed_marks().open(self.id, name)
         self.pulsed_at: float | None = None
-        self._stopping = threading.Event()
+        self._is_blind = self._is_stopping = False
+        self._due = threading.Event()
         self._thread = threading.Thread(target=self._beat, name="liveness", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        self._stopping.set()
+        self._is_stopping = True
+        self._due.set()
         self._thread.join()
         self.mark.close()
+
+    def set_blind(self, is_blind: bool) -> None:
+        if is_blind != self._is_blind:
+            self._is_blind = is_blind
+            self._due.set()
 
     @property
     def is_stuck(self) -> bool:
@@ -42,7 +49,7 @@ class _Heartbeat:
 
     def _beat(self) -> None:
         count, failed, was_stuck = 0, False, False
-        while not self._stopping.wait(_BEAT_SECONDS):
+        while not self._is_stopping_after(_BEAT_SECONDS):
             if self.is_stuck:
                 if not was_stuck:
                     logger.error("the event loop of this process is blocked: other processes will treat it as hung")
@@ -51,13 +58,19 @@ class _Heartbeat:
             was_stuck = False
             count += 1
             try:
-                self.mark.beat(count)
+                self.mark.beat(count, is_blind=self._is_blind)
             except Exception as error:  # whatever it is, a live process must go on beating
                 if not failed:
                     logger.warning("the heartbeat cannot be stored: %s", error)
                 failed = True
             else:
                 failed = False
+
+    def _is_stopping_after(self, seconds: float) -> bool:
+        """Wait so long, or until there is something to store. Return whether the heartbeat ends."""
+        self._due.wait(seconds)
+        self._due.clear()
+        return self._is_stopping
 
 
 _heartbeat: _Heartbeat | None = None
@@ -97,6 +110,12 @@ async def keep_pulse() -> None:
 def is_stuck() -> bool:
     """Return whether the event loop of this process hangs."""
     return _heartbeat is not None and _heartbeat.is_stuck
+
+
+def set_blind(is_blind: bool) -> None:
+    """Store with the heartbeat whether this process cannot read live text, which workers then store."""
+    if _heartbeat is not None:
+        _heartbeat.set_blind(is_blind)
 
 
 def stop() -> None:

@@ -17,9 +17,9 @@ from audit_app.kernel.liveness.process_marks import Look, ProcessView
 logger = logging.getLogger(__name__)
 
 _BEAT = """
-    INSERT INTO komand_process_life (id, name, host, pid, lock_key, beat, has_file, started_at)
-    VALUES (%s, %s, %s, %s, %s, %s, %s, now())
-    ON CONFLICT (id) DO UPDATE SET beat = excluded.beat, has_file = excluded.has_file
+    INSERT INTO komand_process_life (id, name, host, pid, lock_key, beat, has_file, is_blind, started_at)
+    VALUES (%s, %s, %s, %s, %s, %s, %s, %s, now())
+    ON CONFLICT (id) DO UPDATE SET beat = excluded.beat, has_file = excluded.has_file, is_blind = excluded.is_blind
 """
 # `pg_locks` shows a bigint advisory lock as two halves of 32 bits, with objsubid 1.
 _LOCKED = """
@@ -29,7 +29,7 @@ _LOCKED = """
           AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
     )
 """
-_LOOK = f"SELECT id, {_LOCKED}, beat FROM komand_process_life WHERE id = ANY(%s)"  # noqa: S608 - constants alone
+_LOOK = f"SELECT id, {_LOCKED}, beat, is_blind FROM komand_process_life WHERE id = ANY(%s) OR is_blind"  # noqa: S608
 _LIST = f"SELECT id, name, pid, host, {_LOCKED}, has_file FROM komand_process_life ORDER BY started_at, id"  # noqa: S608
 # The lock is held until the files are removed, so that a process that connects again meanwhile creates its file later.
 _REMOVE = f"""
@@ -58,9 +58,9 @@ class PostgresMark:
         except psycopg.Error as error:
             logger.warning("the heartbeat starts without its database: %s", error)
 
-    def beat(self, count: int) -> None:
+    def beat(self, count: int, *, is_blind: bool = False) -> None:
         try:
-            self._connected().execute(_BEAT, (*self._columns, count, self._has_file))
+            self._connected().execute(_BEAT, (*self._columns, count, self._has_file, is_blind))
             self._take_lock()
         except psycopg.Error:
             self._disconnect()
@@ -119,7 +119,7 @@ class PostgresMarks:
     def look(self, ids: Iterable[UUID]) -> dict[UUID, Look]:
         with django_connection.cursor() as cursor:
             cursor.execute(_LOOK, [list(ids)])
-            return {life_id: Look(locked, beat) for life_id, locked, beat in cursor.fetchall()}
+            return {life_id: Look(*seen) for life_id, *seen in cursor.fetchall()}
 
     def list_processes(self) -> list[ProcessView]:
         with django_connection.cursor() as cursor:

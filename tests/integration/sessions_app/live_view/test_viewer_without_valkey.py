@@ -65,3 +65,26 @@ async def test_a_viewer_that_comes_later_gets_the_text_so_far(cut_off: EngineRig
     finally:
         held.set()
     assert any(has_text(event) for event in seen)
+
+
+@pytest.fixture
+def seen_by_all(valkey: object, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
+    rig = EngineRig(monkeypatch)
+    rig.start()
+    yield rig
+    rig.stop()
+
+
+async def test_a_worker_stores_text_while_a_web_process_cannot_read_it(
+    seen_by_all: EngineRig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though its own Valkey takes all text."""
+    monkeypatch.setattr("audit_app.kernel.liveness.has_blind_process", lambda: True)
+    held = threading.Event()
+    await in_db(seen_by_all.agent, Reply(("One ", "two ", "three."), held_by=held))
+    accepted = await in_db(seen_by_all.send, "go")
+    try:
+        await eventually(LiveCopy.objects.filter(run_id=accepted.run_id, entry__contains="two ").exists, 60)
+    finally:
+        held.set()
+    await assert_seen_is_stored(accepted, await see(accepted, seconds=60))

@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from audit_app.kernel.liveness.failure_detector import Observer
+from audit_app.kernel.liveness.failure_detector import Observer, has_blind_process
 from audit_app.kernel.liveness.process_marks import Look, ProcessView
 
 OWNER = UUID(int=7)
@@ -22,7 +22,8 @@ class Marks:
     def look(self, ids: Iterable[UUID]) -> dict[UUID, Look]:
         if self.away:
             raise ConnectionError
-        return {life_id: self.looks[life_id] for life_id in ids if life_id in self.looks}
+        wanted = set(ids)
+        return {life_id: look for life_id, look in self.looks.items() if life_id in wanted or look.is_blind}
 
     def list_processes(self) -> list[ProcessView]:
         return [ProcessView(life_id, "runs", 1, "here", look.locked) for life_id, look in self.looks.items()]
@@ -123,3 +124,10 @@ def test_marks_seen_free_twice_are_swept(watch):
 def test_marks_of_live_processes_stay(watch):
     watch.looks(100, locked=True)
     assert not watch.marks.removed
+
+
+def test_a_live_process_that_cannot_read_is_noticed_beside_the_owners(watch):
+    for locked in (True, False):
+        watch.marks.looks = {OWNER: Look(True, 1), UUID(int=8): Look(locked, 1, is_blind=True)}
+        assert watch.observer.dead([OWNER]) == set()
+        assert has_blind_process() is locked  # a dead one has no viewers
