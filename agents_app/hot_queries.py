@@ -4,19 +4,21 @@ Those that change a run's status, owner or fence are in `runs.transitions`.
 """
 
 from datetime import timedelta
+from typing import Any
 
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Subquery
 from django.db.models.expressions import CombinedExpression
 from django.db.models.functions import Now
 
 from agents_app.models import IS_OPEN, IS_ROOT, IS_UNCOLLECTED, Agent, ModelPrice, Run, RunMessage, Step, UserCostCap
-from agents_app.types import WaitingOn
-from audit_app.kernel.compiled_queries import CompiledInsert, CompiledObjects, CompiledQuery
+from agents_app.types import RunStatus, WaitingOn
+from audit_app.kernel.compiled_queries import CompiledInsert, CompiledObjects, CompiledQuery, Param
 from tools_app import selectors as tools
 from tools_app.policy import emergency_stop
 from tools_app.storage import memories
 
 _OPEN_ROOTS = Q(IS_OPEN, IS_ROOT)
+MARKED_AT_ONCE = 20
 
 # Every message: it inserts a run (ready by the database's clock, as the claiming process sees it) and looks at those
 # that are open.
@@ -95,15 +97,50 @@ def claimable() -> QuerySet[Run]:
     return Run.objects.filter(IS_OPEN, due | tools_done | child_done, is_first, ~Exists(stopped), owner=None)
 
 
-# Every run, when a worker claims it. Started runs go first, by a query of their own: databases differ in where they
-# sort null.
-# With it: whether the agent has stored any memory, of anyone.
-_REMEMBERS = Exists(memories.of_agent(OuterRef("agent__agent_id")))
-FIND_CLAIMABLE = CompiledQuery(lambda run_id: claimable().filter(pk=run_id).values_list("pk", _REMEMBERS))
-FIND_STARTED_CLAIMABLE = CompiledQuery(
-    lambda: claimable().filter(ready_at=None).order_by().values_list("pk", _REMEMBERS)[:1]
+_RUNNING = Run.objects.filter(owner__isnull=False).order_by().values("actor").annotate(number=Count("*"))
+# With each run that a worker may claim: whether its agent has stored any memory, of anyone; its user, and the number of
+# that user's running runs, null for none.
+_CANDIDATE: tuple[Any, ...] = (
+    "pk",
+    Exists(memories.of_agent(OuterRef("agent__agent_id"))),
+    "actor",
+    Subquery(_RUNNING.filter(actor=OuterRef("actor")).values("number")),
 )
-FIND_OLDEST_CLAIMABLE = CompiledQuery(lambda: claimable().order_by("ready_at").values_list("pk", _REMEMBERS)[:1])
+
+
+def _claimable_within(most: Param) -> QuerySet[Run]:
+    """Return the claimable runs of users who have fewer than `most` running runs."""
+    return claimable().exclude(actor__in=_RUNNING.filter(number__gte=most).values("actor")).order_by()
+
+
+# Every run, when a worker claims it.
+FIND_CLAIMABLE = CompiledQuery(lambda run_id: claimable().filter(pk=run_id).values_list(*_CANDIDATE))
+# A place that has become free: of a worker, or of a user. Started runs go first, by a query of their own: databases
+# differ in where they sort null.
+FIND_STARTED = CompiledQuery(lambda most: _claimable_within(most).filter(ready_at=None).values_list(*_CANDIDATE)[:1])
+FIND_NEXT_USERS = CompiledQuery(
+    lambda after: (
+        claimable()
+        .filter(actor__gt=after, ready_at__lte=Now())
+        .order_by("actor", "ready_at")
+        .values_list(*_CANDIDATE)[:1]
+    )
+)
+FIND_STARTED_OF_USER = CompiledQuery(
+    lambda actor: claimable().filter(actor=actor, ready_at=None).order_by().values_list(*_CANDIDATE)[:1]
+)
+FIND_OLDEST_OF_USER = CompiledQuery(
+    lambda actor: claimable().filter(actor=actor, ready_at__lte=Now()).order_by("ready_at").values_list(*_CANDIDATE)[:1]
+)
+# Every half second while a user has more runs than may run: those of which this is not shown yet.
+LIST_UNMARKED = CompiledQuery(
+    lambda actor: (
+        claimable()
+        .filter(actor=actor, status=RunStatus.QUEUED.value, waiting_on="", ready_at__lte=Now())
+        .order_by("ready_at")
+        .values_list(*_CANDIDATE)[:MARKED_AT_ONCE]
+    )
+)
 GET_CLAIMED_RUN = CompiledObjects(
     lambda run_id: Run.objects.select_related("agent__provider", "recall").filter(pk=run_id)
 )
@@ -120,10 +157,15 @@ LIST_HELD_RUNS = CompiledObjects(
     lambda: Run.objects.select_related("agent").filter(IS_OPEN, owner__isnull=False).order_by()
 )
 LIST_STARTED_CLAIMABLE = CompiledQuery(
-    lambda: claimable().filter(ready_at=None).order_by().values_list("pk")[:REAPED_AT_ONCE]
+    lambda most: _claimable_within(most).filter(ready_at=None).values_list("pk")[:REAPED_AT_ONCE]
 )
 LIST_LATE_CLAIMABLE = CompiledQuery(
-    lambda: claimable().filter(ready_at__lte=_nudge_is_lost()).order_by("ready_at").values_list("pk")[:REAPED_AT_ONCE]
+    lambda most: (
+        _claimable_within(most)
+        .filter(ready_at__lte=_nudge_is_lost())
+        .order_by("ready_at")
+        .values_list("pk")[:REAPED_AT_ONCE]
+    )
 )
 FIND_MISSED_END = CompiledQuery(lambda: missed_ends().order_by().values_list("pk")[:1])
 

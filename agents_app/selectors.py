@@ -33,6 +33,7 @@ from tools_app.types import ToolCall
 
 _SUMMED = ("input_tokens", "output_tokens", "cost_nanos", "priced_calls")
 _ASKS = (WaitingOn.APPROVAL.value, WaitingOn.INPUT.value)
+_BLOCKED = (WaitingOn.PARENT.value, WaitingOn.CHILDREN.value, WaitingOn.PLACE.value)
 
 
 def get_run(run_id: UUID) -> RunView:
@@ -228,6 +229,12 @@ def get_transcript(run_id: UUID, recorded: Snapshot | None = None) -> RunTranscr
     return RunTranscript(run_view(run), steps, executions, run.answer, run.output_schema is not None)
 
 
+def count_waits_for_place() -> dict[str, int]:
+    """Return the number of queued runs that wait for a place, by user."""
+    rows = Run.objects.filter(status=RunStatus.QUEUED.value, waiting_on=WaitingOn.PLACE.value, owner=None)
+    return dict(rows.order_by("actor").values_list("actor").annotate(Count("id")))
+
+
 def run_view(run: Run) -> RunView:
     """Return the view of a row. The row has to be loaded with its agent."""
     waits_for_retry = run.waiting_on == WaitingOn.RETRY.value
@@ -295,7 +302,7 @@ def _phase_of(run: Run, asks: str, current_tool: str | None) -> tuple[Phase, str
     """Return the phase of a child run, and the name of the tool that it executes."""
     if run.ended_at:
         return Phase.DONE, ""
-    if asks or run.waiting_on in (WaitingOn.PARENT.value, WaitingOn.CHILDREN.value):
+    if asks or run.waiting_on in _BLOCKED:
         return Phase.BLOCKED, ""
     if run.waiting_on == WaitingOn.TOOLS.value:
         tool = tools.list_open_tools([run.id]).get(run.id, "") if current_tool is None else current_tool

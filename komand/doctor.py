@@ -22,6 +22,7 @@ from kombu import Connection
 from kombu.exceptions import OperationalError
 from redis.exceptions import RedisError, ResponseError
 
+from agents_app import selectors as agents
 from agents_app.costs import usage_report
 from agents_app.models import Agent, ModelProvider
 from audit_app.chain import verification
@@ -68,6 +69,7 @@ def examine() -> Iterator[Finding]:
         _broker,
         _processes,
         _tool_calls,
+        _queued_runs,
         _static,
         _python_tool,
         _audit_log,
@@ -75,7 +77,7 @@ def examine() -> Iterator[Finding]:
         _prices,
         _channels,
     ]
-    in_database = {_tool_calls, _audit_log, _providers, _prices, _channels}
+    in_database = {_tool_calls, _queued_runs, _audit_log, _providers, _prices, _channels}
     if connection.vendor != "sqlite":
         in_database.add(_processes)
     has_database = True
@@ -170,6 +172,13 @@ def _tool_calls() -> Iterator[Finding]:
         yield Finding("tool calls", False, detail, mend)
     else:
         yield Finding("tool calls", True, "workers take them")
+
+
+def _queued_runs() -> Iterator[Finding]:
+    most = settings.KOMAND_MAX_RUNNING_PER_USER
+    waiting = [f"{actor}: {count:,}" for actor, count in agents.count_waits_for_place().items()]
+    detail = f"wait because {most:,} of their user's run (KOMAND_MAX_RUNNING_PER_USER): {', '.join(waiting)}"
+    yield Finding("queued runs", True, detail if waiting else "no user has too many")
 
 
 def _static() -> Iterator[Finding]:

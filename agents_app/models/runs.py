@@ -128,6 +128,10 @@ class Run(models.Model):
         indexes = [
             # sweeper, free slots of workers: the oldest claimable run
             models.Index(fields=["ready_at"], name="run_claimable", condition=Q(IS_OPEN, owner=None)),
+            # free places of users: the waiting runs of each
+            models.Index(fields=["actor", "ready_at"], name="run_turn", condition=Q(IS_OPEN, owner=None)),
+            # claims: number of running runs of a user
+            models.Index(fields=["actor"], name="run_running", condition=Q(owner__isnull=False)),
             # reaper: runs with an owner
             models.Index(fields=["owner"], name="run_owned", condition=Q(owner__isnull=False)),
             # sweeper: ended runs that the conversation has not stored

@@ -23,7 +23,7 @@ from agents_app.models import Run
 from agents_app.prompt import context_size
 from agents_app.providers import registry
 from agents_app.providers.base import ProviderError
-from agents_app.runs import compaction_step, hooks, lease, network_step, run_policy, transcription_step, writes
+from agents_app.runs import compaction_step, hooks, lease, network_step, run_policy, transcription_step, turns, writes
 from agents_app.runs.claims import Claim
 from agents_app.runs.drive import Drive, end_after
 from agents_app.runs.lease import Held
@@ -61,6 +61,7 @@ class Engine:
         self._claims: list[float] = []  # start times of unfinished claims, by the loop's clock
         self._orphans: dict[tuple[UUID, int], float] = {}  # (run, fence): time when it was first found without a drive
         self._failed_drives = self._failures_checked = 0  # each failed drive may have left an orphaned claim
+        self._held_back, self._last_actor = set[str](), ""  # users with too many runs; the user of the last claim
         self._tasks: set[asyncio.Task[bool]] = set()
         self._draining = False
         self._drain_expired = False  # no model call may continue
@@ -69,16 +70,16 @@ class Engine:
         """Try to claim this run. Ignored while all slots are taken: a freed slot looks for a claimable run."""
         self._loop.call_soon_threadsafe(self.offer, run_id)
 
-    def offer(self, run_id: UUID | None = None) -> None:
-        """Start to claim the run, or the oldest claimable one, if a slot is free."""
+    def offer(self, run_id: UUID | None = None, actor: str = "") -> None:
+        """Start to claim the run, or the next one, of one user or of all, if a slot is free."""
         if self._draining or len(self._tasks) >= settings.KOMAND_RUN_SLOTS or run_id in self._drives:
             return
-        task = self._loop.create_task(self._work(run_id))
+        task = self._loop.create_task(self._work(run_id, actor))
         self._tasks.add(task)
         task.add_done_callback(self._free)
 
     def _free(self, task: asyncio.Task[bool]) -> None:
-        """Free a slot. If all were taken, a nudge may have been ignored: claim the oldest claimable run.
+        """Free a slot. If all were taken, a nudge may have been ignored: claim the next claimable run.
 
         A slot that found no run does not look again.
         """
@@ -102,6 +103,12 @@ class Engine:
                 drive.call.stop(reason)
         for run in self._orphaned_claims(held):
             await in_db(lease.release, run, self._owner, active_seconds=0.0)
+
+    async def look_after_turns(self) -> None:
+        """Show the waits of users that were held back, who may have got a free place in another process."""
+        for actor in list(self._held_back):
+            self.offer(actor=actor)
+            await in_db(turns.show_waits, actor)
 
     async def copy_live_text(self) -> None:
         """Store the text of open steps that Valkey does not take, for viewers. No statement while it does."""
@@ -138,16 +145,20 @@ class Engine:
         await asyncio.wait({self._sending})
         await self._valkey.aclose()
 
-    async def _work(self, run_id: UUID | None) -> bool:
+    async def _work(self, run_id: UUID | None, actor: str) -> bool:
         """Claim and execute a run. Return whether there may be another run to claim."""
         try:
-            claim = await self._claim(run_id)
+            claim = await self._claim(run_id, actor)
             if claim is None:
-                return run_id is not None  # another nudge may have been ignored meanwhile
+                self._held_back.discard(actor)
+                return bool(run_id or actor)  # another nudge may have been ignored meanwhile
+            self._last_actor = claim.run.actor
             for notify in hooks.on_claim if claim.run.parent_id is None else ():
                 notify(claim.run.id, claim.run.conversation_id, claim.run.session_key)
             with _bound(claim.run):
                 await self._execute(claim)
+        except turns.HeldBack as held_back:
+            self._held_back.add(held_back.actor)
         except Fenced:
             self._failed_drives += 1
             logger.info("run %s was claimed by another process; this claim stops", run_id)
@@ -156,11 +167,11 @@ class Engine:
             logger.exception("executing run %s failed", run_id)
         return True
 
-    async def _claim(self, run_id: UUID | None) -> Claim | None:
+    async def _claim(self, run_id: UUID | None, actor: str) -> Claim | None:
         began = self._loop.time()
         self._claims.append(began)
         try:
-            return await in_db(lease.claim, self._owner, run_id)
+            return await in_db(lease.claim, self._owner, run_id, actor=actor, after=self._last_actor)
         finally:
             self._claims.remove(began)
 
@@ -197,6 +208,8 @@ class Engine:
             raise
         finally:
             del self._drives[claim.run.id]
+            if claim.run.actor in self._held_back:
+                self.offer(actor=claim.run.actor)
 
     async def _think(self, drive: Drive, snapshot: Snapshot, step: Think) -> Snapshot | None:
         claim, started_at = drive.claim, timezone.now()

@@ -15,12 +15,13 @@ from agents_app.configuration.prompt_templates import use_template
 from agents_app.costs import cost_budget
 from agents_app.models import ModelProvider, Run
 from agents_app.prompt.recalled_memories import RecalledMemory
-from agents_app.runs import child_messages, claims, recall, transcription_step, transitions
+from agents_app.runs import child_messages, claims, recall, transcription_step, transitions, turns
 from agents_app.runs.claims import Claim
 from agents_app.runs.next_step import DEFECT, End
 from agents_app.runs.run_events import event_of
 from agents_app.runs.run_policy import limits_of, model_of, provider_of
 from agents_app.runs.transitions import ADVANCE, QUEUE, end
+from agents_app.runs.turns import HeldBack
 from agents_app.types import Limits, Message, RunStatus, Snapshot, WaitingOn
 from agents_app.types.message_parts import VoiceNotes
 from audit_app import services as audit
@@ -43,13 +44,15 @@ class Held:
     is_stopped: bool
 
 
-def claim(owner: UUID, run_id: UUID | None = None) -> Claim | None:
-    """Claim and load the given run, or the oldest claimable one. Return None if there is none.
+def claim(owner: UUID, run_id: UUID | None = None, *, actor: str = "", after: str = "") -> Claim | None:
+    """Claim and load the given run, or the next one, of one user or of all. Return None if there is none.
 
-    Owns its transactions. A run that cannot be loaded fails, unless the database is away: else it would be claimed and
-    released for ever.
+    actor, after: see `turns.find_next`.
+
+    Owns its transactions. Raises HeldBack if the run's user has as many running runs as one may have. A run that cannot
+    be loaded fails, unless the database is away: else it would be claimed and released for ever.
     """
-    claimed = _claim_row(owner, run_id)
+    claimed = _claim_row(owner, run_id, actor=actor, after=after)
     if claimed is None:
         return None
     run, resumes = claimed
@@ -112,19 +115,17 @@ def _voice_of(run: Run, user_turns: Sequence[Message], provider: ModelProvider) 
     return transcription_step.find(run, provider) if has_audio else VoiceNotes()
 
 
-def _claim_row(owner: UUID, run_id: UUID | None) -> tuple[Run, bool] | None:
+def _claim_row(owner: UUID, run_id: UUID | None, *, actor: str, after: str) -> tuple[Run, bool] | None:
     for _ in range(_ATTEMPTS):
-        if run_id:
-            found = hot_queries.FIND_CLAIMABLE.rows(run_id=run_id)
-        else:
-            found = hot_queries.FIND_STARTED_CLAIMABLE.rows() or hot_queries.FIND_OLDEST_CLAIMABLE.rows()
-        if not found:
+        found = turns.find(run_id) if run_id else turns.find_next(actor=actor, after=after)
+        if found is None:
             return None
-        [(found_id, agent_remembers)] = found
-        run = hot_queries.GET_CLAIMED_RUN.fetch(run_id=found_id)[0]
+        if found.is_held_back:
+            raise HeldBack(found.actor)
+        run = hot_queries.GET_CLAIMED_RUN.fetch(run_id=found.run_id)[0]
         run = use_version(run) if run.names_version else run
         resumes = run.status == RunStatus.RUNNING.value or run.waiting_on == WaitingOn.RETRY.value
-        recalls = agent_remembers and run.agent.memory_budget_tokens and run.started_at is None
+        recalls = found.agent_remembers and run.agent.memory_budget_tokens and run.started_at is None
         recalled = recall.find(run) if recalls else ()
         if _claim_as_read(run, owner, recalled):
             return run, resumes

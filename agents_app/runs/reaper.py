@@ -16,7 +16,7 @@ from django.db import transaction
 
 from agents_app import conversation_port, hot_queries, selectors
 from agents_app.models import Run
-from agents_app.runs import deadline_sweep, emergency_stop, hooks, lease, transitions
+from agents_app.runs import deadline_sweep, emergency_stop, hooks, lease, transitions, turns
 from agents_app.runs.isolation import isolated
 from agents_app.types import RunStatus
 from audit_app import services as audit
@@ -87,9 +87,12 @@ class Reaper:
             transitions.refresh_waiting_on(run_id)
 
     def _renudge(self) -> None:
-        """Nudge for runs that have been claimable for longer than a nudge takes. Started runs go first."""
+        """Nudge for runs that have been claimable for longer than a nudge takes. Started runs go first.
+
+        Not for those of users who have as many running runs as they may: they would hide those of others.
+        """
         for forgotten in (hot_queries.LIST_STARTED_CLAIMABLE, hot_queries.LIST_LATE_CLAIMABLE):
-            for (run_id,) in forgotten.rows():
+            for (run_id,) in forgotten.rows(most=turns.most_running()):
                 self._nudge(run_id)
 
     def _store_missed_ends(self) -> None:

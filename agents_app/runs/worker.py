@@ -62,6 +62,7 @@ class EngineThread:
         self._reaping = asyncio.create_task(reaper.loop(self._engine.nudge))
         self._checks = [
             asyncio.create_task(_repeat("runs", self._engine.look_after)),
+            asyncio.create_task(_repeat("turns of users", self._engine.look_after_turns)),
             asyncio.create_task(_repeat("live texts", self._engine.copy_live_text)),
             asyncio.create_task(_repeat("tool executions", self._calls.look_after)),
         ]

@@ -36,6 +36,12 @@ class WaitingOn(StrEnum):
     CHILDREN = "children"
     PARENT = "parent"
     RETRY = "retry"
+    PLACE = "place"  # of a queued run: its user has as many running runs as one may have
+
+
+def waits_for_place(most: int) -> str:
+    """Return the text, for users, of a queued run whose user has as many running runs as one may have."""
+    return f"Waiting for a place: {most:,} of your runs are running"
 
 
 @dataclass(frozen=True)

@@ -49,6 +49,10 @@ class Param(Expression):
     def as_sql(self, compiler: SQLCompiler, connection: Any) -> tuple[str, tuple[Any, ...]]:
         return "%s", (self,)
 
+    def get_group_by_cols(self) -> list[Any]:
+        """Return no column to group by, as of a constant: the value may be compared with an aggregate."""
+        return []
+
 
 def compile_all() -> None:
     """Compile the statements of the apps' imported modules, so that no request waits for it. Sends none of them."""

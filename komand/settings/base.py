@@ -159,6 +159,8 @@ KOMAND_DRAIN_SECONDS = env.integer("KOMAND_DRAIN_SECONDS", 25)
 KOMAND_RUN_SLOTS = env.integer("KOMAND_RUN_SLOTS", 200, least=1)
 # Of one message: the run that answers it, and all workstreams and networks below it.
 KOMAND_MAX_RUNS_PER_MESSAGE = env.integer("KOMAND_MAX_RUNS_PER_MESSAGE", 200, least=1)
+# Of one user at once; further ones wait. 0: no limit.
+KOMAND_MAX_RUNNING_PER_USER = env.integer("KOMAND_MAX_RUNNING_PER_USER", 30, least=0)
 # Earlier messages are summarised if a request has more of an agent's context, or more of them; 0: never.
 KOMAND_COMPACT_AT_PERCENT = env.integer("KOMAND_COMPACT_AT_PERCENT", 80, least=0)
 KOMAND_COMPACT_AT_TURNS = env.integer("KOMAND_COMPACT_AT_TURNS", 300, least=10)

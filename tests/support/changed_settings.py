@@ -11,6 +11,7 @@ RATES = {
     "KOMAND_RATE_CHAT": NO_RATE,
     "KOMAND_RATE_LOGIN": NO_RATE,
     "KOMAND_RATE_SENDER": NO_RATE,
+    "KOMAND_MAX_RUNNING_PER_USER": "0",
 }
 
 # environment variable -> the reason. Their values stand where the installation is started.

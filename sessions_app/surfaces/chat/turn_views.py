@@ -9,11 +9,13 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from django.conf import settings
 from django.utils.safestring import SafeString
 
 from agents_app.events import ModelFallback, RunWaiting
 from agents_app.types import RunStatus, RunTranscript, RunView, StepView, WaitingOn
 from agents_app.types.run_cost import Fallback
+from agents_app.types.runs import waits_for_place
 from sessions_app.conversation.branch_paths import Versions
 from sessions_app.conversation.citations import Citation, as_lines, numbered
 from sessions_app.models import Feedback, Turn
@@ -289,7 +291,9 @@ def recorded_parts(
 def status_of(run: RunView, parts: Iterable[Part] = (), place: int = 1) -> Status:
     """Return the status to show for an open run. place: in the queue, from 1."""
     if run.status is RunStatus.QUEUED:
-        return Status(labels.in_line(place), is_queued=True)
+        waits = run.waiting_on is WaitingOn.PLACE
+        text = waits_for_place(settings.KOMAND_MAX_RUNNING_PER_USER) if waits else labels.in_line(place)
+        return Status(text, is_queued=True)
     if run.waiting_on is WaitingOn.RETRY:
         return Status(RETRYING, until=run.retry_at, detail=run.error_message)
     if run.waiting_on is WaitingOn.APPROVAL:
@@ -320,7 +324,7 @@ def _question(turns: Sequence[Turn]) -> str:
 def waiting_status(payload: RunWaiting) -> Status:
     """Return the status to show for a run that waits."""
     if payload["waiting_on"] != WaitingOn.RETRY:
-        return Status(payload["reason"] or "Waiting")
+        return Status(payload["reason"] or "Waiting", is_queued=payload["waiting_on"] == WaitingOn.PLACE)
     until = datetime.fromisoformat(payload["until"]) if payload["until"] else None
     return Status(RETRYING, until=until, detail=payload["reason"])
 

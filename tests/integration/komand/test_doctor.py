@@ -49,6 +49,14 @@ def test_calls_that_no_worker_takes_are_a_finding(monkeypatch: pytest.MonkeyPatc
     assert findings()["tool calls"].detail == "calls that no worker has taken for 30 s: 7"
 
 
+def test_runs_that_wait_for_a_place_of_their_user_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert findings()["queued runs"].detail == "no user has too many"
+    monkeypatch.setattr("agents_app.selectors.count_waits_for_place", lambda: {"user:1": 150})
+    assert findings()["queued runs"].detail.endswith(
+        "30 of their user's run (KOMAND_MAX_RUNNING_PER_USER): user:1: 150"
+    )
+
+
 def test_the_version_is_named_for_reports() -> None:
     assert __version__ in findings()["komand"].detail
 

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from agents_app import selectors as agents
 from agents_app.models import Agent, ModelProvider, Run
-from agents_app.runs import lease
+from agents_app.runs import lease, turns
 from agents_app.runs.reaper import Reaper
 from agents_app.types import Message
 from audit_app import retention, timeline
@@ -49,6 +49,9 @@ POLLERS: dict[str, Callable[[Session], object]] = {
     "the reapers of every second": lambda session: Reaper().sweep(),  # what they look for rarely is not due
     "retention": lambda session: [rule.prune(retention.BATCH) for rule in retention.list_rules()],
     "the oldest claimable run": lambda session: lease.claim(uuid4()),
+    "the next run of a user": lambda session: lease.claim(uuid4(), actor=agents.list_open_runs(session.id)[0].actor),
+    "the next user's run": lambda session: lease.claim(uuid4(), after="user:0"),
+    "runs of a user that wait for a place": lambda session: turns.show_waits("user:1"),
     "the run of a nudge": lambda session: lease.claim(uuid4(), agents.list_open_runs(session.id)[0].id),
     "runs of this worker": lambda session: lease.list_held(uuid4()),
     "due deliveries": lambda session: transitions.list_due(50),

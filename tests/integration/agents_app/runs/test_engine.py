@@ -281,9 +281,9 @@ def test_a_freed_slot_claims_the_run_whose_nudge_was_ignored(rig: EngineRig, mon
     looks: list[object] = []
     claim = lease.claim
 
-    def recorded_claim(owner: UUID, run_id: UUID | None = None) -> Any:
+    def recorded_claim(owner: UUID, run_id: UUID | None = None, **given: Any) -> Any:
         looks.append(run_id)
-        return claim(owner, run_id)
+        return claim(owner, run_id, **given)
 
     monkeypatch.setattr(lease, "claim", recorded_claim)
     rig.agent(Reply(("one ", "two"), delay_seconds=0.2), Reply(("three",)))

@@ -12,7 +12,14 @@ from sessions_app.models import Turn
 from sessions_app.surfaces.chat import labels
 from sessions_app.surfaces.chat.collapse import pretty
 from sessions_app.surfaces.chat.tool_cards import ToolCard, ended_state, requested_card, tool_card_of
-from sessions_app.surfaces.chat.turn_views import TextPart, TurnView, open_turn_view, status_of, stored_turn_view
+from sessions_app.surfaces.chat.turn_views import (
+    TextPart,
+    TurnView,
+    open_turn_view,
+    status_of,
+    stored_turn_view,
+    waiting_status,
+)
 from tools_app.types import ExecutionStatus, ExecutionView
 
 NOW = datetime(2026, 5, 4, 12, tzinfo=UTC)
@@ -75,6 +82,14 @@ def _shape(turn_view: TurnView) -> list[str]:
 
 def _stored(*turns: Turn) -> TurnView:
     return stored_turn_view(turns, {str(CALL): _execution()}, lambda turn: mark_safe(turn.content))
+
+
+def test_a_queued_run_says_that_it_waits_for_a_place() -> None:
+    text = "Waiting for a place: 30 of your runs are running"
+    status = status_of(_run(RunStatus.QUEUED, WaitingOn.PLACE), place=2)
+    assert (status.text, status.is_queued) == (text, True)
+    seen = waiting_status({"waiting_on": "place", "reason": text, "until": None})
+    assert (seen.text, seen.is_queued) == (text, True)
 
 
 def test_a_stored_turn_keeps_the_order_of_texts_and_calls() -> None:
