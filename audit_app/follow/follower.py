@@ -230,10 +230,13 @@ class Follower:
 
     async def _check_sight(self) -> None:
         """While streams are silent, check that they can be read, and have workers store the text else."""
+        was_blind = False
         while True:
             await asyncio.sleep(_SIGHT_SECONDS)
-            is_silent = self._copies.has_silent_runs(_SIGHT_SECONDS)
-            liveness.set_blind(is_silent and not await self._reader.can_read())
+            is_blind = self._copies.has_silent_runs(_SIGHT_SECONDS) and not await self._reader.can_read()
+            if is_blind != was_blind:
+                liveness.set_blind(is_blind)
+                was_blind = is_blind
 
     async def _poll_heads(self) -> None:
         while True:

@@ -2,6 +2,7 @@
 
 import logging
 from dataclasses import dataclass
+from uuid import UUID
 
 from django.conf import settings
 from redis.exceptions import RedisError
@@ -13,6 +14,14 @@ from audit_app.kernel.errors import RateLimited
 logger = logging.getLogger(__name__)
 
 _breaker = Breaker(slow_seconds=0)
+
+TOO_FAST = "too_fast"
+
+
+class WritesTooFast(RateLimited):
+    """A sender at a channel writes faster than the installation answers one sender."""
+
+    code = TOO_FAST
 
 
 @dataclass(frozen=True)
@@ -56,6 +65,19 @@ def take(limit: Limit, party: str) -> None:
             f"Too many requests: {limit.permits} are allowed in {limit.window_seconds} seconds. Try again later.",
             retry_after_seconds=max(1, int(seconds_left)),
         )
+
+
+def check_pace(account: UUID, sender_id: str) -> None:
+    """Count one message of a sender at the account of a channel. Raises WritesTooFast."""
+    limit = Limit("sender", settings.KOMAND_SENDER_LIMIT, settings.KOMAND_SENDER_WINDOW_SECONDS)
+    try:
+        take(limit, f"{account}:{sender_id}")
+    except RateLimited as error:
+        raise WritesTooFast(
+            f"You are writing too fast: I answer {limit.permits} messages in {limit.window_seconds} seconds. "
+            "I have not read the last ones; send them again in a moment.",
+            retry_after_seconds=error.retry_after_seconds,
+        ) from None
 
 
 def _use(key: str, window_seconds: int) -> tuple[int, int]:

@@ -39,9 +39,8 @@ class _Heartbeat:
         self.mark.close()
 
     def set_blind(self, is_blind: bool) -> None:
-        if is_blind != self._is_blind:
-            self._is_blind = is_blind
-            self._due.set()
+        self._is_blind = is_blind
+        self._due.set()
 
     @property
     def is_stuck(self) -> bool:

@@ -38,6 +38,7 @@ from sessions_app.channels.sender_names import rename_sender
 from sessions_app.conversation.inbound_record import InboundRecord, count_refused, new_row
 from sessions_app.conversation.message_context import FORWARDED
 from sessions_app.conversation.session_key import SessionKey
+from sessions_app.identity import rate_limits
 from sessions_app.models import ChannelAccount, Session
 from sessions_app.platforms import question_buttons
 from sessions_app.platforms.base import ChannelAdapter
@@ -198,14 +199,11 @@ def _take_message(
 
 
 def _take_in_pace(case: _Case) -> Accepted | None:
-    """Take a message, and refuse it if it is new and its sender writes too fast.
-
-    Raises WritesTooFast if the sender reads refusals.
-    """
-    pace = cache(partial(refusals.check_pace, case.account, case.incoming.sender_id))  # a message is counted once
+    """Take a message, unless it is new and its sender writes too fast. Raises WritesTooFast if a program wrote it."""
+    pace = cache(partial(rate_limits.check_pace, case.account.pk, case.incoming.sender_id))  # a message is counted once
     try:
         return _take_content(replace(case, arrival=replace(case.arrival, admit=pace)))
-    except refusals.WritesTooFast as error:
+    except rate_limits.WritesTooFast as error:
         if case.is_of_program:
             raise
         case.record(error.code, "" if case.count_refused(refusals.NOTICE_AGAIN, error.code) else error.message)
@@ -307,7 +305,7 @@ def _receive(case: _Case, answers: UUID | None = None) -> Accepted | None:
             raise
         return None  # a duplicate of a message that was refused
     except AppError as error:
-        if isinstance(error, refusals.WritesTooFast) or (case.is_of_program and isinstance(error, Unavailable)):
+        if isinstance(error, rate_limits.WritesTooFast) or (case.is_of_program and isinstance(error, Unavailable)):
             raise
         if case.is_of_program and error.code in ("queue_full", "run_busy"):
             seconds = getattr(error, "retry_after_seconds", 5)

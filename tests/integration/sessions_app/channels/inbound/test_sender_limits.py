@@ -10,8 +10,9 @@ from agents_app.models import Run
 from agents_app.providers.kinds.scripted import Reply
 from audit_app.models import AuditEntry
 from sessions_app.channels import account_state, open_access
-from sessions_app.channels.inbound import dispatch, refusals
+from sessions_app.channels.inbound import dispatch
 from sessions_app.channels.inbound.webhook import known_accounts
+from sessions_app.identity.rate_limits import TOO_FAST
 from sessions_app.models import ChannelAccount, Delivery, InboundMessage, Turn
 from sessions_app.platforms.adapters.email.adapter import Email
 from tests.fakes.telegram import FakeTelegram, group_update, private_update
@@ -84,7 +85,7 @@ def test_a_sender_who_writes_too_fast_gets_one_notice(rig: EngineRig, platform: 
     assert Run.objects.count() == 3
     [notice] = Delivery.objects.filter(kind="notice")
     assert "too fast" in notice.text and notice.target["chat"] == "501"
-    assert InboundMessage.objects.filter(reason=refusals.TOO_FAST).count() == account_state.count_refused(account) == 3
+    assert InboundMessage.objects.filter(reason=TOO_FAST).count() == account_state.count_refused(account) == 3
     [entry] = AuditEntry.objects.filter(action="MessageRefused")
     assert entry.details == {"account": "telegram/main", "sender_id": "501", "reason": "too_fast"}
 
@@ -104,7 +105,7 @@ def test_repetitions_by_the_platform_do_not_count(rig: EngineRig, platform: Fake
     telegram(private_update(2, "second"))
     assert settle(rig, 2) == ["sent", "sent"] and script.requests[-1].messages[-1].content == "second"
     telegram(private_update(3, "third"))
-    assert [row.reason for row in InboundMessage.objects.order_by("id")] == ["", "", refusals.TOO_FAST]
+    assert [row.reason for row in InboundMessage.objects.order_by("id")] == ["", "", TOO_FAST]
 
 
 def test_each_message_of_a_burst_counts_once(rig: EngineRig, platform: FakeTelegram, settings: Any) -> None:
@@ -115,7 +116,7 @@ def test_each_message_of_a_burst_counts_once(rig: EngineRig, platform: FakeTeleg
         telegram(private_update(number, f"message {number}"))
     assert Turn.objects.get(role="user").content == "message 1\n\nmessage 2\n\nmessage 3"
     telegram(private_update(4, "message 4"))
-    assert InboundMessage.objects.get(reason=refusals.TOO_FAST).text == "message 4"
+    assert InboundMessage.objects.get(reason=TOO_FAST).text == "message 4"
 
 
 def test_a_program_that_writes_too_fast_has_to_wait(rig: EngineRig, receiver: WebhookReceiver, settings: Any) -> None:
