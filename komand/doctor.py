@@ -114,6 +114,10 @@ def _data_folder() -> Iterator[Finding]:
     yield Finding(
         "data folder", writable, str(folder), "" if writable else f"make it writable: chown -R {os.getuid()} {folder}"
     )
+    try:
+        health.check_storage()
+    except OSError as error:
+        yield Finding("disk", False, error.strerror or str(error), "make room on the disk of the data folder")
     found = [str(path) for path in data_folder.find_open(folder)]
     if found:
         detail = f"other users have access to {len(found)} of its entries, such as {found[0]}"

@@ -24,7 +24,8 @@ COMMANDS = (
     "+@read +@write +@keyspace +@pubsub +@transaction +@connection +time +eval +evalsha +script|load +script|exists "
     "-@admin -@dangerous"
 )
-_PING, _PONG = b"PING\r\n", b"+PONG\r\n"
+# A command that reads. A server that cannot write its file answers PING with an error, and works once there is room.
+_PROBE, _ANSWER = b"EXISTS probe\r\n", b":0\r\n"
 _MACHINES = {"amd64": "x86_64", "aarch64": "aarch64", "arm64": "arm64"}
 
 
@@ -127,11 +128,11 @@ def _pidfile(data_dir: Path) -> Path:
 
 
 async def answers(data_dir: Path, socket: Path) -> bool:
-    """Return whether a Valkey that has loaded its data listens on the socket and takes the password."""
+    """Return whether a Valkey that has loaded its data listens on the socket, takes the password and reads."""
     if not env.embedded_users(data_dir).exists():  # the supervisor is of a release without passwords
-        return await _replies(socket, _PING, _PONG)
+        return await _replies(socket, _PROBE, _ANSWER)
     login = f"AUTH {env.VALKEY_USER} {_password(data_dir)}\r\n"
-    return await _replies(socket, login.encode() + _PING, b"+OK\r\n" + _PONG)
+    return await _replies(socket, login.encode() + _PROBE, b"+OK\r\n" + _ANSWER)
 
 
 async def _replies(socket: Path, request: bytes, reply: bytes) -> bool:
@@ -156,7 +157,7 @@ async def find_running(data_dir: Path, socket: Path) -> int | None:
             return None
         if await answers(data_dir, socket):
             return pid
-        if await _replies(socket, _PING, _PONG):
+        if await _replies(socket, _PROBE, _ANSWER):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGTERM)
         await asyncio.sleep(0.05)

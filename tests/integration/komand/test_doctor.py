@@ -80,6 +80,13 @@ def test_a_valkey_that_refuses_commands_is_reported_with_the_reason(valkey: "red
     assert "broker" not in found  # a connection alone does not show that it takes tasks
 
 
+def test_a_full_disk_is_reported_with_its_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "disk" not in findings()
+    monkeypatch.setattr(health, "_LEAST_FREE_BYTES", 1 << 60)
+    found = findings()["disk"]
+    assert (found.detail, found.mend) == ("No space left on device", "make room on the disk of the data folder")
+
+
 def test_a_part_that_cannot_be_examined_does_not_hide_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken() -> Iterator[doctor.Finding]:
         raise ValueError("boom")

@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import redis.asyncio
 
 from komand import command_line, sd_notify
+from komand.settings import env
 from komand.supervisor import cli, embedded, preflight, probes, process_specs, restart, state
 from komand.supervisor import status as status_command
 from komand.supervisor.console import Screen
@@ -85,6 +87,32 @@ async def test_a_valkey_whose_files_a_power_cut_left_unreadable_starts_empty(tmp
     screen.close()
     assert (tmp_path / "valkey" / "appendonlydir.unreadable" / unreadable).exists()
     assert "nothing is lost" in written.getvalue()
+
+
+async def test_a_valkey_that_cannot_write_its_file_shows_life(tmp_path: Path) -> None:
+    """It would be killed else, and started again on the same disk."""
+    binary, data_socket = embedded.find_binary(), embedded.choose_socket(tmp_path)
+    assert binary
+    # A file with this name can be neither created nor replaced, which has the effect of a full disk.
+    (tmp_path / "valkey" / "dump.rdb" / "file").mkdir(parents=True)
+    command = [*embedded.command(binary, tmp_path, data_socket), "--save", "1 1"]
+    url = f"unix://{env.VALKEY_USER}:{env.stored_secret(tmp_path, env.VALKEY_SECRET)}@{data_socket}"
+    server = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.DEVNULL)
+    try:
+        async with redis.asyncio.Redis.from_url(url) as client:
+            async with asyncio.timeout(30):
+                while not await embedded.answers(tmp_path, data_socket):
+                    await asyncio.sleep(0.05)  # until the server listens
+                with pytest.raises(redis.ResponseError, match="MISCONF"):
+                    while await client.incr("a"):
+                        await asyncio.sleep(0.05)  # until the server has tried to write its file
+            with pytest.raises(redis.ResponseError, match="MISCONF"):
+                await client.ping()
+        assert await embedded.answers(tmp_path, data_socket)
+    finally:
+        server.kill()
+        await server.wait()
+        embedded.forget_socket(tmp_path, data_socket)
 
 
 async def test_a_process_whose_readiness_was_lost_is_ready_by_its_first_beat(
