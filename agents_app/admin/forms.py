@@ -18,14 +18,14 @@ from unfold.widgets import (
 
 from agents_app.configuration import prompt_templates
 from agents_app.configuration.agents import broken_references
-from agents_app.configuration.autonomy import needed_rights, stored_autonomy
+from agents_app.configuration.autonomy import may_view_templates, require_rights
 from agents_app.configuration.fallbacks import format_fallbacks, parse_fallbacks
 from agents_app.models import Agent
 from agents_app.providers import registry as providers
 from agents_app.types.agent_limits import BUDGETS
 from audit_app import services as audit
 from audit_app.fresh_login import GRANT_AUTONOMY
-from audit_app.rights import MissingRight, require
+from audit_app.rights import MissingRight
 from tools_app.admin.rule_fields import hosts_field, patterns_field
 from tools_app.registry import tools
 from tools_app.secrets import credentials
@@ -152,9 +152,9 @@ class AgentForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptable
         return self.cleaned_data["description"] or ("" if self.instance.description is not None else None)
 
     def _templates(self) -> list[tuple[str, str]]:
-        names = [template.name for template in prompt_templates.list_templates()]
-        versions = [self.instance.template] if "@" in self.instance.template else []
-        return [(name, name or "none") for name in ("", *names, *versions)]
+        shown = prompt_templates.list_templates() if may_view_templates(self.user) else ()
+        names = dict.fromkeys(["", *(template.name for template in shown), self.instance.template])
+        return [(name, name or "none") for name in names]
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or self.cleaned_data
@@ -162,17 +162,16 @@ class AgentForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptable
             self.add_error("system_prompt", "Enter a system prompt, or choose a template.")
         # The form may show the draft: the rights are about what differs from the stored agent.
         stored = Agent.objects.filter(pk=self.instance.pk).first()
-        needed = needed_rights(cleaned, **(stored_autonomy(stored) if stored else {}))
-        if needed and not self.has_fresh_login:
+        try:
+            needs_fresh_login = require_rights(self.user, cleaned, stored)
+        except MissingRight as refusal:
+            self.add_error(None, refusal.message)
+            return cleaned
+        if needs_fresh_login and not self.has_fresh_login:
             audit.record("FreshLoginRequired", actor=f"user:{self.user.pk}", details={"action": GRANT_AUTONOMY})
             link = '<a href="/login/confirm" target="_blank" class="underline">confirm your login</a>'
             text = f"To {GRANT_AUTONOMY}, {link} in another tab, then save again."
             self.add_error(None, mark_safe(text))  # noqa: S308 - constants
-        for right in needed:
-            try:
-                require(self.user, right)
-            except MissingRight as refusal:
-                self.add_error(None, refusal.message)
         return cleaned
 
     def _post_clean(self) -> None:

@@ -11,11 +11,10 @@ from agents_app import services
 from agents_app.admin.forms import AgentForm
 from agents_app.configuration import agent_versions
 from agents_app.configuration.agent_versions import DRAFT
-from agents_app.configuration.autonomy import needed_rights, stored_autonomy
+from agents_app.configuration.autonomy import require_rights
 from agents_app.models import Agent, AgentVersion
 from audit_app import fresh_login
 from audit_app.admin_base.base import render_page, reported
-from audit_app.rights import require
 
 _MOST_SHOWN = 100
 
@@ -67,17 +66,10 @@ def _act(request: HttpRequest, agent: Agent) -> str:
         return "The draft is discarded."
     chosen = DRAFT if action == "publish" else int(number) if number.isdecimal() else -1
     version = agent_versions.get_version(agent, chosen)
-    _require_autonomy(request, agent, version)
+    if require_rights(request.user, version.configuration, agent):
+        fresh_login.require(request, fresh_login.GRANT_AUTONOMY)
     if action == "publish":
         services.publish_draft(agent, version, skills_of=request.user.pk)
         return f"The draft is published as version {agent.version}."
     services.roll_back(agent, version, skills_of=request.user.pk)
     return f"{agent.name} was restored from version {number} as version {agent.version}."
-
-
-def _require_autonomy(request: HttpRequest, agent: Agent, version: AgentVersion) -> None:
-    needed = needed_rights(version.configuration, **stored_autonomy(agent))
-    for right in needed:
-        require(request.user, right)
-    if needed:
-        fresh_login.require(request, fresh_login.GRANT_AUTONOMY)

@@ -58,7 +58,7 @@ def page(request: HttpRequest, model_admin: ModelAdmin) -> HttpResponse:
             needs_fresh_login = agent_files.check_rights(request.user, plan)
             planned = plan  # shown only to those who may carry it out
             if "import" in request.POST:
-                return _import(request, planned, needs_fresh_login=bool(needs_fresh_login))
+                return _import(request, planned, needs_fresh_login=needs_fresh_login)
             form = ImportForm(initial={"text": form.cleaned_data["text"]})
         except AppError as error:
             form.add_error(None, error.message)

@@ -61,6 +61,7 @@ def page_of_run(request: HttpRequest, model_admin: ModelAdmin, run: Run) -> Http
 def _page(
     request: HttpRequest, model_admin: ModelAdmin, view: RequestView, *, title: str, **shown: object
 ) -> HttpResponse:
+    view = view.seen_by(request.user)
     shown |= {"view": view, "groups": _groups(view), "percent": _share(view.total_tokens, view.limit_tokens)}
     return render_page(request, model_admin, "admin/agents_app/agent/prompt.html", title=title, **shown)
 

@@ -13,12 +13,12 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from agents_app import hot_queries
 from agents_app.configuration import agent_versions
-from agents_app.configuration.autonomy import needed_rights, stored_autonomy
+from agents_app.configuration.autonomy import require_rights
 from agents_app.models import Agent
 from agents_app.rights import CHANGE_AGENTS, VIEW_AGENTS
 from audit_app import services as audit
 from audit_app.kernel.errors import Forbidden, InvalidInput, NotFound, found
-from audit_app.rights import Right, holds, require
+from audit_app.rights import Right, holds
 
 
 @dataclass(frozen=True)
@@ -91,9 +91,7 @@ def check_version(user: User | AnonymousUser, agent: Agent, number: int) -> None
     if not may_change(user, agent):
         message = "Only its owner, or a user who may change agents, may choose a version of this agent."
         raise Forbidden(message, code="version_not_allowed")
-    configuration = agent_versions.get_version(agent, number).configuration
-    for right in needed_rights(configuration, **stored_autonomy(agent)):
-        require(user, right)
+    require_rights(user, agent_versions.get_version(agent, number).configuration, agent)
 
 
 def get_usable_agent(

@@ -15,12 +15,12 @@ from django.db import models, transaction
 from agents_app.configuration import agent_versions, agents
 from agents_app.configuration.agent_access import may_change
 from agents_app.configuration.agent_versions import FieldChange, configuration_of
-from agents_app.configuration.autonomy import needed_rights, stored_autonomy
+from agents_app.configuration.autonomy import require_rights
 from agents_app.models import Agent
 from agents_app.rights import CHANGE_AGENTS, CREATE_AGENTS
 from agents_app.yaml_documents import Fault, Problem, UnusableFile, decode_upload, read, write
 from audit_app.kernel.rules import TextListField
-from audit_app.rights import Right, require
+from audit_app.rights import require
 from tools_app import catalogue
 from tools_app.models import McpServer
 from tools_app.skills import registry
@@ -101,22 +101,20 @@ def apply(planned: Sequence[Planned], *, owner_id: int | None = None) -> None:
                 )
 
 
-def check_rights(user: User | AnonymousUser, planned: Sequence[Planned]) -> tuple[Right, ...]:
-    """Check that the user may carry out a plan. Return the rights that need a fresh login, empty if none does.
+def check_rights(user: User | AnonymousUser, planned: Sequence[Planned]) -> bool:
+    """Check that the user may carry out a plan. Return whether that takes a fresh login.
 
     Raises MissingRight.
     """
-    fresh: list[Right] = []
+    needs_fresh_login = False
     for one in planned:
         if one.agent is None:
             require(user, CREATE_AGENTS)
         elif not may_change(user, one.agent):
             require(user, CHANGE_AGENTS)
         if one.agent is None or one.changes:
-            fresh += needed_rights(one.configuration, **(stored_autonomy(one.agent) if one.agent else {}))
-    for right in fresh:
-        require(user, right)
-    return tuple(fresh)
+            needs_fresh_login |= require_rights(user, one.configuration, one.agent)
+    return needs_fresh_login
 
 
 def _plan_document(document: Any, fault: Fault) -> tuple[Planned, ...]:

@@ -10,11 +10,15 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from uuid import UUID
 
+from django.contrib.auth.models import AnonymousUser, User
+
 from agents_app import selectors
+from agents_app.configuration.autonomy import may_view_templates
 from agents_app.models import Agent, Run
 from agents_app.prompt import history, offered_tools, tokens
 from agents_app.prompt.run_messages import own_messages
 from agents_app.prompt.tool_output_markers import split_memories
+from agents_app.rights import VIEW_TEMPLATES
 from agents_app.runs import lease
 from agents_app.runs.claims import Claim
 from agents_app.runs.model_call import build_request, system_parts
@@ -26,6 +30,7 @@ from tools_app import selectors as tools
 from tools_app.types import ToolSpec
 
 _NOBODY = UUID(int=0)
+_HIDDEN_TEMPLATE = f"(To see prompt templates takes the right {VIEW_TEMPLATES.permission}.)"
 
 
 class PartKind(StrEnum):
@@ -47,12 +52,17 @@ class PartKind(StrEnum):
 
 @dataclass(frozen=True)
 class RequestPart:
-    """A part of a request. tokens: estimated."""
+    """A part of a request.
+
+    tokens: estimated.
+    is_template: it is the text of a prompt template.
+    """
 
     kind: PartKind
     name: str
     text: str
     tokens: int
+    is_template: bool = False
 
 
 @dataclass(frozen=True)
@@ -75,6 +85,13 @@ class RequestView:
     @property
     def total_tokens(self) -> int:
         return sum(part.tokens for part in self.parts)
+
+    def seen_by(self, user: User | AnonymousUser) -> "RequestView":
+        """Return the request without the texts of templates if the user may not see templates."""
+        if may_view_templates(user):
+            return self
+        shown = (replace(part, text=_HIDDEN_TEMPLATE) if part.is_template else part for part in self.parts)
+        return replace(self, parts=tuple(shown))
 
     def tokens_of(self, kind: str) -> int:
         return sum(part.tokens for part in self.parts if part.kind == kind)
@@ -119,7 +136,8 @@ def _view(claim: Claim, snapshot: Snapshot) -> RequestView:
 
 def _parts(claim: Claim, snapshot: Snapshot, request: ModelRequest, family: str) -> Iterator[RequestPart]:
     for part in system_parts(claim):
-        yield RequestPart(PartKind.SYSTEM, part.name, _shown(part.text), tokens.count(part.text, family))
+        is_template = part in claim.run.agent.template_parts
+        yield RequestPart(PartKind.SYSTEM, part.name, _shown(part.text), tokens.count(part.text, family), is_template)
     for spec in request.tools:
         yield RequestPart(PartKind.TOOL, spec.name, _tool_text(spec), offered_tools.tokens_of(spec, family))
     messages = [message for message in request.messages if message.role != "system"]

@@ -66,7 +66,7 @@ class VersionRollback(VersionView):
     def post(self, request: Request, agent_id: str, number: int) -> Response:
         agent = self.changeable(agent_id)
         version = agent_versions.get_version(agent, number)
-        self.require_autonomy(version.configuration, agent)
+        self.require_rights(version.configuration, agent)
         return ok(in_full(services.roll_back(agent, version, skills_of=self.principal.user.pk)))
 
 
@@ -81,7 +81,7 @@ class AgentDraft(VersionView):
     def put(self, request: Request, agent_id: str) -> Response:
         agent = self.changeable(agent_id)
         fields: dict[str, Any] = self.body()
-        self.require_autonomy(fields, agent)
+        self.require_rights(fields, agent)
         return ok(objects.VersionInFullOut.of(services.save_draft(agent, fields)))
 
     @Operation("Discard the draft of an agent")
@@ -95,5 +95,5 @@ class DraftPublish(VersionView):
     def post(self, request: Request, agent_id: str) -> Response:
         agent = self.changeable(agent_id)
         draft = agent_versions.get_version(agent, DRAFT)
-        self.require_autonomy(draft.configuration, agent)
+        self.require_rights(draft.configuration, agent)
         return ok(in_full(services.publish_draft(agent, draft, skills_of=self.principal.user.pk)))

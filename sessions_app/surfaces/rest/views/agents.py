@@ -10,7 +10,7 @@ from rest_framework.response import Response
 
 from agents_app import services
 from agents_app.configuration.agent_access import get_sharing, may_view
-from agents_app.configuration.autonomy import needed_rights, stored_autonomy
+from agents_app.configuration.autonomy import require_rights
 from agents_app.models import Agent
 from agents_app.rights import CHANGE_AGENTS, CREATE_AGENTS, DELETE_AGENTS
 from audit_app.fresh_login import GRANT_AUTONOMY
@@ -27,12 +27,9 @@ from tools_app.rights import REVOKE_GRANTS
 class AgentView(RestView):
     """Base of the views that change agents."""
 
-    def require_autonomy(self, fields: dict[str, Any], agent: Agent | None = None) -> None:
-        """Raise MissingRight or FreshLoginRequired if the fields let an agent (None: a new one) act alone."""
-        needed = needed_rights(fields, **(stored_autonomy(agent) if agent else {}))
-        for right in needed:
-            self.require(right)
-        if needed:
+    def require_rights(self, fields: dict[str, Any], agent: Agent | None = None) -> None:
+        """Raise MissingRight or FreshLoginRequired unless the caller may set the fields. agent: None for a new one."""
+        if require_rights(self.principal.user, fields, agent):
             self.principal.require_fresh_login(GRANT_AUTONOMY)
 
 
@@ -46,7 +43,7 @@ class AgentList(AgentView):
     def post(self, request: Request) -> Response:
         self.require(CREATE_AGENTS)
         fields = self.body()
-        self.require_autonomy(fields)
+        self.require_rights(fields)
         return ok(in_full(services.create_agent(owner_id=self.principal.user.pk, **fields)))
 
 
@@ -65,7 +62,7 @@ class AgentDetail(AgentView):
         fields = self.body()
         if fields.pop("agent_id", agent_id) != agent_id:
             raise InvalidInput("The id of an agent cannot be changed. Create a new agent.", code="agent_id_fixed")
-        self.require_autonomy(fields, agent)
+        self.require_rights(fields, agent)
         return ok(in_full(services.update_agent(agent, skills_of=self.principal.user.pk, **fields)))
 
     @Operation("Retire an agent", errors=[409])

@@ -22,13 +22,16 @@ class _PromptView(RestView):
         if not may_view(self.principal.user, agent):
             self.require(VIEW_AGENTS)
 
+    def shown(self, view: RequestView) -> dict[str, object]:
+        return PromptOut.of(view.seen_by(self.principal.user))
+
 
 class AgentPrompt(_PromptView):
     @Operation("Read what the model sees of a first message", PromptOut, query=PromptQuery, description=_PROMPT)
     def get(self, request: Request, agent_id: str) -> Response:
         agent = access_agent(self.principal.user, agent_id, or_visible=True)
         self.require_view(agent)
-        return ok(_shown(view_first_request(agent, self.query()["text"])))
+        return ok(self.shown(view_first_request(agent, self.query()["text"])))
 
 
 class RunPrompt(_PromptView):
@@ -38,8 +41,4 @@ class RunPrompt(_PromptView):
         agent = Agent.objects.get(agent_id=run.agent_id)  # of a workstream, perhaps another one than the session's
         scopes.require_agent(self.principal.user, agent)
         self.require_view(agent)
-        return ok(_shown(view_request(run.id, self.query()["step"])))
-
-
-def _shown(view: RequestView) -> dict[str, object]:
-    return PromptOut.of(view)
+        return ok(self.shown(view_request(run.id, self.query()["step"])))

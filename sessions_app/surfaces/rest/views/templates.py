@@ -4,8 +4,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from agents_app.configuration import prompt_templates
+from agents_app.configuration.autonomy import require_templates
 from agents_app.models import PromptTemplate
-from agents_app.rights import CHANGE_TEMPLATES, CREATE_TEMPLATES, DELETE_TEMPLATES, VIEW_TEMPLATES
+from agents_app.rights import CHANGE_TEMPLATES, CREATE_TEMPLATES, DELETE_TEMPLATES
 from audit_app.kernel.errors import found
 from sessions_app.surfaces.base.openapi.operations import Operation
 from sessions_app.surfaces.rest.objects import templates as objects
@@ -14,11 +15,6 @@ from sessions_app.surfaces.rest.views.base import RestView, ok
 
 
 class _TemplateView(RestView):
-    def require_view(self) -> None:
-        """Raise MissingRight unless the caller may see templates. Whoever may change them sees them."""
-        if not self.principal.holds(CHANGE_TEMPLATES):
-            self.require(VIEW_TEMPLATES)
-
     def changeable(self, name: str) -> PromptTemplate:
         self.require(CHANGE_TEMPLATES)
         return prompt_templates.get_stored(name)
@@ -27,7 +23,7 @@ class _TemplateView(RestView):
 class TemplateList(_TemplateView):
     @paged("List prompt templates", objects.PromptTemplateOut, errors=[403])
     def get(self, request: Request) -> Response:
-        self.require_view()
+        require_templates(self.principal.user)
         return self.page_of(prompt_templates.list_templates(), objects.PromptTemplateOut.of)
 
     @Operation(
@@ -42,7 +38,7 @@ class TemplateList(_TemplateView):
 class TemplateDetail(_TemplateView):
     @Operation("Read a prompt template", objects.PromptTemplateInFullOut, errors=[403])
     def get(self, request: Request, name: str) -> Response:
-        self.require_view()
+        require_templates(self.principal.user)
         return ok(objects.PromptTemplateInFullOut.of(prompt_templates.get_view(name)))
 
     @Operation("Change a prompt template", objects.PromptTemplateInFullOut, body=objects.PromptTemplateBody)
@@ -74,7 +70,7 @@ class TemplatePreview(_TemplateView):
 class TemplateVersionList(_TemplateView):
     @paged("List the versions of a prompt template", objects.PromptTemplateVersionOut, errors=[403])
     def get(self, request: Request, name: str) -> Response:
-        self.require_view()
+        require_templates(self.principal.user)
         rows = prompt_templates.get_stored(name).versions.order_by("-number").defer("text")
         return self.page_of(list(rows), objects.PromptTemplateVersionOut.of)
 
@@ -82,7 +78,7 @@ class TemplateVersionList(_TemplateView):
 class TemplateVersionDetail(_TemplateView):
     @Operation("Read a version of a prompt template", objects.PromptTemplateVersionInFullOut, errors=[403])
     def get(self, request: Request, name: str, number: int) -> Response:
-        self.require_view()
+        require_templates(self.principal.user)
         version = prompt_templates.get_stored(name).versions.filter(number=number).first()
         shown = found(version, f"The template {name} has no version {number}.", code="unknown_version")
         return ok(objects.PromptTemplateVersionInFullOut.of(shown))

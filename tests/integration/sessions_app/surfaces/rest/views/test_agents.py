@@ -7,12 +7,13 @@ from django.contrib.auth.models import Permission
 
 from agents_app.configuration import prompt_templates
 from agents_app.models import Agent
+from agents_app.rights import VIEW_TEMPLATES
 from audit_app import services as audit
 from audit_app.models import AuditEntry
 from sessions_app.identity.api_keys import create_api_key
 from sessions_app.models import ApiKey
 from tests.support.rest import RestCaller, make_agent, make_session
-from tests.support.rights import make_agent_owner, make_operator
+from tests.support.rights import grant, make_agent_owner, make_operator
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey", "default_agent"), pytest.mark.one_database]
 SALES = {"agentId": "sales-bot", "name": "Sales", "modelProvider": "demo"}
@@ -186,6 +187,7 @@ def test_the_audit_log_is_filtered_by_time(staff):
 
 
 def test_an_agent_has_a_template_whose_parameters_keep_their_names(author):
+    author = RestCaller(grant(author.user, VIEW_TEMPLATES))
     prompt_templates.save("shop", "---\nparameters: {shop_name: null}\n---\nYou sell for {{ shop_name }}.")
     refused = author.post("agents", {**SALES, "template": "shop"})
     assert refused.status == 400 and "it needs the parameter 'shop_name'" in refused.error
