@@ -6,7 +6,7 @@ from uuid import UUID
 
 from django.conf import settings
 
-from agents_app import conversation_port, selectors
+from agents_app import conversation_port, hot_queries, selectors
 from agents_app.configuration.agent_versions import use_version
 from agents_app.models import ModelProvider, Run
 from agents_app.prompt import context_size, offered_tools, system_prompt, tokens, tool_output_markers
@@ -22,6 +22,7 @@ from tools_app import services as tools
 from tools_app.types import ToolSpec
 
 _MOST_CHARACTERS_PER_TOKEN = 8  # of whole conversations: what is longer cannot fit
+_NO_LIMIT = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,46 @@ class Claim:
     @property
     def model(self) -> str:
         return model_of(self.run, self.provider)
+
+
+class HeldBack(Exception):
+    """A run cannot be claimed, because its user has as many running runs as one may have."""
+
+    def __init__(self, actor: str) -> None:
+        super().__init__(actor)
+        self.actor = actor
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A claimable run.
+
+    agent_remembers: its agent has stored a memory, of anyone.
+    running: number of running runs of its user; None for none.
+    """
+
+    run_id: UUID
+    agent_remembers: bool
+    actor: str
+    running: int | None
+
+    @property
+    def is_held_back(self) -> bool:
+        return (self.running or 0) >= most_running()
+
+
+def most_running() -> int:
+    """Return the number of runs of one user that may run at once.
+
+    Claims of one user's runs at the same moment, by several connections, exceed it by one run each at most.
+    """
+    return int(settings.KOMAND_MAX_RUNNING_PER_USER) or _NO_LIMIT
+
+
+def find_claimable(run_id: UUID) -> Candidate | None:
+    """Return the run if it is claimable."""
+    rows = hot_queries.FIND_CLAIMABLE.rows(run_id=run_id)
+    return Candidate(*rows[0]) if rows else None
 
 
 def user_turns_of(run: Run) -> tuple[Message, ...]:

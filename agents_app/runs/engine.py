@@ -24,7 +24,7 @@ from agents_app.prompt import context_size
 from agents_app.providers import registry
 from agents_app.providers.base import ProviderError
 from agents_app.runs import compaction_step, hooks, lease, network_step, run_policy, transcription_step, turns, writes
-from agents_app.runs.claims import Claim
+from agents_app.runs.claims import Claim, HeldBack
 from agents_app.runs.drive import Drive, end_after
 from agents_app.runs.lease import Held
 from agents_app.runs.live_text import LiveText, NoLiveText
@@ -157,7 +157,7 @@ class Engine:
                 notify(claim.run.id, claim.run.conversation_id, claim.run.session_key)
             with _bound(claim.run):
                 await self._execute(claim)
-        except turns.HeldBack as held_back:
+        except HeldBack as held_back:
             self._held_back.add(held_back.actor)
         except Fenced:
             self._failed_drives += 1

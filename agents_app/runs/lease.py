@@ -16,12 +16,11 @@ from agents_app.costs import cost_budget
 from agents_app.models import ModelProvider, Run
 from agents_app.prompt.recalled_memories import RecalledMemory
 from agents_app.runs import child_messages, claims, recall, transcription_step, transitions, turns
-from agents_app.runs.claims import Claim
+from agents_app.runs.claims import Claim, HeldBack
 from agents_app.runs.next_step import DEFECT, End
 from agents_app.runs.run_events import event_of
 from agents_app.runs.run_policy import limits_of, model_of, provider_of
 from agents_app.runs.transitions import ADVANCE, QUEUE, end
-from agents_app.runs.turns import HeldBack
 from agents_app.types import Limits, Message, RunStatus, Snapshot, WaitingOn
 from agents_app.types.message_parts import VoiceNotes
 from audit_app import services as audit
@@ -117,7 +116,7 @@ def _voice_of(run: Run, user_turns: Sequence[Message], provider: ModelProvider) 
 
 def _claim_row(owner: UUID, run_id: UUID | None, *, actor: str, after: str) -> tuple[Run, bool] | None:
     for _ in range(_ATTEMPTS):
-        found = turns.find(run_id) if run_id else turns.find_next(actor=actor, after=after)
+        found = claims.find_claimable(run_id) if run_id else turns.find_next(actor=actor, after=after)
         if found is None:
             return None
         if found.is_held_back:

@@ -16,7 +16,7 @@ from django.db import transaction
 
 from agents_app import conversation_port, hot_queries, selectors
 from agents_app.models import Run
-from agents_app.runs import deadline_sweep, emergency_stop, hooks, lease, transitions, turns
+from agents_app.runs import claims, deadline_sweep, emergency_stop, hooks, lease, transitions
 from agents_app.runs.isolation import isolated
 from agents_app.types import RunStatus
 from audit_app import services as audit
@@ -92,7 +92,7 @@ class Reaper:
         Not for those of users who have as many running runs as they may: they would hide those of others.
         """
         for forgotten in (hot_queries.LIST_STARTED_CLAIMABLE, hot_queries.LIST_LATE_CLAIMABLE):
-            for (run_id,) in forgotten.rows(most=turns.most_running()):
+            for (run_id,) in forgotten.rows(most=claims.most_running()):
                 self._nudge(run_id)
 
     def _store_missed_ends(self) -> None:

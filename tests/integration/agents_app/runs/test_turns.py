@@ -12,9 +12,9 @@ from agents_app import services as runs
 from agents_app.models import Run
 from agents_app.providers.kinds.scripted import Reply, ScriptedProvider
 from agents_app.runs import lease, turns
+from agents_app.runs.claims import HeldBack
 from agents_app.runs.engine import Engine
 from agents_app.runs.reaper import Reaper
-from agents_app.runs.turns import HeldBack
 from agents_app.types import RunStatus
 from audit_app import timeline
 from audit_app.kernel import context
