@@ -35,6 +35,8 @@ def scenarios(request: pytest.FixtureRequest, valkey: object, monkeypatch: pytes
 
     close_pool()  # its threads would not be traced
     monkeypatch.setattr(hooks, "chores", [outbox.run] if "webhook" in request.node.name else [])
+    # It runs beside the run that asks, on a slow machine still when the decision comes.
+    monkeypatch.setattr(hooks, "on_ask", [])
     for module, name in ((worker, "_repeat"), (reaper, "loop"), (liveness, "keep_pulse")):
         monkeypatch.setattr(module, name, nothing)
     monkeypatch.setattr(heartbeat, "_BEAT_SECONDS", 3600)
