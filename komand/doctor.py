@@ -181,7 +181,9 @@ def _tool_calls() -> Iterator[Finding]:
 def _queued_runs() -> Iterator[Finding]:
     most = settings.KOMAND_MAX_RUNNING_PER_USER
     waiting = [f"{actor}: {count:,}" for actor, count in agents.count_waits_for_place().items()]
-    detail = f"wait because {most:,} of their user's run (KOMAND_MAX_RUNNING_PER_USER): {', '.join(waiting)}"
+    detail = (
+        f"users with more than {most:,} runs (KOMAND_MAX_RUNNING_PER_USER), and how many wait: {', '.join(waiting)}"
+    )
     yield Finding("queued runs", True, detail if waiting else "no user has too many")
 
 

@@ -18,8 +18,8 @@ from unfold.widgets import (
 
 from agents_app.configuration import prompt_templates
 from agents_app.configuration.agents import broken_references
-from agents_app.configuration.autonomy import may_view_templates, require_rights
 from agents_app.configuration.fallbacks import format_fallbacks, parse_fallbacks
+from agents_app.configuration.required_rights import may_view_templates, require_rights
 from agents_app.models import Agent
 from agents_app.providers import registry as providers
 from agents_app.types.agent_limits import BUDGETS

@@ -11,7 +11,7 @@ from agents_app import services
 from agents_app.admin.forms import AgentForm
 from agents_app.configuration import agent_versions
 from agents_app.configuration.agent_versions import DRAFT
-from agents_app.configuration.autonomy import require_rights
+from agents_app.configuration.required_rights import require_rights
 from agents_app.models import Agent, AgentVersion
 from audit_app import fresh_login
 from audit_app.admin_base.base import render_page, reported

@@ -13,7 +13,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from agents_app import hot_queries
 from agents_app.configuration import agent_versions
-from agents_app.configuration.autonomy import require_rights
+from agents_app.configuration.required_rights import require_rights
 from agents_app.models import Agent
 from agents_app.rights import CHANGE_AGENTS, VIEW_AGENTS
 from audit_app import services as audit

@@ -15,7 +15,7 @@ from django.db import models, transaction
 from agents_app.configuration import agent_versions, agents
 from agents_app.configuration.agent_access import may_change
 from agents_app.configuration.agent_versions import FieldChange, configuration_of
-from agents_app.configuration.autonomy import require_rights
+from agents_app.configuration.required_rights import require_rights
 from agents_app.models import Agent
 from agents_app.rights import CHANGE_AGENTS, CREATE_AGENTS
 from agents_app.yaml_documents import Fault, Problem, UnusableFile, decode_upload, read, write

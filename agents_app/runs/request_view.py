@@ -13,7 +13,7 @@ from uuid import UUID
 from django.contrib.auth.models import AnonymousUser, User
 
 from agents_app import selectors
-from agents_app.configuration.autonomy import may_view_templates
+from agents_app.configuration.required_rights import may_view_templates
 from agents_app.models import Agent, Run
 from agents_app.prompt import history, offered_tools, tokens
 from agents_app.prompt.run_messages import own_messages

@@ -41,7 +41,7 @@ class WaitingOn(StrEnum):
 
 def waits_for_place(most: int) -> str:
     """Return the text, for users, of a queued run whose user has as many running runs as one may have."""
-    return f"Waiting for a place: {most:,} of your runs are running"
+    return f"Waiting for a place: at most {most:,} of your runs run at once"
 
 
 @dataclass(frozen=True)

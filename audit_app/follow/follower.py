@@ -229,7 +229,7 @@ class Follower:
             self.watch_run(event.session_id, event.run_id, START, is_child=event.parent_run_id is not None)
 
     async def _check_sight(self) -> None:
-        """While streams are silent, check that they can be read, and have workers store the text else."""
+        """While streams are silent, check that they can be read. Have workers store the text while they cannot."""
         was_blind = False
         while True:
             await asyncio.sleep(_SIGHT_SECONDS)

@@ -24,6 +24,28 @@ from tests.support.units import Units, own_valkey
 
 pytestmark = [pytest.mark.whole, pytest.mark.timeout(300)]
 
+_WORDS = 100  # of the answer, before the model waits
+
+
+class Came:
+    """The text that a viewer got. texts: when each piece came, in monotonic seconds, and how long the text was then."""
+
+    def __init__(self) -> None:
+        self.texts: list[tuple[float, int]] = []
+
+    def note(self, act: dict[str, Any]) -> None:
+        if act["do"] == "text":
+            self.texts.append((time.monotonic(), act["offset"] + len(act["text"])))
+
+    def wait_for_all(self, when: str) -> None:
+        """Wait for all text that the model has sent, and print the longest silence from now on."""
+        begun = time.monotonic()
+        length = len("".join(f"tok{number} " for number in range(_WORDS)))
+        wait_for(lambda: self.texts[-1][1] >= length, 60, "all text that the model has sent")
+        times = [begun, *(at for at, _ in self.texts if at > begun)]
+        silence = max(after - before for before, after in zip(times, times[1:], strict=False))
+        sys.stdout.write(f"\nlongest silence {when}: {silence:.1f} s, {len(times) - 1} times text\n")
+
 
 def test_text_reaches_viewers_while_valkey_hangs(tmp_path: Path, model_server: ModelServer) -> None:
     """The model waits after 100 words, so that the end of the step cannot bring them."""
@@ -34,23 +56,11 @@ def test_text_reaches_viewers_while_valkey_hangs(tmp_path: Path, model_server: M
             wait_for(place.exists, 30, "Valkey")
             with open_installation(tmp_path, model_server, REDIS_URL=f"unix://{place}?db=0") as host:
                 sent = host.send("[[tokens=120 rate=10 hold=100]]")
-                came: list[tuple[float, int]] = []
-
-                def note(act: dict[str, Any]) -> None:
-                    if act["do"] == "text":
-                        came.append((time.monotonic(), act["offset"] + len(act["text"])))
-
-                viewers = [host.watch(sent.session_id, note)]
-                wait_for(lambda: came, 60, "text")
+                came = Came()
+                viewers = [host.watch(sent.session_id, came.note)]
+                wait_for(lambda: came.texts, 60, "text")
                 os.kill(valkey.pid, signal.SIGSTOP)
-                stopped_at = time.monotonic()
-                length = len("".join(f"tok{number} " for number in range(100)))
-                wait_for(lambda: came[-1][1] >= length, 60, "all text that the model has sent")
-                times = [stopped_at, *(at for at, _ in came if at > stopped_at)]
-                silence = max(after - before for before, after in zip(times, times[1:], strict=False))
-                sys.stdout.write(
-                    f"\nlongest silence while Valkey hangs: {silence:.1f} s, {len(times) - 1} times text\n"
-                )
+                came.wait_for_all("while Valkey hangs")
                 os.kill(valkey.pid, signal.SIGCONT)
                 viewers.append(host.watch(sent.session_id))
                 model_server.go_on()
@@ -86,23 +96,11 @@ def watch_through(gate: TcpGate, komand: Any, model_server: ModelServer) -> None
     browser = Browser(komand)
     session_id, cookie = browser.send(None, "[[tokens=120 rate=10 hold=100]]", uuid4()), browser.cookie
     browser.close()
-    came: list[tuple[float, int]] = []
-
-    def note(act: dict[str, Any]) -> None:
-        if act["do"] == "text":
-            came.append((time.monotonic(), act["offset"] + len(act["text"])))
-
-    viewers = [Watching(komand, session_id, cookie, note).start()]
-    wait_for(lambda: came, 60, "text")
+    came = Came()
+    viewers = [Watching(komand, session_id, cookie, came.note).start()]
+    wait_for(lambda: came.texts, 60, "text")
     gate.close_way()
-    closed_at = time.monotonic()
-    length = len("".join(f"tok{number} " for number in range(100)))
-    wait_for(lambda: came[-1][1] >= length, 60, "all text that the model has sent")
-    times = [closed_at, *(at for at, _ in came if at > closed_at)]
-    silence = max(after - before for before, after in zip(times, times[1:], strict=False))
-    sys.stdout.write(
-        f"\nlongest silence of a web process without Valkey: {silence:.1f} s, {len(times) - 1} times text\n"
-    )
+    came.wait_for_all("of a web process without Valkey")
     late: list[dict[str, Any]] = []
     viewers.append(Watching(komand, session_id, cookie, late.append).start())
     wait_for(lambda: any(act["do"] == "text" for act in late), 60, "the text so far")

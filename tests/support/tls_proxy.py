@@ -3,54 +3,33 @@
 import asyncio
 import datetime
 import ssl
-import threading
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from tests.support.relay import Relay
+
 _HOST = "localhost"
 _CLIENT = b"203.0.113.7"  # the address of every client: one of documentation
-_CHUNK = 65536
 
 
-class TlsProxy:
+class TlsProxy(Relay):
     """A proxy at a free port of localhost. certificate: the file that its clients trust; target: port of the server."""
 
     def __init__(self, folder: Path) -> None:
+        super().__init__()
         self.certificate, self._key = folder / "tls.crt", folder / "tls.key"
         self.target = 0
         self._write_certificate()
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="tls-proxy", daemon=True)
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.context.load_cert_chain(self.certificate, self._key)
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        self._server = asyncio.run_coroutine_threadsafe(self._listen(), self._loop).result(20)
-        self.url = f"https://{_HOST}:{self._server.sockets[0].getsockname()[1]}"
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(20)
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
-
-    async def _listen(self) -> asyncio.Server:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(self.certificate, self._key)
-        return await asyncio.start_server(self._carry, "127.0.0.1", 0, ssl=context)
-
-    async def _close(self) -> None:
-        self._server.close()
-        others = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in others:
-            task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
+    @property
+    def url(self) -> str:
+        return f"https://{_HOST}:{self.port}"
 
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Carry one request, or one WebSocket, and close the connection."""
@@ -58,7 +37,7 @@ class TlsProxy:
             head = await reader.readuntil(b"\r\n\r\n")
             from_server, to_server = await asyncio.open_connection("127.0.0.1", self.target)
             to_server.write(_forwarded(head))
-            await asyncio.gather(_copy(reader, to_server), _copy(from_server, writer))
+            await asyncio.gather(self.copy(reader, to_server), self.copy(from_server, writer))
         writer.close()
 
     def _write_certificate(self) -> None:
@@ -82,13 +61,3 @@ def _forwarded(head: bytes) -> bytes:
     kept = [line for line in lines if not line.lower().startswith(replaced)]
     added = [b"X-Forwarded-For: " + _CLIENT, b"X-Forwarded-Proto: https"]
     return b"\r\n".join([first, *kept, *added, *([] if is_upgrade else [b"Connection: close"]), b"", b""])
-
-
-async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Copy until the end of one side, then end the other."""
-    try:
-        while data := await reader.read(_CHUNK):
-            writer.write(data)
-            await writer.drain()
-    finally:
-        writer.close()

@@ -53,7 +53,7 @@ def test_runs_that_wait_for_a_place_of_their_user_are_counted(monkeypatch: pytes
     assert findings()["queued runs"].detail == "no user has too many"
     monkeypatch.setattr("agents_app.selectors.count_waits_for_place", lambda: {"user:1": 150})
     assert findings()["queued runs"].detail.endswith(
-        "30 of their user's run (KOMAND_MAX_RUNNING_PER_USER): user:1: 150"
+        "more than 30 runs (KOMAND_MAX_RUNNING_PER_USER), and how many wait: user:1: 150"
     )
 
 

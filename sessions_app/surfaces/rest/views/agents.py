@@ -10,7 +10,7 @@ from rest_framework.response import Response
 
 from agents_app import services
 from agents_app.configuration.agent_access import get_sharing, may_view
-from agents_app.configuration.autonomy import require_rights
+from agents_app.configuration.required_rights import require_rights
 from agents_app.models import Agent
 from agents_app.rights import CHANGE_AGENTS, CREATE_AGENTS, DELETE_AGENTS
 from audit_app.fresh_login import GRANT_AUTONOMY

@@ -4,7 +4,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from agents_app.configuration import prompt_templates
-from agents_app.configuration.autonomy import require_templates
+from agents_app.configuration.required_rights import require_templates
 from agents_app.models import PromptTemplate
 from agents_app.rights import CHANGE_TEMPLATES, CREATE_TEMPLATES, DELETE_TEMPLATES
 from audit_app.kernel.errors import found

@@ -89,7 +89,7 @@ def test_what_waits_for_a_place_says_so_once(idle: EngineRig, settings: Any) -> 
     turns.show_waits(ALICE)
     session_id = Run.objects.get(pk=second).conversation_id
     told = [event.payload for event in timeline.list_events(session_id) if event.type == "run.waiting"]
-    text = "Waiting for a place: 1 of your runs are running"
+    text = "Waiting for a place: at most 1 of your runs run at once"
     assert told == [{"waiting_on": "place", "reason": text, "until": None}]
     may_end.set()
     assert idle.wait(first).answer == "ab" and idle.wait(second).answer == "c"

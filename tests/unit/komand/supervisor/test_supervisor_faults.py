@@ -90,7 +90,7 @@ async def test_a_valkey_whose_files_a_power_cut_left_unreadable_starts_empty(tmp
 
 
 async def test_a_valkey_that_cannot_write_its_file_shows_life(tmp_path: Path) -> None:
-    """It would be killed else, and started again on the same disk."""
+    """Otherwise it would be killed, and started again on the same disk."""
     binary, data_socket = embedded.find_binary(), embedded.choose_socket(tmp_path)
     assert binary
     # A file with this name can be neither created nor replaced, which has the effect of a full disk.

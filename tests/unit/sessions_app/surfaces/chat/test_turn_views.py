@@ -85,7 +85,7 @@ def _stored(*turns: Turn) -> TurnView:
 
 
 def test_a_queued_run_says_that_it_waits_for_a_place() -> None:
-    text = "Waiting for a place: 30 of your runs are running"
+    text = "Waiting for a place: at most 30 of your runs run at once"
     status = status_of(_run(RunStatus.QUEUED, WaitingOn.PLACE), place=2)
     assert (status.text, status.is_queued) == (text, True)
     seen = waiting_status({"waiting_on": "place", "reason": text, "until": None})
