@@ -43,6 +43,8 @@ if _database_url := env.database_url():
     except ValueError:  # which would show a piece of the password
         problem = "cannot be read: percent-encode what is special in its password (/ is %2F), and check the port"
         raise env.BadSetting("DATABASE_URL", problem) from None
+    DATABASES["default"]["ENGINE"] = "audit_app.kernel.postgresql"
+    DATABASES["default"]["OPTIONS"] = env.POSTGRESQL_LIMITS | DATABASES["default"].get("OPTIONS", {})
     DATABASES["default"]["CONN_MAX_AGE"] = 60
     DATABASES["default"]["CONN_HEALTH_CHECKS"] = True
 else:

@@ -11,6 +11,14 @@ from pathlib import Path
 
 # The user of the embedded Valkey and the file of its password in <data>/secrets.
 VALKEY_USER, VALKEY_SECRET = "komand", "valkey.key"
+# How long a network that loses packets may go unnoticed; `?name=value` in DATABASE_URL sets another limit.
+POSTGRESQL_LIMITS = {
+    "connect_timeout": 3,  # seconds
+    "tcp_user_timeout": 5000,  # milliseconds until what was sent is received
+    "keepalives_idle": 10,  # seconds without traffic until the first probe, as while a statement runs long
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+}
 
 
 class BadSetting(SystemExit):

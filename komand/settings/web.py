@@ -86,7 +86,16 @@ APPEND_SLASH = False
 DATABASES["default"]["CONN_MAX_AGE"] = 0
 DATABASES["default"].pop("CONN_HEALTH_CHECKS", None)
 if DATABASES["default"]["ENGINE"].endswith("postgresql"):
-    DATABASES["default"].setdefault("OPTIONS", {}).setdefault("pool", {"min_size": 1, "max_size": 20, "timeout": 10})
+    from audit_app.kernel.postgresql.watched_connection import WatchedConnection
+
+    # reconnect_timeout: a failed attempt is repeated once, then by the next request, not after longer and longer pauses
+    DATABASES["default"]["OPTIONS"]["pool"] = {
+        "connection_class": WatchedConnection,
+        "min_size": 1,
+        "max_size": 20,
+        "timeout": 1,
+        "reconnect_timeout": 0,
+    }
 
 # Not under the name `default`: every consumer would subscribe to that one as it connects, which costs a round trip and
 # lets nobody in while Valkey is away.

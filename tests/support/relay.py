@@ -30,7 +30,7 @@ class Relay(ABC):
 
     def __enter__(self) -> Self:
         self._thread.start()
-        listening = asyncio.start_server(self._carry, "127.0.0.1", 0, ssl=self.context)
+        listening = asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=self.context)
         self._server = asyncio.run_coroutine_threadsafe(listening, self._loop).result(20)
         self.port = self._server.sockets[0].getsockname()[1]
         return self
@@ -41,18 +41,24 @@ class Relay(ABC):
         self._thread.join()
         self._loop.close()
 
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(asyncio.CancelledError):  # the end of the relay; asyncio would print it
+            await self._carry(reader, writer)
+
     @abstractmethod
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Carry the bytes of one connection."""
 
     async def copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Copy until the end of one side, then end the other."""
-        with suppress(OSError):
-            while data := await reader.read(_PIECE):
-                await self.is_open.wait()
-                writer.write(data)
-                await writer.drain()
-        writer.close()
+        try:
+            with suppress(OSError):
+                while data := await reader.read(_PIECE):
+                    await self.is_open.wait()
+                    writer.write(data)
+                    await writer.drain()
+        finally:
+            writer.close()
 
     async def _end(self) -> None:
         self._server.close()

@@ -1,4 +1,4 @@
-"""A way to a server on a Unix socket that a test can close: what is sent then arrives nowhere, as in a partition."""
+"""A way to a server that a test can close: what is sent then arrives nowhere, as in a partition."""
 
 import asyncio
 from pathlib import Path
@@ -7,9 +7,9 @@ from tests.support.relay import Relay
 
 
 class TcpGate(Relay):
-    """A gate at a free port of this machine. target: the socket of the server."""
+    """A gate at a free port of this machine. target: the Unix socket of the server, or its port."""
 
-    def __init__(self, target: Path) -> None:
+    def __init__(self, target: Path | int) -> None:
         super().__init__()
         self._target = target
 
@@ -22,5 +22,10 @@ class TcpGate(Relay):
         self._loop.call_soon_threadsafe(self.is_open.set)
 
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        from_server, to_server = await asyncio.open_unix_connection(str(self._target))
+        from_server, to_server = await self._connect()
         await asyncio.gather(self.copy(reader, to_server), self.copy(from_server, writer))
+
+    async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        if isinstance(self._target, int):
+            return await asyncio.open_connection("127.0.0.1", self._target)
+        return await asyncio.open_unix_connection(str(self._target))

@@ -13,6 +13,7 @@ from django.db import connections, transaction
 
 from audit_app.kernel.liveness import shared_folder
 from audit_app.kernel.liveness.process_marks import Look, ProcessView
+from audit_app.kernel.postgresql.watched_connection import HeartbeatConnection, circuit
 
 logger = logging.getLogger(__name__)
 
@@ -38,7 +39,8 @@ _REMOVE = f"""
 """  # noqa: S608
 
 # A broken network must not stop the beat for longer than observers tolerate.
-_LIMITS = {"connect_timeout": 2, "tcp_user_timeout": 3000, "options": "-c statement_timeout=3000"}
+_LIMITS = {"connect_timeout": 2, "tcp_user_timeout": 3000}
+_STATEMENT_LIMIT = "-c statement_timeout=3000"
 
 _abandoned: list[psycopg.Connection[Any]] = []
 
@@ -62,9 +64,13 @@ class PostgresMark:
         try:
             self._connected().execute(_BEAT, (*self._columns, count, self._has_file, is_blind))
             self._take_lock()
-        except psycopg.Error:
+        except psycopg.Error as error:
+            circuit.is_open = not _is_answer(error, self._connection)
             self._disconnect()
             raise
+        if circuit.is_open:
+            circuit.is_open = False
+            _renew_pool()
 
     def close(self) -> None:
         try:
@@ -74,8 +80,10 @@ class PostgresMark:
         else:
             shared_folder.remove_files([self._id])
         self._disconnect()
+        circuit.is_open = False
 
     def abandon(self) -> None:
+        circuit.is_open = False
         if self._connection is not None:
             # Not `close()`, which would end the session of the parent's connection. The object must outlive this call:
             # the driver warns of connections that were never closed.
@@ -87,10 +95,10 @@ class PostgresMark:
 
     def _connected(self) -> "psycopg.Connection[Any]":
         if self._connection is None:
-            wanted = {**_LIMITS, **connections["default"].get_connection_params()}
+            wanted = {"options": _STATEMENT_LIMIT, **connections["default"].get_connection_params(), **_LIMITS}
             wanted.pop("cursor_factory")
             wanted.pop("context")
-            self._connection = psycopg.connect(**wanted, autocommit=True)
+            self._connection = HeartbeatConnection.connect(**wanted, autocommit=True)
         return self._connection
 
     def _take_lock(self) -> None:
@@ -108,6 +116,18 @@ class PostgresMark:
         self._has_file = False
         if connection is not None:
             connection.close()
+
+
+def _is_answer(error: psycopg.Error, connection: "psycopg.Connection[Any] | None") -> bool:
+    """Return whether the server sent the error: it refused the connection for a reason of its own, or a statement."""
+    return "FATAL" in str(error) if connection is None else not connection.closed
+
+
+def _renew_pool() -> None:
+    """Replace the connections of the process's pool, which the outage has broken: each would fail a request."""
+    pool = getattr(connections["default"], "pool", None)
+    if pool is not None:
+        pool.drain()
 
 
 class PostgresMarks:
