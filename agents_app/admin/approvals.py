@@ -24,7 +24,7 @@ from audit_app.admin_base.names import name_of
 from audit_app.admin_base.permissions import granted_by
 from audit_app.admin_base.theme import Dialog, act
 from audit_app.fresh_login import ALLOW_HIGH_RISK
-from audit_app.kernel.redact import masked, masked_arguments
+from audit_app.kernel.redact import masked, masked_for_approver
 from audit_app.kernel.safe_text import summary, visible
 from tools_app import selectors
 from tools_app.models import Approval
@@ -163,7 +163,7 @@ class ApprovalAdmin(ReadOnlyAdmin):
     requested = columns.time("Requested", "created_at")
     state = columns.column("Status", lambda approval: approval.status, label=TONES)
     tool = columns.column("Tool", lambda approval: visible(approval.execution.tool))
-    call = columns.column("Call", lambda approval: summary(masked_arguments(approval.execution.arguments)))
+    call = columns.column("Call", lambda approval: summary(masked_for_approver(approval.execution.arguments)))
     arguments = columns.column("Arguments", arguments_of)
     changes = columns.column("Changes", lambda approval: changes_of(selectors.approval_view(approval)) or "–")
 

@@ -11,7 +11,7 @@ from django.utils.safestring import SafeString
 
 from audit_app.admin_base.html import json_block
 from audit_app.admin_base.names import find_names
-from audit_app.kernel.redact import masked, masked_arguments
+from audit_app.kernel.redact import masked, masked_for_approver
 from audit_app.kernel.safe_text import summary, took, visible
 from tools_app import selectors
 from tools_app.executions import preview
@@ -59,7 +59,7 @@ def read_waiting(user: User | AnonymousUser) -> tuple[Waiting, ...]:
         Waiting(
             request.id,
             request.tool,
-            summary(masked_arguments(request.arguments)),
+            summary(masked_for_approver(request.arguments)),
             request.risk,
             request.agent_id,
             request.session_id,
@@ -79,7 +79,7 @@ def arguments_of(approval: Approval) -> SafeString:
     """Return all arguments, those first that say what the call reaches, below the hosts in them."""
     request = preview.targets_first(selectors.approval_view(approval))
     places = format_html("<p>Goes to: <strong>{}</strong></p>", ", ".join(request.places)) if request.places else ""
-    return format_html("{}{}", places, json_block(masked_arguments(request.arguments)))
+    return format_html("{}{}", places, json_block(masked_for_approver(request.arguments)))
 
 
 def changes_of(request: ApprovalView) -> SafeString | None:

@@ -5,6 +5,8 @@ import re
 import threading
 from base64 import b64encode, urlsafe_b64encode
 from collections import OrderedDict
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 from urllib.parse import quote, quote_plus, unquote_plus
 
@@ -42,6 +44,20 @@ _spellings: tuple[str, ...] = ()
 _lock = threading.Lock()
 _ESCAPED_BYTE = re.compile("%[0-9A-F]{2}")
 
+# Stands for each character of a masked value until its length is written; no text has this code point.
+_HIDDEN = "\ufdd0"
+_HIDDEN_RUN = re.compile(f"{_HIDDEN}+")
+# Returns what is shown in place of a secret.
+_Mask = Callable[[str], str]
+
+
+def _mask(secret: str) -> str:
+    return MASK
+
+
+def _hide(secret: str) -> str:
+    return _HIDDEN * len(secret)
+
 
 def remember(secret: str) -> None:
     """Mask this value from now on in all text that this process writes, in every usual encoding."""
@@ -61,70 +77,85 @@ def remember(secret: str) -> None:
             _spellings = tuple(sorted(every, key=len, reverse=True))
 
 
-def without_remembered(text: str) -> str:
+def without_remembered(text: str, mask: _Mask = _mask) -> str:
     """Return the text with every secret that this process has used replaced by the mask."""
     for spelling in _spellings:
         if spelling in text:
-            text = text.replace(spelling, MASK)
+            text = text.replace(spelling, mask(spelling))
     return text
 
 
-def masked_text(text: str) -> str:
+def masked_text(text: str, mask: _Mask = _mask) -> str:
     """Return the text with every secret that this process has used, or that looks like one, replaced by the mask."""
-    return _SECRET_SHAPE.sub(MASK, without_remembered(text))
+    return _SECRET_SHAPE.sub(lambda found: mask(found[0]), without_remembered(text, mask))
 
 
-def masked(value: Any, *, name: str = "") -> Any:
+def masked(value: Any, *, name: str = "", mask: _Mask = _mask) -> Any:
     """Return a JSON value with secrets masked: by the name of their field, by their pattern, and those used."""
     if isinstance(value, dict):
-        return {key: masked(item, name=str(key)) for key, item in value.items()}
+        return {key: masked(item, name=str(key), mask=mask) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [masked(item, name=name) for item in value]
+        return [masked(item, name=name, mask=mask) for item in value]
     if isinstance(value, str):
-        return _masked_secret(value) if value and _SECRET_NAME.search(name) else masked_text(value)
+        return _masked_secret(value, mask) if value and _SECRET_NAME.search(name) else masked_text(value, mask)
     return value
 
 
 def masked_arguments(arguments: Any) -> Any:
     """Return the arguments of a call as `masked` does, and with the secret fields of JSON and forms in their texts."""
-    return _without_secret_fields(masked(arguments))
+    return _in_texts(masked(arguments), partial(_masked_fields, mask=_mask))
 
 
-def _without_secret_fields(value: Any) -> Any:
+def masked_for_approver(arguments: Any) -> Any:
+    """Return the arguments as `masked_arguments` does, with the length of each masked value: an approver has to see
+    that data leaves, and how much."""
+    hidden = _in_texts(masked(arguments, mask=_hide), partial(_masked_fields, mask=_hide))
+    return _in_texts(hidden, lambda text: _HIDDEN_RUN.sub(_counted, text))
+
+
+def _counted(found: re.Match[str]) -> str:
+    return f"{MASK} ({len(found[0]):,} character{'s' if len(found[0]) > 1 else ''})"
+
+
+def _in_texts(value: Any, change: Callable[[str], str]) -> Any:
     if isinstance(value, dict):
-        return {key: _without_secret_fields(item) for key, item in value.items()}
+        return {key: _in_texts(item, change) for key, item in value.items()}
     if isinstance(value, list):
-        return [_without_secret_fields(item) for item in value]
-    return _masked_fields(value) if isinstance(value, str) else value
+        return [_in_texts(item, change) for item in value]
+    return change(value) if isinstance(value, str) else value
 
 
-def _masked_fields(text: str) -> str:
+def _masked_fields(text: str, mask: _Mask) -> str:
     """Return the text with the values of its secret fields masked. An approver has to see all else."""
-    return _FORM_FIELD.sub(_masked_field, _JSON_MEMBER.sub(_masked_member, text))
+    return _FORM_FIELD.sub(
+        partial(_masked_field, mask=mask), _JSON_MEMBER.sub(partial(_masked_member, mask=mask), text)
+    )
 
 
-def _masked_member(found: re.Match[str]) -> str:
+def _masked_member(found: re.Match[str], mask: _Mask) -> str:
     begin, _, name, value = found.groups()
-    return begin + (_masked_secret(value) if value and _SECRET_NAME.search(name) else _masked_fields(value))
+    is_secret = value and _SECRET_NAME.search(name)
+    return begin + (_masked_secret(value, mask) if is_secret else _masked_fields(value, mask))
 
 
-def _masked_field(found: re.Match[str]) -> str:
+def _masked_field(found: re.Match[str], mask: _Mask) -> str:
     begin, name, value = found.groups()
     plain = unquote_plus(name).replace("]", "").replace("[", ".")
-    return begin + (_masked_secret(value) if _SECRET_NAME.search(plain) else value)
+    return begin + (_masked_secret(value, mask) if _SECRET_NAME.search(plain) else value)
 
 
-def _masked_secret(text: str) -> str:
+def _masked_secret(text: str, mask: _Mask) -> str:
     """Return the mask, with the references to credentials that the text consists of."""
     *others, last = CREDENTIAL_REFERENCE.split(text)
     shown = [
-        _masked_rest(rest) + f"{{{{credential:{name}}}}}" for rest, name in zip(others[::2], others[1::2], strict=True)
+        _masked_rest(rest, mask) + f"{{{{credential:{name}}}}}"
+        for rest, name in zip(others[::2], others[1::2], strict=True)
     ]
-    return "".join(shown) + (_masked_rest(last) if shown else MASK)
+    return "".join(shown) + (_masked_rest(last, mask) if shown else mask(last))
 
 
-def _masked_rest(text: str) -> str:
-    return text if _AUTH_SCHEME.fullmatch(text) else MASK
+def _masked_rest(text: str, mask: _Mask) -> str:
+    return text if _AUTH_SCHEME.fullmatch(text) else mask(text)
 
 
 def _spellings_of(value: str) -> tuple[str, ...]:

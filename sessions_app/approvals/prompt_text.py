@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from uuid import UUID
 
-from audit_app.kernel.redact import masked, masked_arguments
+from audit_app.kernel.redact import masked, masked_for_approver
 from audit_app.kernel.safe_text import clipped, summary, visible
 from sessions_app.platforms.messages import Button
 from tools_app.executions.changes import diff
@@ -180,7 +180,7 @@ def prompt(
 
 def answered(approval: ApprovalView, name: str) -> str:
     """Return the text that replaces the prompt once the request is decided."""
-    about = summary(masked_arguments(approval.arguments), _LONGEST_BRIEF)
+    about = summary(masked_for_approver(approval.arguments), _LONGEST_BRIEF)
     lines = [f"`{_code(approval.tool)}` {_plain(about)}", f"**{_plain(outcome(approval, name))}.**"]
     return "\n\n".join([*lines, _plain(masked(approval.note))] if approval.note else lines)
 
@@ -199,7 +199,7 @@ def _places(places: Sequence[str]) -> str:
 
 def _arguments_block(approval: ApprovalView, room: int) -> str:
     """Return all arguments: those that say what the call reaches are cut last, and every cut is said."""
-    shown = masked_arguments(approval.arguments)
+    shown = masked_for_approver(approval.arguments)
     first = {name: value for name, value in shown.items() if name in approval.targets}
     lines = list(_fitted(first, room))
     rest = {name: value for name, value in shown.items() if name not in first}

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from django.conf import settings
@@ -333,7 +334,8 @@ def test_a_secret_in_a_body_is_masked_where_it_is_shown_and_stored_and_sent_as_i
     approval = asked()
     operator = make_operator("op")
     shown = RestCaller(operator).get(f"approvals/{approval.pk}").data
-    assert shown["parameters"]["body"] == body.replace("hunter2", MASK)
+    assert shown["parameters"]["body"] == body.replace("hunter2", f"{MASK} (7 characters)")
+    assert shown["places"] == [urlsplit(listener.url).netloc]
     assert decide_over_rest(operator, approval) == 200
     rig.wait(accepted.run_id)
     assert [request.body.decode() for request in listener.received] == [body]

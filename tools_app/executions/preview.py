@@ -4,6 +4,7 @@ import logging
 from collections.abc import Iterator
 from dataclasses import replace
 
+from audit_app.kernel.host_names import with_letters
 from tools_app import catalogue
 from tools_app.executions import changes
 from tools_app.policy import targets
@@ -43,7 +44,7 @@ def targets_first(approval: ApprovalView) -> ApprovalView:
     )
     hosts = (url.authority for texts in urls.values() for text in texts if (url := targets.read_url(text)))
     ordered = {name: given[name] for name in (*names, *(name for name in given if name not in names))}
-    return replace(approval, arguments=ordered, targets=names, places=tuple(dict.fromkeys(map(_with_letters, hosts))))
+    return replace(approval, arguments=ordered, targets=names, places=tuple(dict.fromkeys(map(with_letters, hosts))))
 
 
 def _urls(approval: ApprovalView, name: str, spec: ToolSpec) -> Iterator[str]:
@@ -52,12 +53,3 @@ def _urls(approval: ApprovalView, name: str, spec: ToolSpec) -> Iterator[str]:
         yield from targets.texts_in(value)
     elif isinstance(value, str) and targets.is_url_like(value):
         yield value
-
-
-def _with_letters(authority: str) -> str:
-    """Return the host in ASCII, and as it is written: letters of other scripts may look alike."""
-    try:
-        letters = authority.encode("ascii").decode("idna") if "xn--" in authority else ""
-    except UnicodeError:
-        letters = ""
-    return f"{authority} ({letters})" if letters else authority

@@ -129,7 +129,9 @@ class McpServer(models.Model):
                 _refuse("arguments", "every user of the machine can read them; put credentials into the environment.")
             return
         if not _is_plain_url(self.url):
-            _refuse("url", "must have the form https://example.com/mcp, without a user name.")
+            _refuse(
+                "url", "must have the form https://example.com/mcp, without a user name, its host in ASCII (xn--…)."
+            )
         if find_references(self.url):
             _refuse("url", "it is logged; put credentials into the headers.")
 
@@ -144,7 +146,8 @@ def _is_plain_url(text: str) -> bool:
         host, _ = parts.hostname, parts.port  # raises for an invalid port
     except ValueError:
         return False
-    return parts.scheme in ("http", "https") and bool(host) and not (parts.username or parts.fragment)
+    is_host = bool(host) and str(host).isascii()  # letters of other scripts may look like those of a known host
+    return parts.scheme in ("http", "https") and is_host and not (parts.username or parts.fragment)
 
 
 class McpTool(models.Model):

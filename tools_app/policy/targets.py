@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
+from audit_app.kernel.host_names import READ_DIFFERENTLY, punycode
 from tools_app.types import TargetKind, ToolSpec
 
 # Resolves symbolic links: the identity for checks of rules alone, `os.path.realpath` before a real call.
@@ -27,8 +28,6 @@ _URL_LIKE = re.compile(rf"^[a-z][a-z0-9+.\-]*:[/\\]{{2}}|{_SLASHLESS.pattern}", 
 _AUTHORITY_END = re.compile(r"[/?#\0]")
 _PLAIN_HOST = re.compile(r"[a-z0-9_.-]+|\[[0-9a-f:.]+\]")
 _PLAIN_IN_PATHS = "/:@!$&'()*+,;=~"
-# Letters that IDNA 2008 keeps and IDNA 2003 maps or drops.
-_READ_DIFFERENTLY = frozenset("\xdf\u03c2\u200c\u200d")
 _NUMBER_HOST = re.compile(r"^[0-9a-fx.]+$")
 _ENCODED_STEP = re.compile(r"%(?:25)*(?:2e|2f|5c|00)", re.IGNORECASE)
 _MOST_ENCODINGS = 5
@@ -203,15 +202,11 @@ def _hosts(text: str) -> set[str]:
             address = ipaddress.IPv6Address(name.partition("%")[0])
             return {str(address.ipv4_mapped) if address.ipv4_mapped else f"[{address}]"}
         names = {name.encode("idna").decode("ascii")} if name else set()
-        if not _READ_DIFFERENTLY.isdisjoint(name):
-            names.add(".".join(map(_punycode, name.split("."))))
+        if not READ_DIFFERENTLY.isdisjoint(name):
+            names.add(".".join(map(punycode, name.split("."))))
     except ValueError:
         return set()
     return {_as_address(name) for name in names}
-
-
-def _punycode(label: str) -> str:
-    return label if label.isascii() else f"xn--{label.encode('punycode').decode('ascii')}"
 
 
 def _as_address(name: str) -> str:

@@ -15,8 +15,9 @@ _MAX_NAME_CHARACTERS = 100
 _LONGEST_ENDING = 20
 # Device names on some systems, with any extension.
 _RESERVED = re.compile(r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\..*)?", re.IGNORECASE)
-# A dot segment, also as parsers of URLs read it, at any number of layers. Other percent signs mean nothing.
+# A dot segment and a separator as parsers of URLs read them, at any number of layers. Other percent signs mean nothing.
 _DOT_SEGMENT = re.compile(r"(?:\.|%(?:25)*2e){1,2}", re.IGNORECASE)
+_ENCODED_SEPARATOR = re.compile(r"%(?:25)*(?:2f|5c)", re.IGNORECASE)
 _REFUSED_SIGNS = set('\\:*?"<>|')
 # Control, format, surrogate, private-use and unassigned characters, line and paragraph separators.
 _REFUSED_KINDS = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
@@ -73,7 +74,7 @@ def usable_name(name: str) -> str:
     """Return a valid name for a file that a user names so: refused characters become `_`, a long name is shortened."""
     name = unicodedata.normalize("NFC", name)
     kept = "".join("_" if sign in _REFUSED_SIGNS | {"/"} else sign for sign in name if _is_visible(sign)).strip(" .")
-    if _DOT_SEGMENT.fullmatch(kept):
+    if _DOT_SEGMENT.fullmatch(kept) or _ENCODED_SEPARATOR.search(kept):
         kept = kept.replace("%", "_")
     if _RESERVED.fullmatch(kept):
         kept = f"_{kept}"
@@ -92,8 +93,8 @@ def _shortened(name: str) -> str:
 
 
 def _check_name(name: str) -> None:
-    if not name or _DOT_SEGMENT.fullmatch(name):
-        raise BadPathError("A path must not contain empty parts, `.` or `..`, nor encoded ones (%2e).")
+    if not name or _DOT_SEGMENT.fullmatch(name) or _ENCODED_SEPARATOR.search(name):
+        raise BadPathError("A path must not contain empty parts, `.` or `..`, nor encoded ones (%2e), %2f or %5c.")
     if len(name) > _MAX_NAME_CHARACTERS:
         raise BadPathError(f"Each part of a path may have at most {_MAX_NAME_CHARACTERS} characters.")
     if name != name.strip() or name.endswith("."):

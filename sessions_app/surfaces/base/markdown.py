@@ -17,6 +17,7 @@ from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
 from markdown_it.utils import OptionsDict
 
+from audit_app.kernel.host_names import in_ascii
 from sessions_app.conversation.citations import marked
 from sessions_app.surfaces.base.highlight import highlighted
 from sessions_app.surfaces.base.linkify import pieces
@@ -24,7 +25,7 @@ from sessions_app.surfaces.base.maths import add_maths
 from sessions_app.surfaces.base.sanitizer import sanitised
 
 # Prefix of every stored rendering. Change it with the rules below, so that stored renderings are made again.
-VERSION = "<!--m2-->"
+VERSION = "<!--m3-->"
 
 _LONGEST_TEXT = 200_000
 _LONG_QUERY = 120
@@ -205,9 +206,9 @@ def _hidden_target(href: str, shown: str) -> str:
 
 
 def _host(address: str) -> str:
-    """Return the host of a web address in lower case, "" for any other address."""
+    """Return the host of a web address in ASCII and lower case, "" for any other address."""
     try:
         parts = urlsplit(address)
-        return (parts.hostname or "") if parts.scheme in ("http", "https") else ""
+        return in_ascii(parts.hostname or "") if parts.scheme in ("http", "https") else ""
     except ValueError:
         return ""

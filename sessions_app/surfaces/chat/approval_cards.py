@@ -7,7 +7,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
-from audit_app.kernel.redact import masked, masked_arguments
+from audit_app.kernel.redact import masked, masked_for_approver
 from audit_app.kernel.safe_text import pretty_json, visible
 from sessions_app.approvals import prompt_text
 from sessions_app.surfaces.chat.collapse import Folded, folded
@@ -92,7 +92,7 @@ def waiting_label(may_decide: bool) -> str:
 
 
 def _arguments(arguments: dict[str, Any]) -> Folded:
-    text = pretty_json(masked_arguments(arguments))
+    text = pretty_json(masked_for_approver(arguments))
     if len(text) > _LONGEST_ARGUMENTS:
         hidden = len(text) - _LONGEST_ARGUMENTS
         text = f"{text[:_LONGEST_ARGUMENTS]}\n… {hidden:,} more characters are not shown here"

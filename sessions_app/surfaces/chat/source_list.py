@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from audit_app.kernel.host_names import in_ascii
 from audit_app.kernel.shorten import one_line
 from sessions_app.conversation.citations import Citation, listed
 
@@ -44,11 +45,11 @@ _KINDS = {"memory": "memory", "artifact": "file", "attachment": "attached file"}
 
 
 def _host(uri: str) -> str:
-    """Return the host of a web address, "" for other addresses and for those that disguise their host."""
+    """Return the host of a web address in ASCII, "" for other addresses and for those that disguise their host."""
     try:
         parts = urlsplit(uri)
         host = parts.hostname or ""
     except ValueError:
         return ""
     is_plain = parts.scheme in ("http", "https") and parts.username is None and uri.isprintable() and " " not in uri
-    return host if is_plain and "\\" not in uri else ""
+    return in_ascii(host) if is_plain and "\\" not in uri else ""

@@ -15,6 +15,7 @@ from sessions_app.surfaces.base.serializers import (
     Timestamp,
 )
 from sessions_app.surfaces.rest.envelope import PageQuery
+from tools_app.executions import preview
 from tools_app.types import ApprovalStatus, ApprovalView, Decision, Risk
 
 
@@ -39,7 +40,10 @@ class ApprovalOut(ObjectSerializer):
     session_id = CharField()
     agent_id = CharField()
     tool_name = CharField(source="tool")
-    parameters = JSONField(help_text="The arguments of the call. Secrets are masked.")
+    parameters = JSONField(help_text="The arguments of the call. Secrets are masked; their length is shown.")
+    places = ListField(
+        child=CharField(), help_text="Hosts in the arguments, in ASCII and, if that differs, as they are written."
+    )
     risk = ChoiceField(choices=list(Risk))
     reason = CharField()
     origins = ListField(
@@ -72,7 +76,8 @@ def approval(view: ApprovalView, *, session_key: str, allowed_decisions: Collect
     return ApprovalOut.of(
         view,
         session_id=session_key or view.session_id,
-        parameters=redact.masked_arguments(view.arguments),
+        parameters=redact.masked_for_approver(view.arguments),
+        places=preview.targets_first(view).places,
         choices=choices,
         patterns={"allow_run": view.run_pattern, "allow_always": view.pattern},
         may_decide=bool(choices),

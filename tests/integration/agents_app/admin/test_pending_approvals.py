@@ -142,5 +142,5 @@ def test_arguments_are_masked_and_a_change_is_shown_as_one(pages, approval):
     ToolExecution.objects.filter(pk=approval.execution_id).update(tool="edit", arguments=arguments)
     with tools.override(Edit()):
         html = pages.get(f"{LIST}{approval.pk}/change/").content.decode() + pages.get(LIST).content.decode()
-    assert "hunter2" not in html
+    assert "hunter2" not in html and "••• (7 characters)" in html
     assert '<span class="k-removed">\u2212 two</span><span class="k-added">+ &lt;b&gt;2&lt;/b&gt;</span>' in html

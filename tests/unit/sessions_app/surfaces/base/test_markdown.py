@@ -103,6 +103,13 @@ def test_links_open_a_new_tab_and_show_their_host() -> None:
     assert "whereto" not in render("https://python.org/3")
 
 
+@pytest.mark.parametrize(
+    "text", ["[аpple.com](https://аpple.com/x)", "https://аpple.com/x", "![аpple.com](https://аpple.com)"]
+)
+def test_a_link_shows_letters_of_other_scripts_in_ascii(text: str) -> None:
+    assert "(xn--pple-43d.com)" in render(text)
+
+
 def test_a_link_that_carries_much_data_is_marked() -> None:
     assert "(python.org, long query)" in render(f"[docs](https://python.org/?q={'x' * 200})")
 

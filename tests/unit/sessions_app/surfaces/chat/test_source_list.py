@@ -47,6 +47,7 @@ def test_a_marker_is_a_placeholder_while_the_text_streams() -> None:
     [
         ("https://shop.example/a?b=c", "shop.example"),
         ("http://shop.example:8080/", "shop.example"),
+        ("https://аpple.com/", "xn--pple-43d.com"),
         ("javascript:alert(1)", ""),
         ("data:text/html,x", ""),
         ("//shop.example/", ""),
