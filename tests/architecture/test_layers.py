@@ -1,6 +1,7 @@
 """The layers: imports by import-linter, purity by the import graph, foreign keys and migrations by the models."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -29,6 +30,13 @@ def test_no_folders_of_a_package_import_each_other_in_a_circle() -> None:
     packages = {str(module.path.parent).replace("/", ".") for module in modules()}
     found = {package: circles(imports_of_rooms(imports, package)) for package in sorted(packages)}
     assert len(found) > 50 and not {package: names for package, names in found.items() if names}
+
+
+def test_what_parses_html_makes_it_harmless_for_the_parser() -> None:
+    parsing = re.compile(r"^\s*(?:from|import) (?:bs4|html\.parser)\b", re.MULTILINE)
+    found = [module for module in modules() if parsing.search(module.text)]
+    assert len(found) > 1
+    assert not [module.path for module in found if "html_markup import closed" not in module.text]
 
 
 def test_modules_that_call_themselves_pure_are_pure() -> None:

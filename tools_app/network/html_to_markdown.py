@@ -10,6 +10,7 @@ from bs4 import BeautifulSoup, Tag
 from bs4.dammit import EncodingDetector
 from markdownify import MarkdownConverter
 
+from audit_app.kernel.html_markup import closed
 from tools_app.network.page_text import Readable
 
 _NOT_CONTENT = """
@@ -21,7 +22,6 @@ _MAX_TITLE_CHARACTERS = 300
 _MAX_LINKS, _MAX_LINKS_SEEN, _MAX_LINK_CHARACTERS, _MAX_ADDRESS_CHARACTERS = 200, 400, 150, 1_000
 # Longer pages are truncated: a million characters take seconds to parse.
 _MAX_HTML_CHARACTERS = 1_000_000
-_DECLARATION = re.compile(r"<!\[[^>]*>")  # of a word processor; to HTML, a comment
 
 
 def find_encoding(body: bytes) -> str | None:
@@ -31,23 +31,12 @@ def find_encoding(body: bytes) -> str | None:
 
 def read(html: str, url: str) -> Readable:
     """Return the content of the page. url: base of relative links."""
-    soup = BeautifulSoup(_closed(html[:_MAX_HTML_CHARACTERS]), "html.parser")
+    soup = BeautifulSoup(closed(html, _MAX_HTML_CHARACTERS), "html.parser")
     title = soup.title.get_text(" ", strip=True) if soup.title else ""
     content = _main_part(soup)
     _make_links_absolute(content, url)
     links = _links(content)
     return Readable(title[:_MAX_TITLE_CHARACTERS], _markdown(content), len(html) > _MAX_HTML_CHARACTERS, links)
-
-
-def _closed(html: str) -> str:
-    """Return the page with all markup that never ends as text.
-
-    The parser of some versions of Python looks for its end until the end of the page, and again from the next `<`.
-    """
-    end = html.rfind(">") + 1
-    html = _DECLARATION.sub("", html[:end]) + html[end:].replace("<", "&lt;")
-    end = html.rfind("-->") + 1
-    return html[:end] + html[end:].replace("<!--", "&lt;!--")
 
 
 def _main_part(soup: BeautifulSoup) -> Tag:

@@ -5,12 +5,14 @@ from collections.abc import Iterator, Mapping
 from html.parser import HTMLParser
 from typing import Any
 
+from audit_app.kernel.html_markup import closed
 from sessions_app.platforms.messages import Quoted
 
 # Stands in the text for an entity.
 PLACEHOLDER = re.compile(r"<quoted\s+messageId=\"[^\"<>]*\"\s*/>\s*", re.IGNORECASE)
 _SCHEMA = "http://schema.skype.com/"
 _TEXTS = ("preview", "copy")
+_MAX_HTML_CHARACTERS = 200_000  # messages of people are far shorter
 
 
 def read_quotes(activity: Mapping[str, Any], known: set[str]) -> Iterator[Quoted]:
@@ -38,7 +40,7 @@ class _Blockquotes(HTMLParser):
     @classmethod
     def read(cls, html: str, known: set[str]) -> Iterator[Quoted]:
         parser = cls()
-        parser.feed(html)
+        parser.feed(closed(html, _MAX_HTML_CHARACTERS))
         for quote in parser.quotes:
             is_known = quote["id"] in known
             author = "" if is_known else quote["author"].strip()

@@ -300,6 +300,12 @@ def test_quotes():
     assert quotes_of() == quotes_of(attachments=[{"contentType": "text/html", "content": "<p>and?</p>"}]) == ()
 
 
+def test_of_an_endless_message_the_first_quotes_are_read() -> None:
+    quote = '<blockquote itemtype="http://schema.skype.com/Reply"><p itemprop="preview">on Friday</p></blockquote>'
+    html = f"{quote}{'<' * 200_000}{quote}"
+    assert quotes_of(attachments=[{"contentType": "text/html", "content": html}]) == (Quoted("on Friday"),)
+
+
 def test_the_placeholder_of_a_quote_is_no_text():
     found = read_activity(activity(1, '<quoted messageId="17"/> and?'), RULES, NOW)
     assert found.text == "and?"
