@@ -1,8 +1,11 @@
 """Images as models take them, made and broken for real."""
 
 import struct
+import subprocess
+import sys
 import zlib
 from io import BytesIO
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +15,7 @@ from agents_app.providers import images
 from agents_app.providers.accepts import Accepts, UnusablePartError
 from agents_app.providers.kinds.openai import OpenAIProvider
 
+ROOT = Path(__file__).parents[4]
 ACCEPTS = OpenAIProvider.parts
 
 
@@ -42,6 +46,49 @@ def test_a_large_image_is_scaled(form: str, size: tuple[int, int]) -> None:
     assert mime_type == f"image/{form.lower()}"
     assert max(opened(data).size) == 2_048
     assert opened(data).width / opened(data).height == pytest.approx(size[0] / size[1], rel=0.05)
+
+
+def test_a_progressive_jpeg_counts_at_its_full_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(images, "_MOST_BYTES", 60_000_000)
+    assert images.prepare(picture("JPEG", (4_000, 3_000)), ACCEPTS)[0] == "image/jpeg"
+    with pytest.raises(UnusablePartError, match="12 megapixels"):
+        images.prepare(picture("JPEG", (4_000, 3_000), progressive=True), ACCEPTS)
+
+
+def test_a_wide_photo_is_decoded_at_a_fraction_of_its_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(images, "_MOST_BYTES", 8_000_000)
+    assert opened(images.prepare(picture("JPEG", (12_000, 300)), ACCEPTS)[1]).size == (2_048, 51)
+
+
+PREPARE = """
+import pathlib, re, sys
+from agents_app.providers import images
+from agents_app.providers.kinds.openai import OpenAIProvider
+peak = lambda: int(re.search(r"VmHWM:\\s+(\\d+)", pathlib.Path("/proc/self/status").read_text())[1]) * 1024
+before = peak()
+images.prepare(pathlib.Path(sys.argv[1]).read_bytes(), OpenAIProvider.parts)
+print(peak() - before)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize(
+    ("form", "mode", "side", "options"),
+    [
+        ("PNG", "RGBA", 5_000, {"compress_level": 1}),
+        ("GIF", "P", 5_000, {}),
+        ("WEBP", "RGBA", 3_535, {"quality": 1, "method": 0}),
+        ("JPEG", "RGB", 5_900, {"progressive": True, "subsampling": 0}),
+    ],
+)
+def test_the_largest_images_take_no_more_memory_than_allowed(
+    form: str, mode: str, side: int, options: dict[str, Any], tmp_path: Path
+) -> None:
+    target = tmp_path / "picture"
+    target.write_bytes(picture(form, (side, side), mode, **options))
+    found = subprocess.run([sys.executable, "-c", PREPARE, str(target)], cwd=ROOT, capture_output=True, text=True)
+    assert found.returncode == 0, found.stderr
+    assert int(found.stdout) < 1.1 * images._MOST_BYTES
 
 
 def test_an_image_of_too_many_bytes_becomes_a_smaller_one() -> None:
@@ -86,7 +133,7 @@ def png_header(width: int, height: int) -> bytes:
         (picture("JPEG", (200, 200))[:-300], "it is damaged"),
         (b"\x89PNG\r\n\x1a\n" + bytes(100), "it is damaged"),
         (b"BM" + bytes(100), "it is damaged"),
-        (png_header(9_000, 9_000), r"it is too large to be scaled \(81 megapixels\)"),
+        (png_header(5_100, 5_100), r"it is too large to be scaled \(26 megapixels\)"),
         (png_header(100_000, 100_000), "it is too large to be scaled"),
     ],
     ids=["cut PNG", "cut JPEG", "no image", "another format", "a large bomb", "a huge bomb"],
