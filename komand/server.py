@@ -40,6 +40,7 @@ HELD_BYTES = 128 * 1024
 # The kernel's buffer for a client that does not read; by default it would grow to several megabytes each.
 SEND_BUFFER_BYTES = 256 * 1024
 STALL_SECONDS = 10.0
+BACKLOG = 1024
 IDLE_SECONDS = 60  # a connection between two requests
 _SHORTEST_POLL_SECONDS, _LONGEST_POLL_SECONDS = 0.002, 0.1
 
@@ -202,7 +203,7 @@ class CappedFactory(HTTPFactory):  # type: ignore[misc] # untyped
 class WebServer(Server):  # type: ignore[misc] # untyped
     """The server of one web process.
 
-    listener: a listening socket.
+    listener: a bound socket, listening or not.
     is_shared: other processes accept on the listener, too.
     """
 
@@ -230,6 +231,7 @@ class WebServer(Server):  # type: ignore[misc] # untyped
         reactor.callLater(1, self.application_checker)
         reactor.callLater(2, self.timeout_checker)
         self.listener.setblocking(False)
+        self.listener.listen(BACKLOG)  # the supervisor has only bound it
         self.listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
         self.port = reactor.adoptStreamPort(self.listener.fileno(), self.listener.family, self.http_factory)
         self.port.transport = EagerServer
@@ -256,14 +258,14 @@ class WebServer(Server):  # type: ignore[misc] # untyped
 def open_listener(host: str, port: int) -> socket.socket:
     """Return a listening socket. Raises OSError if the address is in use or not on this machine."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    return socket.create_server((host, port), family=family, backlog=1024)
+    return socket.create_server((host, port), family=family, backlog=BACKLOG)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="komand.server", description="Komand's web server.")
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=8000)
-    parser.add_argument("--fd", type=int, help="serve on this open listening socket instead")
+    parser.add_argument("--fd", type=int, help="serve on this open socket instead")
     options = parser.parse_args()
     schema_check.require()
     warm_up.warm_up()

@@ -34,7 +34,7 @@ def up(options: Options) -> int:
         preflight.open_data_dir(options.data_dir)
         lock = preflight.take_lock(options.data_dir)
         state.remove(options.data_dir)  # of one that was killed: nobody may take its processes for ours
-        listener = preflight.open_listener(options.host, options.port)
+        listener = preflight.bind_port(options.host, options.port)
         screen = Screen()
         supervisor = Supervisor(options, listener, screen)
     except OSError as error:  # another user's file in it, say

@@ -101,14 +101,36 @@ def is_locked(folder: Path) -> bool:
     return False
 
 
-def open_listener(host: str, port: int) -> socket.socket:
-    """Return the listening socket of the web process. It stays open here, so a restart refuses no connection."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+def bind_port(host: str, port: int) -> socket.socket:
+    """Return the socket of the web process, bound: connections are refused until that process listens on it.
+
+    It stays open here, so that a restart of the process refuses none. No other program can bind the port meanwhile.
+    """
+    host = host.strip("[]")
     try:
-        return socket.create_server((host.strip("[]"), port), family=family, backlog=1024)
+        try:
+            return _bound(host, port, is_reused=False)
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise
+        return _bound(host, port, is_reused=True)  # unless only closed connections of an earlier start remain, it fails
     except OSError as error:
         reason = {
             errno.EADDRINUSE: f"port {port} on {host} is in use; stop that process or choose another with --port",
             errno.EACCES: f"port {port} is not permitted for this user; choose one above 1023 with --port",
         }.get(error.errno or 0, f"cannot listen on {host}:{port} ({error.strerror}); check --host or KOMAND_HOST")
         raise NotReady(reason) from None
+
+
+def _bound(host: str, port: int, *, is_reused: bool) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    bound = socket.socket(family)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, is_reused)
+        if family == socket.AF_INET6:
+            bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        bound.bind((host, port))
+    except OSError:
+        bound.close()
+        raise
+    return bound

@@ -99,6 +99,8 @@ class Supervisor:
         _, prepared = await asyncio.gather(self._start_valkey(), self._prepare())
         try:
             descriptor = self._listener.fileno()
+            # The connections that it accepts inherit this: once closed, they do not keep the next start from the port.
+            self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             specs = [
                 process_specs.web(self._options, descriptor, self._port, self._environment),
                 *([process_specs.fork_server(self._environment, self._forks)] if self._forks else []),

@@ -88,12 +88,36 @@ def test_a_busy_port_is_one_clear_line() -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         with pytest.raises(preflight.NotReady, match=f"port {port} on 127.0.0.1 is in use; .* --port"):
-            preflight.open_listener("127.0.0.1", port)
+            preflight.bind_port("127.0.0.1", port)
+
+
+def test_a_port_is_reserved_and_refuses_connections_until_the_web_process_listens() -> None:
+    with preflight.bind_port("127.0.0.1", 0) as bound:
+        port = bound.getsockname()[1]
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", port), timeout=5)
+        with pytest.raises(preflight.NotReady, match=f"port {port} on 127.0.0.1 is in use"):
+            preflight.bind_port("127.0.0.1", port)
+        with pytest.raises(OSError, match="in use"):
+            socket.create_server(("127.0.0.1", port))
+        bound.listen()
+        socket.create_connection(("127.0.0.1", port), timeout=5).close()
+
+
+def test_closed_connections_do_not_keep_the_next_start_from_the_port() -> None:
+    with preflight.bind_port("127.0.0.1", 0) as bound:
+        port = bound.getsockname()[1]
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the supervisor does
+        bound.listen()
+        with socket.create_connection(("127.0.0.1", port)) as client:
+            bound.accept()[0].close()  # the server first: this keeps the port of the connection for a minute
+            assert client.recv(1) == b""
+    preflight.bind_port("127.0.0.1", port).close()
 
 
 def test_an_address_of_another_machine_is_one_clear_line() -> None:
     with pytest.raises(preflight.NotReady, match="cannot listen on 192.0.2.1:8000"):
-        preflight.open_listener("192.0.2.1", 8000)
+        preflight.bind_port("192.0.2.1", 8000)
 
 
 def test_a_folder_that_cannot_be_made_is_one_clear_line(tmp_path: Path) -> None:
