@@ -3,6 +3,7 @@
 from django.db.models import Case, Exists, F, Min, OuterRef, Q, QuerySet, Subquery, When
 from django.db.models.functions import Now
 
+from agents_app.models import Run, Step
 from audit_app.kernel.compiled_queries import CompiledInsert, CompiledObjects, CompiledQuery, CompiledUpdate
 from sessions_app.models import (
     IS_LINKED,
@@ -77,6 +78,21 @@ LIST_TURNS_OF_RUN = CompiledObjects(
 )
 LIST_USER_TURNS = CompiledObjects(
     lambda session_id, run_id: Turn.objects.filter(session_id=session_id, run_id=run_id, role="user").order_by("part")
+)
+
+# Every viewer of the chat page, when a run has ended: does its answer have anything that its turns do not contain?
+FIND_DETAILED_RUN = CompiledQuery(
+    lambda run_id: (
+        Run.objects.filter(
+            Exists(Run.objects.filter(root_id=OuterRef("pk")))
+            | Exists(Step.objects.filter(run_id=OuterRef("pk")).exclude(reasoning=""))
+            | Exists(Checkpoint.objects.filter(run_id=OuterRef("pk")))
+            | Q(fallback__isnull=False),
+            pk=run_id,
+        )
+        .order_by()
+        .values_list("pk")
+    )
 )
 
 # Every run, when it is claimed: the summary of its session's older turns, the turns since then in pages, newest first,

@@ -88,8 +88,10 @@ def find_turn_view(session: Session, run_id: UUID) -> TurnView | None:
         if run_id not in {run.id for run in runs}:
             # It has ended since, or its end is not stored yet.
             turns = hot_queries.LIST_TURNS_OF_RUN.fetch(session_id=session.id, run_id=run_id)
-    # Renderings are not stored here: this runs at the end of every answer, when others wait to write.
-    found = _turn_views(turns, runs, _html_of(turns)[0])
+    # This runs at the end of every answer, when others wait to write: renderings are not stored here, and the details,
+    # which few answers have, are not read one by one.
+    is_plain = not runs and not hot_queries.FIND_DETAILED_RUN.rows(run_id=run_id)
+    found = _turn_views(turns, runs, _html_of(turns)[0], is_plain=is_plain)
     return next((turn_view for turn_view in found if turn_view.run_id == run_id), None)
 
 
@@ -157,7 +159,10 @@ def _turn_views(
     open_runs: Sequence[RunView],
     html: Mapping[UUID, SafeString],
     allowed_decisions: Collection[Decision] = (),
+    *,
+    is_plain: bool = False,
 ) -> tuple[TurnView, ...]:
+    """Return the views of the turns. is_plain: their runs have no child runs, and no details beside their turns."""
     groups = {ordinal: list(group) for ordinal, group in groupby(turns, key=lambda turn: turn.ordinal)}
     ids = {UUID(name) for turn in turns if turn.role == "assistant" for name in turn.tool_call_ids or []}
     executions = {str(view.id): view for view in tools.list_executions_of(ids)} if ids else {}
@@ -165,11 +170,11 @@ def _turn_views(
     under_way = {run_id: _with_asking_items(found) for run_id, found in under_way.items()}
     calls = [*executions.values(), *(item for transcript in under_way.values() for item in transcript.executions)]
     roots = {turn.run_id for turn in turns if turn.run_id} | under_way.keys()
-    children = ChildRuns(agents.list_descendants(roots) if roots else ())
+    children = ChildRuns(agents.list_descendants(roots) if roots and not is_plain else ())
     shown = [*calls, *children.executions]
     batch_ids = _batch_ids(shown)
     shown_calls = CallDetails(_approvals(shown, allowed_decisions), tools.list_batches(batch_ids) if batch_ids else {})
-    details = _details_of(turns)
+    details = RunDetails(withdrawn=_withdrawn(turns)) if is_plain else _details_of(turns)
     found: dict[int, TurnView] = {}
     for run in open_runs:
         found[run.ordinal] = open_turn_view(
@@ -215,10 +220,14 @@ def _details_of(turns: Sequence[Turn]) -> RunDetails:
     answered = {turn.run_id for turn in turns if turn.is_answer and turn.run_id}
     if not answered:
         return RunDetails()
-    empty = {turn.run_id for turn in turns if turn.run_id and turn.error_code == "cancelled" and not turn.content}
-    withdrawn = frozenset(agents.list_withdrawn(empty)) if empty else frozenset()
     reasoning = agents.list_reasoning(answered, LONGEST_REASONING)
-    return RunDetails(reasoning, withdrawn, agents.list_fallbacks(answered), _compactions_of(answered))
+    return RunDetails(reasoning, _withdrawn(turns), agents.list_fallbacks(answered), _compactions_of(answered))
+
+
+def _withdrawn(turns: Sequence[Turn]) -> frozenset[UUID]:
+    """Return the runs among those of the turns that were cancelled before they began."""
+    empty = {turn.run_id for turn in turns if turn.run_id and turn.error_code == "cancelled" and not turn.content}
+    return frozenset(agents.list_withdrawn(empty)) if empty else frozenset()
 
 
 def _compactions_of(run_ids: Collection[UUID]) -> dict[UUID, tuple[Compacted, ...]]:

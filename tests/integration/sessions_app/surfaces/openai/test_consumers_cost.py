@@ -5,13 +5,13 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from django.db.models.sql.compiler import SQLCompiler
 
 from agents_app.events import RUN_COMPLETED, TEXT_DELTA
 from agents_app.models import Run
 from audit_app.kernel.database import in_db
 from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.surfaces.openai import consumers
+from tests.support.built_statements import built_statements
 from tests.support.rest import LiveCaller
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey"), pytest.mark.one_database]
@@ -47,16 +47,8 @@ async def test_tokens_that_wait_are_written_at_once(caller: LiveCaller, path: st
 
 
 @pytest.mark.parametrize("path", BODIES)
-async def test_a_request_builds_few_statements(caller: LiveCaller, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_request_builds_few_statements(caller: LiveCaller, path: str) -> None:
     await caller.ask("POST", path, BODIES[path])
-    built: list[str] = []
-    as_sql = SQLCompiler.as_sql
-
-    def count(self: SQLCompiler, *args: Any, **kwargs: Any) -> Any:
-        sql = as_sql(self, *args, **kwargs)
-        built.append(str(sql[0]))
-        return sql
-
-    monkeypatch.setattr(SQLCompiler, "as_sql", count)
-    assert (await caller.ask("POST", path, BODIES[path]))[0] == 200
+    with built_statements() as built:
+        assert (await caller.ask("POST", path, BODIES[path]))[0] == 200
     assert len(built) <= MOST_BUILT, built
