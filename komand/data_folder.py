@@ -38,16 +38,16 @@ def find_open(folder: Path, names: tuple[str, ...] = ("*",)) -> Iterator[Path]:
 
     names: patterns of the entries to look at. Follows no links; skips what belongs to another user.
     """
-    if _is_open(folder):
+    if is_open(folder):
         yield folder
     for entry in sorted(folder.iterdir()) if folder.is_dir() else ():
         if not any(fnmatch(entry.name, name) for name in names):
             continue
-        if _is_open(entry):
+        if is_open(entry):
             yield entry
         if entry.is_dir() and not entry.is_symlink():
             for parent, folders, files in os.walk(entry):
-                yield from (path for name in (*folders, *files) if _is_open(path := Path(parent, name)))
+                yield from (path for name in (*folders, *files) if is_open(path := Path(parent, name)))
 
 
 def mend(folder: Path) -> tuple[int, list[OSError]]:
@@ -66,7 +66,8 @@ def mend(folder: Path) -> tuple[int, list[OSError]]:
     return changed, errors
 
 
-def _is_open(path: Path) -> bool:
+def is_open(path: Path) -> bool:
+    """Return whether others have access to what this user owns. A link is not open."""
     try:
         found = path.lstat()
     except OSError:

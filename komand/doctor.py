@@ -5,8 +5,7 @@ import platform
 import shlex
 import sqlite3
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -31,6 +30,7 @@ from audit_app.kernel.errors import AppError
 from audit_app.kernel.liveness import shared_folder
 from audit_app.models import AuditEntry
 from komand import __version__, data_folder, health, schema_check
+from komand.findings import SEVERITIES, UNEXAMINED, Finding
 from komand.settings import env
 from sessions_app.channels import account_state, open_access
 from sessions_app.channels.connections import claims, condition
@@ -49,23 +49,17 @@ _OPENAI_URL = "https://api.openai.com/v1"
 _WITH_MODEL_LIST = ("openai", "openai_responses")
 
 
-@dataclass(frozen=True)
-class Finding:
-    """The result of one check. mend: the remedy; empty if the check passed."""
-
-    name: str
-    ok: bool
-    detail: str
-    mend: str = ""
+Examination = Callable[[], Iterator[Finding]]
 
 
 def examine() -> Iterator[Finding]:
     """Return every finding, what others depend on first. Never raises. Skips the database's content if it is broken."""
-    examinations: list[Callable[[], Iterator[Finding]]] = [
+    examinations: list[Examination] = [
         _python,
-        _settings,
+        check_settings,
         _data_folder,
-        _database,
+        check_modes,
+        check_database,
         _broker,
         _processes,
         _tool_calls,
@@ -80,6 +74,11 @@ def examine() -> Iterator[Finding]:
     in_database = {_tool_calls, _queued_runs, _audit_log, _providers, _prices, _channels}
     if connection.vendor != "sqlite":
         in_database.add(_processes)
+    return run(examinations, in_database)
+
+
+def run(examinations: Sequence[Examination], in_database: Collection[Examination]) -> Iterator[Finding]:
+    """Yield the findings of these examinations, without those in the database once it has turned out to be broken."""
     has_database = True
     for examination in examinations:
         if examination in in_database and not has_database:
@@ -90,7 +89,8 @@ def examine() -> Iterator[Finding]:
                 has_database = has_database and (finding.name != "database" or finding.ok)
                 yield finding
         except Exception as error:  # a part that cannot even be examined is a finding too
-            yield Finding(name, False, f"could not be examined: {error}", "see the logs of the processes")
+            detail = f"could not be examined: {error}"
+            yield Finding(name, False, detail, "see the logs of the processes", UNEXAMINED)
 
 
 def _python() -> Iterator[Finding]:
@@ -100,10 +100,11 @@ def _python() -> Iterator[Finding]:
     yield Finding("python", ok, f"Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}", mend)
 
 
-def _settings() -> Iterator[Finding]:
+def check_settings() -> Iterator[Finding]:
     messages = checks.run_checks()
     for message in messages:
-        yield Finding("settings", not message.is_serious(), str(message.msg), str(message.hint or ""))
+        known = str(message.id) if message.id in SEVERITIES else ""
+        yield Finding("settings", not message.is_serious(), str(message.msg), str(message.hint or ""), known)
     if not messages:
         yield Finding("settings", True, "consistent")
 
@@ -118,22 +119,26 @@ def _data_folder() -> Iterator[Finding]:
         health.check_storage()
     except OSError as error:
         yield Finding("disk", False, error.strerror or str(error), "make room on the disk of the data folder")
+
+
+def check_modes() -> Iterator[Finding]:
+    folder = Path(settings.DATA_DIR)
     found = [str(path) for path in data_folder.find_open(folder)]
     if found:
         detail = f"other users have access to {len(found)} of its entries, such as {found[0]}"
-        yield Finding("data modes", False, detail, f"chmod -R go= {shlex.quote(str(folder))}")
+        yield Finding("data modes", False, detail, f"chmod -R go= {shlex.quote(str(folder))}", "files.modes")
     else:
         yield Finding("data modes", True, "only their owner has access")
 
 
-def _database() -> Iterator[Finding]:
+def check_database() -> Iterator[Finding]:
     kind = connection.vendor
     try:
         executor = MigrationExecutor(connection)
         pending = len(executor.migration_plan(executor.loader.graph.leaf_nodes()))
     except DatabaseError as error:
         where = "check DATABASE_URL and that the server runs" if env.text("DATABASE_URL") else _NOT_READABLE
-        yield Finding("database", False, f"{kind}: {str(error).strip()}", where)
+        yield Finding("database", False, f"{kind}: {str(error).strip()}", where, UNEXAMINED)
         return
     detail = f"{kind}, {pending} migrations not applied" if pending else f"{kind}, up to date"
     yield Finding("database", not pending, detail, schema_check.COMMAND if pending else "")
@@ -256,10 +261,16 @@ def _prices() -> Iterator[Finding]:
         yield Finding("prices", False, detail, "set prices: admin → Model providers, or PUT /api/model-prices")
 
 
+def check_exposure() -> Iterator[Finding]:
+    """Yield what accounts that are open to everyone give to strangers."""
+    mend = "admin → Channels, or manage.py channel add … --tools"
+    for account, danger in open_access.list_dangers():
+        yield Finding(f"channel {account}", False, danger, mend, "channels.exposed")
+
+
 def _channels() -> Iterator[Finding]:
-    found = list(open_access.list_dangers())
-    for account, danger in found:
-        yield Finding(f"channel {account}", False, danger, "admin → Channels, or manage.py channel add … --tools")
+    found = list(check_exposure())
+    yield from found
     yield from _broken_accounts()
     for account in claims.list_listening():
         if state := condition.describe(account):

@@ -13,7 +13,7 @@ import segno
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import transaction
-from django.db.models import F
+from django.db.models import Exists, F, OuterRef
 from django.utils import timezone
 from django.utils.crypto import salted_hmac
 from pyotp.exceptions import OTPVerificationError
@@ -71,6 +71,14 @@ class Enrolment:
 
 def is_enrolled(user: User) -> bool:
     return SecondFactor.objects.filter(user=user, confirmed_at__isnull=False).exists()
+
+
+def list_superusers() -> list[tuple[User, bool]]:
+    """Return the active superusers who log in by a password, each with whether a login asks for a code. One query."""
+    confirmed = SecondFactor.objects.filter(user=OuterRef("pk"), confirmed_at__isnull=False)
+    rows = User.objects.filter(is_superuser=True, is_active=True).annotate(is_enrolled=Exists(confirmed))
+    is_used = settings.KOMAND_STAFF_SECOND_FACTOR != "off"
+    return [(user, is_used and user.is_enrolled) for user in rows if user.has_usable_password()]
 
 
 def is_asked(user: User) -> bool:

@@ -16,6 +16,7 @@ from audit_app.chain.verification import Verifier
 from audit_app.models import AuditEntry
 from audit_app.services import record
 from komand import __version__, doctor, health, seed
+from komand.findings import Finding
 from sessions_app.channels import accounts
 from sessions_app.models import Delivery
 from tests.fakes.model_server import ModelServer
@@ -33,7 +34,7 @@ def _seeded(valkey: Any) -> None:
     seed.seed()
 
 
-def findings() -> dict[str, doctor.Finding]:
+def findings() -> dict[str, Finding]:
     return {finding.name: finding for finding in doctor.examine()}
 
 
@@ -88,10 +89,10 @@ def test_a_full_disk_is_reported_with_its_remedy(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_part_that_cannot_be_examined_does_not_hide_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken() -> Iterator[doctor.Finding]:
+    def broken() -> Iterator[Finding]:
         raise ValueError("boom")
 
-    monkeypatch.setattr(doctor, "_database", broken)
+    monkeypatch.setattr(doctor, "check_database", broken)
     found = findings()
     assert not found["broken"].ok and found["static files"].ok
 
@@ -99,10 +100,10 @@ def test_a_part_that_cannot_be_examined_does_not_hide_the_others(monkeypatch: py
 def test_a_database_that_is_away_is_reported_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each further check of it would wait for the time limit again."""
 
-    def away() -> Iterator[doctor.Finding]:
-        yield doctor.Finding("database", False, "no answer", "start it")
+    def away() -> Iterator[Finding]:
+        yield Finding("database", False, "no answer", "start it")
 
-    monkeypatch.setattr(doctor, "_database", away)
+    monkeypatch.setattr(doctor, "check_database", away)
     found = findings()
     assert "provider demo" not in found and "providers" not in found and found["static files"].ok
 
@@ -147,7 +148,7 @@ def test_the_command_is_readable_by_programs_and_fails_when_something_is_wrong()
     with pytest.raises(SystemExit, match="1"):
         call_command("doctor", "--json", stdout=out)
     report = json.loads(out.getvalue())
-    assert report["ok"] is False and {"name", "ok", "detail", "mend"} == set(report["findings"][0])
+    assert report["ok"] is False and {"name", "ok", "detail", "mend", "id", "severity"} == set(report["findings"][0])
 
 
 def test_the_command_shows_a_remedy_below_each_problem() -> None:

@@ -20,6 +20,11 @@ def suffices(proof: str, least: str) -> bool:
     return LADDER.index(proof) <= LADDER.index(least)
 
 
+def is_forgeable(server: str, least: str) -> bool:
+    """Return whether a mail in the name of somebody else suffices. server: whose verdicts count, if any."""
+    return suffices(UNVERIFIED if server else ASSERTED, least)
+
+
 def proof_of(headers: Sequence[str], server: str, domain: str) -> str:
     """Return the proof of a sender, one of LADDER: asserted if there is no verdict.
 

@@ -20,6 +20,7 @@ from audit_app.kernel.liveness import Observer, failure_detector
 from audit_app.kernel.liveness.pg_locks import PostgresMark, PostgresMarks
 from audit_app.models import ProcessLife
 from komand import doctor, fleet
+from komand.findings import Finding
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
@@ -73,7 +74,7 @@ class Fleet:
         return {path.name for path in (self._parent / folder / "hosts").iterdir()}
 
 
-def reported() -> list[doctor.Finding]:
+def reported() -> list[Finding]:
     return [finding for finding in doctor.examine() if finding.name == "shared data folder"]
 
 
