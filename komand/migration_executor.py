@@ -19,6 +19,7 @@ from django.db.migrations import Migration
 from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.state import ProjectState
 
+from komand import foreign_keys
 from komand.migration_locks import SHORT_MILLISECONDS, lock_tables
 
 logger = logging.getLogger(__name__)
@@ -34,6 +35,11 @@ class PatientExecutor(MigrationExecutor):
 
     Each migration is there as a whole or not at all, whenever the process is killed, so that the next start goes on.
     """
+
+    def migrate(self, *arguments: Any, **options: Any) -> ProjectState:
+        state = super().migrate(*arguments, **options)
+        foreign_keys.validate(self.connection)
+        return state
 
     def apply_migration(
         self, state: ProjectState, migration: Migration, fake: bool = False, fake_initial: bool = False

@@ -15,6 +15,7 @@ from django.db.utils import DatabaseError, OperationalError
 
 from komand import data_folder, seed
 from komand.backup import unfinished_restore
+from komand.foreign_keys import find_unvalidated
 from sessions_app.channels import open_access
 
 _UNUSABLE = "komand: the database cannot be used: {}"
@@ -86,6 +87,6 @@ class Command(BaseCommand):
     def _migrate(self) -> int:
         executor = MigrationExecutor(connection)
         plan = executor.migration_plan(executor.loader.graph.leaf_nodes())
-        if plan:
+        if plan or find_unvalidated(connection):
             call_command("migrate", interactive=False, verbosity=0)
         return len(plan)

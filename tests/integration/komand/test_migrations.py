@@ -120,6 +120,36 @@ def test_tables_that_are_never_free_are_altered(tmp_path: Path, databases: list[
     assert 1 <= done.stderr.count("waits for tables that others use") <= 3
 
 
+KILLED_BEFORE_VALIDATION = """
+import os, sys
+from unittest import mock
+from django.core.management import execute_from_command_line
+with mock.patch("komand.foreign_keys.validate", lambda connection: os._exit(9)):
+    execute_from_command_line(["manage.py", "migrate", "-v0"])
+"""
+KEYS = "SELECT convalidated, count(*) FROM pg_constraint WHERE contype = 'f' GROUP BY 1 ORDER BY 1"
+
+
+@pytest.mark.postgres
+def test_foreign_keys_of_busy_tables_are_validated_after_the_migration(tmp_path: Path, databases: list[str]) -> None:
+    """Migrate from the release before while transactions of 0.7 s use the tables, killed when all is migrated: the keys
+    of tables that existed are not validated, those of new ones are. `prepare`, which has nothing to migrate, validates
+    them while the tables stay busy."""
+    env = environment(tmp_path, databases[0])
+    for target in RELEASE:
+        run(*REPLACED, *target.split(":"), env=env)
+    tables = ("komand_attachment", "komand_run")
+    with busy_tables(databases[0], tables, seconds=0.35) as ended, psycopg.connect(databases[0]) as other:
+        done = subprocess.run([sys.executable, "-c", KILLED_BEFORE_VALIDATION], cwd=ROOT, env=env, capture_output=True)
+        assert done.returncode == 9, done.stderr.decode()[-2000:]
+        counts = dict(other.execute(KEYS).fetchall())
+        assert counts[False] >= 5 and counts[True] > counts[False]
+        other.rollback()
+        run("manage.py", "prepare", env=env)
+        assert list(dict(other.execute(KEYS).fetchall())) == [True]
+        assert set(ended) == {""}
+
+
 @contextmanager
 def busy_tables(url: str, tables: tuple[str, ...], seconds: float) -> Iterator[list[str]]:
     """Write to the tables, one after the other, in overlapping transactions. Yields the error of each ended one."""
