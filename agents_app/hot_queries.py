@@ -4,6 +4,7 @@ Those that change a run's status, owner or fence are in `runs.transitions`.
 """
 
 from datetime import timedelta
+from functools import cache
 from typing import Any
 
 from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Subquery
@@ -33,9 +34,25 @@ LIST_OPEN_RUN_IDS = CompiledQuery(
         Run.objects.filter(_OPEN_ROOTS, conversation_id=conversation_id).order_by().values_list("pk")
     )
 )
+
+
+# Every refresh of the page's list of sessions.
+@cache
+def busy_among(count: int) -> CompiledQuery:
+    """Return the query of those of `count` conversations, `conversation_0` and so on, that have an open run."""
+    conversations = [Param(f"conversation_{n}") for n in range(count)]
+    open_roots = Run.objects.filter(_OPEN_ROOTS, conversation_id__in=conversations)
+    return CompiledQuery(lambda: open_roots.order_by().values_list("conversation_id"))
+
+
 # Every request that waits for its run.
 GET_RUN = CompiledObjects(lambda run_id: Run.objects.select_related("agent").filter(pk=run_id))
 LIST_STEPS = CompiledObjects(lambda run_id: Step.objects.filter(run_id=run_id, kind=Step.MODEL).order_by("index"))
+FIND_STEP_TEXT = CompiledQuery(
+    lambda run_id, step: (
+        Step.objects.filter(run_id=run_id, kind=Step.MODEL, index=step).order_by().values_list("text", "finish_reason")
+    )
+)
 # Every request that names an agent.
 GET_AGENT = CompiledObjects(
     lambda agent_id: Agent.objects.select_related("provider").filter(agent_id=agent_id, retired_at=None)
@@ -143,6 +160,14 @@ LIST_UNMARKED = CompiledQuery(
 )
 GET_CLAIMED_RUN = CompiledObjects(
     lambda run_id: Run.objects.select_related("agent__provider", "recall").filter(pk=run_id)
+)
+# Every half second while a process has runs: its runs, and whether each is cancelled, or stopped by an operator.
+LIST_OWN_RUNS = CompiledQuery(
+    lambda owner: (
+        Run.objects.filter(owner=owner)
+        .order_by()
+        .values_list("pk", "fence", "cancel_requested_at", Exists(emergency_stop.stops_of(OuterRef("agent__agent_id"))))
+    )
 )
 LIST_MODEL_PRICES = CompiledObjects(lambda provider_id: ModelPrice.objects.filter(provider_id=provider_id).order_by())
 # Every model call of a user, before and after it.

@@ -26,6 +26,7 @@ from agents_app.types import (
 from agents_app.types.child_runs import LAUNCH_TOOL, NETWORK_TOOL, ChildView, Phase, RunKind, state_of
 from agents_app.types.prices import NANOS, PriceList
 from agents_app.types.run_cost import Fallback, RunCost, TreeCost
+from audit_app.kernel.compiled_queries import padded
 from audit_app.kernel.errors import found
 from audit_app.kernel.ids import derived_id
 from tools_app import selectors as tools
@@ -120,8 +121,10 @@ def list_open_runs(conversation_id: UUID) -> tuple[RunView, ...]:
 
 def list_busy(conversation_ids: Collection[UUID]) -> frozenset[UUID]:
     """Return those of the conversations that have an open run."""
-    rows = Run.objects.filter(IS_OPEN, IS_ROOT, conversation_id__in=conversation_ids)
-    return frozenset(rows.values_list("conversation_id", flat=True))
+    if not conversation_ids:
+        return frozenset()
+    values = {f"conversation_{n}": found for n, found in enumerate(padded([*conversation_ids]))}
+    return frozenset(row[0] for row in hot_queries.busy_among(len(values)).rows(**values))
 
 
 def list_descendant_ids(run_id: UUID) -> list[UUID]:
@@ -209,9 +212,8 @@ def find_step_text(run_id: UUID, step: int) -> str | None:
     If the run ended before recording it: the partial text that the run kept.
     """
     steps = Step.objects.filter(run_id=run_id, kind=Step.MODEL)
-    if recorded := steps.filter(index=step).values_list("text", "finish_reason").first():
-        text, finish_reason = recorded
-        return "" if finish_reason == REJECTED else text
+    for text, finish_reason in hot_queries.FIND_STEP_TEXT.rows(run_id=run_id, step=step):
+        return "" if finish_reason == REJECTED else str(text)
     ended = Run.objects.filter(pk=run_id, ended_at__isnull=False).values_list("answer", flat=True).first()
     if ended is None or steps.count() != step:
         return None

@@ -3,6 +3,7 @@
 from functools import cache, reduce
 from operator import or_
 
+from django.contrib.auth.models import Permission
 from django.db.models import Q, QuerySet
 
 from audit_app.kernel.compiled_queries import CompiledInsert, CompiledObjects, CompiledQuery, Param
@@ -14,12 +15,43 @@ EVENT_COLUMNS = ("session_id", "seq", "ts", "type", "run_id", "parent_run_id", "
 INSERT_EVENTS = CompiledInsert(Event)
 INSERT_AUDIT_ENTRIES = CompiledInsert(AuditEntry)
 
+# Every viewer of a session, and every question whether a user has a right.
+USER_PERMISSIONS = CompiledQuery(
+    lambda user_id: (
+        Permission.objects.filter(user=user_id).order_by().values_list("content_type__app_label", "codename")
+    )
+)
+GROUP_PERMISSIONS = CompiledQuery(
+    lambda user_id: (
+        Permission.objects.filter(group__user=user_id).order_by().values_list("content_type__app_label", "codename")
+    )
+)
+
 # Every request that follows its run.
 FIND_HEAD = CompiledQuery(lambda session_id: TimelineHead.objects.filter(pk=session_id).values_list("seq"))
 
 # The sealer of each worker, each second. At most this many entries have one seal.
 SEALED_AT_ONCE = 200
 UNSEALED_ENTRIES = CompiledObjects(lambda: AuditEntry.objects.filter(number=None).order_by("id")[:SEALED_AT_ONCE])
+
+
+@cache
+def next_events(limit: int) -> CompiledQuery:
+    """Return the query of the events of a session after a place, at most so many; each new viewer waits for it."""
+    return CompiledQuery(
+        lambda session_id, after: (
+            Event.objects.filter(session_id=session_id, seq__gt=after)
+            .order_by("seq")
+            .values_list(*EVENT_COLUMNS)[:limit]
+        )
+    )
+
+
+@cache
+def heads_of(count: int) -> CompiledQuery:
+    """Return the query of the heads of `count` sessions, `session_0` and so on: each second, of those with viewers."""
+    sessions = [Param(f"session_{n}") for n in range(count)]
+    return CompiledQuery(lambda: TimelineHead.objects.filter(pk__in=sessions).values_list("session_id", "seq"))
 
 
 @cache

@@ -10,13 +10,15 @@ from dataclasses import dataclass
 from django.contrib.auth.models import AnonymousUser, User
 from django.db.models import QuerySet
 
+from audit_app import hot_queries
 from audit_app.kernel.errors import Forbidden
 from audit_app.kernel.registry import Registry
 from audit_app.services import record
 
 _REMEDY = ", which a superuser can grant under Users or Groups in the admin."
 _WITHHELD = "_komand_rights_withheld"
-_PERMISSION_CACHES = ("_perm_cache", "_user_perm_cache", "_group_perm_cache")  # of Django's ModelBackend
+_ALL_PERMISSIONS = "_perm_cache"  # of Django's ModelBackend
+_PERMISSION_CACHES = (_ALL_PERMISSIONS, "_user_perm_cache", "_group_perm_cache")
 _MODEL_BACKEND = "django.contrib.auth.backends.ModelBackend"
 
 
@@ -53,9 +55,18 @@ def declare_right(permission: str, description: str) -> Right:
 def holds(user: User | AnonymousUser, right: Right) -> bool:
     """Return whether the user is active and has the right, by permission, group or as a superuser.
 
-    Django reads a user's permissions once, with two queries, and keeps them with the user object.
+    A user's permissions are read once, with two statements, and kept with the user object, where Django looks first.
     """
-    return user.is_active and not hasattr(user, _WITHHELD) and user.has_perm(right.permission)
+    if not user.is_active or hasattr(user, _WITHHELD):
+        return False
+    if not user.is_superuser and not hasattr(user, _ALL_PERMISSIONS):
+        setattr(user, _ALL_PERMISSIONS, _permissions_of(user.pk))
+    return user.has_perm(right.permission)
+
+
+def _permissions_of(user_id: int) -> set[str]:
+    found = hot_queries.USER_PERMISSIONS.rows(user_id=user_id) + hot_queries.GROUP_PERMISSIONS.rows(user_id=user_id)
+    return {f"{app_label}.{codename}" for app_label, codename in found}
 
 
 def withhold(user: User, reason: str) -> None:

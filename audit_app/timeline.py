@@ -11,7 +11,8 @@ from django.db.models import QuerySet
 from audit_app import hot_queries
 from audit_app.event_types import event_types
 from audit_app.hot_queries import EVENT_COLUMNS, events_after
-from audit_app.models import Event, TimelineHead
+from audit_app.kernel.compiled_queries import padded
+from audit_app.models import Event
 
 T = TypeVar("T")
 
@@ -59,13 +60,15 @@ def list_heads(session_ids: Collection[UUID]) -> dict[UUID, int]:
     """Return the last `seq` of each session that has events."""
     heads: dict[UUID, int] = {}
     for some in _batches(session_ids):
-        heads.update(TimelineHead.objects.filter(pk__in=some).values_list("session_id", "seq"))
+        values = {f"session_{n}": session_id for n, session_id in enumerate(padded(some))}
+        heads.update(hot_queries.heads_of(len(values)).rows(**values))
     return heads
 
 
 def list_events(session_id: UUID, *, after: int = 0, limit: int = 500) -> list[KeptEvent]:
     """Return the session's events with a higher `seq` than `after`, in order."""
-    return _read(Event.objects.filter(session_id=session_id, seq__gt=after).order_by("seq")[:limit])
+    rows = hot_queries.next_events(limit).rows(session_id=session_id, after=after)
+    return [KeptEvent(*row) for row in rows]
 
 
 def list_events_of_types(session_id: UUID, types: Collection[str], *, until: int) -> list[KeptEvent]:
@@ -83,11 +86,10 @@ def list_news(positions: Mapping[UUID, int]) -> list[KeptEvent]:
     """Return the events after each session's position, in order within a session. One query per 256 sessions."""
     events: list[KeptEvent] = []
     for some in _batches(positions.items()):
-        # Padded to a power of two by repetition, so that there are few queries to compile.
-        padded = some + some[-1:] * ((1 << (len(some) - 1).bit_length()) - len(some))
-        values: dict[str, Any] = {f"session_{n}": session_id for n, (session_id, _) in enumerate(padded)}
-        values |= {f"seq_{n}": seq for n, (_, seq) in enumerate(padded)}
-        events += [KeptEvent(*row) for row in events_after(len(padded)).rows(**values)]
+        places = padded(some)
+        values: dict[str, Any] = {f"session_{n}": session_id for n, (session_id, _) in enumerate(places)}
+        values |= {f"seq_{n}": seq for n, (_, seq) in enumerate(places)}
+        events += [KeptEvent(*row) for row in events_after(len(places)).rows(**values)]
     return events
 
 

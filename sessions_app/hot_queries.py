@@ -1,5 +1,9 @@
 """The statements of sessions_app that are compiled once, each with who waits for it."""
 
+from functools import cache
+from typing import Any
+
+from django.apps import apps
 from django.db.models import Case, Exists, F, Min, OuterRef, Q, QuerySet, Subquery, When
 from django.db.models.functions import Now
 
@@ -35,6 +39,20 @@ FIND_API_KEY = CompiledObjects(lambda prefix: ApiKey.objects.select_related("use
 FIND_ACCESSIBLE_SESSION = CompiledObjects(lambda session_id: ACCESSIBLE_SESSIONS.filter(pk=session_id))
 FIND_ACCESSIBLE_SESSION_BY_KEY = CompiledObjects(lambda key: ACCESSIBLE_SESSIONS.filter(key=key))
 
+
+@cache
+def find_browser_session() -> CompiledObjects[Any]:
+    """Return the query of a browser's session, for every request of a page. Only web processes have its model."""
+    model = apps.get_model("sessions", "Session")
+    return CompiledObjects(lambda key, now: model.objects.filter(session_key=key, expire_date__gt=now))
+
+
+# Every refresh of the page's list of sessions.
+RECENT_SESSIONS = 100
+LIST_RECENT_SESSIONS = CompiledObjects(
+    lambda owner_id: ACCESSIBLE_SESSIONS.filter(owner_id=owner_id).order_by("-last_active_at")[:RECENT_SESSIONS]
+)
+
 # Every request of a program that sends the whole conversation: it opens a session.
 INSERT_SESSION = CompiledInsert(Session)
 
@@ -48,6 +66,9 @@ LOCK_SESSION = CompiledQuery(
     )
 )
 INSERT_TURNS = CompiledInsert(Turn)
+FIND_TURN_BY_KEY = CompiledObjects(
+    lambda key: Turn.objects.select_related("session", "run").filter(idempotency_key=key).order_by()[:1]
+)
 COUNT_USER_TURN = CompiledUpdate(
     lambda session_id, ordinals, now, title: (
         Session.objects.filter(pk=session_id),

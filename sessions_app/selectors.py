@@ -29,6 +29,13 @@ def list_sessions(
     return tuple(rows.order_by("-last_active_at")[offset : offset + limit])
 
 
+def list_recent_sessions(owner: User) -> tuple[Session, ...]:
+    """Return the user's last active sessions with their agents, as many as the list of a page shows."""
+    if scopes.agents_of(owner) is not None:
+        return list_sessions(owner, limit=hot_queries.RECENT_SESSIONS)
+    return tuple(hot_queries.LIST_RECENT_SESSIONS.fetch(owner_id=owner.pk))
+
+
 def count_sessions(owner: User) -> int:
     """Return the number of the user's sessions."""
     return sessions_of(owner).count()

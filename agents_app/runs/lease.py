@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from django.db import IntegrityError, transaction
-from django.db.models import Exists, F, OuterRef
+from django.db.models import F
 from django.db.models.functions import Now
 
 from agents_app import events, hot_queries, selectors
@@ -28,7 +28,6 @@ from audit_app.kernel.database import is_away
 from audit_app.kernel.errors import InvalidInput
 from audit_app.kernel.nudges import nudge
 from tools_app import selectors as tools
-from tools_app.policy import emergency_stop
 
 # Of a crash for each run of the dead process, and what sums of shares lack of whole numbers.
 _LEAST_SHARE, _ROUNDING = 0.2, 1e-6
@@ -158,9 +157,10 @@ def _record_start(run: Run, recalled: tuple[RecalledMemory, ...]) -> None:
 
 def list_held(owner: UUID) -> dict[UUID, Held]:
     """Return the runs that a process owns, by id. One read without locks."""
-    held = Run.objects.filter(owner=owner).only("fence", "owner", "cancel_requested_at")
-    rows = held.annotate(stopped=Exists(emergency_stop.stops_of(OuterRef("agent__agent_id"))))
-    return {run.id: Held(run, run.stopped) for run in rows}
+    return {
+        run_id: Held(Run(id=run_id, owner=owner, fence=fence, cancel_requested_at=cancelled_at), is_stopped)
+        for run_id, fence, cancelled_at, is_stopped in hot_queries.LIST_OWN_RUNS.rows(owner=owner)
+    }
 
 
 def release(run: Run, owner: UUID, *, active_seconds: float) -> bool:

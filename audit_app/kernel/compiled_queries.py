@@ -36,6 +36,7 @@ from django.db.models.sql import InsertQuery, Query, UpdateQuery
 from django.db.models.sql.compiler import SQLCompiler
 
 _M = TypeVar("_M", bound=Model)
+T = TypeVar("T")
 _COMPARISONS = (Exact, GreaterThan, GreaterThanOrEqual, LessThan, LessThanOrEqual)
 
 
@@ -52,6 +53,12 @@ class Param(Expression):
     def get_group_by_cols(self) -> list[Any]:
         """Return no column to group by, as of a constant: the value may be compared with an aggregate."""
         return []
+
+
+def padded(items: Sequence[T]) -> list[T]:
+    """Return the items, the last one repeated up to a power of two, so that few numbers of values are compiled."""
+    count = 1 << (len(items) - 1).bit_length()
+    return [*items, *items[-1:] * (count - len(items))]
 
 
 def compile_all() -> None:

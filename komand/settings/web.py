@@ -131,6 +131,7 @@ if KOMAND_TRUSTED_PROXIES:
 _cookie_prefix = "__Host-" if _is_https else ""
 SESSION_COOKIE_NAME = f"{_cookie_prefix}komand_session"
 SESSION_COOKIE_SECURE = _is_https
+SESSION_ENGINE = "sessions_app.identity.browser_sessions"
 CSRF_COOKIE_NAME = f"{_cookie_prefix}komand_csrf"
 CSRF_COOKIE_SECURE = _is_https
 SECURE_HSTS_SECONDS = env.integer("KOMAND_HSTS_SECONDS", 0)

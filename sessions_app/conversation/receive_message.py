@@ -225,7 +225,7 @@ def _find_prior(message: ValidatedMessage) -> Accepted | None:
     """Return the first result for the idempotency key. Raises IdempotencyMismatch if that was another message."""
     if message.key is None:
         return None
-    turn = Turn.objects.select_related("session", "run").filter(idempotency_key=message.key).first()
+    turn = hot_queries.FIND_TURN_BY_KEY.first(key=message.key)
     if turn is None or turn.run is None:
         return None
     if turn.body_digest != message.digest:

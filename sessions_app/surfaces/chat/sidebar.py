@@ -11,13 +11,13 @@ from django.utils import timezone
 
 from agents_app import selectors as agents
 from audit_app.full_text.excerpts import Piece
-from sessions_app import selectors
+from sessions_app import hot_queries, selectors
 from sessions_app.conversation import message_search
 from sessions_app.conversation.message_search import FoundSession
 from sessions_app.models import Session
 from sessions_app.surfaces.chat import labels
 
-SESSIONS_SHOWN = 100
+SESSIONS_SHOWN = hot_queries.RECENT_SESSIONS
 _ZONE_COOKIE = "komand_zone"
 
 
@@ -57,7 +57,7 @@ def read_days(request: HttpRequest, *, current: UUID | None = None, query: str =
     if query.strip():
         matches = message_search.search_sessions(request.user, query, limit=SESSIONS_SHOWN)
     else:
-        matches = tuple(map(FoundSession, selectors.list_sessions(request.user, limit=SESSIONS_SHOWN)))
+        matches = tuple(map(FoundSession, selectors.list_recent_sessions(request.user)))
     busy = agents.list_busy([match.session.id for match in matches])
     now = timezone.now().astimezone(_zone_of(request))
     entries = []

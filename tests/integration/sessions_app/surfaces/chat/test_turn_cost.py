@@ -1,14 +1,23 @@
 """The cost of a turn on the page: statements that are built anew, which take longer than their execution."""
 
 import pytest
+from django.test import Client
 
 from agents_app.providers.kinds.scripted import Reply
+from agents_app.runs import hooks
+from audit_app.kernel.database import in_db
 from sessions_app.models import Session
+from sessions_app.surfaces.base import reauthentication
 from sessions_app.surfaces.chat import queries
+from tests.integration.sessions_app.surfaces.chat.chat_tab import Tab, cookie_of
 from tests.support.built_statements import built_statements
 from tests.support.engine import EngineRig
+from tests.support.rest import make_session
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
+
+# Django reads the user of a login for the WebSocket, the message and the list of sessions. The fourth ends the run.
+MOST_BUILT = 4
 
 
 @pytest.mark.parametrize("thought", ["", "That is a greeting."])
@@ -22,3 +31,31 @@ def test_the_end_of_a_plain_answer_builds_no_statement(rig: EngineRig, thought: 
             view = queries.find_turn_view(session, accepted.run_id)
     assert view is not None and (thought in str(view.parts))
     assert bool(built) == bool(thought), built  # an answer with details reads them
+
+
+async def test_a_turn_of_the_page_builds_few_statements(rig: EngineRig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hooks, "sweeps", [])  # what other parts do each second, however long the turn takes
+    monkeypatch.setattr(reauthentication, "CHECK_SECONDS", 600)
+    await in_db(rig.agent, *[Reply(("Hi ", "there"))] * 3)
+    session = await in_db(make_session, rig.owner)
+    cookie = await in_db(cookie_of, rig.owner)
+    browser = Client(headers={"cookie": cookie, "HX-Request": "true"})
+
+    def send() -> None:
+        assert browser.post(f"/chat/{session.id}/messages", {"text": "Hi"}).status_code == 200
+
+    def refresh_sidebar() -> None:
+        assert browser.get("/chat/sessions", {"current": str(session.id)}).status_code == 200
+
+    async def turn() -> None:
+        async with Tab(session, cookie) as tab:
+            await tab.receive()
+            await in_db(send)
+            await tab.until("answer")
+        await in_db(refresh_sidebar)
+
+    await turn()
+    await turn()
+    with built_statements() as built:
+        await turn()
+    assert len(built) <= MOST_BUILT, built
