@@ -6,7 +6,8 @@ A lost nudge is repeated by a sweeper. No call waits for a broker that hangs.
 import contextvars
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -45,6 +46,13 @@ def nudge(
         after_commit(_send_later, delay_seconds, task_name, args, queue=queue, task_id=task_id, **options)
     else:
         after_commit(send, task_name, args, queue=queue, task_id=task_id, **options)
+
+
+@contextmanager
+def none_sent() -> Iterator[None]:
+    """Send neither nudges nor hints within. For a command that knows that nothing listens; sweepers find the rows."""
+    with _breaker.held_open(), valkey.breaker.held_open():
+        yield
 
 
 def is_backed_up(queue: str) -> bool:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from agents_app import services as agents
 from audit_app import services as audit
+from audit_app.kernel import nudges
 from sessions_app.channels.outbound import transitions
 from sessions_app.models import Delivery
 
@@ -28,8 +29,9 @@ def end_pending() -> Ended:
     The people concerned get a message from the runs' ends; operators find the deliveries in the admin.
     """
     deliveries = 0
-    for row in Delivery.objects.filter(status__in=Delivery.OPEN).select_related("account", "session__agent"):
-        deliveries += transitions.give_up(row, row.owner, "unknown", _OF_DELIVERIES)
-    ended = Ended(agents.end_open_runs(_OF_RUNS), deliveries)
+    with nudges.none_sent():
+        for row in Delivery.objects.filter(status__in=Delivery.OPEN).select_related("account", "session__agent"):
+            deliveries += transitions.give_up(row, row.owner, "unknown", _OF_DELIVERIES)
+        ended = Ended(agents.end_open_runs(_OF_RUNS), deliveries)
     audit.record("Restored", actor="system", details={"runs": ended.runs, "deliveries": ended.deliveries})
     return ended

@@ -30,3 +30,10 @@ def test_a_slow_success_does_not_open_it() -> None:
     with breaker.watch():
         clock.now += 9.0
     assert not breaker.is_open
+
+
+def test_it_is_held_open_for_a_while() -> None:
+    breaker = Breaker()
+    with breaker.held_open():
+        assert breaker.is_open
+    assert not breaker.is_open
