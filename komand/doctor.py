@@ -226,6 +226,10 @@ def _audit_log() -> Iterator[Finding]:
         yield Finding(
             name, False, f"entries since {oldest.at:%Y-%m-%d %H:%M} are not sealed", f"a runs worker does it: {_UP}"
         )
+    if problem := verification.find_lost_end():
+        detail = f"its end, and other rows of that time, may be lost: {problem}"
+        mend = "copy the whole data folder, or restore a backup of manage.py backup"
+        yield Finding(name, False, detail, f"{mend}; to accept the loss: {command} --accept-end")
     last = verification.last_result(full=True)
     if last is None:
         yield Finding(name, True, "not verified yet: the first verification comes with the first entries")

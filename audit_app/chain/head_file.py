@@ -2,6 +2,7 @@
 
 import logging
 import os
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from django.conf import settings
@@ -10,6 +11,8 @@ from audit_app.chain.hashes import Anchor, find_anchors
 from audit_app.models import AuditCut, AuditSeal
 
 logger = logging.getLogger(__name__)
+
+_FIRST_SECONDS = 60  # in which the first seal is written to the file
 
 
 def read() -> Anchor | None:
@@ -24,19 +27,32 @@ def read() -> Anchor | None:
 def write(seal: AuditSeal) -> None:
     """Replace the stored anchor by that of a committed seal, unless it is newer, or no part of the chain.
 
-    Errors are logged: the log is sealed without the file.
+    A file that is missing stays so: a new one would hide that the end of the log may be missing, too. Errors are
+    logged: the log is sealed without the file.
     """
-    path = _path()
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         stored = read()
-        if stored and not _is_followed_by(stored, seal):
-            return
-        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-            file.write(f"{Anchor.of(seal)}\n")
-        draft.replace(path)
+        if _is_followed_by(stored, seal) if stored else not is_missing():
+            replace(seal)
     except OSError as error:
-        logger.warning("the newest seal of the audit log cannot be written to %s: %s", path, error)
+        logger.warning("the newest seal of the audit log cannot be written to %s: %s", _path(), error)
+
+
+def replace(seal: AuditSeal) -> None:
+    """Replace the stored anchor by that of a committed seal, whatever it is. Raises OSError."""
+    path = _path()
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+        file.write(f"{Anchor.of(seal)}\n")
+    draft.replace(path)
+
+
+def is_missing() -> bool:
+    """Return whether there is no file though there have been seals for longer than it takes to write the first one."""
+    first = None if _path().exists() else AuditSeal.objects.order_by("number").first()
+    if first is None:
+        return False
+    return first.number > 1 or first.sealed_at < datetime.now(UTC) - timedelta(seconds=_FIRST_SECONDS)
 
 
 def _is_followed_by(stored: Anchor, seal: AuditSeal) -> bool:

@@ -13,7 +13,7 @@ from audit_app.chain.hashes import Anchor
 from audit_app.kernel.signing_keys import Validity
 from audit_app.models import AuditCut, AuditEntry, AuditSeal
 
-VERIFIED = "AuditVerified"
+VERIFIED, ACCEPTED = "AuditVerified", "AuditEndAccepted"
 
 _SEALS_AT_ONCE, _ENTRIES_AT_ONCE = 50, 500
 _MOST_FAULTS, _MOST_RECORDED = 1000, 10
@@ -249,6 +249,26 @@ def _chunks(rows: Any) -> Iterable[list[AuditEntry]]:
             chunk = []
     if chunk:
         yield chunk
+
+
+def find_lost_end() -> str:
+    """Return why the end of the log may be missing, by the file beside the database; empty if it is there.
+
+    Raises OSError if the file cannot be read.
+    """
+    head = head_file.read()  # before the database, which has each seal first
+    if head is None:
+        return "audit.head is missing, as after a copy of the database alone." if head_file.is_missing() else ""
+    verifier = Verifier(newest=1, checks=[])
+    verifier.compare([head])
+    return verifier.report.faults[0].detail if verifier.report.faults else ""
+
+
+def accept_end() -> None:
+    """Take the end of the log as it is now for the right one, in `audit.head` and in the log. Raises OSError."""
+    if seal := AuditSeal.objects.order_by("-number").first():
+        head_file.replace(seal)
+        services.record(ACCEPTED, details={"seal": seal.number, "last": seal.last})
 
 
 def last_result(*, full: bool) -> AuditEntry | None:

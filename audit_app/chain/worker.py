@@ -24,10 +24,13 @@ _LOOK_SECONDS = 600.0
 
 async def run() -> None:
     """Seal committed entries each second until cancelled. Anchors and verification never delay it for long."""
-    schedule, sender = DailyVerification(), anchors.Sender()
+    schedule, sender, is_checked = DailyVerification(), anchors.Sender(), False
     while True:
         pause = _PAUSE_SECONDS
         try:
+            if not is_checked:
+                await in_db(_log_lost_end)
+                is_checked = True
             if await in_db(sealer.seal_next) == SEALED_AT_ONCE:
                 continue
             await in_db(schedule.step)
@@ -36,6 +39,11 @@ async def run() -> None:
             pause = _PAUSE_AFTER_FAILURE_SECONDS
             outages.failed(logger, error, f"the background work of the audit log failed; retrying in {pause:.0f} s")
         await asyncio.sleep(pause)
+
+
+def _log_lost_end() -> None:
+    if problem := verification.find_lost_end():
+        logger.error("the end of the audit log, and other rows of that time, may be lost: %s See doctor.", problem)
 
 
 class DailyVerification:

@@ -1,5 +1,6 @@
 """Attacks on the audit log by someone who can write to the database and does not have the keys."""
 
+import asyncio
 import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -8,6 +9,7 @@ from pathlib import Path
 from threading import Barrier
 
 import pytest
+from asgiref.sync import async_to_sync, sync_to_async
 from django.core.management import CommandError, call_command
 from django.db import connection, connections, transaction
 from django.db.models import F
@@ -15,11 +17,12 @@ from django.db.models import F
 from audit_app import hot_queries, services
 from audit_app.chain import cut, head_file, sealer
 from audit_app.chain.hashes import Anchor, hash_entry, sign_seal
-from audit_app.chain.verification import Report, Verifier, last_result
-from audit_app.chain.worker import DailyVerification
+from audit_app.chain.verification import Report, Verifier, find_lost_end, last_result
+from audit_app.chain.worker import DailyVerification, run
 from audit_app.kernel import single_holder
 from audit_app.kernel.ids import new_id
 from audit_app.models import AuditCut, AuditEntry, AuditSeal
+from komand.doctor import _audit_log
 from tests.support.cpu_cost import costs_less_than
 
 pytestmark = pytest.mark.django_db
@@ -463,6 +466,57 @@ def test_the_seal_of_a_stranger_key_is_forged():
     assert sign_seal(seal) == seal.signature
     AuditSeal.objects.update(sealed_at=F("sealed_at") + timedelta(seconds=1))
     assert "signature" in verify().faults[0].detail
+
+
+def age() -> None:
+    """Let the chain be older than the time in which its first seal is written to the file."""
+    for seal in AuditSeal.objects.all():
+        seal.sealed_at -= timedelta(days=1)
+        seal.signature = sign_seal(seal)
+        seal.save()
+
+
+async def start_worker(caplog) -> str:
+    """Return what the background work logs before it seals for the first time."""
+    working = asyncio.create_task(run())
+    while await sync_to_async(entries(number=None).exists)():
+        await asyncio.sleep(0.01)
+    working.cancel()
+    await asyncio.gather(working, return_exceptions=True)
+    return caplog.text
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("has_file", [False, True])
+def test_a_database_that_was_copied_without_its_end_is_found_at_the_start(folder, caplog, has_file):
+    sealed(2, 2)
+    age()
+    if has_file:
+        entries(number__gt=2).delete()
+        AuditSeal.objects.filter(number=2).delete()
+    else:
+        (folder / "audit.head").unlink()
+    write(1)
+    logged = async_to_sync(start_worker)(caplog)
+    assert "the end of the audit log, and other rows of that time, may be lost" in logged
+    # The worker has sealed since, and the loss is still known, until it is accepted.
+    [finding] = [finding for finding in _audit_log() if not finding.ok]
+    assert "--accept-end" in finding.mend and ("another one" if has_file else "is missing") in finding.detail
+    call_command("verify_receipts", "--accept-end")
+    assert find_lost_end() == "" and head_file.read() == Anchor.of(AuditSeal.objects.latest("number"))
+    assert entries(action="AuditEndAccepted").exists()
+    sealer.seal_all()
+    assert find_lost_end() == "" and verify().faults == []
+
+
+def test_a_new_chain_and_one_with_its_file_lack_nothing(folder):
+    assert find_lost_end() == ""
+    sealed(2)
+    (folder / "audit.head").unlink()  # a process that ended before it wrote the first seal there
+    assert find_lost_end() == ""
+    sealed(2)
+    age()
+    assert find_lost_end() == "" and (folder / "audit.head").exists()
 
 
 def test_a_damaged_head_file_is_found(folder):

@@ -9,7 +9,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from audit_app.chain.hashes import Anchor, find_anchors
-from audit_app.chain.verification import Report, Verifier
+from audit_app.chain.verification import Report, Verifier, accept_end
 from tools_app.receipts import evidence, receipts
 
 _MOST_SHOWN = 1000
@@ -36,11 +36,18 @@ class Command(BaseCommand):
             metavar="FILE",
             help="compare the log with the anchors in this file, such as that of KOMAND_AUDIT_ANCHOR or a system log",
         )
+        parser.add_argument(
+            "--accept-end",
+            action="store_true",
+            help="take the end of the audit log for the right one, after a database was put back or copied alone",
+        )
         parser.add_argument("--json", action="store_true", help="print JSON")
 
     def handle(self, *args: Any, **options: Any) -> None:
         anchors = [anchor for path in options["anchor"] for anchor in _read_anchors(path)]
         is_json = options["json"]
+        if options["accept_end"]:
+            accept_end()
         checked = self._check_receipts(options["since"], is_silent=is_json)
         verifier = Verifier(options["since"], checks=[evidence.find_missing])
         report = verifier.run()
