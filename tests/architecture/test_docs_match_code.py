@@ -92,7 +92,8 @@ def test_the_diff_of_a_field_fits_the_code():
         before, _, *lines = [line.removeprefix("   ") for line in block.splitlines()]
         if before != "--- /dev/null":
             present = (DOCS.parent / before.removeprefix("--- a/")).read_text().splitlines()
-            assert not [line for line in lines if line[:1] in (" ", "-") and line[1:] not in present], before
+            gone = [line for line in lines if line[:1] in (" ", "-") and line[1:] not in present]
+            assert not gone, f"{before[6:]} changed: write its diff in docs/changing.md anew, without the lines {gone}"
 
 
 def test_names_on_the_page_of_changes_exist():
@@ -110,4 +111,5 @@ def test_pages_of_channels_have_the_set_up_guide_of_the_admin():
     for slug in channels.names():
         page, folder = DOCS / "channels" / f"{slug}.md", Path(inspect.getfile(channels.get(slug))).parent
         guides = [path.read_text() for path in folder.glob("set_up*.md")]
-        assert not page.exists() or (guides and all(guide in page.read_text() for guide in guides)), slug
+        is_shown = not page.exists() or (guides and all(guide in page.read_text() for guide in guides))
+        assert is_shown, f"docs/channels/{slug}.md lacks the text of {folder}/set_up*.md, with its line `---`"

@@ -53,7 +53,7 @@ def test_several_calls_keep_their_order(plan, nudges):
 @pytest.mark.parametrize(
     ("name", "arguments", "error"),
     [
-        ("no_such_tool", "{}", "no tool 'no_such_tool'.*calculator, date_time, echo, .*web_fetch"),
+        ("no_such_tool", "{}", "no tool 'no_such_tool'.*calculator, .*date_time, .*echo, .*web_fetch"),
         ("", "{}", "no tool ''"),
         ("no\0such" + "x" * 500, "{}", "no tool 'nosuchx"),
         ("\ud800", "{}", "no tool"),
