@@ -17,6 +17,8 @@ CUT_STEP ?= 1
 WHEELS ?= --only-binary :all:
 LOCKED := -m pip --disable-pip-version-check install --no-compile --require-hashes $(WHEELS)
 TOOLS := $(VENV)-tools
+# Whose advisories `make audit` compares with: pypi or osv.
+ADVISORIES ?= pypi
 COMPILE = $(TOOLS)/bin/uv pip compile -q --upgrade --universal --python-version 3.11 --generate-hashes --only-binary :all: \
 	--no-header --no-annotate
 
@@ -24,7 +26,7 @@ COMPILE = $(TOOLS)/bin/uv pip compile -q --upgrade --universal --python-version 
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test test-all lint format bench chaos real-model real-mail foreign fuzz properties lock sbom clean
+.PHONY: help install run test test-all lint format bench chaos real-model real-mail foreign fuzz properties lock sbom audit clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -93,6 +95,12 @@ sbom: $(TOOLS)/.installed ## list the runtime packages as CycloneDX JSON in buil
 	$(TOOLS)/bin/cyclonedx-py requirements --pyproject pyproject.toml --mc-type application --output-reproducible \
 		--output-format JSON --output-file build/sbom.cdx.json requirements.lock
 	@! grep -n "$(CURDIR)" build/sbom.cdx.json || { echo "komand: the SBOM names this folder"; exit 1; }
+
+audit: $(TOOLS)/.installed ## compare the runtime packages with published advisories; needs the internet (ADVISORIES=pypi or osv)
+	@mkdir -p build && rm -f build/audit.txt
+	@$(TOOLS)/bin/pip-audit --vulnerability-service $(ADVISORIES) --requirement requirements.lock --disable-pip --require-hashes \
+		--strict --progress-spinner off --output build/audit.txt || { cat build/audit.txt 2>/dev/null || \
+		echo "komand: not audited: the advisory service ($(ADVISORIES)) did not answer for every package; see above"; exit 1; }
 
 clean: ## remove the virtualenv and the caches, never the data
 	rm -rf $(VENV) $(TOOLS) build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

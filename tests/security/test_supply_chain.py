@@ -1,6 +1,7 @@
 """The locks: what is installed, by the hashes of its files, and that they hold everything pyproject.toml asks for."""
 
 import re
+import subprocess
 import tomllib
 from importlib import metadata
 from pathlib import Path
@@ -88,6 +89,33 @@ def test_the_lock_holds_what_each_package_needs() -> None:
             and not requirement.specifier.contains(version_here(lock, requirement.name) or "0", prereleases=True)
         ]
     assert not missing
+
+
+@pytest.mark.parametrize(
+    ("program", "status", "shown"),
+    [
+        ("exit 0", 0, ""),
+        ('for last; do :; done; echo "django 1 CVE-1" > "$last"; exit 1', 2, "django 1 CVE-1"),
+        ("echo 'no connection' >&2; exit 1", 2, "not audited: the advisory service (pypi) did not answer"),
+    ],
+    ids=["nothing known", "a known weakness", "unreachable"],
+)
+def test_an_audit_fails_if_a_weakness_is_known_or_nothing_was_compared(
+    tmp_path: Path, program: str, status: int, shown: str
+) -> None:
+    (tmp_path / "tools" / "bin").mkdir(parents=True)
+    audit = tmp_path / "tools" / "bin" / "pip-audit"
+    audit.write_text(f'#!/bin/sh\necho "$@" > arguments\n{program}\n')
+    audit.chmod(0o700)
+    command = ["make", "-f", str(ROOT / "Makefile"), "-o", "tools/.installed", "audit", "TOOLS=tools"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, shown in done.stdout) == (status, True)
+    arguments = (tmp_path / "arguments").read_text()
+    assert "--requirement requirements.lock --disable-pip --require-hashes --strict" in arguments
+
+
+def test_ci_needs_no_advisory_service() -> None:
+    assert "make audit" not in (ROOT / ".ci" / "run").read_text()
 
 
 def test_installation_goes_by_hashes_and_builds_nothing() -> None:
