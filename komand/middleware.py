@@ -88,11 +88,13 @@ class FreshLogin(_Middleware):
         return HttpResponseRedirect(f"{CONFIRM_URL}?{urlencode({'next': back})}")
 
 
-class AdminPolicy(_Middleware):
-    """Relaxes the Content-Security-Policy for the admin, whose theme needs it."""
+class PagePolicy(_Middleware):
+    """Adds the Permissions-Policy to pages; relaxes the Content-Security-Policy for the admin, whose theme needs it."""
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         response = self.get_response(request)
+        if response.headers.get("Content-Type", "").startswith("text/html"):
+            response.headers["Permissions-Policy"] = settings.KOMAND_PERMISSIONS_POLICY
         if request.path.startswith(settings.KOMAND_ADMIN_PREFIX):
             response._csp_update = settings.KOMAND_ADMIN_CSP  # type: ignore[attr-defined] # what csp's own decorator sets
         return response

@@ -49,7 +49,7 @@ MIDDLEWARE = [
     "komand.middleware.RequestContext",
     "django.middleware.security.SecurityMiddleware",
     "csp.middleware.CSPMiddleware",
-    "komand.middleware.AdminPolicy",
+    "komand.middleware.PagePolicy",
     "komand.static_files.StaticFiles",
     "komand.static_files.CompressedPages",
     "komand.middleware.CrossOrigin",
@@ -147,6 +147,25 @@ CONTENT_SECURITY_POLICY = {
         "frame-ancestors": [NONE],
     }
 }
+# Of browsers, no page uses any of these, and neither may a script in it. Copying (clipboard-write) stays allowed.
+KOMAND_PERMISSIONS_POLICY = ", ".join(
+    f"{feature}=()"
+    for feature in (
+        "accelerometer",
+        "bluetooth",
+        "camera",
+        "display-capture",
+        "geolocation",
+        "gyroscope",
+        "hid",
+        "magnetometer",
+        "microphone",
+        "midi",
+        "payment",
+        "serial",
+        "usb",
+    )
+)
 # The admin's theme builds expressions and styles in the page; only the pages of operators allow it.
 KOMAND_ADMIN_PREFIX = "/admin/"
 KOMAND_ADMIN_CSP = {"script-src": [SELF, "'unsafe-eval'"], "style-src": [SELF, "'unsafe-inline'"]}

@@ -14,8 +14,8 @@ import pytest
 from tests.architecture.source import ROOT, modules
 from tests.architecture.test_worker_imports import WEB, WORKER
 
-# Of the pages of operators, built from values of a library that workers do not load.
-OF_PAGES = {"KOMAND_ADMIN_PREFIX", "KOMAND_ADMIN_CSP"}
+# Of pages alone; those of operators are built from values of a library that workers do not load.
+OF_PAGES = {"KOMAND_ADMIN_PREFIX", "KOMAND_ADMIN_CSP", "KOMAND_PERMISSIONS_POLICY"}
 SHOW = """
 import json, sys
 from django.conf import settings

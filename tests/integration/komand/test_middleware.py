@@ -7,6 +7,7 @@ from pytest_django.fixtures import Settings
 
 from komand.logs import JsonFormatter, TextFormatter
 from sessions_app.identity import invitations
+from tests.support.webchat import add_web
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey"), pytest.mark.one_database]
 
@@ -57,6 +58,17 @@ def test_the_admin_s_policy_lets_its_theme_work_and_no_more(client: Client) -> N
     policy = client.get("/admin/").headers["Content-Security-Policy"]
     assert "script-src 'self' 'unsafe-eval'" in policy and "script-src 'self' 'unsafe-inline'" not in policy
     assert "default-src 'self'" in policy
+
+
+def test_pages_deny_what_they_do_not_use(client: Client) -> None:
+    client.force_login(User.objects.create_superuser("root"))
+    add_web("site")
+    for page in ("/login", "/account", "/admin/", "/webchat/site/widget"):
+        response = client.get(page, follow=True)
+        policy = response.headers["Permissions-Policy"].split(", ")
+        assert response.status_code == 200 and {"camera=()", "microphone=()", "geolocation=()"} <= {*policy}, page
+        assert not [entry for entry in policy if entry.startswith("clipboard-write")], "the pages copy answers"
+    assert "Permissions-Policy" not in client.get("/health").headers
 
 
 def test_static_files_are_found_without_collecting_them(client: Client) -> None:

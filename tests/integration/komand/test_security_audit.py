@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -212,7 +213,7 @@ def test_a_python_with_a_known_weakness_is_found(
     monkeypatch: pytest.MonkeyPatch, version: tuple[int, int, int], is_found: bool
 ) -> None:
     monkeypatch.setattr(security_audit, "_FIXED_PYTHONS", FIXED_PYTHONS)
-    monkeypatch.setattr(security_audit.sys, "version_info", version)
+    monkeypatch.setattr(sys, "version_info", version)
     problems = [finding.id for finding in security_audit._python()]
     assert problems == (["python.html"] if is_found else [])
 
