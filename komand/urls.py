@@ -4,7 +4,7 @@ from django.contrib import admin
 from django.urls import URLPattern, URLResolver, include, path
 from django.views.generic import RedirectView
 
-from komand import dashboard, health
+from komand import dashboard, health, security_txt
 from komand.openapi import pages
 from komand.openapi.views import OpenApi
 from sessions_app.surfaces.base.surface import most_specific_first
@@ -13,6 +13,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("health", health.health, name="health"),
     path("health/live", health.live, name="health-live"),
     path("health/ready", health.ready, name="health-ready"),
+    path(security_txt.PATH, security_txt.security_txt, name="security-txt"),
     path("admin", RedirectView.as_view(pattern_name="admin:index")),
     path("admin/login/", dashboard.login),
     path("admin/", admin.site.urls),

@@ -3,6 +3,7 @@
 Workers use them unchanged (worker.py); the web process adds what Django needs for pages (web.py).
 """
 
+import re
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -101,6 +102,12 @@ KOMAND_PUBLIC_URL = env.text("KOMAND_PUBLIC_URL").rstrip("/")
 _public = urlsplit(KOMAND_PUBLIC_URL)
 if KOMAND_PUBLIC_URL and not (_public.scheme in ("http", "https") and _public.hostname):
     raise env.BadSetting("KOMAND_PUBLIC_URL", f"must look like https://komand.example.com, not {KOMAND_PUBLIC_URL!r}")
+# Addresses for reports about security, which /.well-known/security.txt lists.
+KOMAND_SECURITY_CONTACT = env.listing("KOMAND_SECURITY_CONTACT")
+if not all(re.fullmatch(r"(https://|mailto:|tel:)[!-~]+", contact) for contact in KOMAND_SECURITY_CONTACT):
+    raise env.BadSetting(
+        "KOMAND_SECURITY_CONTACT", "must look like mailto:security@example.com or https://example.com/report"
+    )
 KOMAND_TRUSTED_PROXIES = env.listing("KOMAND_TRUSTED_PROXIES")
 KOMAND_CORS_ORIGINS = env.listing("KOMAND_CORS_ORIGINS")
 # The addresses of the SignalR hub.

@@ -71,6 +71,7 @@ class Caller:
 @pytest.fixture
 def world(settings: Any) -> World:
     settings.KOMAND_API_LIMIT = settings.KOMAND_CHAT_LIMIT = settings.KOMAND_LOGIN_LIMIT = 0
+    settings.KOMAND_SECURITY_CONTACT = ["mailto:security@komand.example"]
     return World()
 
 
