@@ -38,3 +38,28 @@ def test_its_log_shows_no_query_and_no_referrer() -> None:
     assert {"$request ", '$request"', "$request_uri", "$args", "$query_string", "$http_referer"}.isdisjoint(
         re.findall(r"\$[a-z_]+[ \"]?", form[1])
     )
+
+
+def location(path: str) -> str:
+    found = re.search(rf"    location {re.escape(path)} {{\n(.*?)\n    }}", EXAMPLE, re.DOTALL)
+    assert found
+    return found[1]
+
+
+def test_its_limits_are_wider_than_those_of_one_user() -> None:
+    connections = re.search(r"^    limit_conn komand_connections (\d+);$", EXAMPLE, re.MULTILINE)
+    rate = re.search(r"zone=komand_requests:10m rate=(\d+)r/s;", EXAMPLE)
+    burst = re.search(r"limit_req zone=komand_requests burst=(\d+) nodelay;", location("/"))
+    assert connections and rate and burst
+    tabs, people = 10, 10  # behind one address
+    assert int(connections[1]) >= tabs * people
+    assert int(rate[1]) * settings.KOMAND_API_WINDOW_SECONDS >= people * settings.KOMAND_API_LIMIT
+    assert int(burst[1]) >= settings.KOMAND_API_LIMIT
+
+
+def test_its_limit_of_requests_is_not_for_files_and_platforms() -> None:
+    assert EXAMPLE.count("limit_req ") == 1
+    for path in ("/", settings.STATIC_URL, "/channels/"):
+        assert "proxy_pass http://127.0.0.1:8000;" in location(path)
+    assert EXAMPLE.index("proxy_buffering off;") < EXAMPLE.index("location /"), "it holds for each location"
+    assert re.search(r"client_header_timeout (\d+)s;", EXAMPLE)[1] == str(settings.KOMAND_HEADER_SECONDS)  # type: ignore[index]
