@@ -40,7 +40,7 @@ LIST_OPEN_RUN_IDS = CompiledQuery(
 @cache
 def busy_among(count: int) -> CompiledQuery:
     """Return the query of those of `count` conversations, `conversation_0` and so on, that have an open run."""
-    conversations = [Param(f"conversation_{n}") for n in range(count)]
+    conversations: list[Any] = [Param(f"conversation_{n}") for n in range(count)]
     open_roots = Run.objects.filter(_OPEN_ROOTS, conversation_id__in=conversations)
     return CompiledQuery(lambda: open_roots.order_by().values_list("conversation_id"))
 

@@ -2,6 +2,7 @@
 
 from functools import cache, reduce
 from operator import or_
+from typing import Any
 
 from django.contrib.auth.models import Permission
 from django.db.models import Q, QuerySet
@@ -50,7 +51,7 @@ def next_events(limit: int) -> CompiledQuery:
 @cache
 def heads_of(count: int) -> CompiledQuery:
     """Return the query of the heads of `count` sessions, `session_0` and so on: each second, of those with viewers."""
-    sessions = [Param(f"session_{n}") for n in range(count)]
+    sessions: list[Any] = [Param(f"session_{n}") for n in range(count)]
     return CompiledQuery(lambda: TimelineHead.objects.filter(pk__in=sessions).values_list("session_id", "seq"))
 
 

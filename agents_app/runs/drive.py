@@ -1,11 +1,13 @@
 """The state of one claimed run in its worker process, and the ends of runs whose model call was stopped."""
 
 import time
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from django.conf import settings
 
+from agents_app.models import Run
 from agents_app.providers.base import ProviderError
 from agents_app.runs.claims import Claim
 from agents_app.runs.live_text import LiveText
@@ -14,6 +16,7 @@ from agents_app.runs.next_step import CANCELLED, End, at_limit, stopped
 from agents_app.runs.retry_policy import retry_delay
 from agents_app.runs.writes import NO_USAGE, Spent
 from agents_app.types import Limits, Snapshot, Usage
+from audit_app.kernel import context
 from tools_app.policy import emergency_stop
 
 
@@ -59,3 +62,13 @@ def end_after(why: str, claim: Claim, snapshot: Snapshot) -> End | None:
             return stopped(emergency_stop.why_stopped(claim.run.agent.agent_id) or "Stopped by an operator.")
         case _:
             return at_limit(why, snapshot, settings.KOMAND_MAX_ANSWER_CHARACTERS)
+
+
+def bound(run: Run) -> AbstractContextManager[None]:
+    """Bind a run, its conversation and its agent for the block."""
+    return context.bind(
+        request_id=run.request_id,
+        actor=f"agent:{run.agent.agent_id}",
+        session_id=str(run.conversation_id),
+        run_id=str(run.id),
+    )

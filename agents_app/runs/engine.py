@@ -7,7 +7,6 @@ import asyncio
 import logging
 import math
 from collections.abc import AsyncGenerator, Callable
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import datetime
 from typing import ParamSpec, TypeVar
@@ -25,7 +24,7 @@ from agents_app.providers import registry
 from agents_app.providers.base import ProviderError
 from agents_app.runs import compaction_step, hooks, lease, network_step, run_policy, transcription_step, turns, writes
 from agents_app.runs.claims import Claim, HeldBack
-from agents_app.runs.drive import Drive, end_after
+from agents_app.runs.drive import Drive, bound, end_after
 from agents_app.runs.lease import Held
 from agents_app.runs.live_text import LiveText, NoLiveText
 from agents_app.runs.model_call import Interrupted, ModelCall, build_request, chunks_of
@@ -35,7 +34,7 @@ from agents_app.types import ModelChunk, ModelResponse, RunStatus, Snapshot
 from agents_app.types.context import ContextOverflow
 from agents_app.types.run_cost import Fallback
 from audit_app import live_copies
-from audit_app.kernel import context, valkey
+from audit_app.kernel import valkey
 from audit_app.kernel.database import in_db, is_away
 from audit_app.kernel.durable_writes import run_until_stored
 from audit_app.stream import StreamWriter
@@ -59,6 +58,7 @@ class Engine:
         self._sending = self._loop.create_task(self._writer.run())
         self._drives: dict[UUID, Drive] = {}
         self._claims: list[float] = []  # start times of unfinished claims, by the loop's clock
+        self._offered: dict[UUID, bool] = {}  # runs with an unfinished claim, and whether they were offered again
         self._orphans: dict[tuple[UUID, int], float] = {}  # (run, fence): time when it was first found without a drive
         self._failed_drives = self._failures_checked = 0  # each failed drive may have left an orphaned claim
         self._held_back, self._last_actor = set[str](), ""  # users with too many runs; the user of the last claim
@@ -71,9 +71,17 @@ class Engine:
         self._loop.call_soon_threadsafe(self.offer, run_id)
 
     def offer(self, run_id: UUID | None = None, actor: str = "") -> None:
-        """Start to claim the run, or the next one, of one user or of all, if a slot is free."""
+        """Start to claim the run, or the next one, of one user or of all, if a slot is free.
+
+        A run whose claim is not answered yet has no second one: if it cannot be claimed, it is offered again.
+        """
+        if run_id in self._offered:
+            self._offered[run_id] = True
+            return
         if self._draining or len(self._tasks) >= settings.KOMAND_RUN_SLOTS or run_id in self._drives:
             return
+        if run_id:
+            self._offered[run_id] = False
         task = self._loop.create_task(self._work(run_id, actor))
         self._tasks.add(task)
         task.add_done_callback(self._free)
@@ -98,7 +106,7 @@ class Engine:
         held = await in_db(lease.list_held, self._owner)
         self._failures_checked = failed_drives
         for run_id, drive in drives:
-            reason = _reason_to_stop(drive.claim, held.get(run_id))
+            reason = lease.reason_to_stop(drive.claim, held.get(run_id))
             if drive.call and reason:
                 drive.call.stop(reason)
         for run in self._orphaned_claims(held):
@@ -155,7 +163,7 @@ class Engine:
             self._last_actor = claim.run.actor
             for notify in hooks.on_claim if claim.run.parent_id is None else ():
                 notify(claim.run.id, claim.run.conversation_id, claim.run.session_key)
-            with _bound(claim.run):
+            with bound(claim.run):
                 await self._execute(claim)
         except HeldBack as held_back:
             self._held_back.add(held_back.actor)
@@ -171,9 +179,14 @@ class Engine:
         began = self._loop.time()
         self._claims.append(began)
         try:
-            return await in_db(lease.claim, self._owner, run_id, actor=actor, after=self._last_actor)
+            claim = await in_db(lease.claim, self._owner, run_id, actor=actor, after=self._last_actor)
+            if claim is None and run_id and self._offered[run_id]:
+                self._loop.call_soon(self.offer, run_id)  # it may have become claimable after the read
+            return claim
         finally:
             self._claims.remove(began)
+            if run_id:
+                del self._offered[run_id]
 
     async def _execute(self, claim: Claim) -> None:
         """Execute a run until it waits, ends or is released."""
@@ -329,22 +342,3 @@ class Engine:
                 raise
             # An earlier try was committed, but the database went away before confirming it. The next claim reads it.
             raise Fenced from None
-
-
-def _bound(run: Run) -> AbstractContextManager[None]:
-    """Bind a run, its conversation and its agent for the block."""
-    return context.bind(
-        request_id=run.request_id,
-        actor=f"agent:{run.agent.agent_id}",
-        session_id=str(run.conversation_id),
-        run_id=str(run.id),
-    )
-
-
-def _reason_to_stop(claim: Claim, held: Held | None) -> str:
-    """Return the reason for which the model call of a claim has to stop; empty if there is none."""
-    if held is None or held.run.fence != claim.fence:
-        return "fenced"
-    if held.run.cancel_requested_at:
-        return "cancelled"
-    return "stopped" if held.is_stopped else ""

@@ -163,6 +163,15 @@ def list_held(owner: UUID) -> dict[UUID, Held]:
     }
 
 
+def reason_to_stop(claim: Claim, held: Held | None) -> str:
+    """Return the reason for which the model call of a claim has to stop; empty if there is none. held: its row."""
+    if held is None or held.run.fence != claim.fence:
+        return "fenced"
+    if held.run.cancel_requested_at:
+        return "cancelled"
+    return "stopped" if held.is_stopped else ""
+
+
 def release(run: Run, owner: UUID, *, active_seconds: float) -> bool:
     """Release an unfinished run, for example while draining: the next claim calls the model again for the open step.
 

@@ -31,13 +31,17 @@ logger = logging.getLogger(__name__)
 _AT_ONCE = hot_queries.REAPED_AT_ONCE
 # Exponential back-off of run ends that cannot be stored, so that they do not crowd out others.
 _FIRST_BACK_OFF_SECONDS, _MAX_BACK_OFF_SECONDS = 2.0, 600.0
+_MAX_SECONDS_BETWEEN_NUDGES = 8.0
 
 Nudge = Callable[[UUID], None]
 
 
 def _nudge_by_broker(run_id: UUID) -> None:
-    if not nudges.is_backed_up(transitions.QUEUE):
-        nudges.send(transitions.ADVANCE, (str(run_id),), queue=transitions.QUEUE)
+    nudges.send(transitions.ADVANCE, (str(run_id),), queue=transitions.QUEUE)
+
+
+def _has_nudges() -> bool:
+    return nudges.has_waiting(transitions.QUEUE)
 
 
 @dataclass(frozen=True)
@@ -45,17 +49,32 @@ class _BackOff:
     seconds: float
     until: float
 
+    @classmethod
+    def after(cls, before: "_BackOff | None", now: float, longest: float) -> "_BackOff":
+        """Return the first back-off, or one twice as long as the one before."""
+        seconds = min(before.seconds * 2, longest) if before else _FIRST_BACK_OFF_SECONDS
+        return cls(seconds, now + seconds)
+
 
 class Reaper:
     """The reaper of one process. `sweep` is synchronous and safe to run in several processes at once."""
 
-    def __init__(self, nudge: Nudge = _nudge_by_broker, *, clock: Callable[[], float] = monotonic) -> None:
+    def __init__(
+        self,
+        nudge: Nudge = _nudge_by_broker,
+        *,
+        has_nudges: Callable[[], bool] = _has_nudges,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
         """nudge: notifies the workers of a claimable run.
+        has_nudges: returns whether earlier nudges still wait for the workers, so that none is lost.
         clock: monotonic seconds.
         """
         self._observer = Observer()
         self._nudge = nudge
+        self._has_nudges = has_nudges
         self._clock = clock
+        self._nudged: dict[UUID, _BackOff] = {}  # runs that were claimable at the last sweep
         self._back_offs: dict[UUID, _BackOff] = {}  # of ended runs whose conversation could not store the end
 
     def sweep(self) -> None:
@@ -89,11 +108,17 @@ class Reaper:
     def _renudge(self) -> None:
         """Nudge for runs that have been claimable for longer than a nudge takes. Started runs go first.
 
-        Not for those of users who have as many running runs as they may: they would hide those of others.
+        Not for those of users who have as many running runs as they may: they would hide those of others. A run that
+        stays claimable, because the workers are slower than its messages, is nudged less and less often.
         """
-        for forgotten in (hot_queries.LIST_STARTED_CLAIMABLE, hot_queries.LIST_LATE_CLAIMABLE):
-            for (run_id,) in forgotten.rows(most=claims.most_running()):
-                self._nudge(run_id)
+        lists = (hot_queries.LIST_STARTED_CLAIMABLE, hot_queries.LIST_LATE_CLAIMABLE)
+        forgotten = [run_id for rows in lists for (run_id,) in rows.rows(most=claims.most_running())]
+        before, now = self._nudged, self._clock()
+        self._nudged = {run_id: before[run_id] for run_id in forgotten if run_id in before}
+        due = [run_id for run_id in forgotten if run_id not in before or before[run_id].until <= now]
+        for run_id in due if due and not self._has_nudges() else ():
+            self._nudge(run_id)
+            self._nudged[run_id] = _BackOff.after(before.get(run_id), now, _MAX_SECONDS_BETWEEN_NUDGES)
 
     def _store_missed_ends(self) -> None:
         if not hot_queries.FIND_MISSED_END.rows():
@@ -119,10 +144,9 @@ class Reaper:
         except Exception as error:
             if is_away(error):
                 raise
-            before = self._back_offs.get(run_id)
-            seconds = min(before.seconds * 2, _MAX_BACK_OFF_SECONDS) if before else _FIRST_BACK_OFF_SECONDS
-            logger.exception("the end of run %s could not be stored; retrying in %d s", run_id, seconds)
-            self._back_offs[run_id] = _BackOff(seconds, self._clock() + seconds)
+            back_off = _BackOff.after(self._back_offs.get(run_id), self._clock(), _MAX_BACK_OFF_SECONDS)
+            logger.exception("the end of run %s could not be stored; retrying in %d s", run_id, back_off.seconds)
+            self._back_offs[run_id] = back_off
             return False
 
 
@@ -141,12 +165,13 @@ def _store_end(run_id: UUID) -> None:
             audit.emit(conversation_port.get().run_ended(selectors.get_transcript(run_id)))
 
 
-async def loop(nudge: Nudge = _nudge_by_broker) -> None:
+async def loop(engine_nudge: Nudge | None = None) -> None:
     """Sweep each second until cancelled. A failed pass is logged.
 
-    nudge: a process that claims runs passes its own engine's, so that runs continue without a broker.
+    engine_nudge: that of a process that claims runs, so that runs continue without a broker. The engine knows which of
+        its nudges wait.
     """
-    reaper = Reaper(nudge)
+    reaper = Reaper(engine_nudge, has_nudges=lambda: False) if engine_nudge else Reaper()
     while True:
         try:
             await in_db(reaper.sweep)

@@ -55,10 +55,10 @@ class Param(Expression):
         return []
 
 
-def padded(items: Sequence[T]) -> list[T]:
+def padded(items: list[T]) -> list[T]:
     """Return the items, the last one repeated up to a power of two, so that few numbers of values are compiled."""
     count = 1 << (len(items) - 1).bit_length()
-    return [*items, *items[-1:] * (count - len(items))]
+    return items + items[-1:] * (count - len(items))
 
 
 def compile_all() -> None:

@@ -24,7 +24,6 @@ logger = logging.getLogger(__name__)
 
 # Do not wait longer to send a nudge: the sweeper repeats it.
 _ANSWER_SECONDS = 2
-_MOST_WAITING = 1000
 
 _breaker = Breaker()
 
@@ -55,10 +54,10 @@ def none_sent() -> Iterator[None]:
         yield
 
 
-def is_backed_up(queue: str) -> bool:
-    """Return whether the queue holds so many tasks that one more only takes room; also True while the broker is away.
+def has_waiting(queue: str) -> bool:
+    """Return whether the queue holds tasks that no worker has taken; also True while the broker is away.
 
-    For sweepers, which repeat their nudges each second.
+    For sweepers: nudges that wait are not lost.
     """
     if _breaker.is_open:
         return True
@@ -67,7 +66,7 @@ def is_backed_up(queue: str) -> bool:
             waiting: Any = valkey.sync_client().llen(f"{settings.KOMAND_REDIS_PREFIX}{queue}")
     except RedisError:
         return True
-    return int(waiting) >= _MOST_WAITING
+    return int(waiting) > 0
 
 
 def send(task_name: str, args: tuple[str, ...], *, queue: str, task_id: str | None = None, **options: Any) -> None:

@@ -134,3 +134,69 @@ def test_a_part_of_the_sweep_that_fails_keeps_no_other_from_its_work(
     rung: list[UUID] = []
     Reaper(rung.append).sweep()
     assert rung == [accepted.run_id] and len(swept) == 1
+
+
+def test_a_run_that_waits_for_its_claim_has_no_second_claim(idle: EngineRig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise a worker that is slower than its messages gets more claims the slower it is."""
+    claimed, claim, may_claim = list[UUID | None](), lease.claim, threading.Event()
+
+    def slow(owner: UUID, run_id: UUID | None = None, **how: Any) -> Any:
+        claimed.append(run_id)
+        assert may_claim.wait(60)
+        return claim(owner, run_id, **how)
+
+    monkeypatch.setattr(lease, "claim", slow)
+    monkeypatch.setattr(Reaper, "sweep", lambda self: None)
+    idle.agent(*[Reply(("Hello!",))] * 5)
+    idle.drops = lambda task_name: True
+    runs = [idle.send(session=open_session(owner=idle.owner)).run_id for _ in range(5)]
+    idle.start()
+    assert idle.engine
+    for _ in range(3):
+        for run_id in runs:
+            idle.engine.nudge(run_id)
+    until(lambda: claimed)
+    may_claim.set()
+    assert [idle.wait(run_id).answer for run_id in runs] == ["Hello!"] * 5
+    assert sorted(filter(None, claimed)) == sorted(runs)
+
+
+def test_a_nudge_during_a_claim_is_not_lost(idle: EngineRig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run may have become claimable after it was read."""
+    claim, has_read, may_answer = lease.claim, threading.Event(), threading.Event()
+
+    def late(owner: UUID, run_id: UUID | None = None, **how: Any) -> Any:
+        if has_read.is_set():
+            return claim(owner, run_id, **how)
+        has_read.set()
+        assert may_answer.wait(60)
+        return None
+
+    monkeypatch.setattr(lease, "claim", late)
+    monkeypatch.setattr(Reaper, "sweep", lambda self: None)
+    idle.start().agent(Reply(("Hello!",)))
+    run_id = idle.send().run_id
+    assert has_read.wait(60)
+    assert idle.engine and idle.engine._engine
+    idle.engine.nudge(run_id)
+    until(lambda: idle.engine and idle.engine._engine and idle.engine._engine._offered.get(run_id))
+    may_answer.set()
+    assert idle.wait(run_id).answer == "Hello!"
+
+
+def test_runs_that_stay_claimable_are_nudged_less_and_less_often(idle: EngineRig) -> None:
+    idle.agent()
+    runs = [idle.send(session=open_session(owner=idle.owner)).run_id for _ in range(5)]
+    Run.objects.update(ready_at=Now() - timedelta(minutes=1))
+    now, nudged, waiting = [0.0], list[UUID](), [True]
+    sweeping = Reaper(nudged.append, has_nudges=lambda: waiting[0], clock=lambda: now[0])
+    sweeping._renudge()
+    assert nudged == []  # earlier nudges wait for a worker
+    waiting[0], at = False, []
+    for second in range(40):
+        now[0], before = float(second), len(nudged)
+        sweeping._renudge()
+        if len(nudged) > before:
+            at.append(second)
+            assert sorted(nudged[before:]) == sorted(runs)
+    assert at == [0, 2, 6, 14, 22, 30, 38]
