@@ -15,6 +15,9 @@ from tools_app.profiles import FIND_TOOLS
 from tools_app.types import ExecutionStatus, ExecutionView, ToolSpec
 
 _MOST_NAMES = 9
+# By name and family of models: the tool that was counted last, and its tokens. Each claim of a run needs those of all.
+_counted: dict[tuple[str, str], tuple[ToolSpec, int]] = {}
+_MOST_COUNTED = 1000
 
 
 @dataclass(frozen=True)
@@ -70,8 +73,14 @@ def used_names(history: Iterable[Message], executions: Iterable[ExecutionView]) 
 
 def tokens_of(spec: ToolSpec, family: str = "general") -> int:
     """Return the estimated number of tokens of a listed tool. family: of the model, see `tokens`."""
-    listed = {"name": spec.name, "description": spec.description, "parameters": spec.parameters}
-    return tokens.count(json.dumps(listed, ensure_ascii=False, separators=(",", ":")), family)
+    known = _counted.get((spec.name, family))
+    if known is None or known[0] != spec:
+        listed = {"name": spec.name, "description": spec.description, "parameters": spec.parameters}
+        count = tokens.count(json.dumps(listed, ensure_ascii=False, separators=(",", ":")), family)
+        if len(_counted) >= _MOST_COUNTED:
+            _counted.clear()
+        known = _counted[spec.name, family] = spec, count
+    return known[1]
 
 
 def _naming(finder: ToolSpec, hidden: Sequence[ToolSpec]) -> ToolSpec:

@@ -1,12 +1,13 @@
 """The tools that model calls list, and those that they list after a search."""
 
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from agents_app.prompt import offered_tools
+from agents_app.prompt import offered_tools, tokens
 from agents_app.prompt.offered_tools import OfferedTools, choose, tokens_of, used_names
 from agents_app.types import Message
 from tools_app import profiles
@@ -106,3 +107,19 @@ def test_a_search_without_a_readable_result_finds_nothing(output: str | None) ->
 def test_the_estimate_counts_what_is_sent() -> None:
     short, long = ToolSpec("a", "", {}), ToolSpec("a", "word " * 400, {"type": "object"})
     assert 200 < tokens_of(long, "o200k") - tokens_of(short, "o200k") < 600
+
+
+def test_the_tokens_of_a_tool_are_counted_once_until_it_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted: list[str] = []
+    count = tokens.count
+
+    def noted(text: str, family: str = "general") -> int:
+        counted.append(family)
+        return count(text, family)
+
+    monkeypatch.setattr(tokens, "count", noted)
+    monkeypatch.setattr(offered_tools, "_counted", {})
+    tool = remote(1)
+    assert [tokens_of(tool), tokens_of(tool), tokens_of(remote(1))] == [tokens_of(tool)] * 3
+    assert tokens_of(replace(tool, description="Does.")) < tokens_of(tool, "claude")
+    assert counted == ["general", "general", "claude"]
