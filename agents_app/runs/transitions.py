@@ -146,7 +146,7 @@ def _end(
     """
     is_child = run.parent_id is not None
     outcome = _outcome_of_child(run, outcome) if is_child else outcome
-    stored = _columns_of_child(run) if is_child else {"end_stored": True}
+    stored = _columns_of_child(run) if is_child else _END_STORED
     if not _move_to_end(run, outcome, held_by, {**stored, **changes}):
         return None
     new_events = _end_children(run) if run.child_count else []
@@ -160,20 +160,34 @@ def _end(
 
 
 def _move_to_end(run: Run, outcome: End, held_by: UUID | None, changes: Mapping[str, Any]) -> bool:
-    return move(
-        run,
-        outcome.status,
-        expect=OPEN,
-        held_by=held_by,
-        owner=None,
-        waiting_on="",
-        ready_at=None,
-        answer=outcome.answer,
-        error_code=outcome.code,
-        error_message=outcome.message,
-        ended_at=Now(),
-        **changes,
+    if held_by and changes == _END_STORED:
+        stated = {"answer": outcome.answer, "code": outcome.code, "message": outcome.message}
+        key = {"run_id": run.id, "fence": run.fence, "owner": held_by}
+        return _END_ROOT.run(**key, status=outcome.status.value, **stated) == 1
+    ended = _ended(outcome.answer, outcome.code, outcome.message)
+    return move(run, outcome.status, expect=OPEN, held_by=held_by, **ended, **changes)
+
+
+def _ended(answer: Any, code: Any, message: Any) -> dict[str, Any]:
+    return {
+        "owner": None,
+        "waiting_on": "",
+        "ready_at": None,
+        "answer": answer,
+        "error_code": code,
+        "error_message": message,
+        "ended_at": Now(),
+    }
+
+
+_END_STORED = {"end_stored": True}
+# The end of a root run that a process holds, without further changes: a compiled `move`.
+_END_ROOT = CompiledUpdate(
+    lambda run_id, fence, owner, status, answer, code, message: (
+        _guarded(run_id, OPEN, fence, owner),
+        {"status": status, **_ended(answer, code, message), **_END_STORED},
     )
+)
 
 
 def _outcome_of_child(run: Run, outcome: End) -> End:
