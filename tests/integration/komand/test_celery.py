@@ -1,3 +1,5 @@
+import json
+from base64 import b64decode
 from collections.abc import Iterator
 from types import SimpleNamespace
 from uuid import uuid4
@@ -53,3 +55,32 @@ def test_killing_tasks_does_not_wait_for_a_broker_that_hangs(monkeypatch):
     nudges.revoke(["a"])
     nudges.revoke(["b"])
     assert patience == [2]
+
+
+def test_a_nudge_has_the_form_of_a_message_of_celery(valkey):
+    """Workers of other releases take it, too: they take what Celery sends."""
+    key, run_id = f"{settings.KOMAND_REDIS_PREFIX}runs", str(uuid4())
+    with context.bind(request_id="r-7"):
+        nudges.send("agents.advance_run", (run_id,), queue="runs")
+        nudges._send_task("agents.advance_run", (run_id,), queue="runs", task_id=None)
+    by_celery, pushed = (json.loads(message) for message in valkey.lrange(key, 0, -1))
+    assert json.loads(b64decode(pushed["body"])) == json.loads(b64decode(by_celery["body"]))
+    unlike = {"id", "root_id", "origin"}
+    assert pushed["headers"].keys() == by_celery["headers"].keys()
+    assert {name for name, value in pushed["headers"].items() if value != by_celery["headers"][name]} == unlike
+    optional = {"reply_to", "argsrepr", "kwargsrepr"}  # of events, and where results are sent
+    assert by_celery["properties"].keys() - optional == pushed["properties"].keys()
+
+
+def test_a_worker_takes_a_nudge(valkey):
+    run_id, taken = str(uuid4()), []
+    nudges.send("agents.advance_run", (run_id,), queue="runs")
+
+    def take(body, message):
+        taken.append((message.headers["task"], body[0]))
+
+    with celery.app.connection_for_read() as connection:
+        queue = celery.app.amqp.queues["runs"]
+        with celery.app.amqp.TaskConsumer(connection.default_channel, queues=[queue], callbacks=[take]):
+            connection.drain_events(timeout=20)
+    assert taken == [("agents.advance_run", [run_id])]
