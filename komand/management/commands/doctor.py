@@ -61,7 +61,7 @@ class Command(BaseCommand):
     def _list_problems(self, findings: Sequence[Finding], *, is_fixing: bool) -> Iterator[str]:
         for finding in findings:
             severity = self.style.ERROR(f"{finding.severity:<8}")
-            yield f"{severity} {finding.id:<19} {finding.detail}\n    → {finding.mend}"
+            yield f"{severity} {finding.id:<19} {finding.name}: {finding.detail}\n    → {finding.mend}"
             if is_fixing:
                 yield "    not changed by --fix"
         yield f"\nProblems: {len(findings)}" if findings else "No problem found."

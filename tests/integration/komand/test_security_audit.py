@@ -88,7 +88,10 @@ def test_an_account_that_is_open_is_low_and_one_that_exposes_an_agent_is_high() 
     assert run_doctor()[1] == 0
     Agent.objects.update(autonomy="full")
     assert found().keys() == {"channels.open", "channels.exposed"}
-    assert run_doctor()[1] == 1
+    text, status = run_doctor()
+    assert (
+        status == 1 and "channels.exposed    channel telegram/main: Everyone who finds it is served by default" in text
+    )
     account.access = "paired"
     account.save()
     assert found() == {}
