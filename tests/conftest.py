@@ -1,12 +1,13 @@
 """Fixtures of all tests: users, a gateway in the process, servers, installations; requests elsewhere are blocked."""
 
+import gc
 import inspect
 import ipaddress
 import os
 import socket
 import subprocess
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Generator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ from komand import background
 from komand.supervisor.embedded import COMMANDS
 from tests import on_postgres
 from tests.fakes.model_server import ModelServer
-from tests.support import prepared_once
+from tests.support import prepared_once, selection
 from tests.support.approvals import Launch
 from tests.support.engine import EngineRig
 from tests.support.event_payloads import recorded_problems
@@ -41,11 +42,6 @@ from tools_app.registry import tools
 hypothesis_settings.register_profile("quick", max_examples=40, deadline=None, derandomize=True)
 hypothesis_settings.register_profile("long", max_examples=500, deadline=None)
 hypothesis_settings.load_profile("quick")
-
-
-# Fixtures that start a whole installation or a browser, and folders of such tests.
-WHOLE = {"live_komand", "chromium"}
-WHOLE_FOLDERS = {Path(__file__).with_name(name) for name in ("browser", "surfaces", "installed")}
 
 
 # The longest test of whole installations and its start, on a busy machine.
@@ -108,8 +104,8 @@ def _empty_quickly() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _static_files_read_once() -> Iterator[None]:
-    with prepared_once.static_files_read_once():
+def _found_once() -> Iterator[None]:
+    with prepared_once.static_files_read_once(), prepared_once.statements_found_once():
         yield
 
 
@@ -217,13 +213,18 @@ def valkey_server() -> Iterator[Path]:
             process.wait(30)
 
 
+@pytest.fixture(scope="session")
+def _valkey_client(valkey_server: Path) -> Iterator["redis.Redis"]:
+    path = str(valkey_server)
+    with redis.Redis(unix_socket_path=path, username="tests", password="any", decode_responses=True) as client:
+        yield client
+
+
 @pytest.fixture
-def valkey(valkey_server: Path) -> Iterator["redis.Redis"]:
-    """Yield a client of an empty Valkey."""
-    client = redis.Redis(unix_socket_path=str(valkey_server), username="tests", password="any", decode_responses=True)
-    client.flushall()
-    yield client
-    client.close()
+def valkey(_valkey_client: "redis.Redis") -> "redis.Redis":
+    """Return a client of an empty Valkey."""
+    _valkey_client.flushall()
+    return _valkey_client
 
 
 @pytest.fixture
@@ -306,22 +307,39 @@ def _fresh_database(url: str, name: str) -> str:
     return f"{url.rpartition('/')[0]}/{name}"
 
 
-@pytest.hookimpl(optionalhook=True)
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Keep modules and tests out of the garbage collector, which would look through all of them again and again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark tests that use a whole installation, so that no list of files has to name them, and give them its time."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark tests that use a whole installation, so that no list of files has to name them, and give them its time.
+
+    On PostgreSQL leave out tests that do not reach it.
+    """
     for item in items:
-        if WHOLE & set(getattr(item, "fixturenames", ())) or WHOLE_FOLDERS & set(item.path.parents):
+        if selection.is_whole(item):
             item.add_marker(pytest.mark.whole)
-        if item.get_closest_marker("whole") and not item.get_closest_marker("timeout"):
-            item.add_marker(pytest.mark.timeout(_WHOLE_SECONDS))
+            if not item.get_closest_marker("timeout"):
+                item.add_marker(pytest.mark.timeout(_WHOLE_SECONDS))
+    if on_postgres.VARIABLE in os.environ:
+        config.hook.pytest_deselected(items=[item for item in items if not selection.uses_database(item)])
+        items[:] = [item for item in items if selection.uses_database(item)]
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave out folders of whole tests where those are not run: their clients take seconds to import in each worker."""
-    return True if "not whole" in config.option.markexpr and collection_path in WHOLE_FOLDERS else None
+    """Leave out what has no test of the run: the imports of all files take ten seconds in each worker."""
+    return True if selection.is_left_out(collection_path, config.option.markexpr) else None
 
 
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> SharingScheduler:
     return SharingScheduler(config, log)
 

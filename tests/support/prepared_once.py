@@ -1,17 +1,20 @@
-"""Preparations that one pytest worker makes for all: the migrated database; and the list of static files."""
+"""Preparations that one pytest worker makes for all: the migrated database. And those of a process: what it finds."""
 
 import fcntl
 import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import psycopg
+import pytest
 from django.db import connection
 from whitenoise.middleware import WhiteNoiseMiddleware
 
+from audit_app.kernel import compiled_queries
 from tests import on_postgres
 
 
@@ -70,3 +73,11 @@ def static_files_read_once() -> Iterator[None]:
         yield
     finally:
         WhiteNoiseMiddleware.add_files_from_finders = find
+
+
+@contextmanager
+def statements_found_once() -> Iterator[None]:
+    """Look for compiled statements once in this process; each engine that starts looks through all modules."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compiled_queries, "_statements", cache(compiled_queries._statements))
+        yield

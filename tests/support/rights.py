@@ -21,7 +21,12 @@ def make_agent_owner(name: str) -> User:
 
 def grant(user: User, *given: Right) -> User:
     """Give the user these rights. Return the user as they are stored now, without cached permissions."""
-    for right in given:
-        app, codename = right.permission.split(".")
-        user.user_permissions.add(Permission.objects.get(content_type__app_label=app, codename=codename))
+    wanted = {right.permission for right in given}
+    found = [
+        key
+        for app, codename, key in Permission.objects.values_list("content_type__app_label", "codename", "pk")
+        if f"{app}.{codename}" in wanted
+    ]
+    assert len(found) == len(wanted), wanted
+    user.user_permissions.add(*found)
     return User.objects.get(pk=user.pk)

@@ -40,21 +40,23 @@ def execution(status: ExecutionStatus) -> ExecutionView:
     )
 
 
-@pytest.mark.parametrize("status", list(ExecutionStatus))
-def test_the_real_client_reads_the_parts_of_every_outcome(status: ExecutionStatus) -> None:
-    steps = [
-        StoredStep("Let me see.", NOW, NOW, "Hm.", (), (execution(status),), ((CALL, "Which?"),)),
-        StoredStep("x", NOW, NOW),
-    ]
-    parts = parts_of(RUN, steps)
-    import ksapi  # noqa: PLC0415 - takes seconds: only in the worker that runs this
+def test_the_real_client_reads_the_parts_of_every_outcome() -> None:
+    """One test for all of them: the import of the client takes seconds in each worker."""
+    import ksapi  # noqa: PLC0415 - see above
 
-    read = ksapi.ThreadMessageDetails.from_dict({"parts": parts, "steps": steps_of(parts)})
-    assert read is not None and read.parts is not None and read.steps is not None
-    assert [part["kind"] for part in parts] == ["reasoning", "text", "tool", "text", "text"]
-    assert [part["seq"] for part in parts] == list(range(5)) and len(read.parts) == 5 and len(read.steps) == 2
-    assert text_of(parts) == "Let me see.\n\nWhich?\n\nx"
-    assert problem_of({}, {"parts": parts, "steps": steps_of(parts)}) == ""
+    for status in ExecutionStatus:
+        steps = [
+            StoredStep("Let me see.", NOW, NOW, "Hm.", (), (execution(status),), ((CALL, "Which?"),)),
+            StoredStep("x", NOW, NOW),
+        ]
+        parts = parts_of(RUN, steps)
+        read = ksapi.ThreadMessageDetails.from_dict({"parts": parts, "steps": steps_of(parts)})
+        assert read is not None and read.parts is not None and read.steps is not None, status
+        assert [part["kind"] for part in parts] == ["reasoning", "text", "tool", "text", "text"], status
+        assert [part["seq"] for part in parts] == list(range(5)), status
+        assert (len(read.parts), len(read.steps)) == (5, 2), status
+        assert text_of(parts) == "Let me see.\n\nWhich?\n\nx", status
+        assert problem_of({}, {"parts": parts, "steps": steps_of(parts)}) == "", status
 
 
 @pytest.mark.parametrize(
