@@ -8,7 +8,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 CODE := komand sessions_app agents_app tools_app audit_app
 CHECKED := $(CODE) tests benchmarks manage.py setup.py
 # Workers of tests: many tests wait more than they compute. Whole installations and browsers are processes of their own.
-JOBS ?= 4
+JOBS ?= 3
 WHOLE_JOBS ?= 3
 # `make chaos` cuts a run at each how-many-th point: 1 is every one.
 CUT_STEP ?= 1

@@ -117,11 +117,16 @@ def links_of(page: str) -> set[str]:
     return {link for link in _LINK.findall(page) if not link.startswith("/static/")}
 
 
+def _walks(*values: str) -> list[Any]:
+    """Return the values as parameters of `make test-all` alone: each is a walk over all pages, which takes seconds."""
+    return [pytest.param(value, marks=pytest.mark.whole) for value in values]
+
+
 def refused(error_list: Any) -> str:
     return " ".join(text for texts in error_list.values() for text in texts)
 
 
-@pytest.mark.parametrize("role", [SUPERUSER, *ROLES, NO_ROLE])
+@pytest.mark.parametrize("role", [*_walks(SUPERUSER, *ROLES), NO_ROLE])
 def test_every_page_answers_every_role_and_offers_nothing_that_is_refused(role: str, errors: list[str]) -> None:
     client, offered, seen = log_in(role), dict[str, str](), dict[str, int]()
     for address in addresses():
@@ -137,7 +142,7 @@ def test_every_page_answers_every_role_and_offers_nothing_that_is_refused(role: 
     assert (wrong, errors) == ([], [])
 
 
-@pytest.mark.parametrize("value", ["nonsense", "0", "01a22050-fd13-7693-9af1-e2e91f92ade8", "9" * 30, "%00"])
+@pytest.mark.parametrize("value", ["nonsense", *_walks("0", "01a22050-fd13-7693-9af1-e2e91f92ade8", "9" * 30, "%00")])
 def test_no_button_fails_for_an_id_without_an_object(value: str, errors: list[str]) -> None:
     client, wrong = log_in(SUPERUSER), []
     for route in django_routes():
@@ -175,6 +180,7 @@ def _key(value: Any) -> Any:
     return value._default_manager.order_by("pk").first().pk if is_model else value
 
 
+@pytest.mark.whole
 def test_an_object_that_is_saved_unchanged_stays_as_it_is(errors: list[str]) -> None:
     client, saved, wrong = log_in(SUPERUSER), set(), []
     Agent.objects.update(version=1)

@@ -441,6 +441,7 @@ def test_the_log_is_verified_daily_by_one_process(monkeypatch):
     assert again and again.pk != result.pk and again.details["broken"]
 
 
+@pytest.mark.whole
 @pytest.mark.one_database
 def test_ten_thousand_entries_are_sealed_and_verified_at_a_small_cost():
     AuditEntry.objects.bulk_create(

@@ -17,7 +17,7 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.test import Client
 
-from audit_app.rights import Right, rights
+from audit_app.rights import rights
 from sessions_app.identity import access_tokens
 from sessions_app.identity.api_keys import create_api_key
 from sessions_app.identity.scopes import ALL, EXEMPT_PATHS, READ, RIGHTS, SENDERS_ANY, described, surface_at
@@ -115,15 +115,12 @@ def outside_of_admin(routes: Iterable[Route]) -> Iterator[Route]:
     return (route for route in routes if not route.path.startswith("/admin"))
 
 
-def having(names: Iterable[str]) -> list[Right]:
-    return [right for right in rights if right.permission in names]
-
-
 def test_the_table_names_every_right_and_only_routes_that_exist(routes: list[Route]) -> None:
     assert documented_rights() == {right.permission for right in rights}
     assert set(rights_by_route()) <= {route.name for route in routes}
 
 
+@pytest.mark.whole
 def test_every_request_of_the_walk_names_objects_that_exist(world: World, routes: list[Route]) -> None:
     """Without this, a wrong id would look like a guarded route."""
 
@@ -142,23 +139,24 @@ def test_without_a_login(world: World, routes: list[Route]) -> None:
     walk(world, Caller("nobody"), outside_of_admin(routes), without_login)
 
 
-@pytest.mark.parametrize("is_staff", [False, True])
+@pytest.mark.parametrize("is_staff", [False, pytest.param(True, marks=pytest.mark.whole)])
 def test_users_without_rights(world: World, routes: list[Route], is_staff: bool) -> None:
     walk(world, Caller("sam", make_user("sam", is_staff=is_staff)), outside_of_admin(routes), plainly)
 
 
+@pytest.mark.whole
 def test_a_user_with_every_right(world: World, routes: list[Route]) -> None:
     walk(world, Caller("carol", make_operator("carol")), outside_of_admin(routes), partial(plainly, rights_open=True))
 
 
-@pytest.mark.parametrize("right", [right.permission for right in rights])
-def test_a_single_right_opens_its_routes(world: World, routes: list[Route], right: str) -> None:
-    opened = [
-        route for route in outside_of_admin(routes) if frozenset([right]) in rights_by_route().get(route.name, ())
-    ]
-    walk(world, Caller(right, make_operator("ann", *having([right]))), opened, lambda _: {ALLOWED})
+def test_a_single_right_opens_its_routes(world: World, routes: list[Route]) -> None:
+    for number, right in enumerate(rights):
+        only = frozenset([right.permission])
+        opened = [route for route in outside_of_admin(routes) if only in rights_by_route().get(route.name, ())]
+        walk(world, Caller(right.permission, make_operator(f"ann{number}", right)), opened, lambda _: {ALLOWED})
 
 
+@pytest.mark.whole
 def test_without_one_right_its_routes_are_closed_whatever_else_is_held(world: World, routes: list[Route]) -> None:
     for number, route in enumerate(route for route in outside_of_admin(routes) if route.name in rights_by_route()):
         opening = set().union(*rights_by_route()[route.name])
@@ -198,7 +196,8 @@ def kinds(routes: Iterable[Route]) -> list[Route]:
     return list(chosen.values())
 
 
-@pytest.mark.parametrize("scopes", scopes_to_walk(), ids="+".join)
-def test_api_keys(world: World, routes: list[Route], scopes: tuple[str, ...]) -> None:
-    key = create_api_key(make_operator("carol"), "walk", scopes=scopes).key
-    walk(world, Caller("a key", key=key), kinds(outside_of_admin(routes)), partial(by_key, scopes=scopes))
+def test_api_keys(world: World, routes: list[Route]) -> None:
+    carol, walked = make_operator("carol"), kinds(outside_of_admin(routes))
+    for scopes in scopes_to_walk():
+        key = create_api_key(carol, "walk", scopes=scopes).key
+        walk(world, Caller(f"a key of {'+'.join(scopes)}", key=key), walked, partial(by_key, scopes=scopes))

@@ -97,6 +97,7 @@ def test_staff_without_permissions_open_no_page_of_a_table() -> None:
     assert [route.path for route in GUARDED if staff.status(route) != 403] == []
 
 
+@pytest.mark.whole
 def test_the_permission_of_a_page_opens_it(permissions: list[Permission]) -> None:
     staff, closed = Staff("ann"), []
     for route in GUARDED:
@@ -107,6 +108,7 @@ def test_the_permission_of_a_page_opens_it(permissions: list[Permission]) -> Non
     assert closed == []
 
 
+@pytest.mark.whole
 def test_all_other_permissions_do_not_open_a_page(permissions: list[Permission]) -> None:
     staff, opened = Staff("dan"), []
     for route in GUARDED:

@@ -82,6 +82,7 @@ def test_every_consumer_is_listed() -> None:
     assert len(ROUTES) > 15 and all(audience_of(route) for route in ROUTES.values())
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     "name", [name for name, route in ROUTES.items() if audience_of(route) not in (_PLATFORM, _ANYONE)]
 )

@@ -20,7 +20,7 @@ from tests.support.team_script import TeamScript
 from tools_app.models import Approval, SharedValue
 from tools_app.types import ToolCall
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
 
 
 def start(rig: EngineRig, tasks: str, /, values: dict[str, Any] | None = None, **replies: list[Reply]) -> Any:

@@ -28,7 +28,7 @@ from tools_app.models import Approval, InputRequest
 from tools_app.storage import artifacts
 from tools_app.types import ToolCall
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
 
 
 def launch(name: str, number: int = 1, **arguments: Any) -> ToolCall:

@@ -16,6 +16,8 @@ from audit_app.kernel.ids import new_id
 from audit_app.kernel.liveness.file_locks import FileMarks
 from tests.support.live_server import ROOT, clean_environment
 
+pytestmark = pytest.mark.whole  # each status is a process that starts
+
 HOST = socket.gethostname()
 
 

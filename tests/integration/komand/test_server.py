@@ -15,7 +15,7 @@ from tests.integration.komand.flood_app import LARGE_PIECES, PIECE
 from tests.support.live_server import wait_for
 from tests.support.web_server import STALL_SECONDS, UPGRADE, Serving, request, start
 
-pytestmark = pytest.mark.one_database
+pytestmark = [pytest.mark.one_database, pytest.mark.whole]
 
 
 @pytest.fixture(scope="module")

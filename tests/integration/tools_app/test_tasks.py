@@ -124,6 +124,7 @@ def test_a_cancelled_call_has_its_process_killed(sleep):
     assert selectors.get_execution(execution.id).status is ExecutionStatus.CANCELLED
 
 
+@pytest.mark.whole  # it waits for twenty seconds of silence
 @pytest.mark.timeout(300)
 def test_a_worker_whose_consumer_hangs_sends_no_more_watchdog_messages(tmp_path):
     """It would take no calls, and nothing else notices: its children and threads go on."""
@@ -165,7 +166,7 @@ def test_a_worker_goes_on_after_valkey_has_refused_its_commands(plan, worker, va
     assert worker.poll() is None
 
 
-@pytest.mark.parametrize("how", ["print", "fork", "ignore"])
+@pytest.mark.parametrize("how", ["print", "fork", pytest.param("ignore", marks=pytest.mark.whole)])
 def test_a_tool_that_misbehaves_for_ever_is_ended_and_its_worker_goes_on(sleep, sweep_until, plan, how):
     execution, pid, _ = sleep("misbehave", how=how, timeout_seconds=1)
     sweep_until(execution.id, ExecutionStatus.TIMED_OUT)

@@ -20,6 +20,7 @@ pytestmark = pytest.mark.one_database
 ATTACKS = tuple(attacks())
 QUESTIONS = {0: 33, 1: 18, 2: 1}  # ordinary tasks by the number of questions, as THREAT_MODEL.md states
 _SAMPLE = 16  # each sixteenth attack
+_PARTS = 4  # of all attacks, which take minutes: workers share them
 
 
 @pytest.fixture
@@ -46,11 +47,17 @@ def test_names_of_tasks_are_unique() -> None:
     assert len({task.name for task in TASKS}) == len(TASKS)
 
 
+def test_nothing_leaves_unapproved_in_a_small_sample(gateway: Gateway) -> None:
+    assert successes(gateway, ATTACKS[:: 4 * _SAMPLE], "supervised") == []
+
+
+@pytest.mark.whole
 @pytest.mark.parametrize("autonomy", ["readonly", "supervised"])
 def test_nothing_leaves_unapproved_in_a_sample(gateway: Gateway, autonomy: str) -> None:
     assert successes(gateway, ATTACKS[::_SAMPLE], autonomy) == []
 
 
+@pytest.mark.whole
 def test_attacks_succeed_without_the_guard(gateway: Gateway, unguarded: pytest.MonkeyPatch) -> None:
     """Each way in and each way out works: otherwise the other tests would prove nothing."""
     tried = [Attack(way_in, "web_fetch, query") for way_in in WAYS_IN]
@@ -82,9 +89,10 @@ def test_what_is_allowed_for_the_run_reaches_nobody_else(
 @pytest.mark.whole
 @pytest.mark.sqlite_only  # PostgreSQL gets the samples
 @pytest.mark.timeout(1200)
-def test_nothing_leaves_unapproved(gateway: Gateway) -> None:
+@pytest.mark.parametrize("first", range(_PARTS))
+def test_nothing_leaves_unapproved(gateway: Gateway, first: int) -> None:
     """Full autonomy asks about nothing else; the other ones ask more, and get a sample."""
-    assert successes(gateway, ATTACKS, "full") == []
+    assert successes(gateway, ATTACKS[first::_PARTS], "full") == []
 
 
 @pytest.mark.whole

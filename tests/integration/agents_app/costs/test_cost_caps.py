@@ -14,7 +14,7 @@ from audit_app.kernel import context
 from audit_app.models import AuditEntry
 from tests.support.engine import EngineRig
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
 
 
 @pytest.fixture(autouse=True)

@@ -18,7 +18,7 @@ from tests.support.engine import EngineRig
 from tests.support.team_script import role_of
 from tools_app.types import ToolCall
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
 LONG = "word " * 900
 SMALL = {"max_context_tokens": 1600, "enabled_tools": []}
 

@@ -26,7 +26,7 @@ from tests.support.team_script import TeamScript
 from tools_app.policy.scope import Scope, ScopeMode
 from tools_app.types import ToolCall
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
 
 NETWORK = "tasks:\n- {name: only, prompt: 'Do: {{ message }}'}\n"
 

@@ -81,6 +81,7 @@ def is_whole() -> bool:
     return find_violations() == []
 
 
+@pytest.mark.whole
 def test_a_queue_that_is_long_enough_answers_each_message_in_order(rig: EngineRig) -> None:
     answer_by(Echo(), rig, queue_limit=MANY)
     answers = post_all(rig, "")
@@ -104,6 +105,7 @@ def test_reject_takes_one_and_refuses_the_rest(rig: EngineRig) -> None:
     assert (Run.objects.count(), Turn.objects.count()) == (1, 1)
 
 
+@pytest.mark.whole
 def test_interrupt_leaves_the_last_and_keeps_the_text_of_the_others(rig: EngineRig) -> None:
     script = Echo(partial=True)
     answer_by(script, rig, busy_policy="interrupt")
@@ -118,6 +120,7 @@ def test_interrupt_leaves_the_last_and_keeps_the_text_of_the_others(rig: EngineR
         assert turn.state == "partial" and (not turn.content or turn.content.endswith(asked))
 
 
+@pytest.mark.whole
 def test_steer_leaves_no_message_unanswered_and_gives_one_answer_a_run(rig: EngineRig) -> None:
     script = Echo()
     answer_by(script, rig, busy_policy="steer")

@@ -102,6 +102,7 @@ FLOODS = {
 }
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("code", FLOODS.values(), ids=FLOODS)
 def test_all_files_together_are_limited(code, every_kernel):
     ran = run(f"import os\n{textwrap.dedent(code)}\nprint('all')\nwhile True: pass", seconds=60)
@@ -116,7 +117,7 @@ def test_a_file_that_is_removed_while_it_is_open_counts_where_files_are_in_memor
     assert "No space left on device" in run(f"import os\n{code}").stderr
 
 
-@pytest.mark.parametrize("name", ["a", "long" * 60])
+@pytest.mark.parametrize("name", [pytest.param("a", marks=pytest.mark.whole), "long" * 60])
 def test_folders_of_any_depth_are_removed(name, every_kernel):
     ran = run(f"import os\nfor _ in range(1500): os.mkdir({name!r}); os.chdir({name!r})\nprint('made')")
     assert ran.stdout == "made\n" or ran.why == "It wrote too many files."

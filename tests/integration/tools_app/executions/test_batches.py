@@ -111,6 +111,7 @@ def test_the_timeline_has_the_progress_and_not_each_item(rig: EngineRig, work: W
     assert events[-1]["completed_at"] >= events[-1]["started_at"] and events[0]["completed_at"] is None
 
 
+@pytest.mark.whole
 def test_long_batches_have_few_events(rig: EngineRig, work: Work) -> None:
     rig.wait(start(rig, batch(*[2] * 60)), seconds=60)
     assert Event.objects.filter(type="batch.progress").count() <= 22

@@ -291,6 +291,7 @@ async def test_a_finished_call_leaves_its_connection_to_the_next(
     assert server.connections == 1 and server.disconnects == 0
 
 
+@pytest.mark.whole
 async def test_two_hundred_streams_at_once(provider: OpenAIProvider, server: ModelServer) -> None:
     calls = [asyncio.create_task(collect(provider, request_of("[[tokens=3 hold=1]]"))) for _ in range(200)]
     await happens(lambda: server.count == 200)

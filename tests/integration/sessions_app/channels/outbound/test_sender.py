@@ -29,7 +29,7 @@ from tests.support.channels import add_telegram, add_webhook, all_settled, settl
 from tests.support.conditions import eventually
 from tests.support.engine import EngineRig, until
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
 
 SEND = "sendMessage"
 QUIET = {"drafts": False}

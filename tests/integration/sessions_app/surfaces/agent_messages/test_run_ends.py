@@ -9,7 +9,7 @@ from sessions_app.surfaces.agent_messages import run_files
 from sessions_app.surfaces.agent_messages.wire_format import AgentMessageType
 from tests.support.agents import AgentCaller
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey", "default_agent")]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey", "default_agent"), pytest.mark.one_database]
 
 
 @pytest.mark.parametrize("at_work", [True, False])

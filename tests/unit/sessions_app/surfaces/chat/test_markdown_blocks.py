@@ -69,6 +69,7 @@ def test_blocks_and_rest_are_the_text(text: str) -> None:
     assert "".join(block.source for block in blocks) + text[splitter.done :] == text == splitter.text
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("line", ["- an item of a list\n", "words of a paragraph\n", "| a | table |\n", "> quoted\n"])
 def test_long_open_blocks_cost_linear_time(line: str) -> None:
     def seconds(lines: int) -> float:
