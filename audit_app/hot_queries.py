@@ -2,7 +2,6 @@
 
 from functools import cache, reduce
 from operator import or_
-from typing import Any
 
 from django.contrib.auth.models import Permission
 from django.db.models import Q, QuerySet
@@ -28,31 +27,22 @@ GROUP_PERMISSIONS = CompiledQuery(
     )
 )
 
+# Every viewer that comes: the events of its session, in pages.
+EVENTS_OF_A_PAGE = 500
+LIST_EVENTS = CompiledQuery(
+    lambda session_id, after: (
+        Event.objects.filter(session_id=session_id, seq__gt=after)
+        .order_by("seq")
+        .values_list(*EVENT_COLUMNS)[:EVENTS_OF_A_PAGE]
+    )
+)
+
 # Every request that follows its run.
 FIND_HEAD = CompiledQuery(lambda session_id: TimelineHead.objects.filter(pk=session_id).values_list("seq"))
 
 # The sealer of each worker, each second. At most this many entries have one seal.
 SEALED_AT_ONCE = 200
 UNSEALED_ENTRIES = CompiledObjects(lambda: AuditEntry.objects.filter(number=None).order_by("id")[:SEALED_AT_ONCE])
-
-
-@cache
-def next_events(limit: int) -> CompiledQuery:
-    """Return the query of the events of a session after a place, at most so many; each new viewer waits for it."""
-    return CompiledQuery(
-        lambda session_id, after: (
-            Event.objects.filter(session_id=session_id, seq__gt=after)
-            .order_by("seq")
-            .values_list(*EVENT_COLUMNS)[:limit]
-        )
-    )
-
-
-@cache
-def heads_of(count: int) -> CompiledQuery:
-    """Return the query of the heads of `count` sessions, `session_0` and so on: each second, of those with viewers."""
-    sessions: list[Any] = [Param(f"session_{n}") for n in range(count)]
-    return CompiledQuery(lambda: TimelineHead.objects.filter(pk__in=sessions).values_list("session_id", "seq"))
 
 
 @cache

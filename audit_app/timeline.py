@@ -11,8 +11,9 @@ from django.db.models import QuerySet
 from audit_app import hot_queries
 from audit_app.event_types import event_types
 from audit_app.hot_queries import EVENT_COLUMNS, events_after
+from audit_app.hot_queries import EVENTS_OF_A_PAGE as EVENTS_OF_A_PAGE
 from audit_app.kernel.compiled_queries import padded
-from audit_app.models import Event
+from audit_app.models import Event, TimelineHead
 
 T = TypeVar("T")
 
@@ -60,15 +61,13 @@ def list_heads(session_ids: Collection[UUID]) -> dict[UUID, int]:
     """Return the last `seq` of each session that has events."""
     heads: dict[UUID, int] = {}
     for some in _batches(session_ids):
-        values = {f"session_{n}": session_id for n, session_id in enumerate(padded(some))}
-        heads.update(hot_queries.heads_of(len(values)).rows(**values))
+        heads.update(TimelineHead.objects.filter(pk__in=some).values_list("session_id", "seq"))
     return heads
 
 
-def list_events(session_id: UUID, *, after: int = 0, limit: int = 500) -> list[KeptEvent]:
-    """Return the session's events with a higher `seq` than `after`, in order."""
-    rows = hot_queries.next_events(limit).rows(session_id=session_id, after=after)
-    return [KeptEvent(*row) for row in rows]
+def list_events(session_id: UUID, *, after: int = 0) -> list[KeptEvent]:
+    """Return the session's next EVENTS_OF_A_PAGE events with a higher `seq` than `after`, in order."""
+    return [KeptEvent(*row) for row in hot_queries.LIST_EVENTS.rows(session_id=session_id, after=after)]
 
 
 def list_events_of_types(session_id: UUID, types: Collection[str], *, until: int) -> list[KeptEvent]:

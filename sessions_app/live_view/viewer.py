@@ -24,7 +24,7 @@ from audit_app.timeline import KeptEvent
 from sessions_app.live_view.cursor import Children, Cursor, SessionEvent, join_pieces
 from sessions_app.live_view.session_stream import SessionStream
 
-_EVENTS_A_PAGE = 500
+_EVENTS_A_PAGE = timeline.EVENTS_OF_A_PAGE
 
 FindText = Callable[[UUID, int], str | None]
 # Called with the stored events, up to the cursor, of the run that was active there, and with the live events of its
@@ -89,7 +89,7 @@ class Viewer:
         await self._restore()
         has_joined = False
         while not has_joined:
-            page = await in_db(timeline.list_events, self._session_id, after=self._state.seq, limit=_EVENTS_A_PAGE)
+            page = await in_db(timeline.list_events, self._session_id, after=self._state.seq)
             position = page[-1].seq if page else self._state.seq
             has_joined = len(page) < _EVENTS_A_PAGE and self._subscription.join(position)
             entries = await self._join_streams(page) if has_joined else []

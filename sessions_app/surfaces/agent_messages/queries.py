@@ -26,7 +26,7 @@ from sessions_app.surfaces.agent_messages.wire_format import Compact
 from tools_app import selectors as tools
 
 END_OF_TIME = 10**15
-_PAGE = 500
+_PAGE = timeline.EVENTS_OF_A_PAGE
 _OF_TURNS = (MESSAGE_RECEIVED.name, MESSAGE_COMPLETED.name)
 _LOOK_BACK_MS = 10_000
 _DEEPEST = 20  # generations of forks whose messages are read
@@ -155,7 +155,7 @@ def _reset_if_replaced(event: SessionEvent, messages: list[Compact]) -> list[Com
 
 def _pages(session_id: UUID, reader: TimelineReader, until: int | None) -> Iterator[list[SessionEvent]]:
     while True:
-        events = timeline.list_events(session_id, after=reader.seq, limit=_PAGE)
+        events = timeline.list_events(session_id, after=reader.seq)
         if until is not None:
             events = [event for event in events if event.seq <= until]
         if events:

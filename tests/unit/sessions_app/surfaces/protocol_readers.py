@@ -237,7 +237,7 @@ class _Timeline:
     def list_events_of_types(self, session_id: UUID, types: Iterable[str], *, until: int) -> list[KeptEvent]:
         return [event for event in self._kept if event.type in types and event.seq <= until]
 
-    def list_events(self, session_id: UUID, *, after: int, limit: int) -> list[KeptEvent]:
+    def list_events(self, session_id: UUID, *, after: int) -> list[KeptEvent]:
         return self._kept[after:]
 
 
