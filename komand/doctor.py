@@ -25,7 +25,7 @@ from agents_app import selectors as agents
 from agents_app.costs import usage_report
 from agents_app.models import Agent, ModelProvider
 from audit_app.chain import verification
-from audit_app.kernel import liveness
+from audit_app.kernel import liveness, redact
 from audit_app.kernel.errors import AppError
 from audit_app.kernel.liveness import shared_folder
 from audit_app.models import AuditEntry
@@ -38,6 +38,7 @@ from sessions_app.models import ChannelAccount
 from tools_app import conf, selectors
 from tools_app.sandbox import python_process
 from tools_app.secrets import vault
+from tools_app.storage import file_store
 
 _PROBE_SECONDS = 5
 _LONGEST_UNSEALED = timedelta(minutes=10)
@@ -59,6 +60,7 @@ def examine() -> Iterator[Finding]:
         check_settings,
         _data_folder,
         check_modes,
+        _files,
         check_database,
         _broker,
         _processes,
@@ -129,6 +131,19 @@ def check_modes() -> Iterator[Finding]:
         yield Finding("data modes", False, detail, f"chmod -R go= {shlex.quote(str(folder))}", "files.modes")
     else:
         yield Finding("data modes", True, "only their owner has access")
+
+
+def _files() -> Iterator[Finding]:
+    if not settings.KOMAND_S3_BUCKET:
+        return
+    store = file_store.current()
+    try:
+        store.check()
+        yield Finding("files", True, f"{store} stores, lists, returns and deletes them")
+    except AppError as error:
+        detail = redact.masked_text(f"{store}: {error.__cause__ or error}")
+        mend = "check the settings KOMAND_S3_…, the rights of its keys, and that its server runs"
+        yield Finding("files", False, detail, mend)
 
 
 def check_database() -> Iterator[Finding]:

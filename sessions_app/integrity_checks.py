@@ -17,6 +17,7 @@ from audit_app.event_types import event_types
 from audit_app.kernel import liveness
 from audit_app.retention import days_ago
 from tools_app import conf
+from tools_app.storage import file_store
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ INVARIANTS = tuple(_read_invariants())
 _FILES = 11
 RULES = (
     *((invariant.number, invariant.rule) for invariant in INVARIANTS),
-    (_FILES, "Each file that a row refers to is in the data folder."),
+    (_FILES, "Each file that a row refers to is in the data folder, or in the bucket if there is one."),
 )
 _ARTIFACTS = "SELECT session_id, blob FROM komand_artifact"
 # Retention empties the path of files that it deletes. An uploaded file, which has no source, is an artifact once sent.
@@ -93,12 +94,12 @@ def _orphaned_rows() -> Iterator[Violation]:
 
 
 def _missing_files() -> Iterator[Violation]:
-    for path in find_missing_files(Path(settings.DATA_DIR), list_stored_files(_rows)):
+    for path in file_store.current().find_missing(list_stored_files(_rows)):
         yield Violation(_FILES, f"the file {path} is missing")
 
 
 def list_stored_files(read: Callable[[str], Iterable[Sequence[Any]]]) -> list[str]:
-    """Return the paths of all files that rows refer to, relative to the data folder.
+    """Return the names of all files that rows refer to, which are paths in the data folder or in a backup.
 
     read: returns the rows of a query, from the database or from a copy of it.
     """

@@ -20,7 +20,7 @@ from agents_app.providers.accepts import Accepts, UnusablePartError
 from agents_app.providers.base import Provider, ProviderError
 from agents_app.types import LoadedPart, Message, MessagePart, ModelChunk, ModelRequest, ModelResponse
 from audit_app.kernel.database import in_db
-from audit_app.kernel.errors import AppError
+from audit_app.kernel.errors import AppError, Unavailable
 
 logger = logging.getLogger(__name__)
 
@@ -123,9 +123,15 @@ async def _prepare(part: MessagePart, accepts: Accepts) -> LoadedPart:
 
 
 async def load(part: MessagePart, accepts: Accepts) -> LoadedPart:
-    """Return the part with its bytes, scaled if it has to be. Raises UnusablePartError."""
+    """Return the part with its bytes, scaled if it has to be. Raises UnusablePartError.
+
+    Raises ProviderError if files cannot be read just now: the call is repeated, since without the file the answer would
+    be another one.
+    """
     try:
         data = await in_db(conversation_port.get().load_part, part.reference)
+    except Unavailable as error:
+        raise ProviderError(error.message, code="model_unreachable") from error
     except AppError:
         raise UnusablePartError(_GONE) from None
     mime_type = part.mime_type

@@ -48,7 +48,12 @@ def replace(seal: AuditSeal) -> None:
 
 
 def is_missing() -> bool:
-    """Return whether there is no file though there have been seals for longer than it takes to write the first one."""
+    """Return whether there is no file though there have been seals for longer than it takes to write the first one.
+
+    Never with a bucket: hosts have folders of their own then, and a new host has no file yet.
+    """
+    if settings.KOMAND_S3_BUCKET:
+        return False
     first = None if _path().exists() else AuditSeal.objects.order_by("number").first()
     if first is None:
         return False

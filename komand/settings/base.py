@@ -12,7 +12,7 @@ import environ
 from kombu import Exchange, Queue
 
 from komand import data_folder
-from komand.settings import env, logging_config
+from komand.settings import env, file_storage, logging_config
 
 BASE_DIR = Path(__file__).resolve().parents[2]
 DATA_DIR = env.data_dir()
@@ -61,6 +61,10 @@ else:
             },
         }
     }
+
+# The bucket that has the files of messages and agents; empty: the data folder has them.
+KOMAND_S3_BUCKET = env.text("KOMAND_S3_BUCKET")
+STORAGES = {"files": file_storage.configuration(KOMAND_S3_BUCKET)}
 
 KOMAND_REDIS_URL = env.redis_url()
 KOMAND_REDIS_PREFIX = env.text("KOMAND_REDIS_PREFIX", "komand:")

@@ -23,6 +23,7 @@ from komand.settings.base import (
     KOMAND_REDIS_PREFIX,
     KOMAND_REDIS_URL,
     KOMAND_TRUSTED_PROXIES,
+    STORAGES,
 )
 
 
@@ -113,6 +114,7 @@ CHANNEL_LAYERS = {
 STATIC_URL = "/static/"
 STATICFILES_DIRS = [_files("static")]
 STORAGES = {
+    **STORAGES,
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "staticfiles": {"BACKEND": "komand.static_files.ReleaseStorage"},
 }

@@ -159,7 +159,7 @@ def main(argv: Sequence[str]) -> int:
         sys.stdout.write(f"{place}\n\n{table(parts)}\n")
         if any(part.health == OTHER_FOLDER for part in parts):
             sys.stdout.write(f"\nFiles of those with another folder than {data_dir} are not found by the rest: ")
-            sys.stdout.write("mount one folder on all hosts as KOMAND_DATA_DIR\n")
+            sys.stdout.write("mount one folder on all hosts as KOMAND_DATA_DIR, or set KOMAND_S3_BUCKET on all\n")
     if not parts:
         return NOT_RUNNING
     return 0 if all(part.health in ("ok", "idle") for part in parts) else 1

@@ -27,14 +27,14 @@ def parts_of(rows: Iterable[Attachment]) -> tuple[MessagePart, ...]:
 
 
 def load(reference: str) -> bytes:
-    """Return the content of a part. Raises NotFound if it is no longer kept, or an agent has replaced it."""
+    """Return the content of a part. Raises Unavailable, and NotFound if it is deleted, or an agent has replaced it."""
     row = Attachment.objects.filter(pk=UUID(reference)).first()
-    if row is None:
+    if row is None or not (row.artifact_id or row.path):
         raise NotFound(_GONE)
     if row.artifact_id is None:
         try:
-            return storage.place_of(row).read_bytes()
-        except OSError:
+            return storage.read(row.path)
+        except NotFound:
             raise NotFound(_GONE) from None
     view = artifacts.get_artifact(row.artifact_id)
     if view.sha256 != row.sha256:

@@ -1,72 +1,79 @@
-"""The files of attachments, below the data folder. A file's path is made of its attachment's id alone."""
+"""The files of attachments in the store of files. A file's name is made of its attachment's id alone."""
 
-import shutil
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from pathlib import Path
+from typing import IO
 from uuid import UUID
 
 from asgiref.sync import sync_to_async
-from django.conf import settings
 
-from audit_app.kernel.ids import new_id
+from audit_app.kernel.errors import Unavailable
 from sessions_app.attachments import model_text
 from sessions_app.attachments.model_text import Content
-from sessions_app.models import Attachment
 from sessions_app.platforms.base import MIB, FetchError
+from tools_app.storage import file_store
 
 # The database is usually on the same disk: files of strangers must not fill it.
 _LEAST_FREE_BYTES = 500 * MIB
 
 
-def folder() -> Path:
-    return Path(settings.DATA_DIR) / "attachments"
-
-
 def path_of(attachment_id: UUID) -> str:
-    """Return the path of an attachment's file, relative to the folder."""
+    """Return the path of an attachment's file, as its row has it."""
     return f"{attachment_id.hex[-2:]}/{attachment_id}"
+
+
+def name_of(path: str) -> str:
+    """Return the name in the store for the path of a row."""
+    return f"attachments/{path}"
 
 
 async def store(attachment_id: UUID, pieces: AsyncGenerator[bytes, None]) -> tuple[int, Content]:
     """Write a file from its pieces; return its size in bytes and its content. Idempotent. Raises FetchError."""
-    target, size = folder() / path_of(attachment_id), 0
-    await sync_to_async(_prepare, thread_sensitive=False)(target)
-    # A process that was taken for dead may be writing the file, too.
-    partial = target.with_name(f"{target.name}.{new_id().hex}.part")
-    try:
-        with partial.open("wb") as file:
-            async with aclosing(pieces):
-                async for piece in pieces:
-                    size += await sync_to_async(file.write, thread_sensitive=False)(piece)
-        content = await sync_to_async(lambda: model_text.read(partial.read_bytes()), thread_sensitive=False)()
-        partial.replace(target)
-        return size, content
-    finally:
-        partial.unlink(missing_ok=True)
+    name, size = name_of(path_of(attachment_id)), 0
+    await sync_to_async(_check_room, thread_sensitive=False)()
+    with file_store.current().open_draft(name) as draft:
+        async with aclosing(pieces):
+            async for piece in pieces:
+                size += await sync_to_async(draft.write, thread_sensitive=False)(piece)
+        return size, await sync_to_async(_keep, thread_sensitive=False)(draft, name)
 
 
 def store_whole(attachment_id: UUID, data: bytes) -> None:
-    """Write a file at once. Raises FetchError."""
-    target = folder() / path_of(attachment_id)
-    _prepare(target)
-    target.write_bytes(data)
+    """Write a file at once. Raises FetchError, Unavailable."""
+    _check_room()
+    file_store.current().write(name_of(path_of(attachment_id)), data)
 
 
-def place_of(row: Attachment) -> Path:
-    """Return the place of the row's file on disk."""
-    return folder() / row.path
+def read(path: str) -> bytes:
+    """Return the content of a row's file. Raises NotFound, Unavailable."""
+    return file_store.current().read(name_of(path))
 
 
-def drop(path: str) -> None:
-    """Delete the file and its partial downloads."""
-    target = folder() / path
-    for file in (target, *target.parent.glob(f"{target.name}.*.part")):
-        file.unlink(missing_ok=True)
+def drop(*paths: str) -> None:
+    """Delete files, and the partial downloads of this machine. Raises Unavailable."""
+    file_store.current().remove(*map(name_of, paths))
 
 
-def _prepare(target: Path) -> None:
-    folder().mkdir(mode=0o700, exist_ok=True)
-    target.parent.mkdir(mode=0o700, exist_ok=True)
-    if shutil.disk_usage(target.parent).free < _LEAST_FREE_BYTES:
+def check() -> None:
+    """Raise Unavailable if files cannot be deleted just now."""
+    file_store.current().check()
+
+
+def discard(path: str) -> None:
+    """Delete a file that nothing refers to. If that fails it is left, which is logged."""
+    file_store.current().discard(name_of(path))
+
+
+def _keep(draft: IO[bytes], name: str) -> Content:
+    draft.seek(0)
+    content = model_text.read(draft.read())
+    try:
+        file_store.current().keep(draft, name)
+    except Unavailable as error:
+        raise FetchError(error.message, is_final=False) from error
+    return content
+
+
+def _check_room() -> None:
+    if not file_store.current().has_room(_LEAST_FREE_BYTES):
         raise FetchError("the disk is full", is_final=True)

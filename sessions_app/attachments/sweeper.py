@@ -26,7 +26,7 @@ def sweep(observer: Observer) -> None:
     for row in found:
         if row.until + _GRACE < timezone.now():
             if records.mark_failed(row, row.owner, "it took too long"):
-                storage.drop(storage.path_of(row.id))
+                storage.discard(storage.path_of(row.id))
         elif row.owner in dead:
             records.unclaim(row)
             records.file_nudge.send_now()
@@ -40,8 +40,7 @@ class OldFiles(retention.Rule):
 
     def prune(self, limit: int) -> int:
         old = list(self._old().order_by("created_at")[:limit])
-        for row in old:
-            storage.drop(row.path)
+        storage.drop(*[row.path for row in old])
         with transaction.atomic():
             Attachment.objects.filter(pk__in=[row.pk for row in old]).update(path="")
         return len(old)
@@ -63,12 +62,13 @@ class UnsentFiles(retention.Rule):
 
     def prune(self, limit: int) -> int:
         old = list(self._old().order_by("created_at")[:limit])
+        if not old:
+            return 0
+        storage.check()  # a row must not go before its file can
         with transaction.atomic():
             Attachment.objects.filter(pk__in=[row.pk for row in old], turn=None).delete()
         sent = set(Attachment.objects.filter(pk__in=[row.pk for row in old]).values_list("pk", flat=True))
-        for row in old:
-            if row.pk not in sent:
-                storage.drop(row.path)
+        storage.drop(*[row.path for row in old if row.pk not in sent])
         return len(old)
 
     def count(self) -> int:

@@ -101,7 +101,7 @@ def _store(row: Attachment, data: bytes, owner: str, unsent: QuerySet[Attachment
             _check_unsent(unsent, len(data))
             row.save(force_insert=True)
     except BaseException:
-        storage.drop(row.path)
+        storage.discard(row.path)
         raise
 
 
@@ -122,7 +122,7 @@ def discard(row: Attachment) -> None:
     """Delete an uploaded file, unless it has been sent. Idempotent. Owns its transaction."""
     with transaction.atomic():
         if Attachment.objects.filter(pk=row.pk, turn=None).delete()[0]:
-            after_commit(storage.drop, row.path)
+            after_commit(storage.discard, row.path)
 
 
 @contextmanager
@@ -148,10 +148,10 @@ def take(user: User | None, attachment_ids: Sequence[UUID], session: Session) ->
     rows = _lock_unsent(user, attachment_ids)
     for position, row in enumerate(rows):
         row.position = position
-        file = artifacts.StoredFile(storage.place_of(row), row.mime_type, row.size_bytes or 0, row.sha256)
+        file = artifacts.StoredFile(storage.name_of(row.path), row.mime_type, row.size_bytes or 0, row.sha256)
         stored = artifacts.add_artifact(artifacts.Writer(session.id), f"files/{row.filename}", file)
         row.artifact_id, row.filename = stored.id, stored.path.rpartition("/")[2]
-        after_commit(storage.drop, row.path)
+        after_commit(storage.discard, row.path)
     return rows
 
 

@@ -15,7 +15,7 @@ from django.urls import path
 from django.utils import timezone
 from django.utils.http import content_disposition_header
 
-from audit_app.kernel.errors import NotFound
+from audit_app.kernel.errors import NotFound, Unavailable
 from sessions_app.conversation.citations import unnumbered
 from sessions_app.models import IS_LINKED, Pairing, SenderLink, Session, Turn
 from tools_app.storage import artifacts
@@ -101,6 +101,8 @@ def download(request: HttpRequest, token: str) -> HttpResponse:
         artifact, content = _read_file(subject)
     except NotFound as error:
         return HttpResponse(error.message, status=403, content_type=_TEXT)
+    except Unavailable as error:
+        return HttpResponse(error.message, status=503, content_type=_TEXT, headers=_PRIVATE)
     disposition = content_disposition_header(True, PurePosixPath(artifact.path).name) or "attachment"
     return HttpResponse(
         content, content_type=artifact.media_type, headers={**_PRIVATE, "Content-Disposition": disposition}

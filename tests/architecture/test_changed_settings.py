@@ -60,7 +60,7 @@ def test_what_is_changed_is_listed(found: set[str], listed: set[str]) -> None:
 
 def test_the_settings_exist() -> None:
     assert not [name for name in changed.ONE_PROCESS if not hasattr(base, name)]
-    settings = Path(base.__file__).read_text() + Path(ROOT / "komand/settings/env.py").read_text()
+    settings = "".join(file.read_text() for file in (ROOT / "komand/settings").glob("*.py"))
     processes = (ROOT / "komand/supervisor").rglob("*.py")
     known = settings + "".join(file.read_text() for file in processes)
     assert not [name for name in changed.INSTALLATIONS if name not in known]

@@ -15,6 +15,7 @@ django.setup()
 import komand.worker, komand.connections
 """
 PAGES = ("django.contrib.admin", "django.contrib.sessions", "unfold", "rest_framework")
+BUCKETS = ("boto3", "storages.backends")
 COMMAND_LINE = ("celery.bin.celery", "prompt_toolkit")
 WEB = """
 import komand.server
@@ -34,9 +35,11 @@ def loaded(program: str, names: Sequence[str], settings: str, folder: Path) -> l
     return done.stdout.split()
 
 
-def test_workers_load_no_pages_and_no_model_sdk(tmp_path: Path) -> None:
-    assert not loaded(WORKER, ("openai", *COMMAND_LINE, *PAGES), "komand.settings.worker", tmp_path)
+def test_workers_load_no_pages_no_model_sdk_and_nothing_of_buckets(tmp_path: Path) -> None:
+    assert not loaded(WORKER, ("openai", *BUCKETS, *COMMAND_LINE, *PAGES), "komand.settings.worker", tmp_path)
 
 
-def test_the_web_process_loads_no_model_sdk_and_on_sqlite_no_client_of_postgresql(tmp_path: Path) -> None:
-    assert not loaded(WEB, ("openai", "psycopg"), "komand.settings.web", tmp_path)
+def test_the_web_process_loads_no_model_sdk_nothing_of_buckets_and_on_sqlite_no_client_of_postgresql(
+    tmp_path: Path,
+) -> None:
+    assert not loaded(WEB, ("openai", "psycopg", *BUCKETS), "komand.settings.web", tmp_path)

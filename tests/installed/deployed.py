@@ -64,22 +64,28 @@ class Deployed:
 
 
 @contextmanager
-def start_deployed(folder: Path, settings: Mapping[str, str]) -> Iterator[Deployed]:
-    """Run the units with the settings that `deploy/komand.env.example` states, and these."""
+def start_servers(folder: Path) -> Iterator[dict[str, str]]:
+    """Start PostgreSQL and Valkey. Yield the settings of `deploy/komand.env.example` with their addresses."""
     port, password = free_port(), secrets.token_hex(16)
     with (
         open_postgres() as server,
         own_valkey(folder, "--bind", "127.0.0.1", "--port", str(port), "--requirepass", password),
-        TlsProxy(folder) as proxy,
     ):
+        database = _create_database(server.url, password)
+        addresses = {"DATABASE_URL": database, "REDIS_URL": f"redis://:{password}@127.0.0.1:{port}/0"}
+        yield {**_read_example(), **addresses}
+
+
+@contextmanager
+def start_deployed(folder: Path, settings: Mapping[str, str]) -> Iterator[Deployed]:
+    """Run the units with the settings that `deploy/komand.env.example` states, and these."""
+    with start_servers(folder) as servers, TlsProxy(folder) as proxy:
         own = {
             "KOMAND_DATA_DIR": str(folder / "data"),
-            "DATABASE_URL": _create_database(server.url, password),
-            "REDIS_URL": f"redis://:{password}@127.0.0.1:{port}/0",
             "KOMAND_SOCKETS": str(folder / "sockets.sock"),
             "KOMAND_PUBLIC_URL": proxy.url,
         }
-        units = Units(folder, {**_read_example(), **own, **settings}, _NAMES)
+        units = Units(folder, {**servers, **own, **settings}, _NAMES)
         proxy.target = units.port
         try:
             prepared = json.loads(units.start(ROOT).splitlines()[-1])

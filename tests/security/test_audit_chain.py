@@ -520,6 +520,17 @@ def test_a_new_chain_and_one_with_its_file_lack_nothing(folder):
     assert find_lost_end() == "" and (folder / "audit.head").exists()
 
 
+def test_a_further_host_with_a_folder_of_its_own_lacks_nothing(folder, settings):
+    sealed(2, 2)
+    age()
+    (folder / "audit.head").unlink()
+    assert find_lost_end() != ""
+    settings.KOMAND_S3_BUCKET = "files"
+    assert find_lost_end() == ""
+    sealed(1)
+    assert find_lost_end() == "" and head_file.read() == Anchor.of(AuditSeal.objects.latest("number"))
+
+
 def test_a_damaged_head_file_is_found(folder):
     sealed(2)
     (folder / "audit.head").write_text("damaged")

@@ -14,6 +14,8 @@ RATES = {
     "KOMAND_MAX_RUNNING_PER_USER": "0",
 }
 
+_OF_BUCKET = ("BUCKET", "ENDPOINT", "REGION", "PREFIX", "ACCESS_KEY", "SECRET_KEY")
+
 # environment variable -> the reason. Their values stand where the installation is started.
 INSTALLATIONS = {
     **dict.fromkeys(RATES, "One client sends what a hundred people send. The limits have tests of their own."),
@@ -24,6 +26,7 @@ INSTALLATIONS = {
     "KOMAND_FRESH_LOGIN_MINUTES": "The browsers of a package share one login, for longer than ten minutes.",
     "KOMAND_PUBLIC_URL": "The installation that deploy/ describes has one.",
     "KOMAND_SOCKETS": "Its unit's folder is one of the test, instead of /run.",
+    **dict.fromkeys((f"KOMAND_S3_{name}" for name in _OF_BUCKET), "The files of hosts without a common folder."),
     "KOMAND_RUN_WORKERS": "Faults hit the only worker, whose restart is then waited for, or one of two.",
 }
 

@@ -1,34 +1,30 @@
-"""Files of a session: a row each, with the content under `<data>/artifacts/<session>/<blob>`.
+"""Files of a session: a row each, with the content in the store under `artifacts/<session>/<blob>`.
 
 Content is written completely before its row, under a new name each time, and removed after the row refers to another
-one: a crash leaves an orphaned file, never a row without content. Several machines have to share that folder.
+one: a crash leaves an orphaned file, never a row without content.
 """
 
 import mimetypes
-import os
 import re
-import shutil
 import time
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from hashlib import sha256
-from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
-from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.db.models import Sum
 from django.utils import timezone
 
 from audit_app.kernel.advisory_lock import serialize
 from audit_app.kernel.after_commit import after_commit
-from audit_app.kernel.errors import Conflict, InvalidInput, NotFound, found
+from audit_app.kernel.errors import AppError, Conflict, InvalidInput, found
 from tools_app import conf
 from tools_app.models import Artifact
-from tools_app.storage import artifact_paths
+from tools_app.storage import artifact_paths, file_store
 from tools_app.types import view_of
 
 MAX_FILES = 500
@@ -71,9 +67,9 @@ class Writer:
 
 @dataclass(frozen=True)
 class StoredFile:
-    """A file on the data folder's disk that is to become an artifact. sha256: of its content, in hexadecimal."""
+    """A file of the store that is to become an artifact. sha256: of its content, in hexadecimal."""
 
-    place: Path
+    name: str
     media_type: str
     size_bytes: int
     sha256: str
@@ -95,30 +91,30 @@ def write_artifact(
     Raises Conflict (artifact_changed) if the content is not the expected one, and InvalidInput: bad_path, path_taken
     (by a path that differs in case only), bad_media_type, artifact_too_large, quota_exceeded.
     """
-    path, blob, folder = _checked(path), uuid4(), _folder(writer.session_id)
+    path, blob = _checked(path), uuid4()
     fields = _fields(writer, path, blob, media_type, len(data), sha256(data).hexdigest())
-    _write_whole(folder, blob, data)
+    file_store.current().write(_name(writer.session_id, blob), data)
     view = _store_blob(writer.session_id, path, fields, expected_sha256, keep_existing)
-    _remove_orphans(writer.session_id, folder)
+    _remove_orphans(writer.session_id)
     return view
 
 
 def add_artifact(writer: Writer, path: str, file: StoredFile) -> ArtifactView:
-    """Store a file that is on the disk already, without copying it, in the caller's transaction.
+    """Store a file that is in the store already, without loading it, in the caller's transaction.
 
-    Another file of this path is kept, and this one named `name (2)`. The caller deletes `file.place` after commit.
-    Raises as `write_artifact`, and NotFound if the file is not on this machine.
+    Another file of this path is kept, and this one named `name (2)`. The caller deletes `file.name` after commit.
+    Raises as `write_artifact`, and NotFound if the file is not there.
     """
     path, blob = _checked(path), uuid4()
     fields = _fields(writer, path, blob, file.media_type, file.size_bytes, file.sha256)
-    _link(_folder(writer.session_id), blob, file.place)
+    file_store.current().copy(file.name, _name(writer.session_id, blob))
     return _store_blob(writer.session_id, path, fields, None, True)
 
 
 def read_artifact(session_id: UUID, path: str) -> tuple[ArtifactView, bytes]:
     """Return a file and its content. Raises InvalidInput (bad_path), NotFound."""
     row = _row(session_id, path)
-    return _view(row), _read(_folder(session_id), row.blob)
+    return _view(row), file_store.current().read(_name(session_id, row.blob))
 
 
 def find_artifact(session_id: UUID, path: str) -> ArtifactView:
@@ -147,7 +143,7 @@ def delete_artifact(session_id: UUID, path: str) -> bool:
         if row is None:
             return False
         row.delete()
-        after_commit(_remove, _folder(session_id), row.blob)
+        after_commit(_discard, session_id, row.blob)
         return True
 
 
@@ -198,7 +194,7 @@ def _store_blob(
         except IntegrityError:  # created by a concurrent call; now it is visible
             return _view(store())
     except BaseException:
-        _remove(_folder(session_id), fields["blob"])
+        _discard(session_id, fields["blob"])
         raise
 
 
@@ -217,7 +213,7 @@ def _store(
             setattr(row, name, value)
         row.save()
         if replaced:
-            after_commit(_remove, _folder(session_id), replaced)
+            after_commit(_discard, session_id, replaced)
         return row
 
 
@@ -279,55 +275,22 @@ def _media_type(given: str, path: str) -> str:
     return media_type
 
 
-def _folder(session_id: UUID) -> Path:
-    return settings.DATA_DIR / "artifacts" / str(session_id)
+def _name(session_id: UUID, blob: UUID) -> str:
+    return f"artifacts/{session_id}/{blob}"
 
 
-def _write_whole(folder: Path, blob: UUID, data: bytes) -> None:
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    # O_EXCL: never through a symbolic link, never over an existing file.
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-    with os.fdopen(os.open(folder / str(blob), flags, 0o600), "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
+def _discard(session_id: UUID, blob: UUID) -> None:
+    file_store.current().discard(_name(session_id, blob))
 
 
-def _link(folder: Path, blob: UUID, place: Path) -> None:
-    """Give a file on the same disk a second name; copy it if the file system has no hard links."""
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    try:
-        try:
-            os.link(place, folder / str(blob), follow_symlinks=False)
-        except FileNotFoundError:
-            raise
-        except OSError:
-            shutil.copyfile(place, folder / str(blob), follow_symlinks=False)
-    except FileNotFoundError:
-        raise NotFound("The file's content is not on this machine. Upload it again.") from None
-
-
-def _read(folder: Path, blob: UUID) -> bytes:
-    try:
-        with os.fdopen(os.open(folder / str(blob), os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
-            return file.read()
-    except OSError:
-        raise NotFound("The file's content is not on this machine.") from None
-
-
-def _remove(folder: Path, blob: UUID) -> None:
-    with suppress(OSError):
-        (folder / str(blob)).unlink()
-
-
-def _remove_orphans(session_id: UUID, folder: Path) -> None:
+def _remove_orphans(session_id: UUID) -> None:
     """Remove files left behind by a crash. Recent ones may belong to a row that is being stored."""
-    known = {str(blob) for blob in Artifact.objects.filter(session_id=session_id).values_list("blob", flat=True)}
+    blobs = Artifact.objects.filter(session_id=session_id).values_list("blob", flat=True)
+    known, store = {_name(session_id, blob) for blob in blobs}, file_store.current()
     before = time.time() - _ORPHAN_SECONDS
-    with suppress(OSError):
-        for entry in os.scandir(folder):
-            if entry.name not in known and entry.stat(follow_symlinks=False).st_mtime < before:
-                os.unlink(entry.path)
+    with suppress(OSError, AppError):
+        listed = store.list_files(f"artifacts/{session_id}")
+        store.remove(*[name for name, changed in listed if name not in known and changed < before])
 
 
 def _view(row: Artifact) -> ArtifactView:

@@ -1,7 +1,8 @@
 """Detection of processes with another data folder: each one puts an empty file into `<DATA_DIR>/hosts`.
 
 A copied folder is detected as well, because the files in it are those of other processes. On PostgreSQL alone: the
-processes of SQLite run on one host.
+processes of SQLite run on one host. Processes with a bucket put none, since they may have folders of their own; they
+report those with a folder.
 """
 
 import logging
@@ -16,13 +17,15 @@ from audit_app.kernel.liveness.process_marks import ProcessView
 
 logger = logging.getLogger(__name__)
 
-REMEDY = "mount one folder on all hosts as KOMAND_DATA_DIR"
+REMEDY = "mount one folder on all hosts as KOMAND_DATA_DIR, or set the same KOMAND_S3_BUCKET on all"
 
 _logged: set[UUID] = set()
 
 
 def add_file(life_id: UUID) -> bool:
     """Create the file of a process. Return whether it is there: the disk may be full, and storage is checked apart."""
+    if settings.KOMAND_S3_BUCKET:
+        return False
     path = _path(life_id)
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -9,11 +9,13 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError, connection
 
+from audit_app.kernel.errors import Unavailable
 from komand import __version__, data_folder
 from komand.backup import database, files
 from komand.backup.manifest import BadBackupError, Manifest
 from komand.settings import env
 from sessions_app.integrity_checks import find_missing_files
+from tools_app.storage import file_store
 
 _SECRETS = ("KOMAND_SECRET_KEY", "KOMAND_JWT_KEY", "KOMAND_VAULT_KEYS", "KOMAND_RECEIPT_KEYS")
 
@@ -57,7 +59,7 @@ class Command(BaseCommand):
             Manifest.read(folder)
         except BadBackupError as error:
             raise CommandError(str(error)) from error
-        except (OSError, DatabaseError, sqlite3.Error) as error:
+        except (OSError, DatabaseError, sqlite3.Error, Unavailable) as error:
             raise CommandError(f"The backup cannot be written: {error}") from error
         rows = sum(manifest.rows.values())
         self.stdout.write(f"Backed up and verified: {rows:,} rows, {len(manifest.files):,} files in {folder}.")
@@ -71,6 +73,6 @@ class Command(BaseCommand):
             self.stdout.write(f"missing: {path}")
         if missing and not allow_missing:
             raise CommandError(
-                f"{len(missing)} files that rows refer to are missing in {settings.DATA_DIR}, and so in the backup. "
+                f"{len(missing)} files that rows refer to are missing in {file_store.current()}, and so in the backup. "
                 "If other hosts have them, mount one folder on all hosts; --allow-missing accepts their loss."
             )

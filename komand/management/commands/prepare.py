@@ -13,10 +13,12 @@ from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 from django.db.utils import DatabaseError, OperationalError
 
+from audit_app.kernel.errors import Unavailable
 from komand import data_folder, seed
 from komand.backup import unfinished_restore
 from komand.foreign_keys import find_unvalidated
 from sessions_app.channels import open_access
+from tools_app.storage import file_store
 
 _UNUSABLE = "komand: the database cannot be used: {}"
 
@@ -39,6 +41,7 @@ class Command(BaseCommand):
             seeded = seed.seed()
         except OperationalError as error:
             sys.exit(_UNUSABLE.format(error).strip())
+        self._warn_of_files()
         for account, danger in open_access.list_dangers():
             self.stderr.write(f"warning: channel account {account}: {danger}")
         provider = seeded.agent.provider
@@ -67,6 +70,13 @@ class Command(BaseCommand):
             self.stderr.write(
                 f"warning: other users still have access to {len(errors)} entries of {folder}: {errors[0]}"
             )
+
+    def _warn_of_files(self) -> None:
+        """Check the bucket. It may come back by itself, and chats work without files: the start goes on."""
+        try:
+            file_store.current().check()
+        except Unavailable as error:
+            self.stderr.write(f"warning: {file_store.current()}: {error.__cause__ or error}. Run: manage.py doctor")
 
     def _connect(self) -> None:
         """Exit with one line if the server does not answer, or the file is damaged."""

@@ -10,6 +10,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError
 
+from audit_app.kernel.errors import Unavailable
 from komand import data_folder
 from komand.backup import database, files, interrupted_work, unfinished_restore
 from komand.backup.manifest import BadBackupError, Manifest
@@ -54,7 +55,7 @@ class Command(BaseCommand):
                 unfinished_restore.write(data, manifest.created_at)
         except BadBackupError as error:
             raise CommandError(str(error)) from error
-        except (OSError, DatabaseError) as error:
+        except (OSError, DatabaseError, Unavailable) as error:
             raise CommandError(f"The backup cannot be restored: {error}") from error
         self.stdout.write(f"Restored and verified: {sum(manifest.rows.values()):,} rows of {manifest.created_at}.")
         if manifest.secrets_elsewhere:

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from django.template.defaultfilters import filesizeformat
 
-from audit_app.kernel.errors import NotFound
+from audit_app.kernel.errors import NotFound, Unavailable
 from sessions_app.channels import file_links
 from sessions_app.models import Delivery
 from sessions_app.platforms.base import SendCertainty, SendError
@@ -53,7 +53,10 @@ def name_of(file: ArtifactView) -> str:
 
 
 def load(delivery: Delivery) -> OutgoingFile | None:
-    """Return the file of a delivery with its content, None if it has none. Raises SendError if it was deleted."""
+    """Return the file of a delivery with its content, None if it has none.
+
+    Raises SendError if it was deleted, or cannot be read just now.
+    """
     if delivery.artifact_id is None:
         content = delivery.body.encode()
         return OutgoingFile(delivery.filename, "text/markdown", content) if delivery.filename else None
@@ -62,6 +65,8 @@ def load(delivery: Delivery) -> OutgoingFile | None:
         view, content = artifacts.read_artifact(found.session_id, found.path)
     except NotFound as error:
         raise SendError(error.message, SendCertainty.REFUSED) from None
+    except Unavailable as error:
+        raise SendError(error.message, SendCertainty.NOT_SENT) from None
     return OutgoingFile(delivery.filename, view.media_type, content, file_links.make(found.id, found.session_id))
 
 

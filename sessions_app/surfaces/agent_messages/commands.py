@@ -14,7 +14,7 @@ from agents_app.errors import IdempotencyMismatch
 from agents_app.models import Agent
 from agents_app.types import RunStatus
 from audit_app import timeline
-from audit_app.kernel.errors import AppError, NotFound
+from audit_app.kernel.errors import AppError, NotFound, Unavailable
 from sessions_app import services
 from sessions_app.access import access_agent
 from sessions_app.attachments import records as attachments
@@ -167,5 +167,7 @@ def _copy_files(source: Session, session: Session) -> None:
             _, data = artifacts.read_artifact(source.id, file.path)
             writer = artifacts.Writer(session.id, file.run_id, agent_id, file.origins)
             artifacts.write_artifact(writer, file.path, data, media_type=file.media_type)
+        except Unavailable:
+            raise
         except AppError:  # the bytes are missing: the copy goes without the file
             continue

@@ -59,7 +59,7 @@ def test_the_text_of_a_file_reaches_the_model(rig: EngineRig, platform: FakeTele
     assert content.startswith("What does it say?") and "Grüße aus der Datei" in content and "notes.txt" in content
     row = Attachment.objects.get()
     assert (row.status, row.mime_type, row.size_bytes) == ("stored", "text/plain", 21)
-    assert (storage.folder() / row.path).read_bytes() == platform.files["notes"]
+    assert (Path(settings.DATA_DIR, "attachments") / row.path).read_bytes() == platform.files["notes"]
     assert Turn.objects.get(role="user").content == "What does it say?"
     telegram(private_update(2, "and now?"))
     assert settle(rig, 2) == ["sent"] * 2
@@ -102,7 +102,9 @@ def test_files_of_one_name_are_both_stored_and_numbered(rig: EngineRig, platform
         telegram(document(number, file_id, file={"file_name": "notes.txt"}))
         settle(rig, number)
     assert [row.filename for row in Attachment.objects.order_by("id")] == ["notes.txt", "notes (2).txt"]
-    stored = [(storage.folder() / row.path).read_bytes() for row in Attachment.objects.order_by("id")]
+    stored = [
+        (Path(settings.DATA_DIR, "attachments") / row.path).read_bytes() for row in Attachment.objects.order_by("id")
+    ]
     assert stored == [b"the old one", b"the new one"]
     content = "".join(message.content for message in script.requests[1].messages)
     places = [content.index(text) for text in ("notes.txt", "the old one", "notes (2).txt", "the new one")]
@@ -161,7 +163,7 @@ def test_a_file_that_is_announced_or_turns_out_too_large_is_not_taken(
     telegram(document(2, "big", file={"file_size": 3}))
     assert settle(rig, 2) == ["sent"] * 2
     assert all("it has more than" in request.messages[-1].content for request in script.requests)
-    assert not list(storage.folder().rglob("*.part"))
+    assert not list(Path(settings.DATA_DIR, "attachments").rglob("*.part"))
 
 
 def test_a_full_disk_is_reported(rig: EngineRig, platform: FakeTelegram, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -327,7 +329,7 @@ def test_what_those_left_who_died_in_fetching_goes_with_the_file(rig: EngineRig,
     rig.stop()
     telegram(document(1, "notes"))
     row = Attachment.objects.get()
-    left = storage.folder() / f"{storage.path_of(row.id)}.{uuid4().hex}.part"
+    left = Path(settings.DATA_DIR, "attachments") / f"{storage.path_of(row.id)}.{uuid4().hex}.part"
     left.parent.mkdir(parents=True, exist_ok=True)
     left.write_bytes(b"half")
     Attachment.objects.update(until=timezone.now() - timedelta(seconds=6))
@@ -341,7 +343,7 @@ def test_old_files_go_and_their_text_stays(rig: EngineRig, platform: FakeTelegra
     add_telegram(platform)
     telegram(document(1, "notes"))
     settle(rig)
-    path = storage.folder() / Attachment.objects.get().path
+    path = Path(settings.DATA_DIR, "attachments") / Attachment.objects.get().path
     assert path.stat().st_mode & 0o077 == 0 or Path(settings.DATA_DIR, "attachments").stat().st_mode & 0o077 == 0
     rule = sweeper.OldFiles()
     assert rule.prune(10) == 0 and path.exists()

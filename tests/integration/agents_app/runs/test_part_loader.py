@@ -17,6 +17,7 @@ from sessions_app.attachments import uploads
 from sessions_app.models import Attachment
 from sessions_app.services import NewMessage, receive
 from tests.fakes.model_server import ModelServer
+from tests.support.absent_store import fail_first_read
 from tests.support.engine import EngineRig
 from tests.support.rest import RestCaller
 
@@ -67,6 +68,15 @@ def test_an_image_is_sent_in_each_call_of_its_conversation(rig: EngineRig, serve
     first = server.messages
     assert ask(rig, text="And now?").answer
     assert server.messages[: len(first)] == first, "a server can cache the beginning of the conversation"
+    assert not Attachment.objects.exclude(omitted_because="").exists()
+
+
+def test_a_file_that_cannot_be_read_just_now_is_sent_by_the_next_try(
+    rig: EngineRig, server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads = fail_first_read(monkeypatch)
+    assert ask(rig, ("a.png", image())).answer
+    assert len(reads) == 2 and server.messages[-1]["content"][1]["image_url"]["url"].startswith("data:image/png")
     assert not Attachment.objects.exclude(omitted_because="").exists()
 
 

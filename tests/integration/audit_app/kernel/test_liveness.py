@@ -154,7 +154,7 @@ def test_a_process_that_was_not_started_has_no_id(stopped):
 FORKING = """
 import json, os, sys, time
 from django.conf import settings
-settings.configure(DATA_DIR=sys.argv[1], DATABASES={"default": json.loads(sys.argv[2])})
+settings.configure(DATA_DIR=sys.argv[1], KOMAND_S3_BUCKET="", DATABASES={"default": json.loads(sys.argv[2])})
 from audit_app.kernel import liveness
 parent = liveness.start("parent")
 if os.fork() == 0:

@@ -29,7 +29,7 @@ pytestmark = [
 PROCESS = """
 import json, logging, sys, time
 from django.conf import settings
-settings.configure(DATA_DIR=sys.argv[1], DATABASES={"default": json.loads(sys.argv[2])})
+settings.configure(DATA_DIR=sys.argv[1], KOMAND_S3_BUCKET="", DATABASES={"default": json.loads(sys.argv[2])})
 logging.basicConfig(stream=sys.stdout, format="%(levelname)s %(message)s")
 from audit_app.kernel import liveness
 from audit_app.kernel.liveness import shared_folder
@@ -125,6 +125,21 @@ def test_a_process_without_a_file_is_not_reported(opened: Fleet, caplog: pytest.
     assert not ProcessLife.objects.get(pk=life_id).has_file
     opened.start("copy")
     assert not reported() and "not shared" not in caplog.text
+
+
+def test_processes_with_a_bucket_may_have_other_folders_and_report_one_without(
+    opened: Fleet, settings: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings.KOMAND_S3_BUCKET = "files"
+    opened.start("here", "web")
+    opened.start("there", "runs")
+    assert not liveness.find_strangers() and "not shared" not in caplog.text
+    settings.KOMAND_S3_BUCKET = ""
+    opened.start("folder", "tools")
+    settings.KOMAND_S3_BUCKET = "files"
+    opened.use("here")
+    [finding] = reported()
+    assert "not shared with tools on " in finding.detail and "KOMAND_S3_BUCKET" in finding.mend
 
 
 def test_files_of_ended_processes_are_removed(opened: Fleet) -> None:

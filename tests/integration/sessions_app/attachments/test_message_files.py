@@ -14,7 +14,7 @@ from agents_app.models import Run
 from audit_app import retention
 from audit_app.kernel.errors import InvalidInput, NotFound
 from sessions_app import services
-from sessions_app.attachments import storage, uploads
+from sessions_app.attachments import uploads
 from sessions_app.conversation.history import StoredConversations
 from sessions_app.conversation.session_texts import StoredSessionTexts
 from sessions_app.identity.principal import Principal
@@ -51,7 +51,7 @@ def send(user: User, text: str, *files: UUID, key: str = "", session: Session | 
     return services.receive(message, owner=user, session=session, idempotency_key=key)
 
 
-def test_a_file_is_uploaded_sent_stored_with_the_session_and_described_to_the_model(user: User) -> None:
+def test_a_file_is_uploaded_sent_stored_with_the_session_and_described_to_the_model(user: User, tmp_path: Path) -> None:
     first, second = upload(user), upload(user, "photo.png", PNG)
     accepted = send(user, "What is the word?", first, second)
     [message] = StoredConversations().user_turns(accepted.run_id)
@@ -68,7 +68,7 @@ def test_a_file_is_uploaded_sent_stored_with_the_session_and_described_to_the_mo
     }
     assert artifacts.read_artifact(accepted.session_id, "files/photo.png")[1] == PNG
     assert stored["files/notes.txt"].origins == ("file:files/notes.txt",)
-    assert not list(storage.folder().rglob("*-*"))  # the content is stored once
+    assert not list((tmp_path / "attachments").rglob("*-*"))  # the content is stored once
 
 
 def test_images_audio_and_papers_are_parts_whose_bytes_are_loaded_later(user: User) -> None:
@@ -179,9 +179,9 @@ def test_names_cannot_leave_the_folder(user: User) -> None:
     assert [view.path for view in artifacts.list_artifacts(accepted.session_id)] == ["files/_con.txt", "files/a_b_.txt"]
 
 
-def test_an_uploaded_file_is_removed_before_it_is_sent(user: User) -> None:
+def test_an_uploaded_file_is_removed_before_it_is_sent(user: User, tmp_path: Path) -> None:
     file = upload(user)
-    stored = storage.place_of(Attachment.objects.get(pk=file))
+    stored = tmp_path / "attachments" / Attachment.objects.get(pk=file).path
     assert stored.exists()
     assert RestCaller(make_user("eve")).delete(f"attachments/{file}").status == 404
     assert RestCaller(user).delete(f"attachments/{file}").status == 200
@@ -189,11 +189,11 @@ def test_an_uploaded_file_is_removed_before_it_is_sent(user: User) -> None:
     assert RestCaller(user).get(f"attachments/{file}").status == 404
 
 
-def test_files_that_were_never_sent_are_deleted_after_a_day(user: User) -> None:
+def test_files_that_were_never_sent_are_deleted_after_a_day(user: User, tmp_path: Path) -> None:
     sent, unsent, recent = upload(user, "a.txt"), upload(user, "b.txt", b"b"), upload(user, "c.txt", b"c")
     send(user, "Read it.", sent)
     Attachment.objects.exclude(pk=recent).update(created_at=timezone.now() - timedelta(days=2))
-    place = storage.place_of(Attachment.objects.get(pk=unsent))
+    place = tmp_path / "attachments" / Attachment.objects.get(pk=unsent).path
     [rule] = [rule for rule in retention.list_rules() if rule.name == "uploaded files without a message"]
     assert rule.prune(100) == 1
     assert set(Attachment.objects.values_list("pk", flat=True)) == {sent, recent}

@@ -16,6 +16,7 @@ from sessions_app.models import Delivery, Pairing, SenderLink, Session
 from tests.fakes.http_server import Fault
 from tests.fakes.telegram import FakeTelegram, private_update
 from tests.fakes.webhook_receiver import WebhookReceiver
+from tests.support.absent_store import fail_first_read
 from tests.support.channels import add_telegram, add_webhook, settle, telegram, webhook
 from tests.support.engine import EngineRig, until
 from tools_app.storage import artifacts
@@ -61,8 +62,19 @@ def test_a_file_that_was_deleted_meanwhile_is_not_sent(rig: EngineRig, platform:
     assert "no such file" in Delivery.objects.get(status="failed").error
 
 
+def test_a_file_that_cannot_be_read_just_now_is_sent_later(
+    rig: EngineRig, platform: FakeTelegram, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig.agent(writing(), Reply(("Here it is.",)))
+    add_telegram(platform)
+    reads = fail_first_read(monkeypatch)
+    telegram(private_update(1, "a report, please"))
+    assert settle(rig) == ["sent", "sent"] and len(reads) == 2
+    assert [call.method for call in platform.calls].count("sendDocument") == 1
+
+
 def test_a_channel_without_files_gets_a_link_that_expires(
-    rig: EngineRig, receiver: WebhookReceiver, settings: object
+    rig: EngineRig, receiver: WebhookReceiver, settings: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.KOMAND_PUBLIC_URL = "https://komand.example"  # type: ignore[attr-defined]
     rig.agent(writing(path="out/re_port.csv"), Reply(("Here it is.",)))
@@ -74,6 +86,8 @@ def test_a_channel_without_files_gets_a_link_that_expires(
         "Here it is.\n\nFiles:\n\n- [re\\_port.csv (3\xa0bytes)](https://komand.example/channels/files/"
     )
     path = text.partition("https://komand.example")[2].rstrip(")")
+    fail_first_read(monkeypatch)
+    assert Client().get(path).status_code == 503
     answer = Client().get(path)
     assert answer.status_code == 200 and answer.content == b"a;b"
     assert answer["Content-Disposition"] == 'attachment; filename="re_port.csv"'
