@@ -27,6 +27,7 @@ INSTALLATIONS = {
     "KOMAND_PUBLIC_URL": "The installation that deploy/ describes has one.",
     "KOMAND_SOCKETS": "Its unit's folder is one of the test, instead of /run.",
     **dict.fromkeys((f"KOMAND_S3_{name}" for name in _OF_BUCKET), "The files of hosts without a common folder."),
+    "KOMAND_WAIT_SECONDS": "A request waits for its answer on a busy machine, too.",
     "KOMAND_RUN_WORKERS": "Faults hit the only worker, whose restart is then waited for, or one of two.",
 }
 

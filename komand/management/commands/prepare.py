@@ -59,8 +59,10 @@ class Command(BaseCommand):
         self.stdout.write(json.dumps(result))
 
     def _make_private(self) -> None:
-        """Mend the modes of the data folder. An error does not stop the start: not every file system has modes."""
+        """Create the data folder, or mend its modes. Errors of modes do not stop the start: some disks have none."""
         folder = Path(settings.DATA_DIR)
+        # Secrets and files may be elsewhere, and then nothing else creates it.
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         changed, errors = data_folder.mend(folder)
         if changed:
             self.stderr.write(
