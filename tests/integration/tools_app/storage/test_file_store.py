@@ -15,6 +15,7 @@ from audit_app import retention
 from audit_app.kernel.errors import InvalidInput, NotFound, Unavailable
 from komand import doctor
 from komand.backup import files
+from komand.findings import Finding
 from komand.settings import file_storage
 from sessions_app.attachments import file_parts, storage, uploads
 from sessions_app.integrity_checks import find_violations
@@ -212,7 +213,7 @@ def test_without_its_server_nothing_is_lost(away: Path, server: BucketServer, al
 
 
 def test_doctor_says_what_is_wrong_with_a_bucket(away: Path, server: BucketServer, settings: Any) -> None:
-    def found() -> doctor.Finding:
+    def found() -> Finding:
         [finding] = doctor._files()
         return finding
 
