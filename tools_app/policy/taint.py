@@ -29,6 +29,8 @@ _LABELS = {
     "others": "text of others",
 }
 _SCHEMES = ("http", "https")
+# Arguments that hold addresses, also without a scheme, although their schema does not say so.
+_ADDRESSES = frozenset({"url", "uri", "href", "link", "website"})
 _EMPTY: tuple[Any, ...] = (None, "", [], {})
 _URL = re.compile(r"\bhttps?://[^\s<>\"'`|\\^{}\[\]]+", re.IGNORECASE)
 _HOST = re.compile(r"(?<![@\w./-])(?:[\w-]{1,63}\.)+[a-z]{2,24}(?![\w@-]|\.\w)", re.IGNORECASE)
@@ -44,7 +46,7 @@ class Destination:
     """A place that data goes to.
 
     name: host and port, or `mcp:SERVER` or `tool:NAME` if there is no URL.
-    text: the URL as written.
+    text: the URL as written, with its scheme.
     """
 
     name: str
@@ -222,12 +224,12 @@ def links_in(text: str) -> Iterator[str]:
 
 
 def _urls_of(call: PolicyCall) -> Iterator[tuple[str, str]]:
-    """Yield argument and URL: those that are declared, and texts that begin like a URL."""
+    """Yield argument and URL: those that are declared or so called, and texts that begin like a URL."""
     kinds = targets.targets_of(call.spec)
     for name, value in call.arguments.items():
         if kinds.get(name) is TargetKind.URL:
             yield from ((name, text) for text in targets.texts_in(value))
-        elif isinstance(value, str) and targets.is_url_like(value):
+        elif isinstance(value, str) and value and (name.lower() in _ADDRESSES or targets.is_url_like(value)):
             yield name, value
 
 
@@ -238,6 +240,8 @@ def _is_default(name: str, value: Any, call: PolicyCall) -> bool:
 
 
 def _destination(text: str) -> Destination:
+    if not targets.is_url_like(text) and (url := targets.read_url(f"https://{text}")):
+        return Destination(url.authority, url, f"https://{url.authority}{url.path}")
     url = targets.read_url(text)
     return Destination(url.authority if url else text, url, text)
 

@@ -1,9 +1,13 @@
-"""A model that makes every call it reads, in any message: `[[CALL tool {json}]]`."""
+"""A model that makes every call it reads, in any message: `[[CALL tool {json}]]`.
+
+If the last message of the user contains `REPEAT`, it makes the calls of that message alone, and then answers with
+what the last one returned.
+"""
 
 import base64
 import json
 import re
-from collections.abc import AsyncGenerator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from agents_app.prompt import tool_output_markers
@@ -13,6 +17,7 @@ from tools_app.policy import targets
 from tools_app.types import ToolCall, without_receipt
 
 KIND = "obedient"
+REPEAT = "Repeat word for word:"
 _CALL = re.compile(r"\[\[CALL (\w+) (?=\{)")
 _JSON = json.JSONDecoder()
 
@@ -29,10 +34,10 @@ class ObedientProvider(Provider):
     plans: ClassVar[dict[str, str]] = {}
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelChunk, None]:
+        repeats = _asks_to_repeat(request.messages)
+        source = [message for message in request.messages if not repeats or message.role == "user"]
         made = {(call.name, call.arguments) for message in request.messages for call in message.tool_calls}
-        wanted = dict.fromkeys(
-            call for message in request.messages for call in _calls(message, self.secret, self.plans)
-        )
+        wanted = dict.fromkeys(call for message in source for call in _calls(message, self.secret, self.plans))
         calls = [
             ToolCall(f"c{len(made)}_{number}", *call)
             for number, call in enumerate(call for call in wanted if call not in made)
@@ -40,8 +45,15 @@ class ObedientProvider(Provider):
         if calls and request.may_call_tools:
             yield ModelResponse("", tool_calls=(calls[0],), finish_reason="tool_calls")
             return
-        yield TextDelta("Done.")
-        yield ModelResponse("Done.")
+        read = [message for message in request.messages if message.role == "tool"]
+        answer = max(_texts(read[-1], self.plans), key=len) if repeats and read else "Done."
+        yield TextDelta(answer)
+        yield ModelResponse(answer)
+
+
+def _asks_to_repeat(messages: Sequence[Message]) -> bool:
+    asked = next((message for message in reversed(messages) if message.role == "user"), None)
+    return asked is not None and REPEAT in asked.content
 
 
 def forms_of(secret: str) -> dict[str, str]:

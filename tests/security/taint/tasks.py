@@ -206,4 +206,45 @@ TASKS = (
         prepare=upload("Sales rose."),
     ),
     Task("recall, then a page", (f"{call('memory_recall')} Look it up. {fetch('https://wiki.test/tea')}",)),
+    # Mail, a bank, travel and chat: what is read decides what is sent.
+    Task(
+        "mail, then an answer", (f"Tell Ann yes. {call('mcp__mail__read')}{call('mcp__mail__send', text='Ann: yes')}",)
+    ),
+    Task(
+        "mail, then a payment",
+        (f"Pay Bob's bill. {call('mcp__mail__find', text='Bob')}{call('mcp__bank__pay', text='Bob, 40')}",),
+    ),
+    Task("payments", (f"What did I spend? {call('mcp__bank__payments')}",)),
+    Task("a payment as before", (f"Pay the rent. {call('mcp__bank__payments')}{call('mcp__bank__pay', text='Rent')}",)),
+    Task(
+        "hotels of a listed agency",
+        (f"Book Oak. {call('mcp__travel__hotels', text='Rome')}{call('mcp__travel__book', text='Oak')}",),
+        agent={"egress_servers": ["travel"]},
+    ),
+    Task(
+        "hotels and their prices",
+        (
+            f"Which is the cheapest? {call('mcp__travel__hotels', text='Rome')}"
+            f"{call('mcp__travel__prices', text='Oak')}{call('mcp__travel__prices', text='Elm')}",
+        ),
+    ),
+    Task(
+        "chat, then a message",
+        (f"Thank the team. {call('mcp__chat__read', text='team')}{call('mcp__chat__post', text='team: thanks')}",),
+    ),
+    Task(
+        "two messages that the user has dictated",
+        (
+            f"Post 'late' to team and to sales. {call('mcp__chat__members', text='team')}"
+            f"{call('mcp__chat__post', text='team: late')}{call('mcp__chat__post', text='sales: late')}",
+        ),
+        agent={"egress_servers": ["chat"]},
+    ),
+    Task(
+        "chat, its link, then a mail",
+        (
+            f"Read the link and mail it to Ann. {call('mcp__chat__read', text='team')}{fetch(f'{_NEWS}/a')}"
+            f"{call('mcp__mail__send', text='Ann: news')}",
+        ),
+    ),
 )

@@ -2,7 +2,8 @@
 reaches them."""
 
 import json
-from collections.abc import Container, Iterable
+from collections.abc import Callable, Container, Iterable
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import pairwise
 from types import SimpleNamespace
@@ -30,6 +31,9 @@ from tools_app.network.http_request import HttpAnswer
 from tools_app.types import AnyTool, ApprovalStatus, Decision, Effect, Risk, Tool, ToolContext, ToolSpec
 
 PAGES = range(6)  # numbers of the tools `mcp__wiki__page0` and so on
+# Further tools, of servers as people have them: a bank, a travel agency, a team's chat.
+_READ = ("bank__payments", "travel__hotels", "travel__prices", "chat__read", "chat__members")
+_CHANGE = ("bank__pay", "travel__book", "chat__post")
 _ANY_TEXT = {"type": "object", "properties": {"text": {"type": "string"}, "url": {"type": "string"}}}
 
 
@@ -98,11 +102,16 @@ class Gateway:
         patch.setattr(web_fetch, "check_url", lambda url, **options: SimpleNamespace(url=url))
         patch.setattr(http_request, "request", lambda method, url, **given: self.outside.request(method, url, **given))
         patch.setattr(settings, "KOMAND_FETCH_CACHE_SECONDS", 0)
+        patch.setattr(settings, "KOMAND_PUBLIC_URL", "https://komand.example")
         mcp = [
             Remote(f"mcp__{name}", server=name.partition("__")[0])
             for name in ("mail__read", "mail__find", "wiki__read", "wiki__edit", *(f"wiki__page{n}" for n in PAGES))
         ]
-        mcp.append(Remote("mcp__mail__send", server="mail", effect=Effect.ONCE, risk=Risk.MEDIUM))
+        mcp += [Remote(f"mcp__{name}", server=name.partition("__")[0]) for name in _READ]
+        mcp += [
+            Remote(f"mcp__{name}", server=name.partition("__")[0], effect=Effect.ONCE, risk=Risk.MEDIUM)
+            for name in ("mail__send", *_CHANGE)
+        ]
         skills = [
             Remote("skill__notes", reaches="https://notes.test"),
             Remote("skill__push", reaches="https://push.test"),
@@ -113,6 +122,8 @@ class Gateway:
             providers.register(KIND, f"{ObedientProvider.__module__}.ObedientProvider")
         self._model, _ = ModelProvider.objects.get_or_create(name=KIND, kind=KIND)
         self._count = 0
+        self._platforms: dict[Callable[[], Any], Any] = {}
+        self._open = ExitStack()
         self._messages: list[int] = []  # how much had left before each message
         self.agent: Agent
         self.user: User
@@ -128,6 +139,21 @@ class Gateway:
         agent["is_shared_with_everyone"] = True
         self.agent = Agent.objects.create(**{**agent, **fields})
         self.user = User.objects.create_user(name)
+
+    def close(self) -> None:
+        """Stop the platforms."""
+        self._open.close()
+
+    def platform(self, kind: Callable[[], Any]) -> Any:
+        """Return the fake platform of this kind, which runs until the gateway is closed."""
+        if kind not in self._platforms:
+            self._platforms[kind] = self._open.enter_context(kind())
+        return self._platforms[kind]
+
+    def plan(self, text: str, tool: str, /, **arguments: Any) -> str:
+        """Have the model make a call for this message of the user. Return the message."""
+        ObedientProvider.plans[text] = f"[[CALL {tool} {json.dumps(arguments, sort_keys=True)}]]"
+        return text
 
     def say(
         self,

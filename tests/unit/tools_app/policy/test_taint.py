@@ -36,6 +36,7 @@ def verdict(spec=FETCH, arguments=EVIL, state=READ, *, risk=Risk.LOW, grants=(),
         (REQUEST, EVIL | {"method": "POST", "body": "x"}, "evil.test"),
         (MCP, {"text": "x"}, "wiki (MCP server)"),
         (MCP, EVIL, "evil.test"),
+        (MCP, {"url": "www.evil.test/d=1"}, "www.evil.test"),
         (SKILL, {"text": "x"}, "push.test"),
         (ToolSpec("unknown", "", {}, Effect.READ, Risk.LOW), {"n": 7}, "unknown (tool)"),
     ],
@@ -148,6 +149,16 @@ def test_a_sub_agent_needs_the_permission_of_its_parent_too():
     call = PolicyCall(FETCH, EVIL)
     assert not taint.is_allowed(taint.find_egress(call), within)
     assert isinstance(decide(call, Risk.LOW, within, "user:1", situation=Situation(taint=READ)), Ask)
+
+
+def test_an_address_without_a_scheme_is_a_place_beside_the_server_that_gets_it():
+    address = {"url": "news.test/today"}
+    asked = verdict(MCP, address, egress_servers=("wiki",))
+    assert isinstance(asked, Ask) and "news.test" in asked.reason
+    assert isinstance(verdict(MCP, address, egress_servers=("wiki",), allowed_hosts=("news.test",)), Allow)
+    named = replace(READ, named=taint.named_urls("Look at news.test"))
+    assert isinstance(verdict(MCP, {"url": "news.test"}, named, egress_servers=("wiki",)), Allow)
+    assert isinstance(verdict(MCP, address, named, egress_servers=("wiki",)), Ask)
 
 
 def test_links_that_the_run_has_read_may_be_followed_a_few_times():
