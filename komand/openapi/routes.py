@@ -12,8 +12,9 @@ from django.urls.resolvers import RoutePattern
 from komand import asgi
 from sessions_app.surfaces.base.surface import surfaces
 
-# Pages answer with HTML, errors included. Further ones are those of surfaces that no `openapi` module describes.
-_PAGES = ("komand.dashboard", "komand.openapi.pages", "sessions_app.surfaces.webchat.views")
+# Pages answer with HTML, errors included, and security.txt is a text.
+# Further pages are those of surfaces that no `openapi` module describes.
+_PAGES = ("komand.dashboard", "komand.security_txt", "komand.openapi.pages", "sessions_app.surfaces.webchat.views")
 _OPERATORS = "/admin"
 _PARAMETER = re.compile(r"<(?:\w+:)?(\w+)>")
 _METHODS = ("get", "post", "put", "patch", "delete")
