@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 
 from audit_app.kernel.redact import masked_arguments
-from tools_app.policy import patterns, targets
+from tools_app.policy import patterns, taint, targets
 from tools_app.policy.patterns import PolicyCall
 from tools_app.types import TargetKind
 
@@ -27,9 +27,9 @@ class Proposal:
 def propose(call: PolicyCall) -> Proposal:
     """Return the patterns for this call: its tool with the same host or path, and the same values of `enum` arguments.
 
-    If the call has no target, the run pattern is the tool, the permanent one the exact arguments. If a target cannot be
-    parsed, or an `enum` argument is left open, both are the exact arguments: a pattern would match every target or
-    choice. Both name the credentials that the call uses.
+    If the tool declares no target, the run pattern is the tool with the hosts of the addresses that it gets, the
+    permanent one the exact arguments. If a target cannot be parsed, or an `enum` argument is left open, both are the
+    exact arguments: a pattern would match every target or choice. Both name the credentials that the call uses.
     """
     using = f" using {', '.join(call.credentials)}" if call.credentials else ""
     proposal = _propose(call)
@@ -39,12 +39,18 @@ def propose(call: PolicyCall) -> Proposal:
 def _propose(call: PolicyCall) -> Proposal:
     reached, chosen = _reached(call), _chosen(call)
     if reached == []:
-        return Proposal(call.spec.name, _exactly(call))
-    if reached and chosen is not None:
-        pattern = f"{call.spec.name}({', '.join([*chosen, *reached])})"
-        if len(pattern) <= patterns.LONGEST:
-            return Proposal(pattern, pattern)
-    return Proposal(_exactly(call), _exactly(call))
+        addresses = [(name, _place(text, TargetKind.URL, call)) for name, text in taint.urls_of(call)]
+        rules = [f"{name}={place}" for name, place in addresses if place]
+        run = _pattern(call, rules) if len(rules) == len(addresses) else None
+        return Proposal(run or _exactly(call), _exactly(call))
+    pattern = _pattern(call, [*chosen, *reached]) if reached and chosen is not None else None
+    return Proposal(pattern or _exactly(call), pattern or _exactly(call))
+
+
+def _pattern(call: PolicyCall, rules: list[str]) -> str | None:
+    """Return the pattern of the call's tool with these conditions, or None if it is too long."""
+    pattern = f"{call.spec.name}({', '.join(rules)})" if rules else call.spec.name
+    return pattern if len(pattern) <= patterns.LONGEST else None
 
 
 def _reached(call: PolicyCall) -> list[str] | None:

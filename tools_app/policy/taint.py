@@ -95,7 +95,7 @@ def origins_of(call: PolicyCall) -> tuple[str, ...]:
         return ()
     if spec.server:
         return (f"mcp:{spec.server}",)
-    texts = (*(text for _, text in _urls_of(call)), spec.reaches)
+    texts = (*(text for _, text in urls_of(call)), spec.reaches)
     hosts = [url.authority for text in texts if (url := targets.read_url(text))]
     return tuple(f"page:{host}" for host in dict.fromkeys(hosts)) or (f"tool:{spec.name}",)
 
@@ -108,7 +108,7 @@ def find_egress(call: PolicyCall) -> Egress | None:
     is_read = spec.reads is Reads.OUTSIDE
     if spec.sends == () or not (sent or is_read):
         return None
-    urls = tuple(text for _, text in _urls_of(call))
+    urls = tuple(text for _, text in urls_of(call))
     is_bare = bool(sent) and not spec.reaches and all(isinstance(value, str) and value in urls for value in sent)
     reached = [_destination(text) for text in (*urls, spec.reaches) if text]
     if spec.server:
@@ -166,7 +166,7 @@ def binds_destination(text: str, call: PolicyCall) -> bool:
     pattern = patterns.parse(text)
     if pattern.digest:
         return True
-    places = {name for name, _ in _urls_of(call)}
+    places = {name for name, _ in urls_of(call)}
     if not places:
         return pattern.tool.is_literal
     bound = {
@@ -223,7 +223,7 @@ def links_in(text: str) -> Iterator[str]:
             yield link
 
 
-def _urls_of(call: PolicyCall) -> Iterator[tuple[str, str]]:
+def urls_of(call: PolicyCall) -> Iterator[tuple[str, str]]:
     """Yield argument and URL: those that are declared or so called, and texts that begin like a URL."""
     kinds = targets.targets_of(call.spec)
     for name, value in call.arguments.items():

@@ -48,6 +48,20 @@ def test_a_target_that_cannot_be_parsed_is_not_made_a_pattern():
     assert proposal.always.startswith("http_request(#")
 
 
+@pytest.mark.parametrize(
+    ("address", "run"),
+    [
+        ("https://a.example/x", "open_page(url=https://a.example/*)"),
+        ("www.a.example/x", "open_page(url=www.a.example/x)"),
+    ],
+)
+def test_an_address_that_the_tool_does_not_declare_is_not_widened_to_every_address_for_the_run(address, run):
+    spec = ToolSpec("open_page", "", {"type": "object", "properties": {"url": {"type": "string"}}})
+    proposal = propose(PolicyCall(spec, {"url": address}))
+    assert (proposal.run, proposal.always) == (run, f"open_page(url={address})")
+    assert not parse(proposal.run).permits(PolicyCall(spec, {"url": "https://b.example/x"}))
+
+
 def test_a_choice_that_is_left_open_is_not_allowed_with_the_others():
     rule = {"type": "object", "properties": {"url": {"format": "uri"}, "how": {"enum": ["read", "delete"]}}}
     spec = ToolSpec("reach", "", rule)
