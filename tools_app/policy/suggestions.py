@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 
 from audit_app.kernel.redact import masked_arguments
-from tools_app.policy import patterns, taint, targets
+from tools_app.policy import patterns, targets
 from tools_app.policy.patterns import PolicyCall
 from tools_app.types import TargetKind
 
@@ -39,7 +39,9 @@ def propose(call: PolicyCall) -> Proposal:
 def _propose(call: PolicyCall) -> Proposal:
     reached, chosen = _reached(call), _chosen(call)
     if reached == []:
-        addresses = [(name, _place(text, TargetKind.URL, call)) for name, text in taint.urls_of(call)]
+        addresses = [
+            (name, _place(text, TargetKind.URL, call)) for name, text in targets.urls_of(call.spec, call.arguments)
+        ]
         rules = [f"{name}={place}" for name, place in addresses if place]
         run = _pattern(call, rules) if len(rules) == len(addresses) else None
         return Proposal(run or _exactly(call), _exactly(call))

@@ -12,7 +12,7 @@ from tools_app.policy import patterns, targets
 from tools_app.policy.patterns import PolicyCall
 from tools_app.policy.rules import AgentPolicy
 from tools_app.policy.targets import Url
-from tools_app.types import Reads, TargetKind
+from tools_app.types import Reads
 
 # Letters that the choice of calls may carry without approval, such as the choice among the links of a page.
 MAX_LETTERS = 5
@@ -29,8 +29,6 @@ _LABELS = {
     "others": "text of others",
 }
 _SCHEMES = ("http", "https")
-# Arguments that hold addresses, also without a scheme, although their schema does not say so.
-_ADDRESSES = frozenset({"url", "uri", "href", "link", "website"})
 _EMPTY: tuple[Any, ...] = (None, "", [], {})
 _URL = re.compile(r"\bhttps?://[^\s<>\"'`|\\^{}\[\]]+", re.IGNORECASE)
 _HOST = re.compile(r"(?<![@\w./-])(?:[\w-]{1,63}\.)+[a-z]{2,24}(?![\w@-]|\.\w)", re.IGNORECASE)
@@ -95,7 +93,7 @@ def origins_of(call: PolicyCall) -> tuple[str, ...]:
         return ()
     if spec.server:
         return (f"mcp:{spec.server}",)
-    texts = (*(text for _, text in urls_of(call)), spec.reaches)
+    texts = (*(text for _, text in targets.urls_of(call.spec, call.arguments)), spec.reaches)
     hosts = [url.authority for text in texts if (url := targets.read_url(text))]
     return tuple(f"page:{host}" for host in dict.fromkeys(hosts)) or (f"tool:{spec.name}",)
 
@@ -108,7 +106,7 @@ def find_egress(call: PolicyCall) -> Egress | None:
     is_read = spec.reads is Reads.OUTSIDE
     if spec.sends == () or not (sent or is_read):
         return None
-    urls = tuple(text for _, text in urls_of(call))
+    urls = tuple(text for _, text in targets.urls_of(call.spec, call.arguments))
     is_bare = bool(sent) and not spec.reaches and all(isinstance(value, str) and value in urls for value in sent)
     reached = [_destination(text) for text in (*urls, spec.reaches) if text]
     if spec.server:
@@ -166,7 +164,7 @@ def binds_destination(text: str, call: PolicyCall) -> bool:
     pattern = patterns.parse(text)
     if pattern.digest:
         return True
-    places = {name for name, _ in urls_of(call)}
+    places = {name for name, _ in targets.urls_of(call.spec, call.arguments)}
     if not places:
         return pattern.tool.is_literal
     bound = {
@@ -221,16 +219,6 @@ def links_in(text: str) -> Iterator[str]:
                 break
             link = link[:-1]
             yield link
-
-
-def urls_of(call: PolicyCall) -> Iterator[tuple[str, str]]:
-    """Yield argument and URL: those that are declared or so called, and texts that begin like a URL."""
-    kinds = targets.targets_of(call.spec)
-    for name, value in call.arguments.items():
-        if kinds.get(name) is TargetKind.URL:
-            yield from ((name, text) for text in targets.texts_in(value))
-        elif isinstance(value, str) and value and (name.lower() in _ADDRESSES or targets.is_url_like(value)):
-            yield name, value
 
 
 def _is_default(name: str, value: Any, call: PolicyCall) -> bool:

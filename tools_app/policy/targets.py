@@ -31,6 +31,8 @@ _PLAIN_IN_PATHS = "/:@!$&'()*+,;=~"
 _NUMBER_HOST = re.compile(r"^[0-9a-fx.]+$")
 _ENCODED_STEP = re.compile(r"%(?:25)*(?:2e|2f|5c|00)", re.IGNORECASE)
 _MOST_ENCODINGS = 5
+# Arguments that hold addresses, also without a scheme, although their schema does not say so.
+_ADDRESSES = frozenset({"url", "uri", "href", "link", "website"})
 _CHOICES = ("anyOf", "oneOf", "allOf")
 _NOWHERE = "/workspace"  # the folder of a policy without one
 
@@ -128,6 +130,16 @@ def targets_of(spec: ToolSpec) -> Mapping[str, TargetKind]:
     properties: dict[str, Any] = spec.parameters.get("properties", {})
     by_format = {name: TargetKind.URL for name, rule in properties.items() if _holds_urls(rule)}
     return {**by_format, **spec.targets} if by_format else spec.targets
+
+
+def urls_of(spec: ToolSpec, arguments: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
+    """Yield argument and URL: those that are declared or so called, and texts that begin like a URL."""
+    kinds = targets_of(spec)
+    for name, value in arguments.items():
+        if kinds.get(name) is TargetKind.URL:
+            yield from ((name, text) for text in texts_in(value))
+        elif isinstance(value, str) and value and (name.lower() in _ADDRESSES or is_url_like(value)):
+            yield name, value
 
 
 def _holds_urls(rule: Any) -> bool:
