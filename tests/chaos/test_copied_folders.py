@@ -92,7 +92,8 @@ def two_hosts(folder: Path, model_server: ModelServer) -> Iterator[tuple[Host, H
 def test_hosts_with_copies_of_one_folder_are_named_everywhere(tmp_path: Path, model_server: ModelServer) -> None:
     with two_hosts(tmp_path, model_server) as (first, second, password):
         expect_reports(first, "tools on ")
-        # The copy has the files of the processes that ran before it, so that this host misses those of later ones.
+        # The copy has the files of the processes that ran before it: this host misses those of later ones at once, and
+        # notices after two minutes that the others stand still.
         first.units.replace_one("komand-runs@1", ROOT)
         expect_reports(second, "runs on ")
         caller = Caller(first, password)

@@ -31,7 +31,7 @@ _LOCKED = """
     )
 """
 _LOOK = f"SELECT id, {_LOCKED}, beat, is_blind FROM komand_process_life WHERE id = ANY(%s) OR is_blind"  # noqa: S608
-_LIST = f"SELECT id, name, pid, host, {_LOCKED}, has_file FROM komand_process_life ORDER BY started_at, id"  # noqa: S608
+_LIST = f"SELECT id, name, pid, host, {_LOCKED}, has_file, beat FROM komand_process_life ORDER BY started_at, id"  # noqa: S608
 # The lock is held until the files are removed, so that a process that connects again meanwhile creates its file later.
 _REMOVE = f"""
     DELETE FROM komand_process_life WHERE id = ANY(%s) AND NOT {_LOCKED} AND pg_try_advisory_xact_lock(lock_key)
@@ -63,7 +63,7 @@ class PostgresMark:
     def beat(self, count: int, *, is_blind: bool = False) -> None:
         try:
             self._connected().execute(_BEAT, (*self._columns, count, self._has_file, is_blind))
-            self._take_lock()
+            self._take_lock(count)
         except psycopg.Error as error:
             circuit.is_open = not _is_answer(error, self._connection)
             self._disconnect()
@@ -71,6 +71,8 @@ class PostgresMark:
         if circuit.is_open:
             circuit.is_open = False
             _renew_pool()
+        if self._has_file and count % shared_folder.WRITTEN_EACH == 0:
+            shared_folder.write_file(self._id, count)
 
     def close(self) -> None:
         try:
@@ -101,7 +103,7 @@ class PostgresMark:
             self._connection = HeartbeatConnection.connect(**wanted, autocommit=True)
         return self._connection
 
-    def _take_lock(self) -> None:
+    def _take_lock(self, count: int) -> None:
         """Take the lock if it is free. The server may still hold it for the broken connection: do not wait.
 
         The file is created under the lock, since observers remove it without; the next beat stores that it is there.
@@ -109,7 +111,7 @@ class PostgresMark:
         if not self._is_locked:
             row = self._connected().execute("SELECT pg_try_advisory_lock(%s)", (self._lock_key,)).fetchone()
             self._is_locked = bool(row and row[0])
-            self._has_file = self._is_locked and shared_folder.add_file(self._id)
+            self._has_file = self._is_locked and shared_folder.write_file(self._id, count)
 
     def _disconnect(self) -> None:
         connection, self._connection, self._is_locked = self._connection, None, False

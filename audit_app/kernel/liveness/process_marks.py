@@ -21,6 +21,7 @@ class ProcessView:
 
     alive: its lock is held.
     has_file: it has put its file into its data folder (see `shared_folder`).
+    beat: its counter, on PostgreSQL.
     """
 
     id: UUID
@@ -29,6 +30,7 @@ class ProcessView:
     host: str
     alive: bool
     has_file: bool = False
+    beat: int = 0
 
 
 class Mark(Protocol):

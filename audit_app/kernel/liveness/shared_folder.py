@@ -1,12 +1,11 @@
-"""Detection of processes with another data folder: each one puts an empty file into `<DATA_DIR>/hosts`.
+"""Detection of processes with another data folder: each one keeps a file in `<DATA_DIR>/hosts` that holds its beat.
 
-A copied folder is detected as well, because the files in it are those of other processes. On PostgreSQL alone: the
-processes of SQLite run on one host. Processes with a bucket put none, since they may have folders of their own; they
-report those with a folder.
+A copied folder is detected as well: it lacks the files of later processes, and the beats in it fall behind. On
+PostgreSQL alone: the processes of SQLite run on one host. Processes with a bucket put none, since they may have folders
+of their own; they report those with a folder.
 """
 
 import logging
-import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from uuid import UUID
@@ -19,17 +18,22 @@ logger = logging.getLogger(__name__)
 
 REMEDY = "mount one folder on all hosts as KOMAND_DATA_DIR, or set the same KOMAND_S3_BUCKET on all"
 
+WRITTEN_EACH = 30  # beats
+# Beats that a file may be behind: a file system of the network shows what another host has written a minute later.
+_MOST_BEHIND = 120
+
 _logged: set[UUID] = set()
 
 
-def add_file(life_id: UUID) -> bool:
-    """Create the file of a process. Return whether it is there: the disk may be full, and storage is checked apart."""
+def write_file(life_id: UUID, beat: int) -> bool:
+    """Write the file of a process. Return whether it is there: the disk may be full, and storage is checked apart."""
     if settings.KOMAND_S3_BUCKET:
         return False
     path = _path(life_id)
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         path.touch(mode=0o600)
+        path.write_text(str(beat))
     except OSError as error:
         logger.warning("cannot tell whether the data folder is shared: %s", error)
         return False
@@ -45,7 +49,7 @@ def remove_files(ids: Iterable[UUID]) -> None:
 
 
 def find_strangers(processes: Iterable[ProcessView], list_again: Callable[[], list[ProcessView]]) -> list[ProcessView]:
-    """Return the live ones of `processes` whose file is not in the data folder of this process.
+    """Return the live ones of `processes` whose file is not in the data folder of this process, or only a copy of it.
 
     list_again: called if a file is missing, because a process that ends removes its row and then its file.
     """
@@ -67,7 +71,14 @@ def log_new(strangers: Iterable[ProcessView]) -> None:
 
 
 def _lacks_file(process: ProcessView) -> bool:
-    return process.alive and process.has_file and not os.path.exists(_path(process.id))
+    if not process.alive or not process.has_file:
+        return False
+    try:
+        written = _path(process.id).read_text()
+    except OSError:
+        return True
+    # It is empty while it is being written.
+    return written.isdecimal() and process.beat - int(written) > _MOST_BEHIND
 
 
 def _path(life_id: UUID) -> Path:

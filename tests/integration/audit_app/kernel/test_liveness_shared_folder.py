@@ -16,7 +16,7 @@ from django.test import Client
 
 from audit_app.kernel import liveness
 from audit_app.kernel.ids import new_id
-from audit_app.kernel.liveness import Observer, failure_detector
+from audit_app.kernel.liveness import Observer, failure_detector, shared_folder
 from audit_app.kernel.liveness.pg_locks import PostgresMark, PostgresMarks
 from audit_app.models import ProcessLife
 from komand import doctor, fleet
@@ -140,6 +140,18 @@ def test_processes_with_a_bucket_may_have_other_folders_and_report_one_without(
     opened.use("here")
     [finding] = reported()
     assert "not shared with tools on " in finding.detail and "KOMAND_S3_BUCKET" in finding.mend
+
+
+def test_a_copy_with_the_file_of_a_live_process_is_told_by_its_beat(opened: Fleet, tmp_path: Path) -> None:
+    opened.start("here", "web")
+    shutil.copytree(tmp_path / "here", tmp_path / "copy")
+    opened.use("copy")
+    assert not liveness.find_strangers()
+    opened.use("here")
+    opened.marks[0].beat(150)
+    assert not liveness.find_strangers()
+    opened.use("copy")
+    assert "not shared with web on " in shared_folder.describe(liveness.find_strangers())
 
 
 def test_files_of_ended_processes_are_removed(opened: Fleet) -> None:
