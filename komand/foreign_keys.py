@@ -24,6 +24,6 @@ def find_unvalidated(connection: BaseDatabaseWrapper) -> list[tuple[str, str]]:
 def validate(connection: BaseDatabaseWrapper) -> None:
     """Validate all that are not, each in a transaction of its own. A kill leaves the rest to the next call."""
     for table, name in find_unvalidated(connection):
-        logger.info("validates the foreign key %s of %s", name, table)
+        logger.debug("validates the foreign key %s of %s", name, table)
         with connection.cursor() as cursor:
             cursor.execute(f"ALTER TABLE {table} VALIDATE CONSTRAINT {name}")
