@@ -1,14 +1,13 @@
 """Finds what a call waiting for approval would reach and change, from its arguments and its tool."""
 
 import logging
-from collections.abc import Iterator
 from dataclasses import replace
 
 from audit_app.kernel.host_names import with_letters
 from tools_app import catalogue
 from tools_app.executions import changes
 from tools_app.policy import targets
-from tools_app.types import ApprovalView, Change, TargetKind, ToolSpec
+from tools_app.types import ApprovalView, Change, ToolSpec
 
 logger = logging.getLogger(__name__)
 
@@ -38,18 +37,9 @@ def targets_first(approval: ApprovalView) -> ApprovalView:
     tool = catalogue.find_tool(approval.tool, approval.agent_id)
     spec = tool.spec if tool else ToolSpec(name=approval.tool, description="", parameters={})
     given = approval.arguments
-    urls = {name: found for name in given if (found := tuple(_urls(approval, name, spec)))}
-    names = tuple(
-        dict.fromkeys(name for name in (*urls, *targets.targets_of(spec), *(spec.sends or ())) if name in given)
-    )
-    hosts = (url.authority for texts in urls.values() for text in texts if (url := targets.read_url(text)))
+    addresses = tuple(targets.urls_of(spec, given))
+    named = (*(name for name, _ in addresses), *targets.targets_of(spec), *(spec.sends or ()))
+    names = tuple(dict.fromkeys(name for name in named if name in given))
+    hosts = (url.authority for _, text in addresses if (url := targets.read_address(text)))
     ordered = {name: given[name] for name in (*names, *(name for name in given if name not in names))}
     return replace(approval, arguments=ordered, targets=names, places=tuple(dict.fromkeys(map(with_letters, hosts))))
-
-
-def _urls(approval: ApprovalView, name: str, spec: ToolSpec) -> Iterator[str]:
-    value = approval.arguments[name]
-    if targets.targets_of(spec).get(name) is TargetKind.URL:
-        yield from targets.texts_in(value)
-    elif isinstance(value, str) and targets.is_url_like(value):
-        yield value

@@ -228,10 +228,10 @@ def _is_default(name: str, value: Any, call: PolicyCall) -> bool:
 
 
 def _destination(text: str) -> Destination:
-    if not targets.is_url_like(text) and (url := targets.read_url(f"https://{text}")):
-        return Destination(url.authority, url, f"https://{url.authority}{url.path}")
-    url = targets.read_url(text)
-    return Destination(url.authority if url else text, url, text)
+    url = targets.read_address(text)
+    if url is None:
+        return Destination(text, None, text)
+    return Destination(url.authority, url, text if targets.is_url_like(text) else f"https://{url.authority}{url.path}")
 
 
 def _is_allowed(place: Destination, agent_policy: AgentPolicy) -> bool:

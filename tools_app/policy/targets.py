@@ -81,6 +81,11 @@ def read_url(text: str) -> Url | None:
     return Url(parts.scheme, host, port, f"{path}?{parts.query}" if parts.query else path)
 
 
+def read_address(text: str) -> Url | None:
+    """Return the URL of an address, also of one without a scheme, such as `www.example.org`; None if it is none."""
+    return read_url(text if is_url_like(text) else f"https://{text}")
+
+
 @lru_cache(maxsize=32)  # each of an agent's rules asks about the same text
 def suspect_urls(text: str) -> tuple[Url, ...]:
     """Return the URLs that lenient parsers could read from the text, for rules that deny."""

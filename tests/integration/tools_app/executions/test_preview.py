@@ -40,6 +40,13 @@ def test_targets_and_what_is_sent_come_first(declare) -> None:
     assert shown.places == ("xn--pple-43d.com (аpple.com)",) and shown.arguments == ARGUMENTS
 
 
+def test_an_address_without_a_scheme_is_a_place_though_the_tool_does_not_declare_it(declare) -> None:
+    declare("note", "link")
+    shown = preview.targets_first(replace(APPROVAL, arguments={"note": "hi", "link": "www.аpple.com/x"}))
+    assert [*shown.arguments] == ["link", "note"] and shown.targets == ("link",)
+    assert shown.places == ("www.xn--pple-43d.com (www.аpple.com)",)
+
+
 @pytest.mark.parametrize(
     ("schema", "is_taken"),
     [
