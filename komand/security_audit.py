@@ -63,8 +63,7 @@ def examine() -> list[Finding]:
 
 
 def mend() -> list[str]:
-    """Make the change that can break nothing: take the access of others from files of the data folder. Return what was
-    done, a line each."""
+    """Take from others the access to the data folder, which breaks nothing. Return what was done, a line each."""
     folder = Path(settings.DATA_DIR)
     changed, errors = data_folder.mend(folder)
     done = [f"files.modes: changed the modes of {changed} entries of {folder}"] if changed else []

@@ -107,8 +107,10 @@ def masked_arguments(arguments: Any) -> Any:
 
 
 def masked_for_approver(arguments: Any) -> Any:
-    """Return the arguments as `masked_arguments` does, with the length of each masked value: an approver has to see
-    that data leaves, and how much."""
+    """Return the arguments as `masked_arguments` does, with the length of each masked value.
+
+    An approver has to see that data leaves, and how much.
+    """
     hidden = _in_texts(masked(arguments, mask=_hide), partial(_masked_fields, mask=_hide))
     return _in_texts(hidden, lambda text: _HIDDEN_RUN.sub(_counted, text))
 

@@ -9,7 +9,7 @@ from sessions_app import hot_queries
 
 
 class SessionStore(db.SessionStore):
-    """A session of a browser. Of the same name as Django's: the name is a part of the signature of its data."""
+    """A session of a browser. It has the name of Django's class, because that name salts the signature of the data."""
 
     def load(self) -> dict[str, Any]:
         """Return the data of the session, none if it does not exist or has expired."""

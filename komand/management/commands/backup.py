@@ -10,6 +10,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError, connection
 
 from audit_app.kernel.errors import Unavailable
+from audit_app.kernel.liveness import shared_folder
 from komand import __version__, data_folder
 from komand.backup import database, files
 from komand.backup.manifest import BadBackupError, Manifest
@@ -74,5 +75,5 @@ class Command(BaseCommand):
         if missing and not allow_missing:
             raise CommandError(
                 f"{len(missing)} files that rows refer to are missing in {file_store.current()}, and so in the backup. "
-                "If other hosts have them, mount one folder on all hosts; --allow-missing accepts their loss."
+                f"If other hosts have them, {shared_folder.REMEDY}; --allow-missing accepts their loss."
             )
