@@ -6,6 +6,7 @@ Each function owns its transaction.
 from collections.abc import Collection
 from uuid import UUID
 
+from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
@@ -89,8 +90,9 @@ def note_attention(account: ChannelAccount, holder: UUID, error: str) -> None:
     """Store what an operator has to do, and release the connection: nothing is tried until they have."""
     now = timezone.now()
     values = {"connected_at": None, "error": error[:500], "error_at": now, "attention_at": now}
-    if _rows(account).filter(holder=holder).update(holder=None, **values):
-        audit.record("ChannelAccountNeedsAttention", details={"account": str(account), "why": error[:500]})
+    with transaction.atomic():
+        if _rows(account).filter(holder=holder).update(holder=None, **values):
+            audit.record("ChannelAccountNeedsAttention", details={"account": str(account), "why": error[:500]})
 
 
 def _rows(account: ChannelAccount) -> QuerySet[ChannelConnection]:
