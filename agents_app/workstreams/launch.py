@@ -38,9 +38,10 @@ class LaunchWorkstream(WorkstreamTool):
             instruction=text("Its whole task: it sees nothing of this conversation.", minLength=1, maxLength=20_000),
             allowed_tools={
                 "type": "array",
-                "items": {"type": "string", "maxLength": 120},
+                "items": {"type": "string", "minLength": 1, "maxLength": 120},
                 "maxItems": 100,
-                "description": "Its tools, of yours; with + or - before each name: changes to yours.",
+                "description": "Its tools, of yours; with + or - before each name: changes to yours. "
+                "Left out: all of yours; []: none.",
             },
             context={"type": "object", "description": "Data for the task."},
             model=text("Default: yours.", maxLength=200),
@@ -101,16 +102,17 @@ def _model(wanted: str, parent: Run) -> str:
 def _tools(wanted: list[str] | None, parent: Run) -> Scope:
     """Return the tools of a child: names, or changes to the parent's tools. They never exceed the parent's.
 
+    wanted: None for the parent's tools, an empty list for none.
+
     Raises ToolError for a name that the parent does not have.
     """
-    if not wanted:
+    if wanted is None:
         return INHERIT
     own = [spec.name for spec in tools.specs_for(policy_of(parent), session_policy_of(parent))]
-    unknown = [name for name in wanted if not name.startswith("-") and name.removeprefix("+") not in own]
-    if unknown:
-        raise ToolError(f"You do not have these tools: {', '.join(unknown)}. Yours: {', '.join(own)}.")
-    exact = [name for name in wanted if name[0] not in "+-"]
+    exact = [name for name in wanted if not name.startswith(("+", "-"))]
     added = [name[1:] for name in wanted if name.startswith("+")]
-    removed = {name[1:] for name in wanted if name.startswith("-")}
-    names = [name for name in dict.fromkeys([*(exact or own), *added]) if name not in removed]
-    return Scope(ScopeMode.LIST, tuple(names)) if names else Scope(ScopeMode.NONE)
+    removed = [name[1:] for name in wanted if name.startswith("-")]
+    if unknown := [name for name in (*exact, *added, *removed) if name not in own]:
+        raise ToolError(f"You do not have these tools: {', '.join(unknown)}. Yours: {', '.join(own)}.")
+    kept = own if wanted and not exact else exact
+    return Scope(ScopeMode.LIST, tuple(name for name in dict.fromkeys([*kept, *added]) if name not in removed))

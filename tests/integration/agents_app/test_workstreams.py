@@ -287,6 +287,30 @@ def test_the_rights_of_a_child_are_its_parents_without_what_was_removed(rig: Eng
     assert [one.error for one in refused] and "no_such_tool" in str(refused[0].error)
 
 
+@pytest.mark.parametrize("unknown", ["no_such_tool", "+no_such_tool", "-no_such_tool", "+", "-"])
+def test_an_unknown_tool_of_a_workstream_is_refused_with_those_that_exist(rig: EngineRig, unknown: str) -> None:
+    team(rig, [Reply(tool_calls=(launch("a", allowed_tools=["echo", unknown]),)), Reply(("Refused.",))])
+    (refused,) = rig.wait(rig.send("go").run_id).executions
+    assert refused.status.value == "Failed"
+    assert f"these tools: {unknown.lstrip('+-')}. Yours: " in str(refused.error) and "calculator" in str(refused.error)
+    assert not Run.objects.filter(parent__isnull=False).exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "offered"),
+    [({}, {"calculator", "echo"}), ({"allowed_tools": []}, set()), ({"allowed_tools": ["+echo"]}, {"calculator"})],
+)
+def test_a_workstream_without_a_list_of_tools_inherits_and_an_empty_list_is_none(
+    rig: EngineRig, given: dict[str, Any], offered: set[str]
+) -> None:
+    replies = [Reply(tool_calls=(launch("a", **given),)), Reply(tool_calls=(wait(),)), Reply(("Done.",))]
+    script = team(rig, replies, a=[Reply(("Alpha.",))])
+    rig.wait(rig.send("go").run_id)
+    (request,) = script.requests_of("a")
+    names = {tool.name for tool in request.tools}
+    assert offered <= names and bool(offered) == bool(names)
+
+
 def test_clients_of_agent_messages_list_child_runs(rig: EngineRig) -> None:
     go_on = threading.Event()
     team(
