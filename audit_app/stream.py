@@ -61,13 +61,8 @@ def send_passing(event: NewEvent) -> None:
 
 
 def _append_hint(fields: dict[str, str]) -> None:
-    if valkey.breaker.is_open:
-        return
-    try:
-        with valkey.breaker.watch():
-            valkey.sync_client().xadd(hints_key(), fields, maxlen=_HINTS_KEPT, approximate=True)  # type: ignore[arg-type]
-    except RedisError as error:
-        logger.warning("hint not sent: %s", error)
+    pairs = [part for pair in fields.items() for part in pair]
+    valkey.post("XADD", hints_key(), "MAXLEN", "~", _HINTS_KEPT, "*", *pairs)
 
 
 @dataclass(frozen=True, slots=True)

