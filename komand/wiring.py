@@ -25,7 +25,7 @@ from sessions_app.conversation import delivery_port, message_index
 from sessions_app.identity import scopes
 from sessions_app.platforms.base import ChannelAdapter
 from sessions_app.platforms.registry import channels
-from sessions_app.schedules import ticks
+from sessions_app.schedules import starter
 from tools_app import catalogue, run_tools, schema
 from tools_app.mcp_client import background as mcp
 from tools_app.mcp_client import servers
@@ -69,8 +69,8 @@ def connect() -> None:
     catalogue.add_source(McpSource())
     catalogue.add_source(SkillSource())
     run_tools.register(claims.list_hidden)
-    hooks.chores += [worker.run, file_fetcher.run, mcp.run, audit_worker.run, connections.run]
-    hooks.sweeps += [sweeper.sweep, files.sweep, ticks.sweep]
+    hooks.chores += [worker.run, file_fetcher.run, starter.run, mcp.run, audit_worker.run, connections.run]
+    hooks.sweeps += [sweeper.sweep, files.sweep]
     hooks.on_ask += [prompts.sweep, question_prompts.sweep]
     hooks.sweeps += [retention.sweep, message_index.sweep, memories.sweep]
     verification.record_checks += [evidence.find_missing, evidence.find_changed]

@@ -8,7 +8,7 @@ from django.db.models import Case, Exists, F, Min, OuterRef, Q, QuerySet, Subque
 from django.db.models.functions import Now
 
 from agents_app.models import Run, Step
-from audit_app.kernel.compiled_queries import CompiledInsert, CompiledObjects, CompiledQuery, CompiledUpdate
+from audit_app.kernel.compiled_queries import CompiledInsert, CompiledObjects, CompiledQuery, CompiledUpdate, Param
 from sessions_app.models import (
     IS_LINKED,
     IS_OPEN,
@@ -21,6 +21,7 @@ from sessions_app.models import (
     InboundKey,
     InboundMessage,
     Schedule,
+    ScheduleTick,
     SenderLink,
     Session,
     Turn,
@@ -216,11 +217,25 @@ FIND_WAITING_FILE = CompiledQuery(
 LIST_WAITING_FILES = CompiledObjects(
     lambda: Attachment.objects.filter(status="waiting").select_related("turn").order_by("id")[:_SWEPT_AT_ONCE]
 )
-# The sweeper of each process, each second: the times that are due.
+# A runs worker each second: the next part of the schedules that are due. Each that is started, and its time.
+STARTED_AT_ONCE = 10
 LIST_DUE_SCHEDULES = CompiledObjects(
-    lambda: (
-        Schedule.objects.filter(is_paused=False, next_at__lte=Now())
+    lambda after, after_id: (
+        Schedule.objects.filter(
+            Q(next_at__gt=after) | Q(pk__gt=after_id), is_paused=False, next_at__lte=Now(), next_at__gte=after
+        )
         .select_related("agent", "owner", "session__agent")
-        .order_by("next_at")[:_SWEPT_AT_ONCE]
+        .order_by("next_at", "pk")[:STARTED_AT_ONCE]
     )
 )
+
+
+def _unchanged_schedule(schedule_id: Param, seen: Param) -> QuerySet[Schedule]:
+    return Schedule.objects.filter(pk=schedule_id, next_at=seen, is_paused=False)
+
+
+ADVANCE_SCHEDULE = CompiledUpdate(
+    lambda schedule_id, seen, next_at: (_unchanged_schedule(schedule_id, seen), {"next_at": next_at})
+)
+END_SCHEDULE = CompiledUpdate(lambda schedule_id, seen: (_unchanged_schedule(schedule_id, seen), {"next_at": None}))
+INSERT_TICKS = CompiledInsert(ScheduleTick)

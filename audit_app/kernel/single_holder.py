@@ -6,18 +6,18 @@ from redis.exceptions import RedisError
 from audit_app.kernel import valkey
 
 
-def is_held(name: str, token: str, seconds: int = 30) -> bool:
+def is_held(name: str, token: str, seconds: int = 30, *, if_away: bool = False) -> bool:
     """Take or renew the lock for so many seconds and return whether this token holds it. Does not wait.
 
-    Returns False while Valkey is away, so the work waits for it.
+    if_away: returned while Valkey is away. By default the work waits for it.
     """
     if valkey.breaker.is_open:
-        return False
+        return if_away
     try:
         with valkey.breaker.watch():
             return _take_or_renew(f"{settings.KOMAND_REDIS_PREFIX}{name}", token, seconds)
     except RedisError:
-        return False
+        return if_away
 
 
 def _take_or_renew(key: str, token: str, seconds: int) -> bool:

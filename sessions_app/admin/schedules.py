@@ -167,7 +167,7 @@ class ScheduleAdmin(OperatorFormAdmin):
 
     what = columns.column("Prompt", lambda row: visible(shorten(row.prompt, 80)))
     rhythm = columns.column("When", lambda row: _rhythm(row))
-    next_time = columns.column("Next", lambda row: _time(row.next_at) if row.next_at and not row.is_paused else "–")
+    next_time = columns.column("Next", lambda row: _start(row.next_at) if row.next_at and not row.is_paused else "–")
     state = columns.column(
         "State", lambda row: _state(row), label={"active": "success", "paused": "warning", "over": "info"}
     )
@@ -193,10 +193,8 @@ def _state(schedule: Schedule) -> str:
 
 
 def _upcoming(schedule: Schedule) -> Any:
-    if schedule.is_paused or not schedule.cron:
-        return _time(schedule.next_at) if schedule.next_at and not schedule.is_paused else "–"
-    times = Rhythm(schedule.cron, schedule.time_zone).upcoming(timezone.now(), _TIMES)
-    return format_html_join("", "{}<br>", ((_time(moment),) for moment in times))
+    times = plans.upcoming(schedule, _TIMES)
+    return format_html_join("", "{}<br>", ((_start(moment),) for moment in times)) or "–"
 
 
 def _history(schedule: Schedule) -> Any:
@@ -208,6 +206,11 @@ def _history(schedule: Schedule) -> Any:
         for tick in rows
     )
     return format_html_join("", "{} {} {}<br>", shown)
+
+
+def _start(moment: Any) -> str:
+    """Return the time of a start, with the second in its minute that the schedule always has."""
+    return f"{timezone.localtime(moment):%Y-%m-%d %H:%M:%S}"
 
 
 def _time(moment: Any) -> str:

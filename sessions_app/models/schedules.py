@@ -1,5 +1,7 @@
 """Schedules and their ticks."""
 
+from datetime import datetime, timedelta
+
 from django.conf import settings
 from django.core.validators import MaxLengthValidator
 from django.db import models
@@ -11,11 +13,14 @@ from audit_app.kernel.rules import CheckedJSONField, check_object
 from sessions_app.models.sessions import Session
 from tools_app.types.authors import Author
 
+# The times of schedules spread over so many seconds of their minute; the rest is left for starting them in it.
+SPREAD_SECONDS = 50
+
 
 class Schedule(models.Model):
     """A prompt that is sent to a session at times, by a cron expression or once, and may start a network.
 
-    `next_at` is the next time that has not been handled; null: there is none. `task_id` is unique for an agent and an
+    `next_at` is the next start that has not been handled; null: there is none. `task_id` is unique for an agent and an
     owner, and for an agent and a session if there is no owner.
     """
 
@@ -93,6 +98,19 @@ class Schedule(models.Model):
 
     def __str__(self) -> str:
         return self.task_id
+
+    @property
+    def delay(self) -> timedelta:
+        """Return how long after its times the schedule starts: always the same, so that it keeps its minute.
+
+        None for a single time.
+        """
+        return timedelta(seconds=self.id.int % SPREAD_SECONDS if self.cron else 0)
+
+    @property
+    def due_at(self) -> datetime | None:
+        """Return the time of the cron expression, or the single time, that is started at `next_at`."""
+        return self.next_at.replace(second=0, microsecond=0) if self.next_at and self.cron else self.next_at
 
     @property
     def author(self) -> Author:

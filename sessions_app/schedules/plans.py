@@ -132,6 +132,15 @@ def delete(schedule: Schedule, *, actor: str) -> None:
         Schedule.objects.filter(pk=schedule.pk).delete()
 
 
+def upcoming(schedule: Schedule, count: int) -> list[datetime]:
+    """Return the next times at which a schedule starts; empty if it is paused or over."""
+    if schedule.is_paused or schedule.due_at is None:
+        return []
+    rhythm = Rhythm(schedule.cron, schedule.time_zone) if schedule.cron else None
+    times = [schedule.due_at, *(rhythm.upcoming(schedule.due_at, count - 1) if rhythm else ())]
+    return [moment + schedule.delay for moment in times]
+
+
 def find(schedules: QuerySet[Schedule], agent_id: str, task_id: str) -> Schedule:
     """Return the schedule of an agent by its public id. Raises NotFound (unknown_schedule)."""
     rows = schedules.select_related("agent", "session").filter(agent__agent_id=agent_id, task_id=task_id)
@@ -145,11 +154,12 @@ def _lock(schedule: Schedule) -> None:
 
 
 def _apply(schedule: Schedule, plan: Plan, now: datetime) -> None:
-    schedule.next_at = plan.next_at(now)
+    next_at = plan.next_at(now)
     schedule.origins = plan.author.stored
     schedule.prompt, schedule.cron, schedule.time_zone = plan.prompt.strip(), plan.cron, plan.time_zone
     schedule.missed, schedule.is_paused, schedule.updated_at = plan.missed, plan.is_paused, now
     schedule.network, schedule.network_context = plan.network, plan.network_context
+    schedule.next_at = next_at and next_at + schedule.delay
     check_row(schedule)
 
 

@@ -18,7 +18,6 @@ from django.utils import timezone
 from audit_app import services as audit
 from audit_app.kernel import context
 from audit_app.kernel.errors import AppError, InvalidInput
-from audit_app.kernel.liveness import Observer
 from sessions_app import hot_queries
 from sessions_app.channels import open_access
 from sessions_app.channels.inbound import pairing_codes
@@ -32,7 +31,7 @@ from sessions_app.schedules.times import Rhythm
 
 logger = logging.getLogger(__name__)
 
-# A time that is handled this late was not missed: reapers look each second.
+# A time that is handled this late was not missed.
 _ON_TIME = timedelta(seconds=90)
 _OWN_SESSION = "schedule-{id}"
 
@@ -41,28 +40,21 @@ class _HandledElsewhere(Exception):
     """Another process has handled the time."""
 
 
-def sweep(observer: Observer) -> None:
-    """Handle the times that are due. Called about once a second by every reaper; safe to run concurrently."""
-    for schedule in hot_queries.LIST_DUE_SCHEDULES.fetch():
-        try:
-            handle_due(schedule, timezone.now())
-        except Exception:  # one broken schedule must not hold up the others
-            logger.exception("schedule %s could not be handled", schedule.pk)
-
-
 def handle_due(schedule: Schedule, now: datetime) -> None:
     """Send the message of the next due time, or leave out what was missed, by the schedule's policy.
 
     With the policy `all` each call sends one of the missed messages.
     """
-    if schedule.next_at is None:
+    if schedule.due_at is None:
         return
+    now -= schedule.delay  # in the times of the cron expression
     rhythm = Rhythm(schedule.cron, schedule.time_zone) if schedule.cron else None
-    due = rhythm.due(schedule.next_at, now) if rhythm else [schedule.next_at]
+    due = rhythm.due(schedule.due_at, now) if rhythm else [schedule.due_at]
     chosen = _choose(schedule.missed, due, now)
     skipped = [moment for moment in due if chosen is None or moment < chosen]
     later = [moment for moment in due if chosen and moment > chosen]
-    next_at = later[0] if later else rhythm.next_after(now) if rhythm else None
+    following = later[0] if later else rhythm.next_after(max(now, due[-1])) if rhythm else None
+    next_at = following and following + schedule.delay
     with suppress(_HandledElsewhere):
         if chosen is None:
             with transaction.atomic():
@@ -204,8 +196,11 @@ def _advance(schedule: Schedule, next_at: datetime | None, skipped: Sequence[dat
 
     In the caller's transaction. Raises _HandledElsewhere.
     """
-    seen = Schedule.objects.filter(pk=schedule.pk, next_at=schedule.next_at, is_paused=False)
-    if not seen.update(next_at=next_at):
+    seen = {"schedule_id": schedule.pk, "seen": schedule.next_at}
+    changed = (
+        hot_queries.ADVANCE_SCHEDULE.run(**seen, next_at=next_at) if next_at else hot_queries.END_SCHEDULE.run(**seen)
+    )
+    if not changed:
         raise _HandledElsewhere
     for due_at in skipped:
         _store(ScheduleTick(schedule=schedule, due_at=due_at), "skipped")
@@ -213,7 +208,7 @@ def _advance(schedule: Schedule, next_at: datetime | None, skipped: Sequence[dat
 
 def _store(tick: ScheduleTick, status: str, *, run_id: UUID | None = None, error: str = "") -> None:
     tick.status, tick.run_id, tick.error, tick.handled_at = status, run_id, error, timezone.now()
-    tick.save(force_insert=True)
+    hot_queries.INSERT_TICKS.run([tick])
 
 
 def _record(action: str, tick: ScheduleTick, **details: str) -> None:

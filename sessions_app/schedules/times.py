@@ -8,6 +8,7 @@ that they repeat in autumn comes once.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from itertools import islice
 from zoneinfo import ZoneInfo, available_timezones
 
@@ -17,6 +18,7 @@ from audit_app.kernel.errors import InvalidInput
 
 MOST_MISSED = 100  # ticks that are made up for after an outage
 _FIELDS = 5
+_time_zones = cache(available_timezones)  # which reads all files of the database, for 7 ms
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,7 @@ class Rhythm:
     time_zone: str = "UTC"
 
     def __post_init__(self) -> None:
-        if self.time_zone not in available_timezones():
+        if self.time_zone not in _time_zones():
             raise InvalidInput(
                 f"{self.time_zone!r} is not a time zone. Use a name such as Europe/Berlin or UTC.", code="bad_time_zone"
             )

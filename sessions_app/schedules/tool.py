@@ -94,7 +94,7 @@ def _moment(value: str | None, zone: ZoneInfo) -> datetime | None:
 
 
 def _shown(schedule: Schedule) -> dict[str, Any]:
-    next_at = schedule.next_at.isoformat() if schedule.next_at else None
+    next_at = schedule.due_at.isoformat() if schedule.due_at else None
     return {
         "name": schedule.task_id,
         "prompt": schedule.prompt,

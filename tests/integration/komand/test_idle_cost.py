@@ -9,6 +9,7 @@ from audit_app.chain import sealer
 from audit_app.retention import list_rules
 from sessions_app.attachments import records
 from sessions_app.channels.outbound import transitions
+from sessions_app.schedules.starter import Starter
 from tests.support.built_statements import built_statements
 from tests.support.rest import make_session, make_user
 
@@ -18,6 +19,7 @@ EVERY_SECOND: dict[str, Callable[[], object]] = {
     "the sealer": sealer.seal_next,
     "the sender": lambda: transitions.list_due(200),
     "the fetcher": lambda: records.list_due(4),
+    "the starter of schedules": Starter().start_part,
 }
 
 

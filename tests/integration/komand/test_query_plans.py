@@ -23,6 +23,7 @@ from sessions_app.channels.outbound import transitions
 from sessions_app.conversation import imported_texts
 from sessions_app.conversation.history import StoredConversations
 from sessions_app.models import Delivery, Session, Turn
+from sessions_app.schedules.starter import Starter
 from sessions_app.services import NewMessage, open_session, receive
 from tests.support.query_plans import caught, whole_reads
 from tools_app import selectors as tools
@@ -54,6 +55,7 @@ POLLERS: dict[str, Callable[[Session], object]] = {
     "runs of a user that wait for a place": lambda session: turns.show_waits("user:1"),
     "the run of a nudge": lambda session: lease.claim(uuid4(), agents.list_open_runs(session.id)[0].id),
     "runs of this worker": lambda session: lease.list_held(uuid4()),
+    "due schedules": lambda session: Starter().start_part(),
     "due deliveries": lambda session: transitions.list_due(50),
     "due deliveries while chats wait": lambda session: transitions.list_due(50, (), [(session.pk, "501")]),
     "a received message": lambda session: receive(

@@ -3,11 +3,11 @@
 from functools import partial
 from typing import Any
 
-from django.utils import timezone
 from rest_framework.serializers import BooleanField, CharField, ChoiceField, DateTimeField, DictField, ListField
 
 from agents_app.models import Agent
 from sessions_app.models import Schedule, ScheduleTick
+from sessions_app.schedules import plans
 from sessions_app.schedules.times import Rhythm
 from sessions_app.surfaces.base.model_fields import model_field
 from sessions_app.surfaces.base.serializers import (
@@ -72,23 +72,19 @@ class ScheduleOut(ObjectSerializer):
     time_zone = CharField()
     missed = ChoiceField(choices=_POLICIES)
     is_paused = BooleanField()
-    next_at = Timestamp(allow_null=True)
-    upcoming = ListField(child=Timestamp(), help_text="The next five times.")
+    next_at = Timestamp(allow_null=True, help_text="The next start: a time, and the schedule's seconds in its minute.")
+    upcoming = ListField(child=Timestamp(), help_text="The next five starts.")
     created_at = Timestamp()
     updated_at = Timestamp()
 
     @classmethod
     def of(cls, subject: Schedule, **given: Any) -> dict[str, Any]:
-        times = [subject.next_at] if subject.next_at else []
-        explained = ""
-        if subject.cron:
-            rhythm = Rhythm(subject.cron, subject.time_zone)
-            times, explained = rhythm.upcoming(timezone.now(), _TIMES), rhythm.explained()
+        explained = Rhythm(subject.cron, subject.time_zone).explained() if subject.cron else ""
         return super().of(
             subject,
             agent_id=subject.agent.agent_id,
             session_id=subject.session.key if subject.session else None,
-            upcoming=[] if subject.is_paused else times,
+            upcoming=plans.upcoming(subject, _TIMES),
             explained=explained,
             **given,
         )

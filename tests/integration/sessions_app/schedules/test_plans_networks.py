@@ -63,7 +63,7 @@ def test_rights_are_checked_at_each_time(alice: User, lost: str) -> None:
     assert (tick.status, Run.objects.count()) == ("failed", 0)
     assert ("there is no agent 'writer'" if lost == "agent" else "no such network") in tick.error
     schedule.refresh_from_db()
-    assert schedule.next_at == datetime(2026, 5, 4, 11, tzinfo=UTC) and schedule.network == "own"
+    assert schedule.next_at == datetime(2026, 5, 4, 11, tzinfo=UTC) + schedule.delay and schedule.network == "own"
 
 
 def test_a_schedule_of_a_sender_has_no_network(alice: User) -> None:

@@ -12,6 +12,7 @@ from audit_app.kernel.errors import Conflict, InvalidInput, NotFound
 from audit_app.models import AuditEntry
 from sessions_app.models import Schedule, ScheduleTick, Session, Turn
 from sessions_app.schedules import plans, ticks
+from sessions_app.schedules.starter import Starter
 from tests.support.rest import make_session, make_user
 from tests.support.schedules import make_schedule
 
@@ -47,7 +48,7 @@ def test_a_due_time_sends_the_message_in_a_session_of_its_own(alice: User) -> No
     tick = schedule.ticks.get()
     assert (tick.status, tick.run_id) == ("sent", turn.run_id)
     schedule.refresh_from_db()
-    assert schedule.next_at == datetime(2026, 5, 4, 11, tzinfo=UTC)
+    assert schedule.next_at == datetime(2026, 5, 4, 11, tzinfo=UTC) + schedule.delay
     assert actions().count("CronExecuted") == 1
 
 
@@ -78,7 +79,7 @@ def test_missed_times(alice: User, missed: str, late_minutes: int, expected: Any
             handle(schedule, now)
     assert statuses(schedule) == expected
     schedule.refresh_from_db()
-    assert schedule.next_at == datetime(2026, 5, 4, 13, tzinfo=UTC)
+    assert schedule.next_at == datetime(2026, 5, 4, 13, tzinfo=UTC) + schedule.delay
 
 
 def test_a_single_time_is_over_afterwards(alice: User) -> None:
@@ -96,7 +97,7 @@ def test_a_message_that_is_refused_is_recorded_and_the_schedule_goes_on(alice: U
     tick = schedule.ticks.get()
     assert (tick.status, Run.objects.count()) == ("failed", 0) and tick.error
     schedule.refresh_from_db()
-    assert schedule.next_at == datetime(2026, 5, 4, 11, tzinfo=UTC)
+    assert schedule.next_at == datetime(2026, 5, 4, 11, tzinfo=UTC) + schedule.delay
     assert "CronFailed" in actions()
 
 
@@ -109,10 +110,10 @@ def test_a_paused_schedule_sends_nothing_and_resumes_with_the_next_time(alice: U
     assert schedule.next_at and schedule.next_at > timezone.now()
 
 
-def test_the_sweep_finds_what_is_due(alice: User) -> None:
+def test_the_starter_finds_what_is_due(alice: User) -> None:
     schedule, later = make_schedule(alice), make_schedule(alice, "later")
     Schedule.objects.filter(pk=schedule.pk).update(next_at=timezone.now() - timedelta(seconds=2))
-    ticks.sweep(None)  # type: ignore[arg-type] # it needs no observer
+    Starter().start_part()
     assert schedule.ticks.count() == 1 and not later.ticks.exists()
 
 
