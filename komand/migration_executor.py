@@ -1,6 +1,7 @@
 """Migrations beside running processes: each in one transaction, under a short lock timeout, and tried again.
 
-A migration whose tables are busy locks them all at the start of the next attempt, and waits longer with each.
+A migration whose tables are busy locks them all at the start of the next attempt, and waits longer with each. An empty
+database gets its tables in one transaction.
 
 Django records a migration that creates indexes or foreign keys after its transaction: a kill in between leaves a schema
 that cannot be migrated any more. And an ALTER TABLE that waits for a lock blocks everybody who comes after it.
@@ -19,7 +20,7 @@ from django.db.migrations import Migration
 from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.state import ProjectState
 
-from komand import foreign_keys
+from komand import empty_database, foreign_keys
 from komand.migration_locks import SHORT_MILLISECONDS, lock_tables
 
 logger = logging.getLogger(__name__)
@@ -41,6 +42,32 @@ class PatientExecutor(MigrationExecutor):
         foreign_keys.validate(self.connection)
         return state
 
+    def _migrate_all_forwards(
+        self,
+        state: ProjectState,
+        plan: list[tuple[Migration, bool]],
+        full_plan: list[tuple[Migration, bool]],
+        fake: bool,
+        fake_initial: bool,
+    ) -> ProjectState:
+        if plan == full_plan and not fake and not fake_initial:
+            first = empty_database.first_ones(plan)
+            with self._in_one_transaction(), self.connection.schema_editor() as editor:
+                empty_database.create_tables(state, first, editor)
+                for migration in first:
+                    self._record(migration)
+            plan = plan[len(first) :]
+        forwards: Any = super()
+        after: ProjectState = forwards._migrate_all_forwards(state, plan, full_plan, fake, fake_initial)
+        return after
+
+    def _record(self, migration: Migration) -> None:
+        if self.progress_callback:
+            self.progress_callback("apply_start", migration)
+        self.record_migration(migration)  # type: ignore[arg-type, call-arg] # the types are those of the recorder
+        if self.progress_callback:
+            self.progress_callback("apply_success", migration)
+
     def apply_migration(
         self, state: ProjectState, migration: Migration, fake: bool = False, fake_initial: bool = False
     ) -> ProjectState:
@@ -61,7 +88,7 @@ class PatientExecutor(MigrationExecutor):
         deadline, failed = time.monotonic() + PATIENCE_SECONDS, 0
         while True:
             try:
-                with self._in_one_transaction(migration):
+                with self._in_one_transaction(migration.atomic):
                     if failed and migration.atomic:
                         lock_tables(self.connection, migration, before, failed)
                     return attempt()
@@ -76,9 +103,9 @@ class PatientExecutor(MigrationExecutor):
                 time.sleep(random.uniform(_SHORTEST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS))  # noqa: S311 - a pause
 
     @contextmanager
-    def _in_one_transaction(self, migration: Migration) -> Iterator[None]:
+    def _in_one_transaction(self, is_atomic: bool = True) -> Iterator[None]:
         connection = self.connection
-        if not migration.atomic:
+        if not is_atomic:
             yield
         elif connection.vendor == "sqlite":
             connection.disable_constraint_checking()  # has no effect inside a transaction

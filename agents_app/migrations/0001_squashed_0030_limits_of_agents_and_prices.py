@@ -7,8 +7,6 @@ import django.db.models.deletion
 from django.conf import settings
 from django.db import migrations, models
 
-from audit_app.kernel.new_tables import NewTables
-
 
 def add_former_kind(apps, schema_editor):
     """Add the column that release 0.2 fills. On SQLite a migration after 0008_step_kind has removed it."""
@@ -16,7 +14,7 @@ def add_former_kind(apps, schema_editor):
         schema_editor.execute("ALTER TABLE komand_step ADD COLUMN kind varchar(12) DEFAULT 'think' NOT NULL")
 
 
-class Migration(NewTables):
+class Migration(migrations.Migration):
 
     replaces = [
         ('agents_app', '0001_initial'),

@@ -3,8 +3,6 @@
 import audit_app.kernel.ids
 from django.db import migrations, models
 
-from audit_app.kernel.new_tables import NewTables
-
 
 SQLITE = """
     CREATE VIRTUAL TABLE komand_search_words USING fts5(scope, words, content='', tokenize='ascii', prefix='3')
@@ -26,7 +24,7 @@ def remove_index(apps, schema_editor):
         schema_editor.execute("DROP TABLE komand_search_words")
 
 
-class Migration(NewTables):
+class Migration(migrations.Migration):
 
     replaces = [
         ('audit_app', '0001_initial'),

@@ -6,10 +6,8 @@ import django.db.models.deletion
 from django.conf import settings
 from django.db import migrations, models
 
-from audit_app.kernel.new_tables import NewTables
 
-
-class Migration(NewTables):
+class Migration(migrations.Migration):
 
     replaces = [
         ('tools_app', '0001_initial'),

@@ -1,4 +1,6 @@
 import pytest
+from django.core.checks import Tags, run_checks
+from django.core.checks.registry import registry
 from pytest_django.fixtures import Settings
 
 from komand import checks
@@ -64,3 +66,14 @@ def test_anchors_go_where_they_can_and_to_urls_with_a_secret_alone(settings: Set
     assert ids(checks.check_audit_anchor(None)) == ["komand.E006"]
     settings.KOMAND_AUDIT_ANCHOR_SECRET = make_secret()
     assert checks.check_audit_anchor(None) == []
+
+
+def test_prepare_runs_all_checks_of_settings() -> None:
+    """It runs those with the tag `security`."""
+    ours = [check for check in registry.get_checks() if check.__module__ == checks.__name__]
+    assert ours and all(Tags.security in check.tags for check in ours)  # type: ignore[attr-defined]
+
+
+def test_the_code_passes_all_checks_of_django(settings: Settings) -> None:
+    settings.ALLOWED_HOSTS = ["127.0.0.1"]
+    assert [message for message in run_checks() if message.is_serious()] == []
