@@ -29,6 +29,21 @@ from komand import schema_check, sd_notify, worker
 _BEAT_SECONDS = 1.0
 _REQUEST_SECONDS = 5.0
 _REQUEST_BYTES = 1 << 16
+# What Celery and kombu load only when a worker starts.
+_LATE_MODULES = (
+    "billiard.synchronize",
+    "celery.app.amqp",
+    "celery.apps.worker",
+    "celery.backends.base",
+    "celery.concurrency.solo",
+    "celery.worker.autoscale",
+    "celery.worker.consumer",
+    "celery.events.receiver",
+    "celery.worker.control",
+    "celery.worker.strategy",
+    "kombu.transport.redis",
+    "psutil",
+)
 _NAME_BYTES = 15  # of a thread, by which `top` lists processes
 
 
@@ -45,6 +60,8 @@ def main(path: Path) -> None:
 def _load() -> None:
     """Load everything, and what can be had from the database in advance: workers do that too, if it is away now."""
     django.setup()
+    for name in _LATE_MODULES:
+        import_module(name)
     load_providers = import_module("agents_app.runs.worker").load_providers
     try:
         schema_check.require()

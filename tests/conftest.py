@@ -105,7 +105,7 @@ def _empty_quickly() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def _found_once() -> Iterator[None]:
-    with prepared_once.static_files_read_once(), prepared_once.statements_found_once():
+    with prepared_once.static_files_read_once():
         yield
 
 

@@ -92,7 +92,7 @@ def workers(options: Options, environment: dict[str, str], fork_server: Path | N
         specs.append(Spec(name, command, environment, _is_reported_ready, fork_server=fork_server))
     scale = ("--autoscale", f"{options.tool_workers},1", "--max-tasks-per-child", str(_TASKS_PER_CHILD))
     tools = (*python, "-n", "tools@%h", "-Q", "tools", "-P", "prefork", *scale, *_FEWER_MESSAGES)
-    specs.append(Spec("tools", tools, environment, _is_reported_ready))
+    specs.append(Spec("tools", tools, environment, _is_reported_ready, fork_server=fork_server))
     return specs
 
 

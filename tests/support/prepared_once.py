@@ -5,16 +5,13 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import psycopg
-import pytest
 from django.db import connection
 from whitenoise.middleware import WhiteNoiseMiddleware
 
-from audit_app.kernel import compiled_queries
 from tests import on_postgres
 
 
@@ -73,11 +70,3 @@ def static_files_read_once() -> Iterator[None]:
         yield
     finally:
         WhiteNoiseMiddleware.add_files_from_finders = find
-
-
-@contextmanager
-def statements_found_once() -> Iterator[None]:
-    """Look for compiled statements once in this process; each engine that starts looks through all modules."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compiled_queries, "_statements", cache(compiled_queries._statements))
-        yield
