@@ -22,13 +22,14 @@ WHERE c.status IN {open} AND p.ended_at IS NOT NULL AND (c.owner IS NULL OR c.ca
 SELECT id, status FROM komand_run
 WHERE parent_id IS NOT NULL AND status IN {open} AND deadline_at IS NULL AND seconds_left IS NULL
 
--- 3: the end of a child run has reached its parent, once, unless the parent ended before it
+-- 3: the end of a child run has reached its parent, once, unless the parent ended before it or was told to finish
 -- parent {1} got {2} reports of the end of its child run {0}
 SELECT c.id, c.parent_id, COUNT(m.id)
 FROM komand_run c JOIN komand_run p ON p.id = c.parent_id LEFT JOIN komand_run_message m
   ON m.about_id = c.id AND m.kind = 'report' AND m.run_id = c.parent_id
 WHERE c.ended_at IS NOT NULL AND (p.status = 'completed' OR (p.ended_at IS NULL AND c.conversation_told))
   AND c.error_code <> 'parent_ended'
+  AND NOT EXISTS (SELECT 1 FROM komand_run_message f WHERE f.run_id = p.id AND f.kind = 'finish')
 GROUP BY c.id, c.parent_id HAVING COUNT(m.id) <> 1
 
 -- 3: a completed run has read every message to it

@@ -10,10 +10,12 @@ INSTRUCTIONS = (
     "You work on a part of another agent's task, as the workstream {name!r}. Your last message is your result: it "
     "goes to that agent, who sees nothing else of your work."
 )
-WRAP_UP = "80 % of your time is over. Finish now: answer with what you have."
-TERMINATE = "Stop this task{reason}. Answer within {seconds} seconds with what you have; do not call further tools."
+WRAP_UP = "80 % of your time is over. Finish now: answer with what you have; you have no more tools."
+FINISH = "The task above yours is about to end. Finish now: answer with what you have; you have no more tools."
+TERMINATE = "Stop this task{reason}. Answer within {seconds} seconds with what you have; you have no more tools."
 WARNING = "[Workstream {workstream} ({launch_id})] {percent} % of its time is over."
 
+_MOST_FILES = 20
 _STATES = {
     ChildState.RUNNING: "has a result and waits for your next message",
     ChildState.COMPLETED: "completed",
@@ -30,15 +32,18 @@ def task_text(spec: ChildSpec) -> str:
     return f"{spec.instruction}\n\nContext:\n{json.dumps(spec.context, ensure_ascii=False, indent=1)}"
 
 
-def report_text(child: ChildView) -> str:
+def report_text(child: ChildView, files: Sequence[str] = ()) -> str:
     """Return the message by which a parent receives the last result of a child run.
 
     The first line is ours; below it are the child's texts, which a request marks as data.
+    files: paths of the files that it has written.
     """
     is_paused = child.is_idle and child.is_paused
     state = "is paused" if is_paused else _STATES.get(child.state, child.state.value)
     texts = () if is_paused else (child.error, child.result)
-    return "\n".join([f"[Workstream {child.workstream} ({child.launch_id}) {state}]", *filter(None, texts)])
+    more = f" and {len(files) - _MOST_FILES} more" if len(files) > _MOST_FILES else ""
+    listed = f"Files: {', '.join(files[:_MOST_FILES])}{more}" if files else ""
+    return "\n".join([f"[Workstream {child.workstream} ({child.launch_id}) {state}]", *filter(None, (*texts, listed))])
 
 
 def merge_turns(turns: Sequence[Message], messages: Iterable[tuple[int, Message]]) -> tuple[Message, ...]:

@@ -6,6 +6,7 @@ Rows are locked from the root downwards. A child run does not write to its paren
 the parent, which holds its own row's lock, collects it.
 """
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -17,13 +18,14 @@ from django.utils import timezone
 
 from agents_app import conversation_port, hot_queries
 from agents_app.models import IS_OPEN, IS_UNCOLLECTED, Run, RunMessage
-from agents_app.prompt.child_texts import merge_turns, report_text
+from agents_app.prompt import child_texts
 from agents_app.runs import transitions
 from agents_app.selectors import child_view
 from agents_app.types import Message, RunStatus, Snapshot, WaitingOn
 from agents_app.types.child_runs import MessageKind
 from audit_app.kernel.ids import new_id
 from audit_app.kernel.nudges import nudge
+from tools_app.storage import artifacts
 
 # Percent of the time of a deadline at which warnings are sent, and at which it has passed.
 PARENT_AT, CHILD_AT, LAST_AT, END_AT = PARTS = (75, 80, 90, 100)
@@ -36,7 +38,7 @@ _ON_PARENT = Q(status=RunStatus.WAITING.value, waiting_on=WaitingOn.PARENT.value
 def user_turns_of(run: Run) -> tuple[Message, ...]:
     """Return the user turns of a run in a tree and the messages to it, in the order in which they came."""
     turns = () if run.parent_id else conversation_port.get().user_turns(run.id)
-    return merge_turns(turns, _messages_to(run.id))
+    return child_texts.merge_turns(turns, _messages_to(run.id))
 
 
 def _messages_to(run_id: UUID) -> list[tuple[int, Message]]:
@@ -44,7 +46,14 @@ def _messages_to(run_id: UUID) -> list[tuple[int, Message]]:
     return [
         (
             position,
-            Message("user", text, is_report=kind in _REPORTS, is_result=kind in _RESULTS, about=(str(child_id), name)),
+            Message(
+                "user",
+                text,
+                is_report=kind in _REPORTS,
+                is_result=kind in _RESULTS,
+                is_final=kind == MessageKind.FINISH,
+                about=(str(child_id), name),
+            ),
         )
         for position, kind, text, child_id, name in rows
     ]
@@ -86,6 +95,24 @@ def send(run_id: UUID, note: RunNote) -> bool:
     return True
 
 
+def ask_to_finish(run: Run, text: str) -> None:
+    """Tell an open child run, and all below it, to answer with what they have. The caller has locked its row."""
+    send(run.pk, RunNote(MessageKind.FINISH, text))
+    for child in _open_below(run):
+        is_idle = child.waiting_on == WaitingOn.PARENT.value
+        send(child.pk, RunNote(MessageKind.FINISH, child_texts.FINISH, resumes=not is_idle))
+
+
+def _open_below(run: Run) -> Iterator[Run]:
+    """Yield the open runs below a child run, those of upper levels first."""
+    known = {run.pk}
+    rows = Run.objects.filter(IS_OPEN, root_id=run.root_id, depth__gt=run.depth).only("parent_id", "waiting_on")
+    for row in rows.order_by("depth", "id"):
+        if row.parent_id in known:
+            known.add(row.pk)
+            yield row
+
+
 def resume_waiting(run_id: UUID) -> None:
     """Let a run continue that waits for its children or its parent. Its deadline counts again."""
     Run.objects.filter(_ON_CHILDREN, pk=run_id).update(ready_at=Now())
@@ -121,14 +148,16 @@ def collect(run_id: UUID) -> tuple[tuple[str, str], ...]:
             uncollected.append(child)
     if uncollected:
         Run.objects.filter(pk__in=[child.pk for child in uncollected]).update(end_stored=True)
+        ended = [child.pk for child in uncollected if child.ended_at]
+        files = artifacts.list_paths_of(uncollected[0].conversation_id, ended) if ended else {}
         for child in uncollected:
-            send(run_id, _result_note(child))
+            send(run_id, _result_note(child, files.get(child.pk, ())))
     return tuple(working)
 
 
-def _result_note(child: Run) -> RunNote:
+def _result_note(child: Run, files: Sequence[str]) -> RunNote:
     kind = MessageKind.REPORT if child.ended_at else MessageKind.RESULT
-    return RunNote(kind, report_text(child_view(child)), about=child.pk, resumes=False)
+    return RunNote(kind, child_texts.report_text(child_view(child), files), about=child.pk, resumes=False)
 
 
 def working_of(run_id: UUID) -> tuple[tuple[str, str], ...]:

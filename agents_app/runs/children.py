@@ -37,6 +37,8 @@ from tools_app.policy import emergency_stop
 
 # Behind the messages of every conversation: to a release that knows no child runs, their root is always before them.
 _FIRST_ORDINAL = 2**30
+# Waits that last until a person or the parent writes.
+_UNTIL_ASKED = (WaitingOn.PARENT.value, WaitingOn.APPROVAL.value, WaitingOn.INPUT.value)
 _NO_CHILD = "There is no such workstream."
 
 ADD_INSTRUCTION, SET_PRIORITY, ADD_CONSTRAINT = "add_instruction", "set_priority", "add_constraint"
@@ -144,8 +146,8 @@ def _pause_or_resume(child: Run, command: str) -> None:
 def terminate_child(parent_id: UUID, child_id: UUID, *, reason: str = "") -> bool:
     """End a child run. Idempotent; owns its transaction.
 
-    One that works gets the directive to finish and is ended after GRACE_SECONDS; any other ends at once. Return False
-    if it had ended. Raises NotFound.
+    One that works gets the instruction to finish, as do all below it, and is ended after GRACE_SECONDS. One that has
+    not begun, or waits for its parent or a person, ends at once. Return False if it had ended. Raises NotFound.
     """
     with transaction.atomic():
         child = _lock_child(parent_id, child_id)
@@ -161,15 +163,15 @@ def _terminate(child: Run, reason: str) -> None:
     Run.objects.filter(pk=child.pk).update(terminated_at=now, alarm_at=now + timedelta(seconds=GRACE_SECONDS))
     child.terminated_at = now
     is_untouched = child.status == RunStatus.QUEUED.value
-    if child.owner is None and (is_untouched or child.waiting_on == WaitingOn.PARENT.value):
-        end(child, replace(TERMINATED, answer=child.answer), held_by=None)
+    if child.owner is None and (is_untouched or child.waiting_on in _UNTIL_ASKED):
+        end(child, TERMINATED, held_by=None)
     else:
         _ask_to_end(child, reason)
 
 
 def _ask_to_end(child: Run, reason: str) -> None:
     text = child_texts.TERMINATE.format(reason=f": {reason}" if reason else "", seconds=GRACE_SECONDS)
-    child_messages.send(child.pk, RunNote(MessageKind.DIRECTIVE, text))
+    child_messages.ask_to_finish(child, text)
     audit.emit([run_events.progressed(child, Phase.SYNTHESIZING, reason or "It was asked to end.")])
 
 

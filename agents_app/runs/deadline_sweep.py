@@ -45,9 +45,9 @@ def _handle(run_id: UUID, parent_id: UUID) -> None:
 
 
 def _warn(run: Run, parent_id: UUID, passed: int) -> None:
-    """Tell the child run to wrap up at one part of its deadline, and its parent of the others."""
+    """Tell the child run to finish at one part of its deadline, and its parent of the others."""
     if passed == CHILD_AT:
-        child_messages.send(run.pk, RunNote(MessageKind.DIRECTIVE, child_texts.WRAP_UP))
+        child_messages.ask_to_finish(run, child_texts.WRAP_UP)
     else:
         text = child_texts.WARNING.format(workstream=run.workstream, launch_id=run.pk, percent=passed)
         child_messages.send(parent_id, RunNote(MessageKind.NOTICE, text, about=run.pk, resumes=False))

@@ -35,10 +35,11 @@ class Transcribe:
 
 @dataclass(frozen=True)
 class Act:
-    """Plan the tool calls that step `step` requested."""
+    """Plan the tool calls that step `step` requested. is_refused: none may run, because the run was asked to finish."""
 
     step: int
     calls: tuple[ToolCall, ...]
+    is_refused: bool = False
 
 
 @dataclass(frozen=True)
@@ -110,32 +111,57 @@ def next_step(snapshot: Snapshot) -> NextStep:
         return stopped(snapshot.stopped)
     executions = [execution for execution in snapshot.executions if execution.step == last.index]
     if len(executions) < len(last.tool_calls):
-        if _rounds(snapshot) > snapshot.limits.tool_rounds:
-            return End(
-                RunStatus.FAILED,
-                "tool_rounds_exceeded",
-                f"The agent called tools {snapshot.limits.tool_rounds} times in a row without reaching an answer, "
-                "which is its limit. Ask a narrower question or raise the limit of the agent.",
-            )
-        return Act(last.index, last.tool_calls)
+        return _act(snapshot, last)
     if any(not execution.status.is_terminal for execution in executions):
         return WaitForTools()
-    if any(_waits_for_children(snapshot, last, execution) for execution in executions):
+    if not _is_finishing(snapshot) and any(_waits_for_children(snapshot, last, each) for each in executions):
         return WaitForChildren()
     return _think_or_end(snapshot, last.index + 1)
+
+
+def _act(snapshot: Snapshot, last: StepView) -> Act | End:
+    """Decide about the calls of the last step. One that was asked to finish and calls tools twice ends."""
+    if _rounds(snapshot) > snapshot.limits.tool_rounds:
+        return End(
+            RunStatus.FAILED,
+            "tool_rounds_exceeded",
+            f"The agent called tools {snapshot.limits.tool_rounds} times in a row without reaching an answer, "
+            "which is its limit. Ask a narrower question or raise the limit of the agent.",
+        )
+    asked = _finish_asked(snapshot)
+    if asked is not None and sum(1 for step in snapshot.steps if step.tool_calls and step.turns_seen > asked) > 1:
+        return replace(TERMINATED if snapshot.is_terminating else DEADLINE, answer=last.text)
+    return Act(last.index, last.tool_calls, is_refused=_is_finishing(snapshot))
+
+
+def _is_finishing(snapshot: Snapshot) -> bool:
+    """Return whether the run may only answer with what it has."""
+    return snapshot.is_terminating or _finish_asked(snapshot) is not None
+
+
+def _finish_asked(snapshot: Snapshot) -> int | None:
+    """Return the place of the user turn that asks the run to finish; None if there is none.
+
+    A later message of the parent gives an interactive run another task.
+    """
+    asked = [place for place, turn in enumerate(snapshot.user_turns) if not turn.is_report]
+    if snapshot.is_interactive and not snapshot.is_terminating:
+        asked = asked[-1:]
+    return next((place for place in asked if snapshot.user_turns[place].is_final), None)
 
 
 def _after_answer(snapshot: Snapshot, last: StepView) -> NextStep:
     """Decide after a response without tool calls.
 
     A run does not end while its child runs work: it waits for all of them and then calls the model with their results.
+    One that was asked to finish does not wait: its answer with the results so far ends it, and its child runs with it.
     """
-    unseen = snapshot.user_turns[last.turns_seen :]
-    if any(not message.is_report for message in unseen) or (unseen and not snapshot.working):
+    unseen, is_finishing = snapshot.user_turns[last.turns_seen :], _is_finishing(snapshot)
+    if any(not message.is_report for message in unseen) or (unseen and (is_finishing or not snapshot.working)):
         return _think_or_end(snapshot, last.index + 1)
     if last.rejected_text:
         return _repair_or_end(snapshot, last)
-    if snapshot.working:
+    if snapshot.working and not is_finishing:
         return WaitForChildren()
     if not last.text.strip():
         return _EMPTY_ANSWER
@@ -258,7 +284,8 @@ def _think_or_end(snapshot: Snapshot, step: int) -> NextStep:
         return Compact("overflow")
     if not snapshot.compactions and exceeds_threshold(snapshot):
         return Compact("threshold")
-    return Think(step, may_call_tools=_rounds(snapshot) < snapshot.limits.tool_rounds)
+    may_call_tools = _rounds(snapshot) < snapshot.limits.tool_rounds and not _is_finishing(snapshot)
+    return Think(step, may_call_tools=may_call_tools)
 
 
 def _not_understood(reason: str) -> End:

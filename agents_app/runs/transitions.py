@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from agents_app import conversation_port, hot_queries, selectors
 from agents_app.costs.usage_ledger import CallCost
-from agents_app.models import IS_OPEN, IS_UNCOLLECTED, OPEN, Run
+from agents_app.models import IS_OPEN, IS_UNCOLLECTED, OPEN, Run, Step
 from agents_app.runs import run_events
 from agents_app.runs.next_step import CANCELLED, DEADLINE, PARENT_ENDED, TERMINATED, End
 from agents_app.types import RunStatus, RunTranscript, Snapshot, WaitingOn
@@ -191,14 +191,26 @@ _END_ROOT = CompiledUpdate(
 
 
 def _outcome_of_child(run: Run, outcome: End) -> End:
-    """Return the outcome of a child run; another one if it was cancelled because its parent or deadline demanded it."""
+    """Return the outcome of a child run, with the last text that it has written if it did not complete.
+
+    It is another one if the run was cancelled because its parent or deadline demanded it.
+    """
+    if outcome.status is not RunStatus.COMPLETED and not outcome.answer:
+        outcome = replace(outcome, answer=_last_text(run))
     if outcome.code != CANCELLED.code:
         return outcome
-    row = Run.objects.only("deadline_at", "terminated_at").get(pk=run.pk)
+    row = Run.objects.select_related("parent").only("deadline_at", "terminated_at", "parent__ended_at").get(pk=run.pk)
+    if row.parent and row.parent.ended_at:
+        return replace(PARENT_ENDED, answer=outcome.answer)
     if row.terminated_at:
         return replace(TERMINATED, answer=outcome.answer)
     is_late = row.deadline_at and row.deadline_at <= timezone.now()
     return replace(DEADLINE, answer=outcome.answer) if is_late else outcome
+
+
+def _last_text(run: Run) -> str:
+    steps = Step.objects.filter(run_id=run.pk, kind=Step.MODEL).exclude(text="")
+    return steps.order_by("-index").values_list("text", flat=True).first() or ""
 
 
 def _columns_of_child(run: Run) -> dict[str, Any]:

@@ -228,9 +228,11 @@ def _plan(claim: Claim, snapshot: Snapshot, step: Act) -> tools.Planned:
         parent_run_id=run.parent_id,
         workstream=run.workstream,
     )
-    text_length = len(snapshot.steps[-1].text)
+    policy, text_length = policy_of(run), len(snapshot.steps[-1].text)
+    if step.is_refused:
+        policy = replace(policy, tools=())
     return tools.plan_executions(
-        step.calls, context, policy=policy_of(run), session_policy=session_policy_of(run), text_length=text_length
+        step.calls, context, policy=policy, session_policy=session_policy_of(run), text_length=text_length
     )
 
 

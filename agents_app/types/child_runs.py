@@ -30,6 +30,7 @@ class MessageKind(StrEnum):
     TASK: what a child run has to do.
     MESSAGE: a further message of the parent.
     DIRECTIVE: an instruction beside it.
+    FINISH: the instruction to answer with what it has; it may use no more tools.
     RESULT: what an interactive child has answered.
     REPORT: the end of a child run.
     NOTICE: a warning about the deadline.
@@ -38,6 +39,7 @@ class MessageKind(StrEnum):
     TASK = "task"
     MESSAGE = "message"
     DIRECTIVE = "directive"
+    FINISH = "finish"
     RESULT = "result"
     REPORT = "report"
     NOTICE = "notice"

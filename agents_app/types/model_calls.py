@@ -20,6 +20,7 @@ class Message:
     is_recalled: it is the memories in front of a run's user turns.
     is_report: it reports about a child run and asks for nothing by itself.
     is_result: it reports a result or an end: texts of the child below the first line.
+    is_final: it asks a child run to answer with what it has.
     context: the author of a user's message in a group, and texts of others that belong to it; not part of the content.
     about: id and workstream of the child run that a report is about.
     """
@@ -38,6 +39,7 @@ class Message:
     is_report: bool = False
     is_result: bool = False
     about: tuple[str, ...] = ()
+    is_final: bool = False
     context: str = ""
 
 

@@ -15,6 +15,7 @@ from django.contrib.auth.models import User
 from agents_app import services as runs
 from agents_app.models import ModelProvider, Run
 from agents_app.providers.kinds.scripted import Reply, Script
+from agents_app.runs import children
 from agents_app.services import DEFAULT_OPTIONS
 from agents_app.types import ModelRequest, RunOptions, Usage
 from audit_app.kernel.errors import Conflict
@@ -158,6 +159,18 @@ def compact(gateway: Gateway, session_id: UUID) -> None:
     gateway.run_until_stored("web", ask)
 
 
+def launch(name: str) -> ToolCall:
+    return ToolCall("call_1", "launch_workstream", json.dumps({"id": name, "instruction": "Do it."}))
+
+
+def end_the_workstream(gateway: Gateway, session_id: UUID, task: str) -> None:
+    """End the workstream `a` as its parent does, once it waits for its own workstream, which waits for a person."""
+    rows = {run.workstream: run for run in Run.objects.filter(conversation_id=session_id, owner=None, ended_at=None)}
+    waits = {name: run.waiting_on for name, run in rows.items()}
+    if waits == {"": "children", "a": "children", "b": "approval"} and rows["a"].terminated_at is None:
+        gateway.run_until_stored("web", lambda: children.terminate_child(rows[""].pk, rows["a"].pk))
+
+
 def send_a_voice_note(gateway: Gateway, session_id: UUID) -> None:
     """Send an audio file without a text, which the provider of the agent transcribes."""
     ModelProvider.objects.update(transcription_model="ears")
@@ -179,6 +192,7 @@ def remember(text: str) -> None:
 
 
 _CHANGED = "She eats meat now."
+WAIT = ToolCall("call_3", "wait_workstreams", "{}")
 QUESTION = ToolCall("call_2", "ask_user", json.dumps({"question": "Which colour?"}))
 _TOOLS_AND_APPROVAL = (
     Reply(("Let me ", "look. "), tool_calls=(call("peek", 1), call("file", 2)), usage=Usage(10, 5)),
@@ -264,7 +278,7 @@ SCENARIOS = (
                 ),
                 usage=Usage(10, 5),
             ),
-            Reply(tool_calls=(ToolCall("call_3", "wait_workstreams", "{}"),), usage=Usage(20, 5)),
+            Reply(tool_calls=(WAIT,), usage=Usage(20, 5)),
             Reply(tool_calls=(ToolCall("call_4", "terminate_workstream", json.dumps({"workstream": "b"})),)),
             Reply(("All ", "done.")),
         ),
@@ -273,6 +287,20 @@ SCENARIOS = (
         children={
             "a": (Reply(("I pay. ",), tool_calls=(call("pay", 1),), usage=Usage(7, 2)), Reply(("It is ", "paid."))),
             "b": (Reply(("I am ", "ready."), usage=Usage(5, 2)),),
+        },
+    ),
+    Scenario(
+        "a workstream that has one of its own is told to end",
+        (Reply(tool_calls=(launch("a"),), usage=Usage(10, 5)), Reply(tool_calls=(WAIT,)), Reply(("All ", "done."))),
+        person=end_the_workstream,
+        ignored=frozenset({"run.waiting"}),
+        children={
+            "a": (
+                Reply(("I begin. ",), tool_calls=(launch("b"),)),
+                Reply(tool_calls=(WAIT,)),
+                Reply(("What I ", "have.")),
+            ),
+            "b": (Reply(("I pay. ",), tool_calls=(call("pay", 1),), usage=Usage(7, 2)),),
         },
     ),
     Scenario(

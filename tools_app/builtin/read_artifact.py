@@ -54,7 +54,8 @@ class ReadArtifact(Tool):
             origins = dict.fromkeys(origin for artifact in listed for origin in artifact.origins)
             return {"files": [_entry(artifact) for artifact in listed], "origins": list(origins)}
         try:
-            artifact, data = artifacts.read_artifact(context.session_id, path)
+            child_id = context.run_id if context.parent_run_id else None
+            artifact, data = artifacts.read_artifact(context.session_id, path, child_id=child_id)
         except AppError as error:
             raise ToolError(error.message) from None
         encoding, text = _text(data)

@@ -6,6 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from audit_app.kernel.errors import AppError
+from tools_app.models import ToolExecution
 from tools_app.parameters import parameters, text
 from tools_app.policy import readings
 from tools_app.storage import artifact_paths, artifacts
@@ -55,7 +56,7 @@ class WriteArtifact(Tool):
             origins = readings.list_origins(context.session_id)
             writer = artifacts.Writer(context.session_id, context.run_id, context.agent_id, origins)
             media_type = arguments.get("media_type", "")
-            path = artifact_paths.of_child(arguments["path"], context.run_id) if is_child else arguments["path"]
+            path = _place(arguments["path"], context.run_id, is_child)
             written = artifacts.write_artifact(writer, path, _bytes(arguments), media_type=media_type)
         except AppError as error:
             raise ToolError(error.message) from None
@@ -67,11 +68,21 @@ class WriteArtifact(Tool):
         if arguments.get("encoding", "text") != "text":
             return None
         try:
-            before = artifacts.read_artifact(session_id, arguments["path"])[1].decode()
+            path = _place(arguments["path"], run_id, _is_child(run_id))
+            before = artifacts.read_artifact(session_id, path)[1].decode()
         except (AppError, UnicodeDecodeError):
             before = ""
         after = arguments["content"]
         return Change(before[:_SHOWN_CHARACTERS], after[:_SHOWN_CHARACTERS], arguments["path"])
+
+
+def _place(path: str, run_id: UUID, is_child: bool) -> str:
+    """Return the path at which a run stores the file that it calls so."""
+    return artifact_paths.of_child(path, run_id) if is_child else path
+
+
+def _is_child(run_id: UUID) -> bool:
+    return ToolExecution.objects.filter(run_id=run_id, parent_run_id__isnull=False).exists()
 
 
 def _bytes(arguments: dict[str, Any]) -> bytes:

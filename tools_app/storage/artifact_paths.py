@@ -9,6 +9,7 @@ from uuid import UUID
 
 FOLDERS = ("out", "files")
 _CHILDREN = "files/workstreams"
+_OF_CHILD = re.compile(r"files/(?:workstreams/)?(?P<run_id>[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})/(?P<name>.+)")
 MAX_CHARACTERS = 200
 _MAX_DEPTH = 8
 _MAX_NAME_CHARACTERS = 100
@@ -46,12 +47,26 @@ def checked(path: str) -> str:
 
 def of_child(path: str, run_id: UUID) -> str:
     """Return the path at which a child run stores a file while it works, so that runs do not overwrite each other's."""
-    return f"{_CHILDREN}/{run_id}/{path.partition('/')[2]}"
+    return f"{_CHILDREN}/{run_id}/{path}"
 
 
 def merged(path: str, run_id: UUID) -> str:
     """Return the path of a child run's file once it is its parent's."""
     return path.replace(f"{_CHILDREN}/{run_id}/", f"files/{run_id}/", 1)
+
+
+def aliases(path: str, child_id: UUID | None = None) -> tuple[str, ...]:
+    """Return the paths at which a reader may find the file that it calls so, the most likely first.
+
+    child_id: child run that reads; its own files come first.
+
+    The files of a child run are moved when it ends, and may be named without their `out/` or `files/`.
+    """
+    found = [path] if child_id is None else [of_child(path, child_id), path]
+    if match := _OF_CHILD.fullmatch(path):
+        homes = (f"{_CHILDREN}/{match['run_id']}", f"files/{match['run_id']}")
+        found += [f"{home}/{folder}{match['name']}" for home in homes for folder in ("", "out/", "files/")]
+    return tuple(dict.fromkeys(found))
 
 
 def folded(path: str) -> str:

@@ -7,6 +7,7 @@ one: a crash leaves an orphaned file, never a row without content.
 import mimetypes
 import re
 import time
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -111,9 +112,9 @@ def add_artifact(writer: Writer, path: str, file: StoredFile) -> ArtifactView:
     return _store_blob(writer.session_id, path, fields, None, True)
 
 
-def read_artifact(session_id: UUID, path: str) -> tuple[ArtifactView, bytes]:
-    """Return a file and its content. Raises InvalidInput (bad_path), NotFound."""
-    row = _row(session_id, path)
+def read_artifact(session_id: UUID, path: str, *, child_id: UUID | None = None) -> tuple[ArtifactView, bytes]:
+    """Return a file and its content. child_id: child run that reads. Raises InvalidInput (bad_path), NotFound."""
+    row = _row(session_id, path, child_id)
     return _view(row), file_store.current().read(_name(session_id, row.blob))
 
 
@@ -130,6 +131,15 @@ def get_artifact(artifact_id: UUID) -> ArtifactView:
 def list_artifacts(session_id: UUID) -> tuple[ArtifactView, ...]:
     """Return the session's files, by path."""
     return tuple(_view(row) for row in Artifact.objects.filter(session_id=session_id).order_by("path"))
+
+
+def list_paths_of(session_id: UUID, run_ids: Collection[UUID]) -> dict[UUID, list[str]]:
+    """Return the paths of the session's files that these runs have written, by run. One query."""
+    paths: dict[UUID, list[str]] = {}
+    rows = Artifact.objects.filter(session_id=session_id, run_id__in=run_ids).order_by("path")
+    for run_id, path in rows.values_list("run_id", "path"):
+        paths.setdefault(run_id, []).append(path)
+    return paths
 
 
 def count_artifacts(session_id: UUID) -> int:
@@ -217,8 +227,10 @@ def _store(
         return row
 
 
-def _row(session_id: UUID, path: str) -> Artifact:
-    row = Artifact.objects.filter(session_id=session_id, path=_checked(path)).first()
+def _row(session_id: UUID, path: str, child_id: UUID | None = None) -> Artifact:
+    names = artifact_paths.aliases(_checked(path), child_id)
+    rows = {row.path: row for row in Artifact.objects.filter(session_id=session_id, path__in=names)}
+    row = next((rows[name] for name in names if name in rows), None)
     return found(row, f"There is no file {path[: artifact_paths.MAX_CHARACTERS]!r}.")
 
 

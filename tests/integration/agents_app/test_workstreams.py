@@ -24,7 +24,7 @@ from sessions_app.surfaces.agent_messages import child_runs
 from sessions_app.surfaces.agent_messages.agent_runs import AgentRun
 from tests.support.engine import EngineRig, until
 from tests.support.team_script import TeamScript
-from tools_app.models import Approval, InputRequest
+from tools_app.models import Approval, InputRequest, ToolExecution
 from tools_app.storage import artifacts
 from tools_app.types import ToolCall
 
@@ -202,11 +202,100 @@ def test_a_child_whose_deadline_passes_is_ended_and_its_parent_is_told(rig: Engi
         pass_time(seconds)
         Reaper(lambda run_id: None).sweep()
         kinds.append(list(RunMessage.objects.exclude(kind="task").order_by("id").values_list("run_id", "kind")))
-    assert kinds[2] == [(accepted.run_id, "notice"), (child.pk, "directive"), (accepted.run_id, "notice")]
+    assert kinds[2] == [(accepted.run_id, "notice"), (child.pk, "finish"), (accepted.run_id, "notice")]
     ended = rig.wait(accepted.run_id)
     child = child_of(ended.run.id)
     assert (child.status, child.error_code, child.answer) == ("timed_out", "deadline", "Half")
     assert "ran out of time" in texts(script.requests_of("main")[-1])
+    check()
+
+
+def wrap_up(seconds: float) -> None:
+    pass_time(seconds)
+    Reaper(lambda run_id: None).sweep()
+
+
+def test_a_child_that_is_told_to_finish_is_heard_although_its_own_children_work(rig: EngineRig) -> None:
+    script = team(
+        rig,
+        [Reply(tool_calls=(launch("a", deadline_seconds=30),)), Reply(tool_calls=(wait(),)), Reply(("Heard.",))],
+        a=[Reply(tool_calls=(launch("b"),)), Reply(tool_calls=(wait(),)), Reply(("A says early.",))],
+        b=[Reply(tool_calls=(launch("c"),)), Reply(("Half of b",), hangs=True)],
+        c=[Reply(("Half of c",), hangs=True)],
+    )
+    accepted = rig.send("go")
+    until(lambda: Run.objects.filter(workstream="c", status="running").exists())
+    until(lambda: Run.objects.filter(workstream="a", waiting_on="children").exists())
+    wrap_up(24.5)  # 80 % of 30 s, and 75 % before it
+    wrap_up(0)
+    ended = rig.wait(accepted.run_id)
+    a = child_of(ended.run.id)
+    assert (a.status, a.answer, a.error_code) == ("completed", "A says early.", "")
+    assert "A says early." in texts(script.requests_of("main")[-1])
+    until(lambda: not Run.objects.filter(ended_at=None).exists())
+    told = RunMessage.objects.filter(kind="finish").values_list("run__workstream", flat=True)
+    assert sorted(told) == ["a", "b", "c"]
+    check()
+
+
+def test_what_a_child_has_written_reaches_its_parent_when_its_time_is_over(rig: EngineRig) -> None:
+    script = team(
+        rig,
+        [Reply(tool_calls=(launch("a", deadline_seconds=30),)), Reply(tool_calls=(wait(),)), Reply(("Late.",))],
+        a=[Reply(("So far: 17.",), tool_calls=(launch("b"), wait())), Reply((), hangs=True)],
+        b=[Reply((), hangs=True)],
+    )
+    accepted = rig.send("go")
+    until(lambda: Run.objects.filter(workstream="a", waiting_on="children").exists())
+    Run.objects.filter(workstream="a").update(alarm_at=F("deadline_at"))
+    wrap_up(31)
+    rig.wait(accepted.run_id)
+    child = child_of(accepted.run_id)
+    assert (child.status, child.answer) == ("timed_out", "So far: 17.")
+    assert "ran out of time" in texts(script.requests_of("main")[-1])
+    assert "So far: 17." in texts(script.requests_of("main")[-1])
+    check()
+
+
+def test_a_child_that_waits_for_a_person_ends_at_once_when_it_is_told_to(rig: EngineRig) -> None:
+    ask = tell("schedule", action="create", name="x", prompt="y", cron="0 9 * * *")
+    end = Reply(tool_calls=(tell("terminate_workstream", workstream="a"),))
+    script = team(
+        rig,
+        [Reply(tool_calls=(launch("a"), wait(until="any"))), end, Reply(("Done.",))],
+        a=[Reply(("I ask.",), tool_calls=(ask,)), Reply(("AFTER",))],
+    )
+    accepted = rig.send("go")
+    approval = until(lambda: Approval.objects.filter(status="pending").first())
+    children.message_child(accepted.run_id, child_of(accepted.run_id).pk, "?")
+    children.terminate_child(accepted.run_id, child_of(accepted.run_id).pk)
+    child = child_of(accepted.run_id)
+    assert (child.status, child.error_code, child.answer) == ("cancelled", "terminated", "I ask.")
+    approval.refresh_from_db()
+    assert approval.status == "cancelled"
+    rig.wait(accepted.run_id)
+    assert len(script.requests_of("a")) == 1
+    check()
+
+
+def test_a_child_that_ignores_its_end_calls_no_tools(rig: EngineRig) -> None:
+    go_on = threading.Event()
+    echo = tell("echo", text="more")
+    script = team(
+        rig,
+        [Reply(tool_calls=(launch("a"), wait())), Reply(("Done.",))],
+        a=[Reply(("One.",), tool_calls=(echo,), held_by=go_on), Reply(("Two.",), tool_calls=(echo,))],
+    )
+    accepted = rig.send("go")
+    until(lambda: Run.objects.filter(workstream="a", status="running").exists())
+    until(lambda: Run.objects.filter(pk=accepted.run_id, waiting_on="children").exists())
+    children.terminate_child(accepted.run_id, child_of(accepted.run_id).pk)
+    go_on.set()
+    rig.wait(accepted.run_id)
+    child = child_of(accepted.run_id)
+    assert (child.status, child.error_code, child.answer) == ("cancelled", "terminated", "Two.")
+    assert not ToolExecution.objects.filter(run_id=child.pk, status="Completed").exists()
+    assert [request.may_call_tools for request in script.requests_of("a")] == [True, False, False]
     check()
 
 
@@ -262,8 +351,43 @@ def test_files_of_a_child_do_not_replace_those_of_others(rig: EngineRig) -> None
     rig.wait(accepted.run_id)
     merged, kept = child_of(accepted.run_id).pk, child_of(accepted.run_id, "b").pk
     stored = [artifact.path for artifact in artifacts.list_artifacts(accepted.session_id)]
-    assert set(stored) == {"out/report.md", f"files/{merged}/report.md", f"files/workstreams/{kept}/report.md"}
+    assert set(stored) == {"out/report.md", f"files/{merged}/out/report.md", f"files/workstreams/{kept}/out/report.md"}
     assert artifacts.read_artifact(accepted.session_id, "out/report.md")[1] == b"main"
+
+
+def test_a_child_reads_its_files_under_its_own_names_and_its_parent_gets_the_last_ones(rig: EngineRig) -> None:
+    def write(path: str, content: str) -> ToolCall:
+        return ToolCall(path, "write_artifact", json.dumps({"path": path, "content": content}))
+
+    def read(path: str) -> ToolCall:
+        return ToolCall(f"read {path}", "read_artifact", json.dumps({"path": path}))
+
+    rig.agent(Reply(), tool_profile="teams", auto_approve=["write_artifact"])
+    script = ScriptedProvider.scripts["script"] = TeamScript(
+        [Reply(tool_calls=(write("out/r.md", "MAIN"), launch("a"))), Reply(tool_calls=(wait(),)), Reply(("Done.",))],
+        {
+            "a": [
+                Reply(tool_calls=(write("out/r.md", "FIRST"), write("files/r.md", "SECOND"))),
+                Reply(tool_calls=(read("out/r.md"), read("files/r.md"))),
+                Reply(("Written.",)),
+            ]
+        },
+    )
+    accepted = rig.send("go")
+    rig.wait(accepted.run_id)
+    child = child_of(accepted.run_id)
+    contents = [
+        (path, artifacts.read_artifact(accepted.session_id, path)[1].decode())
+        for path in (f"files/{child.pk}/out/r.md", f"files/{child.pk}/files/r.md")
+    ]
+    assert [content for _, content in contents] == ["FIRST", "SECOND"]
+    read_back = [str(message.content) for message in script.requests_of("a")[-1].messages if message.role == "tool"][2:]
+    assert ["FIRST" in text for text in read_back] == [True, False] and "SECOND" in read_back[1]
+    report = texts(script.requests_of("main")[-1])
+    assert f"Files: {contents[1][0]}, {contents[0][0]}" in report
+    # The names from while it worked, and the one without a folder, still lead to the files.
+    for path in (f"files/workstreams/{child.pk}/out/r.md", f"files/{child.pk}/r.md"):
+        assert artifacts.read_artifact(accepted.session_id, path)[1] == b"FIRST"
 
 
 def test_the_rights_of_a_child_are_its_parents_without_what_was_removed(rig: EngineRig) -> None:

@@ -2,13 +2,17 @@
 
 from contextlib import nullcontext
 from dataclasses import replace
+from uuid import uuid4
 
 import pytest
+from django.utils import timezone
 
 from tests.unit.sessions_app.approvals.test_prompt_text import APPROVAL
 from tools_app import catalogue
 from tools_app.executions import preview
+from tools_app.models import ToolExecution
 from tools_app.schema import ArgumentsError, check_call
+from tools_app.storage import artifact_paths, artifacts
 from tools_app.types import Tool, ToolSpec
 
 ARGUMENTS = {"amount": 9999, "before": "teh", "after": "the", "to": "EVIL", "site": ["https://аpple.com/x?y=1"]}
@@ -74,3 +78,23 @@ def test_a_diff_is_made_of_arguments_that_the_tool_has(declare) -> None:
     assert preview.find_change(replace(APPROVAL, arguments=ARGUMENTS)) is None
     declare("before", "after")
     assert preview.find_change(replace(APPROVAL, arguments=ARGUMENTS)) is not None
+
+
+@pytest.mark.django_db
+def test_the_change_of_a_child_run_is_made_to_its_own_file(settings, tmp_path) -> None:
+    settings.KOMAND_DATA_DIR = tmp_path
+    session, run, child = uuid4(), uuid4(), uuid4()
+    writer = artifacts.Writer(session, run, "default")
+    artifacts.write_artifact(writer, "files/r.md", b"parent")
+    artifacts.write_artifact(writer, artifact_paths.of_child("files/r.md", child), b"child")
+    fields = {"session_id": session, "step": 0, "call_index": 0, "timeout_seconds": 1, "created_at": timezone.now()}
+    for run_id, parent_id in ((run, None), (child, run)):
+        ToolExecution.objects.create(run_id=run_id, parent_run_id=parent_id, **fields)
+    arguments = {"path": "files/r.md", "content": "new"}
+    found = [
+        preview.find_change(
+            replace(APPROVAL, tool="write_artifact", arguments=arguments, run_id=run_id, session_id=session)
+        )
+        for run_id in (run, child)
+    ]
+    assert [change.before for change in found if change] == ["parent", "child"]

@@ -191,14 +191,14 @@ def test_the_folder_is_the_installations_own(folder, session):
 def test_the_files_of_a_child_run_replace_none_that_have_their_path(session):
     child = uuid4()
     for path, data in (("report.md", b"parent"), ("report (2).md", b"too")):
-        write(session, f"files/{child}/{path}", data)
+        write(session, f"files/{child}/out/{path}", data)
     writer = artifacts.Writer(session, child, "default")
     write_artifact(writer, artifact_paths.of_child("out/Report.md", child), b"child")
     artifacts.merge_artifacts(session, child)
     artifacts.merge_artifacts(session, child)
     found = {view.path: read_artifact(session, view.path)[1] for view in list_artifacts(session)}
     assert found == {
-        f"files/{child}/report.md": b"parent",
-        f"files/{child}/report (2).md": b"too",
-        f"files/{child}/Report (3).md": b"child",
+        f"files/{child}/out/report.md": b"parent",
+        f"files/{child}/out/report (2).md": b"too",
+        f"files/{child}/out/Report (3).md": b"child",
     }

@@ -9,6 +9,7 @@ import pytest
 
 from agents_app.runs.next_step import (
     CANCELLED,
+    DEADLINE,
     TERMINATED,
     Act,
     End,
@@ -34,8 +35,13 @@ def answered(text: str, code: str = "") -> End:
     return End(RunStatus.COMPLETED, code, answer=text)
 
 
-def step_view(text: str, *calls: ToolCall, index: int = 0, finish: str = "stop") -> StepView:
-    return StepView(index, text, calls, "tool_calls" if calls else finish)
+def step_view(text: str, *calls: ToolCall, index: int = 0, finish: str = "stop", turns: int = 1) -> StepView:
+    return StepView(index, text, calls, "tool_calls" if calls else finish, turns_seen=turns)
+
+
+def told(snapshot: Snapshot) -> Snapshot:
+    """Return the state after the instruction to finish."""
+    return replace(snapshot, user_turns=(*snapshot.user_turns, Message("user", "Finish now.", is_final=True)))
 
 
 def ran(call: ToolCall, status: ExecutionStatus, *, step: int = 0, index: int = 0) -> ExecutionView:
@@ -130,6 +136,43 @@ TABLE = [
         "one that was terminated ends with what it has",
         replace(EMPTY, steps=(step_view("Half."),), is_interactive=True, is_terminating=True),
         replace(TERMINATED, answer="Half."),
+    ),
+    ("one that was told to finish calls no tools", told(EMPTY), Think(0, may_call_tools=False)),
+    ("one that was told to end, too", replace(EMPTY, is_terminating=True), Think(0, may_call_tools=False)),
+    (
+        "its answer does not wait for child runs",
+        replace(told(EMPTY), steps=(step_view("Half.", turns=2),), working=A),
+        answered("Half."),
+    ),
+    (
+        "nor does that of one that was terminated",
+        replace(told(EMPTY), steps=(step_view("Half.", turns=2),), working=A, is_terminating=True),
+        replace(TERMINATED, answer="Half."),
+    ),
+    (
+        "an answer from before the instruction is asked for again",
+        replace(told(EMPTY), steps=(step_view("Started."),), working=A),
+        Think(1, may_call_tools=False),
+    ),
+    ("a wait for child runs ends with the instruction", told(waiting(working=A)), Think(1, may_call_tools=False)),
+    (
+        "calls after the instruction are refused once",
+        replace(told(EMPTY), steps=(step_view("", CALL, turns=2),)),
+        Act(0, (CALL,), is_refused=True),
+    ),
+    (
+        "the second time ends the run with its text",
+        replace(
+            told(EMPTY),
+            steps=(step_view("", CALL, turns=2), step_view("Half", OTHER, index=1, turns=2)),
+            executions=(ran(CALL, FAILED),),
+        ),
+        replace(DEADLINE, answer="Half"),
+    ),
+    (
+        "a later message gives an interactive one another task",
+        replace(EMPTY, user_turns=(*told(EMPTY).user_turns, Message("user", "And this?")), is_interactive=True),
+        Think(0),
     ),
     ("a paused child run calls no model", replace(EMPTY, is_paused=True), WaitForParent()),
     (
