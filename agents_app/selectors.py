@@ -11,7 +11,7 @@ from django.db.models.functions import Coalesce, Substr
 from agents_app import hot_queries
 from agents_app.configuration.agent_access import get_agent as get_agent
 from agents_app.configuration.agent_versions import use_version
-from agents_app.models import IS_OPEN, IS_ROOT, ModelProvider, Run, Step
+from agents_app.models import IS_OPEN, IS_ROOT, ModelProvider, Run, Step, held_above
 from agents_app.types import (
     REJECTED,
     RunOptions,
@@ -33,7 +33,6 @@ from tools_app import selectors as tools
 from tools_app.types import ToolCall
 
 _SUMMED = ("input_tokens", "output_tokens", "cost_nanos", "priced_calls")
-_ASKS = (WaitingOn.APPROVAL.value, WaitingOn.INPUT.value)
 _BLOCKED = (WaitingOn.PARENT.value, WaitingOn.CHILDREN.value, WaitingOn.PLACE.value)
 
 
@@ -163,14 +162,14 @@ def list_subtree(run_id: UUID) -> tuple[ChildView, ...]:
 def get_child(run_id: UUID) -> ChildView:
     """Return a child run. Raises NotFound, also for a root run."""
     row = Run.objects.select_related("agent").filter(pk=run_id, parent__isnull=False).first()
-    return child_view(found(row, "There is no such workstream."))
+    return child_views([found(row, "There is no such workstream.")])[0]
 
 
 def child_views(rows: Sequence[Run]) -> tuple[ChildView, ...]:
-    """Return the views of rows that were loaded with their agents. At most one query."""
+    """Return the views of rows that were loaded with their agents. At most two queries."""
     executing = [row.id for row in rows if row.waiting_on == WaitingOn.TOOLS.value]
-    names = tools.list_open_tools(executing) if executing else {}
-    return tuple(child_view(row, current_tool=names.get(row.id, "")) for row in rows)
+    names, held = tools.list_open_tools(executing) if executing else {}, held_above(rows)
+    return tuple(child_view(row, current_tool=names.get(row.id, ""), is_held=row.id in held) for row in rows)
 
 
 def count_open_runs(conversation_id: UUID) -> int:
@@ -264,14 +263,14 @@ def run_view(run: Run) -> RunView:
     )
 
 
-def child_view(run: Run, *, current_tool: str | None = None) -> ChildView:
+def child_view(run: Run, *, current_tool: str | None = None, is_held: bool = False) -> ChildView:
     """Return the view of a child run. The row has to be loaded with its agent.
 
     current_tool: that it executes, if the caller knows it.
+    is_held: the deadline stands still.
     """
-    spec = run.child_spec
+    spec, asks = run.child_spec, run.waiting_on if run.waits_for_person else ""
     is_waiting = run.status == RunStatus.WAITING.value
-    asks = run.waiting_on if is_waiting and run.waiting_on in _ASKS else ""
     phase, tool = _phase_of(run, asks, current_tool)
     return ChildView(
         launch_id=run.id,
@@ -293,7 +292,7 @@ def child_view(run: Run, *, current_tool: str | None = None) -> ChildView:
         created_at=run.created_at,
         started_at=run.started_at,
         ended_at=run.ended_at,
-        deadline_at=run.deadline_at,
+        deadline_at=None if is_held or asks else run.deadline_at,
         deadline_seconds=spec.deadline_seconds,
         usage=Usage(run.input_tokens, run.output_tokens),
         cost=run.cost_nanos / NANOS if run.priced_calls else None,

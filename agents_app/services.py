@@ -23,7 +23,7 @@ from agents_app.configuration.agents import roll_back as roll_back
 from agents_app.configuration.agents import save_draft as save_draft
 from agents_app.configuration.agents import update_agent as update_agent
 from agents_app.models import IS_OPEN, IS_ROOT, OPEN, Agent, Run
-from agents_app.runs import child_messages
+from agents_app.runs import child_messages, deadline_sweep
 from agents_app.runs.children import NewChild as NewChild
 from agents_app.runs.children import start_child as start_child
 from agents_app.runs.context_usage import ContextUsage as ContextUsage
@@ -38,6 +38,7 @@ from agents_app.types import RunOptions, RunStatus, WaitingOn
 from audit_app import services as audit
 from audit_app.event_types import NewEvent
 from audit_app.kernel import context
+from audit_app.kernel.after_commit import after_commit
 from audit_app.kernel.errors import Conflict, found
 from audit_app.kernel.nudges import nudge
 from tools_app import selectors as tools
@@ -151,6 +152,8 @@ def decide_approval(approval_id: UUID, *, decision: str, actor: str, note: str =
             requesters=conversation_port.get().requesters(run.conversation_id, run.actor),
         )
         refresh_waiting_on(run_id)
+        if run.parent_id:
+            after_commit(deadline_sweep.hold, run_id)
         return decided
 
 
@@ -168,6 +171,8 @@ def answer_input(
     answered = tool_services.answer_input(run_id, text, actor=actor, request_id=request_id) if run else None
     if answered:
         refresh_waiting_on(run_id)
+        if root_id:
+            after_commit(deadline_sweep.hold, run_id)
         nudge(ADVANCE, str(run_id), queue=QUEUE)
     return (root or run, answered) if run and answered else None
 

@@ -36,6 +36,13 @@ def list_executions_of_runs(run_ids: Collection[UUID]) -> tuple[ExecutionView, .
     return tuple(view(row) for row in rows.order_by("run_id", "step", "call_index"))
 
 
+def list_waits(run_ids: Collection[UUID]) -> list[tuple[datetime, datetime | None]]:
+    """Return from when until when calls of these runs waited for a person, oldest first. None: they still wait."""
+    approvals = Approval.objects.filter(execution__run_id__in=run_ids).values_list("created_at", "decided_at")
+    questions = InputRequest.objects.filter(execution__run_id__in=run_ids).values_list("created_at", "answered_at")
+    return sorted([*approvals, *questions], key=lambda wait: wait[0])
+
+
 def list_open_tools(run_ids: Collection[UUID]) -> dict[UUID, str]:
     """Return the tool that each of these runs executes, its first one if there are several."""
     rows = open_executions().filter(run_id__in=run_ids, batch_id=None).order_by("run_id", "-step", "-call_index")

@@ -6,7 +6,19 @@ from agents_app.models.networks import NetworkVersion, StoredNetwork
 from agents_app.models.providers import ModelProvider
 from agents_app.models.recall import RunRecall
 from agents_app.models.run_messages import RunMessage
-from agents_app.models.runs import ACTIVE, ENDED_BADLY, IS_ACTIVE, IS_OPEN, IS_ROOT, IS_UNCOLLECTED, OPEN, Run, Step
+from agents_app.models.runs import (
+    ACTIVE,
+    ENDED_BADLY,
+    IS_ACTIVE,
+    IS_OPEN,
+    IS_ROOT,
+    IS_UNCOLLECTED,
+    ON_PERSON,
+    OPEN,
+    Run,
+    Step,
+    held_above,
+)
 from agents_app.models.templates import PromptTemplate, PromptTemplateVersion
 from agents_app.models.versions import AgentVersion
 
@@ -22,6 +34,8 @@ __all__ = [
     "IS_OPEN",
     "IS_ROOT",
     "IS_UNCOLLECTED",
+    "ON_PERSON",
+    "held_above",
     "ModelPrice",
     "ModelProvider",
     "NetworkVersion",

@@ -1,6 +1,8 @@
 """Runs and their recorded steps."""
 
+from collections.abc import Iterable
 from typing import Any
+from uuid import UUID
 
 from django.db import models
 from django.db.models import Q
@@ -16,6 +18,7 @@ OPEN = [RunStatus.QUEUED.value, *ACTIVE]
 IS_ACTIVE = Q(status=RunStatus.RUNNING.value) | Q(status=RunStatus.WAITING.value)
 IS_OPEN = Q(status=RunStatus.QUEUED.value) | IS_ACTIVE
 IS_ROOT = Q(parent__isnull=True)
+ON_PERSON = (WaitingOn.APPROVAL.value, WaitingOn.INPUT.value)
 # A child run whose last result its parent has not received yet.
 IS_UNCOLLECTED = Q(parent__isnull=False, end_stored=False) & (
     Q(ended_at__isnull=False) | Q(status=RunStatus.WAITING.value, waiting_on=WaitingOn.PARENT.value)
@@ -103,6 +106,11 @@ class Run(models.Model):
     seconds_left = models.FloatField(
         null=True, help_text="Seconds until the deadline, while the child waits for its parent."
     )
+    held_seconds = models.FloatField(
+        default=0.0,
+        db_default=0.0,
+        help_text="Seconds in which it, or a run below it, waited for a person, as far as the deadline was moved.",
+    )
     alarm_at = models.DateTimeField(null=True, help_text="Time at which the next part of the deadline has passed.")
     is_paused = models.BooleanField(default=False, db_default=False)
     terminated_at = models.DateTimeField(null=True, help_text="Time at which the parent asked it to end.")
@@ -158,6 +166,11 @@ class Run(models.Model):
         return bool(self.parent_id or self.child_count)
 
     @property
+    def waits_for_person(self) -> bool:
+        """Return whether a call of its own waits for a decision or an answer."""
+        return self.status == RunStatus.WAITING.value and self.waiting_on in ON_PERSON
+
+    @property
     def child_spec(self) -> ChildSpec:
         """The options of a child run."""
         return ChildSpec.from_dict(self.spec or {})
@@ -167,6 +180,23 @@ class Run(models.Model):
         """The JSON Schema of the answer: that of the message, or of the agent."""
         own: dict[str, Any] | None = self.options.get("output_schema")
         return self.agent.output_schema if own is None else own
+
+
+def held_above(runs: Iterable[Run]) -> set[UUID]:
+    """Return the ids of the runs whose deadline stands still: they, or runs below them, wait for a person.
+
+    At most one query, for those of the given runs that have child runs.
+    """
+    roots = {run.root_id or run.pk for run in runs if run.child_count and not run.ended_at}
+    rows = Run.objects.filter(IS_OPEN, root_id__in=roots) if roots else Run.objects.none()
+    known = {run.pk: run for run in (*runs, *rows.only("parent_id", "status", "waiting_on"))}
+    held = set[UUID]()
+    for run in known.values():
+        at: Run | None = run if run.waits_for_person else None
+        while at is not None and at.pk not in held:
+            held.add(at.pk)
+            at = known.get(at.parent_id) if at.parent_id else None
+    return held
 
 
 class Step(models.Model):

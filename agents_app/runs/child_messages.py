@@ -25,6 +25,7 @@ from agents_app.types import Message, RunStatus, Snapshot, WaitingOn
 from agents_app.types.child_runs import MessageKind
 from audit_app.kernel.ids import new_id
 from audit_app.kernel.nudges import nudge
+from tools_app import selectors as tools
 from tools_app.storage import artifacts
 
 # Percent of the time of a deadline at which warnings are sent, and at which it has passed.
@@ -96,7 +97,7 @@ def send(run_id: UUID, note: RunNote) -> bool:
 
 
 def ask_to_finish(run: Run, text: str) -> None:
-    """Tell an open child run, and all below it, to answer with what they have. The caller has locked its row."""
+    """Ask an open child run, and all below it, to answer with what they have. The caller has locked its row."""
     send(run.pk, RunNote(MessageKind.FINISH, text))
     for child in _open_below(run):
         is_idle = child.waiting_on == WaitingOn.PARENT.value
@@ -116,8 +117,9 @@ def _open_below(run: Run) -> Iterator[Run]:
 def resume_waiting(run_id: UUID) -> None:
     """Let a run continue that waits for its children or its parent. Its deadline counts again."""
     Run.objects.filter(_ON_CHILDREN, pk=run_id).update(ready_at=Now())
-    for row in Run.objects.filter(_ON_PARENT, pk=run_id).only("seconds_left", "spec"):
+    for row in Run.objects.filter(_ON_PARENT, pk=run_id).only("seconds_left", "spec", "root_id", "depth"):
         timed = deadline_resumed(row.seconds_left, row.child_spec.deadline_seconds)
+        timed["held_seconds"] = held_seconds_of(row)
         Run.objects.filter(_ON_PARENT, pk=run_id).update(ready_at=Now(), waiting_on="", end_stored=False, **timed)
     nudge(transitions.ADVANCE, str(run_id), queue=transitions.QUEUE)
 
@@ -127,10 +129,26 @@ def waiting_columns(run: Run, answer: str | None) -> dict[str, Any]:
 
     The time in which it waits does not count against its deadline.
     """
-    deadline_at = Run.objects.values_list("deadline_at", flat=True).get(pk=run.pk)
-    left = (deadline_at - timezone.now()).total_seconds() if deadline_at else None
+    row = Run.objects.only("deadline_at", "held_seconds", "root_id", "depth").get(pk=run.pk)
+    held = held_seconds_of(row) - row.held_seconds
+    left = (row.deadline_at - timezone.now()).total_seconds() + held if row.deadline_at else None
     result = {} if answer is None else {"answer": answer}
     return {"deadline_at": None, "alarm_at": None, "seconds_left": left, "end_stored": False, **result}
+
+
+def held_seconds_of(run: Run) -> float:
+    """Return for how long a child run, or a run below it, has waited for a person."""
+    rows = Run.objects.filter(root_id=run.root_id, depth__gt=run.depth).order_by("depth")
+    below = {run.pk}
+    for run_id, parent_id in rows.values_list("id", "parent_id"):
+        if parent_id in below:
+            below.add(run_id)
+    seconds, counted_until, now = 0.0, None, timezone.now()
+    for began, ended in tools.list_waits(below):
+        began, ended = max(began, counted_until or began), min(ended or now, now)
+        seconds += max((ended - began).total_seconds(), 0.0)
+        counted_until = max(ended, counted_until or ended)
+    return seconds
 
 
 def collect(run_id: UUID) -> tuple[tuple[str, str], ...]:

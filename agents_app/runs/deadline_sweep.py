@@ -4,6 +4,7 @@ from datetime import timedelta
 from uuid import UUID
 
 from django.db import transaction
+from django.db.models import F
 from django.db.models.functions import Now
 from django.utils import timezone
 
@@ -24,12 +25,38 @@ def sweep() -> None:
             _handle(run_id, parent_id)
 
 
+def hold(run_id: UUID) -> None:
+    """Move the deadlines of a child run, and of those above it, by the time in which they waited for a person.
+
+    Owns its transactions, one for each run.
+    """
+    next_id: UUID | None = run_id
+    while next_id:
+        with transaction.atomic():
+            run = Run.objects.select_for_update(no_key=True).filter(pk=next_id).first()
+            if run and run.deadline_at and not run.ended_at:
+                _hold(run)
+        next_id = run.parent_id if run else None
+
+
+def _hold(run: Run) -> bool:
+    """Move the deadline of a run. Return whether it was moved. The caller has locked its row."""
+    held = child_messages.held_seconds_of(run)
+    more = timedelta(seconds=held - run.held_seconds)
+    if run.terminated_at or more <= timedelta():
+        return False
+    moved = {"deadline_at": F("deadline_at") + more, "alarm_at": F("alarm_at") + more, "held_seconds": held}
+    return Run.objects.filter(pk=run.pk, deadline_at__isnull=False).update(**moved) == 1
+
+
 def _handle(run_id: UUID, parent_id: UUID) -> None:
     # Lock order: a parent's row before those of its children.
     Run.objects.select_for_update(no_key=True).filter(pk=parent_id).first()
     rows = Run.objects.select_for_update(of=("self",), no_key=True).select_related("agent")
     run = rows.filter(pk=run_id, status__in=OPEN, alarm_at__lte=Now()).first()
     if run is None:
+        return
+    if _hold(run):
         return
     seconds, deadline_at, alarm_at = run.child_spec.deadline_seconds, run.deadline_at, run.alarm_at
     if run.terminated_at or deadline_at is None or alarm_at is None:

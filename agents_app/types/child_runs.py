@@ -116,7 +116,7 @@ class ChildView:
     asks: what it waits for a person to decide or answer, if anything: approval | input.
     result: last answer.
     error: for users.
-    deadline_at: None while waiting for the parent.
+    deadline_at: None while it waits for the parent, or it or a run below it for a person.
     usage, cost: its own, without the runs below it; cost in units of the currency, None without a price.
     """
 

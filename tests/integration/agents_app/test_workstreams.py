@@ -10,6 +10,7 @@ import pytest
 from django.conf import settings
 from django.db.models import F
 
+from agents_app import selectors
 from agents_app import services as runs
 from agents_app.models import Run, RunMessage
 from agents_app.prompt.tool_output_markers import sign_of
@@ -275,6 +276,34 @@ def test_a_child_that_waits_for_a_person_ends_at_once_when_it_is_told_to(rig: En
     assert approval.status == "cancelled"
     rig.wait(accepted.run_id)
     assert len(script.requests_of("a")) == 1
+    check()
+
+
+def test_a_deadline_stands_still_while_a_run_below_waits_for_a_person(rig: EngineRig) -> None:
+    ask = tell("schedule", action="create", name="x", prompt="y", cron="0 9 * * *")
+    team(
+        rig,
+        [Reply(tool_calls=(launch("a", deadline_seconds=60),)), Reply(tool_calls=(wait(),)), Reply(("Done.",))],
+        a=[Reply(tool_calls=(launch("b", deadline_seconds=40),)), Reply(tool_calls=(wait(),)), Reply(("Alpha.",))],
+        b=[Reply(tool_calls=(ask,)), Reply(("Beta.",))],
+    )
+    accepted = rig.send("go")
+    approval = until(lambda: Approval.objects.filter(status="pending").first())
+    until(lambda: Run.objects.filter(workstream="a", waiting_on="children").exists())
+    a, b = child_of(accepted.run_id), Run.objects.get(workstream="b")
+    shown = selectors.child_views([a, b])
+    assert [view.deadline_at for view in shown] == [None, None]
+    pass_time(300)
+    Approval.objects.update(created_at=F("created_at") - timedelta(seconds=300))
+    Reaper(lambda run_id: None).sweep()
+    assert {child_of(accepted.run_id).status, Run.objects.get(workstream="b").status} == {"waiting"}
+    runs.decide_approval(approval.id, decision="allow_once", actor=f"user:{rig.owner.pk}")
+    for before in (a, b):
+        after = Run.objects.get(pk=before.pk)
+        assert timedelta(0) <= after.deadline_at - before.deadline_at < timedelta(seconds=30)
+        assert after.held_seconds >= 300
+    assert rig.wait(accepted.run_id).answer == "Done."
+    assert not RunMessage.objects.filter(kind__in=("finish", "notice")).exists()
     check()
 
 

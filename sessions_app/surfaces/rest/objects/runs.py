@@ -128,7 +128,7 @@ class WorkstreamOut(ObjectSerializer):
     created_at = Timestamp()
     started_at = Timestamp(allow_null=True)
     ended_at = Timestamp(allow_null=True)
-    deadline_at = Timestamp(allow_null=True, help_text="Deadline. Null while it waits for the parent.")
+    deadline_at = Timestamp(allow_null=True, help_text="Deadline. Null while it stands still.")
 
 
 def run_json(transcript: RunTranscript, session: Session, cost: RunCost) -> dict[str, Any]:
