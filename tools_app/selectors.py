@@ -262,7 +262,8 @@ def input_view(row: InputRequest) -> InputView:
 
 def approval_view(row: Approval) -> ApprovalView:
     """Return the frozen view of a row loaded with its execution."""
-    call = {name: getattr(row.execution, name) for name in ("session_id", "agent_id", "tool", "arguments", "risk")}
+    names = ("session_id", "agent_id", "tool", "arguments", "risk", "workstream")
+    call = {name: getattr(row.execution, name) for name in names}
     stored = {
         "credentials": tuple(row.credentials),
         "origins": tuple(row.origins.splitlines()),

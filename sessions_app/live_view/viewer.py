@@ -8,7 +8,7 @@ Pure modules import `SessionEvent` from `cursor`. Viewers run on the follow loop
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Collection, Iterable
 from contextlib import closing, suppress
 from types import TracebackType
 from typing import NamedTuple, Self
@@ -197,8 +197,10 @@ def cursor_now(session_id: UUID) -> str:
     return str(timeline.find_head(session_id))
 
 
-async def wait_until_ended(session_id: UUID, run_id: UUID, seconds: float) -> bool:
+async def wait_until_ended(session_id: UUID, run_id: UUID, seconds: float, *, stops_at: Collection[str] = ()) -> bool:
     """Wait up to that many seconds for the run to end, and return whether it has ended.
+
+    stops_at: types of events of the session that end the wait, too.
 
     Holds no thread and no database connection while it waits.
     """
@@ -207,14 +209,14 @@ async def wait_until_ended(session_id: UUID, run_id: UUID, seconds: float) -> bo
         async with asyncio.timeout(seconds):
             while has_overflowed:  # else the server ends
                 with closing(follow.current_follower().subscribe(session_id, live=False)) as subscription:
-                    if await _sees_end(subscription, run_id):
-                        return True
+                    if await _sees_end(subscription, run_id, stops_at):
+                        return not stops_at or await in_db(timeline.has_ended, run_id)
                 has_overflowed = subscription.overflowed
     return await in_db(timeline.has_ended, run_id)
 
 
-async def _sees_end(subscription: Subscription, run_id: UUID) -> bool:
-    """Return whether the run ended before the subscription did."""
+async def _sees_end(subscription: Subscription, run_id: UUID, stops_at: Collection[str]) -> bool:
+    """Return whether the run ended, or an event of these types came, before the subscription ended."""
     while True:
         head, has_ended = await in_db(_head_and_end, subscription.session_id, run_id)
         if has_ended:
@@ -222,7 +224,8 @@ async def _sees_end(subscription: Subscription, run_id: UUID) -> bool:
         if subscription.join(head):
             break
     while items := await subscription.take():
-        if any(isinstance(item, KeptEvent) and item.run_id == run_id and item.ends_run for item in items):
+        kept = [item for item in items if isinstance(item, KeptEvent)]
+        if any((item.run_id == run_id and item.ends_run) or item.type in stops_at for item in kept):
             return True
     return False
 

@@ -43,6 +43,7 @@ class ApprovalView:
     first_allowed_by: the actor who did so first.
     origins: what the run had read from outside before the call, see `policy.taint`.
     credentials, credential_owner: of the call, see `CredentialUse`.
+    workstream: name of the workstream that asks; empty for the run of a message.
     targets, places: names of the arguments that say what the call reaches or sends, which are shown first, and the
         hosts in them; see `executions.preview`.
     """
@@ -73,3 +74,4 @@ class ApprovalView:
     credential_owner: str = ""
     targets: tuple[str, ...] = ()
     places: tuple[str, ...] = ()
+    workstream: str = ""

@@ -15,8 +15,10 @@ from agents_app.types import RunTranscript
 from audit_app.kernel.database import in_db
 from audit_app.kernel.errors import InvalidInput
 from audit_app.kernel.ids import new_id
+from audit_app.kernel.redact import masked_arguments
 from sessions_app import selectors, services
-from sessions_app.access import access_agent, access_run, access_session, list_agents
+from sessions_app.access import access_agent, access_approval, access_run, access_session, list_agents
+from sessions_app.approvals import decisions, permissions
 from sessions_app.conversation import message_search
 from sessions_app.conversation.citations import for_people
 from sessions_app.identity import rate_limits
@@ -28,8 +30,14 @@ from sessions_app.services import Accepted, NewMessage
 from sessions_app.surfaces.base.bodies import clean
 from sessions_app.surfaces.base.intake_limit import store_message
 from tools_app import schema
+from tools_app import selectors as tools
+from tools_app.events import APPROVAL_REQUESTED, INPUT_REQUESTED
+from tools_app.types import Decision
+from tools_app.types.questions import text_of
 
 _MOST_LISTED = 200
+_ASKING = (APPROVAL_REQUESTED.name, INPUT_REQUESTED.name)
+_HOW_TO_ANSWER = "Answer a question by ask_agent in its session, an approval by decide_approval; then call get_run."
 
 
 @dataclass(frozen=True)
@@ -71,8 +79,8 @@ async def _list_agents(principal: Principal, arguments: dict[str, Any]) -> dict[
 async def _ask_agent(principal: Principal, arguments: dict[str, Any]) -> dict[str, Any]:
     accepted = await store_message(_accept, principal, arguments)
     seconds = min(arguments.get("wait_seconds", settings.KOMAND_WAIT_SECONDS), settings.KOMAND_WAIT_SECONDS)
-    await wait_until_ended(accepted.session_id, accepted.run_id, seconds)
-    return await in_db(_outcome, accepted.run_id, accepted.session_key)
+    await wait_until_ended(accepted.session_id, accepted.run_id, seconds, stops_at=_ASKING)
+    return await in_db(_outcome, principal, accepted.run_id, accepted.session_key)
 
 
 def _accept(principal: Principal, arguments: dict[str, Any]) -> Accepted:
@@ -94,12 +102,14 @@ async def _get_run(principal: Principal, arguments: dict[str, Any]) -> dict[str,
     run = await in_db(access_run, principal.user, arguments["run"])
     session = await in_db(access_session, principal.user, run.conversation_id)
     seconds = min(arguments.get("wait_seconds", 0), settings.KOMAND_WAIT_SECONDS)
-    if seconds:
-        await wait_until_ended(session.pk, run.id, seconds)
-    return await in_db(_outcome, run.id, session.key)
+    outcome = await in_db(_outcome, principal, run.id, session.key)
+    if seconds and not run.status.is_terminal and "asks" not in outcome:
+        await wait_until_ended(session.pk, run.id, seconds, stops_at=_ASKING)
+        outcome = await in_db(_outcome, principal, run.id, session.key)
+    return outcome
 
 
-def _outcome(run_id: UUID, session_key: str) -> dict[str, Any]:
+def _outcome(principal: Principal, run_id: UUID, session_key: str) -> dict[str, Any]:
     transcript: RunTranscript = agents.get_transcript(run_id)
     run = transcript.run
     outcome: dict[str, Any] = {"session": session_key, "run": str(run.id), "status": run.status.value}
@@ -112,7 +122,47 @@ def _outcome(run_id: UUID, session_key: str) -> dict[str, Any]:
     else:
         waits = f", waiting for {run.waiting_on.value}" if run.waiting_on else ""
         outcome["note"] = f"The run is still active{waits}. Call get_run to fetch its answer later."
+        if asks := [*_approvals(principal, run.conversation_id), *_questions(run.conversation_id)]:
+            outcome["asks"] = asks
+            outcome["note"] = f"The run waits for a person. {_HOW_TO_ANSWER}"
     return outcome
+
+
+def _approvals(principal: Principal, session_id: UUID) -> list[dict[str, Any]]:
+    """Return the approvals that a session waits for, also those of its workstreams."""
+    allowed = permissions.allowed_decisions(principal.user, selectors.find_owner_id(session_id))
+    return [
+        {
+            "kind": "approval",
+            "approval": str(asked.id),
+            "asked_by": asked.workstream or asked.agent_id,
+            "tool": asked.tool,
+            "arguments": masked_arguments(asked.arguments),
+            "reason": asked.reason,
+            "expires_at": asked.expires_at.isoformat(),
+            "decisions": [choice.value for choice in asked.choices if choice in allowed and principal.can_write],
+        }
+        for asked in tools.list_approvals(status="pending", session_ids=[session_id])
+    ]
+
+
+def _questions(session_id: UUID) -> list[dict[str, Any]]:
+    """Return the question that a message to the session answers. The next one follows it."""
+    asked = tools.find_question(session_id)
+    if asked is None:
+        return []
+    return [{"kind": "question", "text": text_of(asked.questions), "expires_at": asked.expires_at.isoformat()}]
+
+
+async def _decide_approval(principal: Principal, arguments: dict[str, Any]) -> dict[str, Any]:
+    return await in_db(_decide, principal, **arguments)
+
+
+def _decide(principal: Principal, approval: str, decision: str, note: str = "") -> dict[str, Any]:
+    asked = access_approval(principal.user, approval, decision=decision)
+    fresh = principal.has_fresh_login
+    decided = decisions.decide(asked.id, decision=decision, actor=principal.actor, has_fresh_login=fresh, note=note)
+    return {"approval": str(decided.id), "status": decided.status.value}
 
 
 async def _list_sessions(principal: Principal, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -183,6 +233,19 @@ TOOLS: dict[str, OfferedTool] = {
             _object(("run",), run={"type": "string", "description": "`run` of ask_agent."}, wait_seconds=_WAIT),
             True,
             _get_run,
+        ),
+        OfferedTool(
+            "decide_approval",
+            "Decide an approval",
+            "Decide an approval that a run asks for, if you may. Ask your user first: it is their decision.",
+            _object(
+                ("approval", "decision"),
+                approval={"type": "string", "description": "`approval` of `asks`."},
+                decision={"type": "string", "enum": [choice.value for choice in Decision]},
+                note={"type": "string", "maxLength": 500, "description": "For the agent."},
+            ),
+            False,
+            _decide_approval,
         ),
         OfferedTool(
             "list_sessions",

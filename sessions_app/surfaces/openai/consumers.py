@@ -17,7 +17,7 @@ from django.urls import path
 from agents_app import selectors as agents
 from agents_app import services as runs
 from agents_app.events import RUN_ENDS
-from agents_app.types import RunTranscript
+from agents_app.types import RunTranscript, WaitingOn
 from audit_app.kernel.database import in_db
 from sessions_app import selectors, services
 from sessions_app.access import access_session
@@ -38,11 +38,13 @@ from sessions_app.surfaces.openai.body_schemas import COMPLETION_BODY, RESPONSE_
 from sessions_app.surfaces.openai.commands import AcceptedRequest, accept, accept_retry, run_of
 from sessions_app.surfaces.openai.data_parts import invalid_param
 from sessions_app.surfaces.openai.item_references import resolve_references
-from sessions_app.surfaces.openai.projection_completions import Completion
+from sessions_app.surfaces.openai.projection_completions import Completion, finish_reason
 from sessions_app.surfaces.openai.projection_responses import ResponseEvents, has_text
 from sessions_app.surfaces.openai.requests import ParsedRequest, read_completion, read_response
 from sessions_app.surfaces.openai.responses import ResponseContext, as_json
+from tools_app import selectors as tools
 from tools_app.events import INPUT_REQUESTED
+from tools_app.types import ApprovalView
 
 # A run's owner ends it within a second; a process that hangs must not keep the client waiting.
 _CANCEL_SECONDS = 5
@@ -167,7 +169,7 @@ class ChatCompletions(_NewAnswer):
         if last is None:
             await self.send_timeout()
             return
-        transcript, cited = await in_db(_read, request.accepted.run_id)
+        transcript, cited, _ = await in_db(_read, request.accepted.run_id)
         text, citations = full_text(transcript, cited)
         if last.type == INPUT_REQUESTED.name:
             text = "\n\n".join(filter(None, [text, INPUT_REQUESTED.payload(last)["question"]]))
@@ -250,11 +252,11 @@ class StoredResponse(_Endpoint):
         description="Current state of the response, or its events after `starting_after`.",
     )
     async def get(self, body: bytes) -> None:
-        context, transcript, cited = await in_db(load, await self._run_id())
+        context, stored = await in_db(load, await self._run_id())
         if self.request.GET.get("stream", "") not in ("true", "1"):
-            await self.send_json(200, responses.of_transcript(context, transcript, cited))
+            await self.send_json(200, responses.of_transcript(context, *stored))
             return
-        await _stream_response(self, context, transcript.run.conversation_id, "", after=self._after())
+        await _stream_response(self, context, stored[0].run.conversation_id, "", after=self._after())
 
     @Operation(
         "Delete the conversation of a response",
@@ -291,11 +293,11 @@ class CancelledResponse(_Endpoint):
     async def respond(self, body: bytes) -> None:
         run_id = await in_db(run_of, self.principal.user, str(self.scope["url_route"]["kwargs"]["response_id"]))
         await in_db(runs.cancel_run, run_id, reason="Cancelled by the client.")
-        context, transcript, cited = await in_db(load, run_id)
-        if await wait_until_ended(transcript.run.conversation_id, run_id, _CANCEL_SECONDS):
-            transcript, cited = await in_db(_read, run_id)
-        whole = responses.of_transcript(context, transcript, cited)
-        await self.send_json(200, whole if transcript.run.status.is_terminal else {**whole, "status": "cancelled"})
+        context, stored = await in_db(load, run_id)
+        if await wait_until_ended(stored[0].run.conversation_id, run_id, _CANCEL_SECONDS):
+            stored = await in_db(_read, run_id)
+        whole = responses.of_transcript(context, *stored)
+        await self.send_json(200, whole if stored[0].run.status.is_terminal else {**whole, "status": "cancelled"})
 
 
 async def _stream_response(
@@ -316,19 +318,23 @@ async def _stream_response(
     await endpoint.close_stream()
 
 
-def load(run_id: UUID) -> tuple[ResponseContext, RunTranscript, CitedByStep]:
-    """Return a stored response: its context, the run's transcript, the citations of each step. Synchronous."""
-    transcript, cited = _read(run_id)
-    created = int(transcript.run.created_at.timestamp())
-    return ResponseContext(run_id, transcript.run.agent_id, created, agents.get_options(run_id)), transcript, cited
+_Stored = tuple[RunTranscript, CitedByStep, tuple[ApprovalView, ...]]
 
 
-def _read(run_id: UUID) -> tuple[RunTranscript, CitedByStep]:
-    return agents.get_transcript(run_id), selectors.citations_by_step(run_id)
+def load(run_id: UUID) -> tuple[ResponseContext, _Stored]:
+    """Return a stored response: its context, and what `_read` returns. Synchronous."""
+    stored, options = _read(run_id), agents.get_options(run_id)
+    run = stored[0].run
+    return ResponseContext(run_id, run.agent_id, int(run.created_at.timestamp()), options), stored
 
 
-def finish_reason(transcript: RunTranscript) -> str:
-    return "length" if transcript.run.error_code == "length" else "stop"
+def _read(run_id: UUID) -> _Stored:
+    """Return the run's transcript, the citations of each step, and the approvals that its workstreams wait for."""
+    transcript = agents.get_transcript(run_id)
+    asked: tuple[ApprovalView, ...] = ()
+    if transcript.run.waiting_on is WaitingOn.CHILDREN:
+        asked = tools.list_approvals(status="pending", session_ids=[transcript.run.conversation_id])
+    return transcript, selectors.citations_by_step(run_id), asked
 
 
 def _delete(user: Any, run_id: UUID) -> None:

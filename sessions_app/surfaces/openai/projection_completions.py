@@ -4,12 +4,13 @@ from collections.abc import Iterable
 from typing import Any
 from uuid import UUID
 
-from agents_app.types import Usage
+from agents_app.types import RunTranscript, Usage
 from sessions_app.conversation.citations import Citation
 from sessions_app.events import STEP_CLOSING
 from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.surfaces.base.append_only_text import BREAK, TEXT, AppendedText
 from sessions_app.surfaces.openai.annotations import completion_annotations
+from tools_app.events import APPROVAL_REQUESTED, ApprovalRequested
 
 
 class Completion:
@@ -24,7 +25,7 @@ class Completion:
         self.is_structured = is_structured
         self._head = {"id": f"chatcmpl-{run_id.hex}", "created": created, "model": model}
         self._texts: dict[int, AppendedText] = {}
-        self._has_text = False
+        self._has_text = self._was_interrupted = False
 
     def whole(self, text: str, finish_reason: str, usage: Usage, citations: Iterable[Citation] = ()) -> dict[str, Any]:
         message: dict[str, Any] = {"role": "assistant", "content": text, "refusal": None}
@@ -37,21 +38,25 @@ class Completion:
 
     def see(self, event: SessionEvent) -> list[dict[str, Any]]:
         """Return the chunks for an event of the run."""
+        if event.type == APPROVAL_REQUESTED.name and not self.is_structured:
+            return [self.add_paragraph(approval_text(APPROVAL_REQUESTED.payload(event)))]
         if event.type not in (*TEXT, *STEP_CLOSING) or event.step is None or self.is_structured:
             return []
         text = self._texts.setdefault(event.step, AppendedText())
-        is_first = not text.length
+        is_first = not text.length or self._was_interrupted
         piece = text.see(event)
         if not piece:
             return []
         if is_first and self._has_text:
             piece = BREAK + piece
-        self._has_text = True
+        self._has_text, self._was_interrupted = True, False
         return [self._chunk({"content": piece})]
 
     def add_paragraph(self, text: str) -> dict[str, Any]:
         """Return a chunk for text that is not the model's."""
-        return self._chunk({"content": BREAK + text if self._has_text else text})
+        content = BREAK + text if self._has_text else text
+        self._has_text = self._was_interrupted = True
+        return self._chunk({"content": content})
 
     def finish(self, finish_reason: str) -> dict[str, Any]:
         return self._chunk({}, finish_reason)
@@ -62,6 +67,16 @@ class Completion:
     def _chunk(self, delta: dict[str, Any], finish_reason: str | None = None) -> dict[str, Any]:
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish_reason}
         return {**self._head, "object": "chat.completion.chunk", "choices": [choice]}
+
+
+def approval_text(asked: ApprovalRequested) -> str:
+    """Return what a client shows of a call that waits for an approval."""
+    address = f"POST /api/approvals/{asked['approval_id']}/decide"
+    return f"Waiting for approval of {asked['tool']}. {asked['reason']} Decide it by {address}."
+
+
+def finish_reason(transcript: RunTranscript) -> str:
+    return "length" if transcript.run.error_code == "length" else "stop"
 
 
 def usage_of(usage: Usage) -> dict[str, Any]:

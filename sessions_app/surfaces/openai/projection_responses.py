@@ -14,7 +14,7 @@ from sessions_app.surfaces.base.append_only_text import TEXT, AppendedText
 from sessions_app.surfaces.openai import responses
 from sessions_app.surfaces.openai.annotations import annotations_of
 from sessions_app.surfaces.openai.responses import ResponseContext, text_part
-from tools_app.events import TOOL_COMPLETED, TOOL_FAILED, TOOL_REQUESTED, ToolRequested
+from tools_app.events import APPROVAL_REQUESTED, TOOL_COMPLETED, TOOL_FAILED, TOOL_REQUESTED, ToolRequested
 
 Event = dict[str, Any]
 
@@ -54,6 +54,8 @@ class ResponseEvents:
     def see(self, event: SessionEvent) -> list[Event]:
         """Return the events of the response for an event of the run."""
         events: list[Event] = []
+        if event.parent_run_id and event.type != APPROVAL_REQUESTED.name:
+            return events
         if event.step is not None and event.type in (*TEXT, *STEP_CLOSING):
             events += self._see_text(event, event.step)
         if event.type == CITATIONS_ADDED.name and event.step is not None:
@@ -69,6 +71,8 @@ class ResponseEvents:
         elif event.type == TOOL_FAILED.name:
             failed = TOOL_FAILED.payload(event)
             events += self._end_call(failed["execution_id"], error=failed["error"])
+        elif event.type == APPROVAL_REQUESTED.name and event.parent_run_id:
+            events += self._ask(event)
         return self._fresh(*events)
 
     def end(self, whole: Mapping[str, Any]) -> list[Event]:
@@ -176,6 +180,19 @@ class ResponseEvents:
         self._ended += 1
         return [
             self._event(f"response.mcp_call.{kind}", place, item_id=item["id"], output_index=index),
+            self._event("response.output_item.done", place + 1, output_index=index, item=item),
+        ]
+
+    def _ask(self, event: SessionEvent) -> list[Event]:
+        """Return the events of an item for the approval that a workstream asks for."""
+        asked = APPROVAL_REQUESTED.payload(event)
+        item = responses.approval_item(asked["approval_id"], asked["tool"], asked["arguments"], event.workstream)
+        self._items.append(item)
+        index = len(self._items) - 1
+        place = self._last_step * _STEP + _END_PLACE + self._ended * _CALL
+        self._ended += 1
+        return [
+            self._event("response.output_item.added", place, output_index=index, item=item),
             self._event("response.output_item.done", place + 1, output_index=index, item=item),
         ]
 

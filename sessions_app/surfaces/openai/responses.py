@@ -4,15 +4,17 @@ Tools run on our side, so a call is an `mcp_call` item: clients display it and d
 """
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
 from agents_app.types import RunOptions, RunStatus, RunTranscript, Usage
+from audit_app.kernel.redact import masked_arguments
 from sessions_app.surfaces.openai.annotations import CitedByStep, annotations_of
 from sessions_app.surfaces.openai.requests import LABELS, NAME
-from tools_app.types import ExecutionStatus, ExecutionView
+from tools_app.types import ApprovalView, ExecutionStatus, ExecutionView
 
 _STATUS = {status: status.value for status in RunStatus}
 _STATUS |= {RunStatus.RUNNING: "in_progress", RunStatus.WAITING: "in_progress", RunStatus.TIMED_OUT: "failed"}
@@ -80,8 +82,16 @@ def response(context: ResponseContext, status: str, output: list[dict[str, Any]]
     }
 
 
-def of_transcript(context: ResponseContext, transcript: RunTranscript, cited: CitedByStep = NOTHING) -> dict[str, Any]:
-    """Return the response as it is stored; while the run is active, with the steps recorded so far."""
+def of_transcript(
+    context: ResponseContext,
+    transcript: RunTranscript,
+    cited: CitedByStep = NOTHING,
+    asked: Iterable[ApprovalView] = (),
+) -> dict[str, Any]:
+    """Return the response as it is stored; while the run is active, with the steps recorded so far.
+
+    asked: approvals that its workstreams wait for.
+    """
     run = transcript.run
     status = _STATUS[run.status]
     changes: dict[str, Any] = {}
@@ -94,7 +104,8 @@ def of_transcript(context: ResponseContext, transcript: RunTranscript, cited: Ci
         changes["usage"] = usage_of(transcript.usage)
     if run.status is RunStatus.COMPLETED and run.ended_at:
         changes["completed_at"] = int(run.ended_at.timestamp())
-    return response(context, status, output_of(transcript, cited), **changes)
+    waits = [approval_item(str(one.id), one.tool, masked_arguments(one.arguments), one.workstream) for one in asked]
+    return response(context, status, [*output_of(transcript, cited), *waits], **changes)
 
 
 def output_of(transcript: RunTranscript, cited: CitedByStep = NOTHING) -> list[dict[str, Any]]:
@@ -157,6 +168,17 @@ def call_item(
         "error": call_error(error),
         "approval_request_id": None,
         "status": status,
+    }
+
+
+def approval_item(approval_id: str, tool: str, arguments: Any, workstream: str) -> dict[str, Any]:
+    """Return the item of an approval that a workstream asks for; the server label names the workstream."""
+    return {
+        "id": f"mcpr_{UUID(approval_id).hex}",
+        "type": "mcp_approval_request",
+        "server_label": f"{SERVER_LABEL}/{workstream}",
+        "name": tool,
+        "arguments": as_json(arguments),
     }
 
 

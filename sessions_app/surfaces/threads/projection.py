@@ -79,6 +79,7 @@ class MessageEvents:
         self._number = number
         self._clock = clock
         self._steps: dict[int, _Step] = {}
+        self._last_step = 0
         self._tool_steps = ToolSteps(allowed_decisions)
         self._citations: list[dict[str, Any]] = []
         self._has_begun = False
@@ -92,14 +93,22 @@ class MessageEvents:
         if event.type == CITATIONS_ADDED.name:
             stored = CITATIONS_ADDED.payload(event)["citations"]
             self._citations += chunk_citations(Citation.from_dict(citation) for citation in stored)
-        if event.step is None or event.step < self._after.step:
+        step = self._place_of(event)
+        if step is None or step < self._after.step:
             return []
-        events = self._see_text(event, event.step)
+        events = [] if event.parent_run_id else self._see_text(event, step)
         if event.type in STORED:
-            events += self._see_call(event, event.step)
-        elif event.type == TOOL_PROGRESS.name and (step := self._tool_steps.progress(event)) and self.last_position:
-            events.append(self._event("step", self.last_position, **step))
+            events += self._see_call(event, step)
+        elif event.type == TOOL_PROGRESS.name and (call := self._tool_steps.progress(event)) and self.last_position:
+            events.append(self._event("step", self.last_position, **call))
         return events
+
+    def _place_of(self, event: SessionEvent) -> int | None:
+        """Return the step that an event belongs to. Requests of workstreams come in the last one of the run."""
+        if event.step is None or event.parent_run_id:
+            return None if event.step is None else self._last_step
+        self._last_step = max(self._last_step, event.step)
+        return event.step
 
     def pause(self) -> list[ThreadEvent]:
         """Return the event that ends the stream while the run waits for the answer to its question."""

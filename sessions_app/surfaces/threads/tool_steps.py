@@ -31,11 +31,17 @@ class ToolSteps:
         self._steps: dict[str, Step] = {}
 
     def see(self, event: SessionEvent) -> Step | None:
-        """Return the step after an event of STORED; None if its call was requested before the stream begins."""
+        """Return the step after an event of STORED; None if its call was requested before the stream begins.
+
+        Of the calls of workstreams, those that ask for an approval have a step, until it is decided.
+        """
         at = iso(datetime.fromtimestamp((event.ts or 0) / 1000, UTC))
         execution_id = event.payload["execution_id"]
         if event.type == tools.TOOL_REQUESTED.name:
             self._steps[execution_id] = _begun(tools.TOOL_REQUESTED.payload(event), at)
+        elif event.parent_run_id and event.type == tools.APPROVAL_REQUESTED.name:
+            asked = tools.APPROVAL_REQUESTED.payload(event)
+            self._steps[execution_id] = {**_begun(asked, at), **self._asked(asked)}
         elif execution_id in self._steps:
             step = {name: value for name, value in self._steps[execution_id].items() if name != "approval"}
             self._steps[execution_id] = {**step, **self._changes(event, at)}
@@ -54,7 +60,8 @@ class ToolSteps:
             case tools.APPROVAL_DECIDED.name:
                 decided = tools.APPROVAL_DECIDED.payload(event)
                 note = f" {decided['note']}" if decided["note"] else ""
-                return {"detail": f"Approval {decided['status']}.{note}"}
+                detail = f"Approval {decided['status']}.{note}"
+                return {"detail": detail, **({"status": "success", "end_time": at} if event.parent_run_id else {})}
             case tools.INPUT_REQUESTED.name:
                 return {"detail": tools.INPUT_REQUESTED.payload(event)["question"]}
             case tools.TOOL_COMPLETED.name:
@@ -75,7 +82,7 @@ class ToolSteps:
         }
 
 
-def _begun(requested: tools.ToolRequested, at: str | None) -> Step:
+def _begun(requested: tools.ToolRequested | tools.ApprovalRequested, at: str | None) -> Step:
     return {
         "id": requested["execution_id"],
         "tool_call_id": requested["call_id"],

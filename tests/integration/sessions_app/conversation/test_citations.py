@@ -91,7 +91,8 @@ def test_every_surface_shows_them(rig: EngineRig) -> None:
             "sourceOffset": None,
         }
     ]
-    (*_, shown) = of_transcript(*load(run_id))["output"]
+    context, stored = load(run_id)
+    (*_, shown) = of_transcript(context, *stored)["output"]
     assert shown["content"][0]["annotations"] == [
         {"type": "url_citation", "start_index": 10, "end_index": 48, "url": "memory:car", "title": "car"}
     ]

@@ -1,5 +1,6 @@
 """Komand as an MCP server, called by the official client: admission, tools, results."""
 
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -11,7 +12,7 @@ from django.test import Client as DjangoClient
 from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from agents_app.providers.kinds.scripted import Reply
+from agents_app.providers.kinds.scripted import Reply, ScriptedProvider
 from audit_app import follow
 from audit_app.kernel.database import in_db
 from sessions_app.identity.api_keys import create_api_key
@@ -20,9 +21,13 @@ from sessions_app.surfaces.mcp.consumers import McpEndpoint
 from tests.support.engine import EngineRig
 from tests.support.live_server import LiveKomand
 from tests.support.rest import make_run, make_session, make_user
+from tests.support.team_script import TeamScript
+from tools_app.types import ToolCall
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey"), pytest.mark.one_database]
 
+_SCHEDULE = ToolCall("call_2", "schedule", '{"action": "create", "name": "x", "prompt": "y", "cron": "0 9 * * *"}')
+_QUESTION = ToolCall("call_3", "ask_user", '{"question": "Which colour?"}')
 APPLICATION = McpEndpoint.as_asgi()
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 
@@ -64,10 +69,12 @@ async def test_current_and_legacy_clients_list_the_tools(key: str, mode: str) ->
         "list_agents",
         "ask_agent",
         "get_run",
+        "decide_approval",
         "list_sessions",
         "get_session_history",
     ]
-    assert [tool.name for tool in listed.tools if not tool.annotations.read_only_hint] == ["ask_agent"]
+    writing = [tool.name for tool in listed.tools if not tool.annotations.read_only_hint]
+    assert writing == ["ask_agent", "decide_approval"]
     assert answer.structured_content == {"sessions": []}
 
 
@@ -138,6 +145,25 @@ async def test_a_second_message_continues_the_session(rig: EngineRig, key: str) 
     history = await call(key, "get_session_history", session=first["session"])
     assert [turn["text"] for turn in history["turns"]] == ["two and two?", "Four.", "and three?", "And five."]
     assert await call(key, "ask_agent", message="hello", agent="nobody") == "There is no agent 'nobody'."
+
+
+async def test_who_asks_a_person_is_named_and_answered(rig: EngineRig, key: str, settings: Any) -> None:
+    settings.KOMAND_APPROVERS = "owners"
+    team = {"b": [Reply(tool_calls=(_SCHEDULE,)), Reply(tool_calls=(_QUESTION,)), Reply(("Blue.",))]}
+    launch = ToolCall("call_1", "launch_workstream", json.dumps({"id": "b", "instruction": "Ask."}))
+    main = [Reply(tool_calls=(launch,)), Reply(("Wait.",)), Reply(("It is blue.",))]
+    await in_db(rig.agent, Reply(), tool_profile="teams")
+    ScriptedProvider.scripts["script"] = TeamScript(main, team)
+    started = await call(key, "ask_agent", message="go", wait_seconds=60)
+    (asked,) = started["asks"]
+    assert (asked["kind"], asked["asked_by"], asked["tool"]) == ("approval", "b", "schedule")
+    assert "allow_once" in asked["decisions"]
+    decided = await call(key, "decide_approval", approval=asked["approval"], decision="allow_once")
+    assert decided["status"] == "approved"
+    later = await call(key, "get_run", run=started["run"], wait_seconds=60)
+    assert [each["text"] for each in later["asks"]] == ["b: Which colour?"]
+    answered = await call(key, "ask_agent", session=started["session"], message="blue", wait_seconds=60)
+    assert (answered["run"], answered["text"]) == (started["run"], "It is blue.")
 
 
 async def test_an_answer_that_takes_longer_is_fetched_later(rig: EngineRig, key: str) -> None:

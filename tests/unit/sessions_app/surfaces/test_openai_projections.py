@@ -1,5 +1,6 @@
 """Runs as completions and responses: append-only text, and streams that can be resumed behind any event."""
 
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 from openai.types import CompletionUsage
 from openai.types.responses import ResponseOutputTextAnnotationAddedEvent, ResponseUsage
 from openai.types.responses.mcp_tool_call_error import McpToolExecutionError
-from openai.types.responses.response_output_item import McpCall
+from openai.types.responses.response_output_item import McpApprovalRequest, McpCall
 from openai.types.responses.response_output_text import AnnotationURLCitation
 
 from agents_app.types import Message, RunOptions, Usage
@@ -228,3 +229,30 @@ def test_a_response_repeats_fields_of_its_request() -> None:
     )
     shown = response(ResponseContext(RUN, "default", 0, parsed.options), "completed", [])
     assert shown["metadata"] == {"a": "b"} and shown["previous_response_id"] == "resp_1"
+
+
+def asked_by_child() -> SessionEvent:
+    payload = {"tool": "send_mail", "approval_id": str(UUID(int=8)), "arguments": {"to": "x"}, "reason": "Asks."}
+    return replace(session_event("approval.requested", 7, **payload), parent_run_id=RUN, workstream="deep")
+
+
+def test_an_approval_of_a_workstream_is_a_paragraph_of_a_completion() -> None:
+    completion = Completion(RUN, "default", 0)
+    run_events = [*deltas("Hello wor", []), asked_by_child(), session_event("text.delta", offset=9, text="ld")]
+    chunks = [chunk for event in run_events for chunk in completion.see(event)]
+    text = "".join(chunk["choices"][0]["delta"]["content"] for chunk in chunks)
+    asks = f"Waiting for approval of send_mail. Asks. Decide it by POST /api/approvals/{UUID(int=8)}/decide."
+    assert text == f"Hello wor{BREAK}{asks}{BREAK}ld"
+    assert Completion(RUN, "default", 0, is_structured=True).see(asked_by_child()) == []
+
+
+def test_an_approval_of_a_workstream_is_an_item_of_a_response() -> None:
+    run_events = [*deltas("Hi", []), asked_by_child()]
+    projection = ResponseEvents(CONTEXT)
+    events = [event for each in run_events for event in projection.see(each)]
+    added, done = events[-2:]
+    assert (added["type"], done["type"]) == ("response.output_item.added", "response.output_item.done")
+    item = McpApprovalRequest.model_validate(done["item"])
+    assert (item.server_label, item.name, item.arguments) == ("komand/deep", "send_mail", '{"to":"x"}')
+    resumed = ResponseEvents(CONTEXT, added["sequence_number"])
+    assert [event for each in run_events for event in resumed.see(each)] == [done]

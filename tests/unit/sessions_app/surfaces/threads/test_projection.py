@@ -1,6 +1,7 @@
 """A run as the events of a thread's stream: complete, and resumed behind any event."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -197,3 +198,29 @@ def test_events_are_sent_with_entry_id_name_and_data() -> None:
     [event] = sent([started()])
     assert lines_of([event]).splitlines()[:2] == [f"id: {event.entry_id}", "event: message_start"]
     assert lines_of([ThreadEvent("thread_title", {"title": "ü"})]) == 'event: thread_title\ndata: {"title":"ü"}\n\n'
+
+
+def asked_by_child(kind: str = "approval.requested", **payload: Any) -> SessionEvent:
+    names = {"execution_id": str(UUID(int=9)), "call_id": "c", "tool": "send_mail", "approval_id": str(UUID(int=8))}
+    event = session_event(kind, 7, **names, **payload)
+    return replace(event, parent_run_id=RUN, workstream="deep")
+
+
+def test_an_approval_of_a_workstream_is_a_step_until_it_is_decided() -> None:
+    requested = asked_by_child(
+        arguments={"to": "x"},
+        reason="Asked by the workstream deep.",
+        expires_at="2026-03-01T10:00:00Z",
+        choices=["allow_once", "deny"],
+    )
+    decided = asked_by_child("approval.decided", status="approved", note="")
+    run_events = [started(), *called(2, ""), requested, decided, *deltas("Done.", [], 3), ended()]
+    events = sent(run_events)
+    shown = [event.data for event in events if event.name == "step" and event.data["name"] == "send_mail"]
+    assert [step["status"] for step in shown] == ["running", "success"]
+    assert shown[0]["approval"]["approval_id"] == str(UUID(int=8)) and "deep" in shown[0]["detail"]
+    assert "approval" not in shown[1]
+    positions = [parse_position(event.entry_id) for event in events]
+    assert positions == sorted(positions)
+    after = shown[0]["seq"]
+    assert sent(run_events, after)[0].data["detail"] == "Approval approved."
