@@ -79,6 +79,9 @@ class WorkstreamProgressed(TypedDict):
     name: Annotated[str, "name for people"]
     status: Annotated[str, "running | canceling"]
     phase: Annotated[str, "planning | executing_tool | synthesizing | blocked | done"]
+    tool: Annotated[str, "tool that it executes, or empty"]
+    iteration: Annotated[int | None, "number of its model calls; null if unknown"]
+    percent: Annotated[int | None, "part of its deadline that has passed; null while the deadline stands still"]
     text: Annotated[str, "what it does, or its last result, for people"]
 
 

@@ -13,15 +13,16 @@ from agents_app import events, hot_queries, selectors
 from agents_app.configuration.agent_versions import use_version
 from agents_app.configuration.prompt_templates import use_template
 from agents_app.costs import cost_budget
-from agents_app.models import ModelProvider, Run
+from agents_app.models import ON_PERSON, ModelProvider, Run
 from agents_app.prompt.recalled_memories import RecalledMemory
-from agents_app.runs import child_messages, claims, recall, transcription_step, transitions, turns
+from agents_app.runs import child_messages, claims, recall, run_events, transcription_step, transitions, turns
 from agents_app.runs.claims import Claim, HeldBack
 from agents_app.runs.next_step import DEFECT, End
 from agents_app.runs.run_events import event_of
 from agents_app.runs.run_policy import limits_of, model_of, provider_of
 from agents_app.runs.transitions import ADVANCE, QUEUE, end
 from agents_app.types import Limits, Message, RunStatus, Snapshot, WaitingOn
+from agents_app.types.child_runs import Phase
 from agents_app.types.message_parts import VoiceNotes
 from audit_app import services as audit
 from audit_app.kernel.database import is_away
@@ -31,6 +32,7 @@ from tools_app import selectors as tools
 
 # Of a crash for each run of the dead process, and what sums of shares lack of whole numbers.
 _LEAST_SHARE, _ROUNDING = 0.2, 1e-6
+_ON_CALLS = (WaitingOn.TOOLS.value, *ON_PERSON)
 _ATTEMPTS = 5  # at a claim that another worker wins; later the sweep nudges again
 
 
@@ -144,6 +146,8 @@ def _claim_as_read(run: Run, owner: UUID, recalled: tuple[RecalledMemory, ...]) 
                 child_messages.collect(run.pk)
             if run.started_at is None:
                 _record_start(run, recalled)
+            elif run.parent_id and run.waiting_on in _ON_CALLS:
+                audit.emit(run_events.phase_changed(run, Phase.SYNTHESIZING))
             return True
     except IntegrityError:
         return False  # another run of the conversation became active after the read

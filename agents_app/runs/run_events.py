@@ -1,5 +1,7 @@
 """Events about runs."""
 
+from django.utils import timezone
+
 from agents_app import events
 from agents_app.models import Run
 from agents_app.runs.next_step import End, WaitForChildren, WaitForParent
@@ -9,6 +11,8 @@ from audit_app.event_types import EventType, NewEvent, P
 from audit_app.kernel.shorten import shorten
 
 _TEXT_CHARACTERS = 500
+_ON_CHILDREN = "Waiting for workstreams."
+_PHASE_TEXTS = {Phase.BLOCKED: "Waiting for a person.", Phase.SYNTHESIZING: "Working with the results."}
 _END_EVENTS: dict[RunStatus, EventType[events.RunEnded]] = {
     RunStatus.COMPLETED: events.RUN_COMPLETED,
     RunStatus.FAILED: events.RUN_FAILED,
@@ -59,11 +63,13 @@ def launched(run: Run) -> NewEvent:
     return event_of(run, events.WORKSTREAM_LAUNCHED, payload)
 
 
-def progressed(run: Run, phase: Phase, text: str) -> NewEvent:
+def progressed(run: Run, phase: Phase, text: str, *, tool: str = "", iteration: int | None = None) -> NewEvent:
     """Return an event of progress.
 
     run: a child run, with its agent.
     text: shown to users.
+    tool: tool that it executes.
+    iteration: number of its model calls.
     """
     payload: events.WorkstreamProgressed = {
         "run_id": str(run.pk),
@@ -73,9 +79,26 @@ def progressed(run: Run, phase: Phase, text: str) -> NewEvent:
         "name": run.child_spec.name,
         "status": state_of("running", is_terminating=run.terminated_at is not None).value,
         "phase": phase.value,
+        "tool": tool,
+        "iteration": iteration,
+        "percent": percent_of(run),
         "text": shorten(text, _TEXT_CHARACTERS),
     }
     return event_of(run, events.WORKSTREAM_PROGRESSED, payload)
+
+
+def percent_of(run: Run) -> int | None:
+    """Return the part of a child run's deadline that has passed, in percent; None while it stands still."""
+    if run.deadline_at is None:
+        return None
+    left = (run.deadline_at - timezone.now()).total_seconds()
+    return min(max(round(100 * (1 - left / run.child_spec.deadline_seconds)), 0), 100)
+
+
+def phase_changed(run: Run, phase: Phase, iteration: int | None = None, tool: str = "") -> list[NewEvent]:
+    """Return the event of a phase that a child run begins; none for a root run."""
+    text = _PHASE_TEXTS.get(phase) or f"Using {tool}"
+    return [progressed(run, phase, text, tool=tool, iteration=iteration)] if run.parent_id else []
 
 
 def parked(run: Run, decision: WaitForChildren | WaitForParent) -> list[NewEvent]:
@@ -86,8 +109,9 @@ def parked(run: Run, decision: WaitForChildren | WaitForParent) -> list[NewEvent
     if isinstance(decision, WaitForChildren):
         if run.waiting_on == WaitingOn.CHILDREN.value:
             return []
-        payload = events.RunWaiting(waiting_on=WaitingOn.CHILDREN.value, reason="Waiting for workstreams.", until=None)
-        return [event_of(run, events.RUN_WAITING, payload)]
+        payload = events.RunWaiting(waiting_on=WaitingOn.CHILDREN.value, reason=_ON_CHILDREN, until=None)
+        blocked = [progressed(run, Phase.BLOCKED, _ON_CHILDREN)] if run.parent_id else []
+        return [event_of(run, events.RUN_WAITING, payload), *blocked]
     text = "Paused." if decision.answer is None else decision.answer
     return [progressed(run, Phase.BLOCKED, text)]
 

@@ -38,6 +38,7 @@ from agents_app.runs.run_events import event_of
 from agents_app.runs.run_policy import policy_of, session_policy_of
 from agents_app.runs.transitions import ADVANCE, QUEUE
 from agents_app.types import ModelResponse, RunStatus, Snapshot, StepView, Usage, WaitingOn
+from agents_app.types.child_runs import Phase
 from agents_app.types.run_cost import Fallback
 from audit_app import services as audit
 from audit_app.event_types import NewEvent
@@ -180,7 +181,7 @@ def decide_and_apply(
                         waiting_on = WaitingOn.APPROVAL if planned.asks else WaitingOn.INPUT
                 case WaitForTools():
                     _park(claim, waiting_on)
-                    audit.emit(new_events)
+                    audit.emit([*new_events, *_waits(claim.run, snapshot, waiting_on)])
                     for notify in hooks.on_ask if waiting_on is not WaitingOn.TOOLS else ():
                         after_commit(notify)
                     return None
@@ -193,6 +194,14 @@ def decide_and_apply(
                 case End():
                     _end_decided(claim, snapshot, decision, new_events)
                     return None
+
+
+def _waits(run: Run, snapshot: Snapshot, waiting_on: WaitingOn) -> list[NewEvent]:
+    """Return the event of a child run that begins to wait for its tools or a person."""
+    if waiting_on is not WaitingOn.TOOLS:
+        return run_events.phase_changed(run, Phase.BLOCKED, len(snapshot.steps))
+    names = [each.tool for each in snapshot.executions if not each.status.is_terminal]
+    return run_events.phase_changed(run, Phase.EXECUTING_TOOL, len(snapshot.steps), ", ".join(dict.fromkeys(names)))
 
 
 def _park_in_tree(claim: Claim, snapshot: Snapshot, decision: WaitForChildren | WaitForParent) -> Snapshot | None:

@@ -83,13 +83,17 @@ def _batch_progress(event: SessionEvent) -> Compact:
 
 def _workstream(event: SessionEvent) -> Compact:
     payload, workstream, child = event.payload, event.payload["workstream_id"], event.payload.get("run_id")
-    phase, status, text = "launched", "running", f"Started {workstream}"
+    phase, status, text = "launched", "running", f"Started {payload.get('name') or workstream}"
+    progress: dict[str, Any] = {}
     if event.type == PROGRESSED:
         phase, status, text = "", payload["status"], payload["text"]
+        progress = {name: payload.get(name) for name in ("phase", "iteration", "percent")}
+        progress["current_tool"] = payload.get("tool") or None
     if event.type == ENDED:
         phase, status = "completed", str(payload.get("status", "completed"))
         text = payload.get("summary") or f"Ended: {status}"
-    details = {"launch_id": payload.get("launch_id", workstream), "status": status, "kind": "agent"}
+    details = {"launch_id": payload.get("launch_id", workstream), "status": status, "kind": "agent", **progress}
+    details |= {"name": payload.get("name") or None, "path": payload.get("path")}
     details |= {"interaction": payload.get("agent_id"), "child_workflow_run_id": child}
     details |= {"child_workflow_id": f"agent-{child}" if child else None}
     return message_types.workstream(phase, text, workstream, details)

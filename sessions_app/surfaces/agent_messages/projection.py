@@ -6,7 +6,7 @@ conclude that the agent is not working. The caller loads the texts of turns and 
 """
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from uuid import UUID
 
 from agents_app import events as runs
@@ -20,6 +20,7 @@ from tools_app.types import Decision
 
 # Signals that end a run for good, and select the last message of its open turn.
 TERMINATE, COMPLETE = "terminate", "complete"
+_ABOUT_WORKSTREAMS = frozenset({event_messages.LAUNCHED, event_messages.PROGRESSED, event_messages.ENDED})
 _CALL_ENDS = frozenset({tools.TOOL_COMPLETED.name, tools.TOOL_FAILED.name})
 # Events that a projection needs of the time before it starts; see `Projection.prime`.
 PRIMING = frozenset({*runs.RUN_ENDS, runs.RUN_QUEUED.name, sessions.SIGNAL_RECEIVED.name, event_messages.LAUNCHED})
@@ -49,11 +50,13 @@ class StoredText:
     turns: by id.
     steps: by run and index.
     answers: answers of ended runs, by run.
+    results: results of ended child runs, by run: the text and the number of the step that has it.
     """
 
     turns: Mapping[str, TurnText] = field(default_factory=dict)
     steps: Mapping[tuple[UUID, int], StepTextRecord] = field(default_factory=dict)
     answers: Mapping[UUID, str] = field(default_factory=dict)
+    results: Mapping[UUID, tuple[str, int]] = field(default_factory=dict)
 
 
 NO_TEXT = StoredText()
@@ -73,13 +76,14 @@ class Projection:
         self._allowed_decisions = allowed_decisions
         self._open: set[UUID] = set()
         self._signals: dict[UUID, sessions.SignalReceived] = {}
-        self._workstreams: dict[str, str] = {}
+        self._workstreams: dict[str, str] = {}  # unique names by run
+        self._paths: dict[str, tuple[str, ...]] = {}  # names for people by run: those above it and its own
         self._calls: dict[str, SessionEvent] = {}
 
     def prime(self, event: SessionEvent) -> None:
         """Record an event of PRIMING that the client has already seen."""
         if event.type == event_messages.LAUNCHED and event.payload.get("run_id"):
-            self._workstreams[str(event.payload["run_id"])] = event.payload["workstream_id"]
+            self._launch(event)
         elif event.run_id is None:
             return
         elif event.type == runs.RUN_QUEUED.name:
@@ -93,19 +97,45 @@ class Projection:
         """Return the messages of a kept event, in order, with their time."""
         was_open = event.run_id in self._open
         self.prime(event)
-        if event.type in event_messages.MESSAGES:
+        if event.type in _ABOUT_WORKSTREAMS:
+            found = [event_messages.MESSAGES[event.type](self._named(event))]
+        elif event.type in event_messages.MESSAGES:
             if event.type in _CALL_ENDS:
                 self._calls.pop(event.payload["execution_id"], None)
             found = [event_messages.MESSAGES[event.type](event)]
         elif event.type in _BUILDERS:
             found = _BUILDERS[event.type](self, event, texts)
         elif event.type in runs.RUN_ENDS:
-            found = self._turn_end(event, texts)
+            found = self._result(event, texts) or self._turn_end(event, texts)
         else:
             found = []
         if event.type == sessions.MESSAGE_COMPLETED.name and not was_open:
             found += self._turn_end(event, texts)  # an answer stored after the end: the agent is still not working
         return self._timed(found, event)
+
+    def _launch(self, event: SessionEvent) -> None:
+        run_id, name = str(event.payload["run_id"]), event.payload["workstream_id"]
+        if run_id not in self._workstreams:
+            self._workstreams[run_id] = unique_name(name, run_id, set(self._workstreams.values()))
+            above = self._paths.get(str(event.payload.get("parent_run_id")), ())
+            self._paths[run_id] = (*above, event.payload.get("name") or name)
+
+    def _named(self, event: SessionEvent) -> SessionEvent:
+        """Return an event about a workstream with its unique name, and the names of those above it and its own."""
+        run_id = str(event.payload.get("run_id"))
+        name = self._workstreams.get(run_id) or event.payload["workstream_id"]
+        return replace(event, payload={**event.payload, "workstream_id": name, "path": self._paths.get(run_id)})
+
+    def _result(self, event: SessionEvent, texts: StoredText) -> _Messages:
+        """Return the whole result of a child run that has ended, as its answer and, if it completed, its end."""
+        if event.run_id is None or not self.workstream_of(event.run_id):
+            return []
+        text, step = texts.results.get(event.run_id, ("", 0))
+        is_complete = event.type == runs.RUN_COMPLETED.name
+        found = []
+        if text.strip():
+            found.append(message_types.answer(text, activity_of(event.run_id, step), is_partial=not is_complete))
+        return [*found, message_types.complete(text)] if is_complete else found
 
     def progress(self, event: SessionEvent) -> Compact | None:
         """Return the message of `tool.progress`, without its time; None if the start of the call was not seen."""
@@ -209,6 +239,11 @@ _BUILDERS: dict[str, Callable[[Projection, SessionEvent, StoredText], _Messages]
     tools.TOOL_REQUESTED.name: Projection._tool_requested,
     tools.APPROVAL_REQUESTED.name: Projection._approval_request,
 }
+
+
+def unique_name(name: str, run_id: str, taken: Collection[str]) -> str:
+    """Return the name of a workstream in its session: its own or, if another has that, with the end of its run's id."""
+    return f"{name}_{run_id[-8:]}" if name in taken else name
 
 
 def _step_of(event: SessionEvent, texts: StoredText) -> StepTextRecord:

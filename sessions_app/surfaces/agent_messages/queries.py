@@ -11,13 +11,14 @@ from uuid import UUID
 from django.db.models import Q
 
 from agents_app import selectors as agents
+from agents_app.events import RUN_ENDS
 from audit_app import timeline
 from sessions_app.approvals import permissions
 from sessions_app.events import MESSAGE_COMPLETED, MESSAGE_RECEIVED, STEP_CLOSING
 from sessions_app.identity.principal import Principal
 from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.models import Session, Turn
-from sessions_app.surfaces.agent_messages import resume_timestamps
+from sessions_app.surfaces.agent_messages import child_runs, resume_timestamps
 from sessions_app.surfaces.agent_messages.agent_runs import NAME, AgentRun
 from sessions_app.surfaces.agent_messages.projection import PRIMING, Projection, StepTextRecord, StoredText, TurnText
 from sessions_app.surfaces.agent_messages.resume_timestamps import ReceivedText
@@ -125,7 +126,8 @@ def load_texts(events: Iterable[SessionEvent]) -> StoredText:
         (run_id, step.index): StepTextRecord(step.text, step.reasoning, tuple(call.name for call in step.tool_calls))
         for run_id, step in agents.list_steps_of(run_ids)
     }
-    return StoredText(turns, steps, answers)
+    children = {event.run_id for event in events if event.run_id and event.parent_run_id and event.type in RUN_ENDS}
+    return StoredText(turns, steps, answers, child_runs.results_of(children) if children else {})
 
 
 def _load_turns(turn_ids: list[str], ended: set[UUID]) -> tuple[dict[str, TurnText], dict[UUID, str]]:

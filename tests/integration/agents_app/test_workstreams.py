@@ -18,6 +18,7 @@ from agents_app.providers.kinds.scripted import Reply, ScriptedProvider
 from agents_app.runs import children
 from agents_app.runs.reaper import Reaper
 from agents_app.types import ModelRequest, RunStatus, Usage
+from audit_app import timeline
 from audit_app.kernel.errors import NotFound
 from sessions_app import integrity_checks
 from sessions_app.models import Session, Turn
@@ -479,6 +480,8 @@ def test_clients_of_agent_messages_list_child_runs(rig: EngineRig) -> None:
     (active,) = child_runs.active_workstreams(run)["running"]
     (ended,) = child_runs.active_workstreams(run)["completed"]
     assert (active["workstream_id"], active["status"], active["deadline_ms"]) == ("b", "running", 300_000)
+    progress = active["latest_progress"]
+    assert (progress["phase"], progress["iteration"], progress["percent"]) == ("planning", 0, 0)
     assert (ended["workstream_id"], ended["status"], ended["summary"]) == ("a", "completed", "Alpha.")
     go_on.set()
     rig.wait(accepted.run_id)
@@ -486,6 +489,41 @@ def test_clients_of_agent_messages_list_child_runs(rig: EngineRig) -> None:
     assert child_runs.child_details(run, active["child_workflow_id"])["result"] == "Beta."
     with pytest.raises(NotFound):
         child_runs.child_details(run, "no-such-run")
+
+
+def test_a_child_reports_each_phase_and_its_whole_result(rig: EngineRig) -> None:
+    long = "word " * 300
+    team(
+        rig,
+        [Reply(tool_calls=(launch("a"),)), Reply(tool_calls=(wait(),)), Reply(("Done.",))],
+        a=[Reply(tool_calls=(tell("date_time"),)), Reply((long,))],
+    )
+    accepted = rig.send("go")
+    rig.wait(accepted.run_id)
+    child = child_of(accepted.run_id)
+    events = timeline.list_events_of_types(accepted.session_id, ("workstream.progressed",), until=10**9)
+    shown = [[event.payload[name] for name in ("phase", "tool", "iteration", "percent")] for event in events]
+    assert shown == [["executing_tool", "date_time", 1, 0], ["synthesizing", "", None, 0]]
+    assert child_runs.results_of([child.pk, accepted.run_id]) == {child.pk: (long, 1)}
+
+
+def test_running_children_are_listed_before_the_newest(rig: EngineRig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(child_runs, "_MOST", 1)
+    go_on = threading.Event()
+    team(
+        rig,
+        [Reply(tool_calls=(launch("old"),)), Reply(tool_calls=(launch("b", 2), launch("c", 3))), Reply(("Done.",))],
+        old=[Reply(("Old.",), held_by=go_on)],
+        b=[Reply(("B.",))],
+        c=[Reply(("C.",))],
+    )
+    accepted = rig.send("go")
+    until(lambda: Run.objects.filter(parent__isnull=False, ended_at__isnull=False).count() == 2)
+    run = AgentRun(Session.objects.select_related("agent").get(pk=accepted.session_id))
+    found = child_runs.active_workstreams(run)
+    assert [each["workstream_id"] for each in found["running"]] == ["old"] and len(found["completed"]) == 1
+    go_on.set()
+    rig.wait(accepted.run_id)
 
 
 def test_a_paused_child_calls_no_model_until_it_is_resumed(rig: EngineRig) -> None:

@@ -297,10 +297,34 @@ def test_child_runs_have_their_workstream_and_close_nothing() -> None:
     timeline.see("run.queued", OTHER)
     (answer,) = timeline.see("message.completed", OTHER, texts=StoredText({"t2": TurnText("Found it")}))
     assert launched["w"] == answer["w"] == "research"
-    assert timeline.see("run.completed", OTHER) == []
+    whole = "word " * 1000
+    result, complete = timeline.see("run.completed", OTHER, texts=StoredText(results={OTHER: (whole, 2)}))
+    assert (result["t"], result["w"], result["m"]) == (AgentMessageType.ANSWER, "research", whole)
+    assert result["d"]["activity_id"] == f"{OTHER}.2"
+    assert (complete["t"], complete["w"], complete["m"]) == (AgentMessageType.COMPLETE, "research", whole)
     (ended,) = timeline.see("workstream.ended")
     assert (ended["t"], ended["d"]["workstream_event"], ended["d"]["status"]) == (3, "completed", "canceled")
     assert [message["t"] for message in timeline.see("run.completed")] == [AgentMessageType.IDLE]
+
+
+def test_workstreams_of_one_name_are_told_apart_and_have_their_path() -> None:
+    timeline = Timeline()
+    first, other = UUID(int=21), UUID(int=22)
+    timeline.see("workstream.launched", run_id=str(OTHER), parent_run_id=str(RUN), name="Research")
+    leaf = {"workstream_id": "leaf", "name": "Leaf one"}
+    (launched,) = timeline.see("workstream.launched", first, run_id=str(first), parent_run_id=str(OTHER), **leaf)
+    (again,) = timeline.see("workstream.launched", other, run_id=str(other), parent_run_id=str(RUN), **leaf)
+    assert (launched["w"], again["w"]) == ("leaf", "leaf_00000016")
+    assert [one["d"]["workstream_id"] for one in (launched, again)] == ["leaf", "leaf_00000016"]
+    assert (launched["m"], launched["d"]["path"]) == ("Started Leaf one", ("Research", "Leaf one"))
+    (progressed,) = timeline.see(
+        "workstream.progressed", other, run_id=str(other), phase="executing_tool", tool="echo", iteration=2, percent=40
+    )
+    shown = {name: progressed["d"][name] for name in ("phase", "current_tool", "iteration", "percent")}
+    assert (progressed["w"], shown) == (
+        "leaf_00000016",
+        {"phase": "executing_tool", "current_tool": "echo", "iteration": 2, "percent": 40},
+    )
 
 
 def test_progress_refers_to_its_tool_call() -> None:
