@@ -1,6 +1,6 @@
 """The event types of agents_app, kept and live."""
 
-from typing import Annotated, TypedDict
+from typing import Annotated, NotRequired, TypedDict
 
 from audit_app.event_types import declare, event_types
 
@@ -40,12 +40,13 @@ class StepCompleted(TypedDict):
 class RunUsage(TypedDict):
     input_tokens: int
     output_tokens: int
+    with_workstreams: NotRequired["RunUsage"]
 
 
 class RunEnded(TypedDict):
     code: Annotated[str, "stable code; of a completed run `length` when the model's limit cut its answer, else empty"]
     message: Annotated[str, "why, for people"]
-    usage: Annotated[RunUsage, "{input_tokens, output_tokens} of the whole run"]
+    usage: Annotated[RunUsage, "{input_tokens, output_tokens} of the run; with_workstreams: also of all runs below it"]
 
 
 class SessionCompacted(TypedDict):

@@ -227,7 +227,8 @@ def get_transcript(run_id: UUID, recorded: Snapshot | None = None) -> RunTranscr
     run = _run(run_id)
     steps = recorded.steps if recorded else list_steps(run_id)
     executions = recorded.executions if recorded else tools.list_executions(run_id)
-    return RunTranscript(run_view(run), steps, executions, run.answer, run.output_schema is not None)
+    team = _tree_cost(run) if run.child_count else None
+    return RunTranscript(run_view(run), steps, executions, run.answer, run.output_schema is not None, team)
 
 
 def count_waits_for_place() -> dict[str, int]:

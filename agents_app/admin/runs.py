@@ -17,7 +17,7 @@ from unfold.enums import ActionVariant
 from unfold.forms import BaseDialogForm
 from unfold.widgets import UnfoldAdminTextInputWidget
 
-from agents_app import services
+from agents_app import selectors, services
 from agents_app.admin import prompt_page, timeline
 from agents_app.models import OPEN, Run
 from agents_app.network_runs.progress import read_progress
@@ -132,6 +132,7 @@ class RunAdmin(ReadOnlyAdmin):
         questions = InputRequest.objects.filter(run_id=run.pk).values_list("execution_id", flat=True)
         asked = {row.id for row in executions if hasattr(row, "approval")} | set(questions)
         story = timeline.build(run, steps, executions, events, asked=asked, now=timezone.now())
+        context["team"] = selectors.get_cost(run.pk).with_workstreams
         context |= {"run": run, "story": story, "tone": timeline.RUN_TONES[run.status], "is_open": run.status in OPEN}
         context["network_picture"] = _picture_of(run)
         context["sees_prompt"] = self.has_prompt_permission(request)

@@ -7,6 +7,7 @@ from agents_app.models import Run
 from agents_app.runs.next_step import End, WaitForChildren, WaitForParent
 from agents_app.types import RunStatus, Usage, WaitingOn
 from agents_app.types.child_runs import Phase, state_of
+from agents_app.types.run_cost import TreeCost
 from audit_app.event_types import EventType, NewEvent, P
 from audit_app.kernel.shorten import shorten
 
@@ -38,13 +39,22 @@ def event_of(run: Run, event_type: EventType[P], payload: P, *, step: int | None
     )
 
 
-def ended(run: Run, outcome: End, usage: Usage) -> NewEvent:
-    """Return the last event of a run. usage: of all its calls."""
+def ended(run: Run, outcome: End, usage: Usage, team: TreeCost | None = None) -> NewEvent:
+    """Return the last event of a run.
+
+    usage: of all its calls.
+    team: of those and the calls of all runs below it.
+    """
     payload: events.RunEnded = {
         "code": outcome.code,
         "message": outcome.message,
         "usage": {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens},
     }
+    if team:
+        together = team.usage
+        payload["usage"]["with_workstreams"] = events.RunUsage(
+            input_tokens=together.input_tokens, output_tokens=together.output_tokens
+        )
     return event_of(run, _END_EVENTS[outcome.status], payload)
 
 

@@ -156,7 +156,7 @@ def _end(
     new_events += _report_to_parent(run, outcome, transcript) if is_child else _store_end(transcript)
     if not is_child:
         _nudge_next(run.conversation_id)
-    return [*new_events, run_events.ended(run, outcome, transcript.run.usage)]
+    return [*new_events, run_events.ended(run, outcome, transcript.run.usage, transcript.with_workstreams)]
 
 
 def _move_to_end(run: Run, outcome: End, held_by: UUID | None, changes: Mapping[str, Any]) -> bool:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from agents_app.types import Usage
+from agents_app.types.model_calls import Usage
 
 
 @dataclass(frozen=True)
@@ -51,3 +51,7 @@ class TreeCost:
 
     usage: Usage
     cost: float | None
+
+    def __add__(self, other: "TreeCost") -> "TreeCost":
+        costs = [each for each in (self.cost, other.cost) if each is not None]
+        return TreeCost(self.usage + other.usage, sum(costs) if costs else None)

@@ -10,6 +10,7 @@ from uuid import UUID
 from agents_app.types.context import ContextOverflow, ContextSize, Limits
 from agents_app.types.message_parts import VoiceNotes
 from agents_app.types.model_calls import Message, Usage
+from agents_app.types.run_cost import TreeCost
 from tools_app.types import ExecutionView, ToolCall
 
 REJECTED = "rejected"  # finish reason of a step whose answer does not match the JSON Schema
@@ -145,6 +146,7 @@ class RunTranscript:
     executions: ordered by step and call
     answer: the final text; may be partial if the run was cancelled or failed
     is_structured: whether the answer has a JSON Schema; the text of a completed run is JSON then
+    with_workstreams: what the run and those below it have used; None if there are none below it
     """
 
     run: RunView
@@ -152,6 +154,7 @@ class RunTranscript:
     executions: tuple[ExecutionView, ...]
     answer: str
     is_structured: bool = False
+    with_workstreams: TreeCost | None = None
 
     @property
     def usage(self) -> Usage:

@@ -176,8 +176,7 @@ class ChatCompletions(_NewAnswer):
         elif problem := errors.problem_of(transcript.run):
             await self.send_json(http_status_of(transcript.run), problem, {**headers, **_NO_RETRY})
             return
-        usage = transcript.usage
-        await self.send_json(200, completion.whole(text, finish_reason(transcript), usage, citations), headers)
+        await self.send_json(200, completion.whole(text, transcript, citations), headers)
 
     async def _stream(
         self, parsed: ParsedRequest, request: AcceptedRequest, completion: Completion, headers: dict[str, str]
@@ -196,7 +195,7 @@ class ChatCompletions(_NewAnswer):
         else:
             answer = completion.is_structured and transcript.answer
             whole = [completion.add_paragraph(answer)] if answer else []
-            usage = [completion.usage(transcript.usage)] if parsed.include_usage else []
+            usage = [completion.usage(transcript)] if parsed.include_usage else []
             await self._send([*whole, completion.finish(finish_reason(transcript)), *usage])
         await self.send_event("[DONE]")
         await self.close_stream()

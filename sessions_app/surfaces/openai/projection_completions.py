@@ -27,11 +27,12 @@ class Completion:
         self._texts: dict[int, AppendedText] = {}
         self._has_text = self._was_interrupted = False
 
-    def whole(self, text: str, finish_reason: str, usage: Usage, citations: Iterable[Citation] = ()) -> dict[str, Any]:
+    def whole(self, text: str, transcript: RunTranscript, citations: Iterable[Citation] = ()) -> dict[str, Any]:
         message: dict[str, Any] = {"role": "assistant", "content": text, "refusal": None}
         message["annotations"] = completion_annotations(citations)
-        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": finish_reason}
-        return {**self._head, "object": "chat.completion", "choices": [choice], "usage": usage_of(usage)}
+        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": finish_reason(transcript)}
+        usage = _with_team(transcript)
+        return {**self._head, "object": "chat.completion", "choices": [choice], "usage": usage}
 
     def begin(self) -> dict[str, Any]:
         return self._chunk({"role": "assistant", "content": ""})
@@ -61,8 +62,8 @@ class Completion:
     def finish(self, finish_reason: str) -> dict[str, Any]:
         return self._chunk({}, finish_reason)
 
-    def usage(self, usage: Usage) -> dict[str, Any]:
-        return {**self._chunk({}), "choices": [], "usage": usage_of(usage)}
+    def usage(self, transcript: RunTranscript) -> dict[str, Any]:
+        return {**self._chunk({}), "choices": [], "usage": _with_team(transcript)}
 
     def _chunk(self, delta: dict[str, Any], finish_reason: str | None = None) -> dict[str, Any]:
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish_reason}
@@ -77,6 +78,12 @@ def approval_text(asked: ApprovalRequested) -> str:
 
 def finish_reason(transcript: RunTranscript) -> str:
     return "length" if transcript.run.error_code == "length" else "stop"
+
+
+def _with_team(transcript: RunTranscript) -> dict[str, Any]:
+    """Return the usage of a run and, as a field of ours, that of it and all runs below it."""
+    team = transcript.with_workstreams
+    return usage_of(transcript.usage) | ({"with_workstreams": usage_of(team.usage)} if team else {})
 
 
 def usage_of(usage: Usage) -> dict[str, Any]:

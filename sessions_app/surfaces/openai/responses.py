@@ -101,7 +101,8 @@ def of_transcript(
     if status == "failed":
         changes["error"] = {"code": "server_error", "message": run.error_message or "The run failed."}
     if run.status.is_terminal:
-        changes["usage"] = usage_of(transcript.usage)
+        team = transcript.with_workstreams
+        changes["usage"] = usage_of(transcript.usage) | ({"with_workstreams": usage_of(team.usage)} if team else {})
     if run.status is RunStatus.COMPLETED and run.ended_at:
         changes["completed_at"] = int(run.ended_at.timestamp())
     waits = [approval_item(str(one.id), one.tool, masked_arguments(one.arguments), one.workstream) for one in asked]

@@ -24,6 +24,7 @@ from sessions_app import integrity_checks
 from sessions_app.models import Session, Turn
 from sessions_app.surfaces.agent_messages import child_runs
 from sessions_app.surfaces.agent_messages.agent_runs import AgentRun
+from sessions_app.surfaces.openai.projection_completions import Completion
 from tests.support.engine import EngineRig, until
 from tests.support.team_script import TeamScript
 from tools_app.models import Approval, InputRequest, ToolExecution
@@ -524,6 +525,24 @@ def test_running_children_are_listed_before_the_newest(rig: EngineRig, monkeypat
     assert [each["workstream_id"] for each in found["running"]] == ["old"] and len(found["completed"]) == 1
     go_on.set()
     rig.wait(accepted.run_id)
+
+
+def test_the_end_of_a_run_names_its_tokens_with_and_without_its_workstreams(rig: EngineRig) -> None:
+    team(
+        rig,
+        [Reply(tool_calls=(launch("a"),), usage=Usage(1, 1)), Reply(tool_calls=(wait(),)), Reply(("Done.",))],
+        a=[Reply(("Alpha.",), usage=Usage(80, 30))],
+    )
+    accepted = rig.send("go")
+    transcript = rig.wait(accepted.run_id)
+    assert transcript.with_workstreams.usage == Usage(81, 31)
+    ends = timeline.list_events_of_types(accepted.session_id, ("run.completed",), until=10**9)
+    assert [event.payload["usage"] for event in ends] == [
+        {"input_tokens": 80, "output_tokens": 30},
+        {"input_tokens": 1, "output_tokens": 1, "with_workstreams": {"input_tokens": 81, "output_tokens": 31}},
+    ]
+    completion = Completion(accepted.run_id, "default", 0).usage(transcript)["usage"]
+    assert (completion["total_tokens"], completion["with_workstreams"]["total_tokens"]) == (2, 112)
 
 
 def test_a_paused_child_calls_no_model_until_it_is_resumed(rig: EngineRig) -> None:

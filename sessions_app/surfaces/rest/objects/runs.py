@@ -1,5 +1,6 @@
 """The object of a run, with its question, plan and progress: its fields in answers and in the OpenAPI document."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,11 +16,11 @@ from rest_framework.serializers import (
 
 from agents_app.structured_output import output_of
 from agents_app.types import RunStatus, RunTranscript, WaitingOn
-from agents_app.types.child_runs import ChildState, Phase, RunKind
-from agents_app.types.run_cost import RunCost
+from agents_app.types.child_runs import ChildState, ChildView, Phase, RunKind
+from agents_app.types.run_cost import RunCost, TreeCost
 from sessions_app.models import Session
 from sessions_app.surfaces.base.serializers import Count, NullableChoice, NullableText, ObjectSerializer, Timestamp
-from sessions_app.surfaces.rest.objects.usage import UsageOut
+from sessions_app.surfaces.rest.objects.usage import SpentOut, UsageOut
 from tools_app import selectors as tools
 from tools_app.run_progress import BATCH, TASK_STATUSES, Batch, find_plan, find_progress
 from tools_app.types import ExecutionView
@@ -129,6 +130,18 @@ class WorkstreamOut(ObjectSerializer):
     started_at = Timestamp(allow_null=True)
     ended_at = Timestamp(allow_null=True)
     deadline_at = Timestamp(allow_null=True, help_text="Deadline. Null while it stands still.")
+    usage = SpentOut(help_text="Its own tokens and cost.")
+    usage_with_workstreams = SpentOut(help_text="Together with its own workstreams, at any depth.")
+
+
+def workstreams_json(views: Sequence[ChildView]) -> list[dict[str, Any]]:
+    """Return the objects of workstreams. views: of a whole subtree, parents before their children."""
+    teams = {view.launch_id: TreeCost(view.usage, view.cost) for view in views}
+    for view in reversed(views):
+        if view.parent_id in teams:
+            teams[view.parent_id] += teams[view.launch_id]
+    pairs = ((view, TreeCost(view.usage, view.cost), teams[view.launch_id]) for view in views)
+    return [WorkstreamOut.of(view, usage=own, usage_with_workstreams=team) for view, own, team in pairs]
 
 
 def run_json(transcript: RunTranscript, session: Session, cost: RunCost) -> dict[str, Any]:

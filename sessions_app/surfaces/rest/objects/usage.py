@@ -85,8 +85,8 @@ class FallbackOut(ObjectSerializer):
     reason = CharField(help_text="Reason why that model could not answer.")
 
 
-class TreeUsageOut(ObjectSerializer):
-    """The tokens and the cost of a run together with its workstreams, at any depth."""
+class SpentOut(ObjectSerializer):
+    """Tokens and cost, of a run or of it together with its workstreams, at any depth."""
 
     input_tokens = Count(source="usage.input_tokens")
     output_tokens = Count(source="usage.output_tokens")
@@ -103,7 +103,7 @@ class UsageOut(ObjectSerializer):
     )
     models = ListField(child=CharField(), help_text="Names of the models that answered.")
     fallback = FallbackOut(allow_null=True, help_text="The last fallback that the run changed to, if any.")
-    with_workstreams = TreeUsageOut(allow_null=True, help_text="Together with its workstreams; null if it has none.")
+    with_workstreams = SpentOut(allow_null=True, help_text="Together with its workstreams; null if it has none.")
 
 
 class UsageTotalsOut(ObjectSerializer):

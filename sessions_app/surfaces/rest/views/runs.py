@@ -9,7 +9,7 @@ from sessions_app.access import access_run, access_session
 from sessions_app.identity import rate_limits
 from sessions_app.surfaces.base.openapi.operations import Operation
 from sessions_app.surfaces.rest.objects.messages import AcceptedOut
-from sessions_app.surfaces.rest.objects.runs import RunOut, WorkstreamOut, run_json
+from sessions_app.surfaces.rest.objects.runs import RunOut, WorkstreamOut, run_json, workstreams_json
 from sessions_app.surfaces.rest.operations import CANCELLED, paged
 from sessions_app.surfaces.rest.views.base import RestView, ok
 
@@ -52,4 +52,4 @@ class RunWorkstreams(RestView):
     @paged("List the workstreams of a run", WorkstreamOut)
     def get(self, request: Request, run_id: str) -> Response:
         run = access_run(self.principal.user, run_id)
-        return self.page_of(agents.list_subtree(run.id), WorkstreamOut.of)
+        return self.page_of(workstreams_json(agents.list_subtree(run.id)), dict)

@@ -20,6 +20,7 @@ from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.surfaces.base.append_only_text import BREAK, AppendedText
 from sessions_app.surfaces.openai.chat_messages import read_conversation
 from sessions_app.surfaces.openai.projection_completions import Completion
+from sessions_app.surfaces.openai.projection_completions import usage_of as completion_usage_of
 from sessions_app.surfaces.openai.projection_responses import ResponseEvents
 from sessions_app.surfaces.openai.requests import read_completion, read_response
 from sessions_app.surfaces.openai.responses import ResponseContext, call_item, response, usage_of
@@ -183,7 +184,7 @@ def test_a_call_without_arguments_in_the_history_has_an_empty_object() -> None:
 
 def test_the_usage_has_the_cached_and_the_reasoning_tokens() -> None:
     usage = Usage(100, 20, 60, 5)
-    completion = CompletionUsage.model_validate(Completion(RUN, "default", 0).usage(usage)["usage"])
+    completion = CompletionUsage.model_validate(completion_usage_of(usage))
     assert completion.prompt_tokens_details and completion.prompt_tokens_details.cached_tokens == 60
     assert completion.completion_tokens_details and completion.completion_tokens_details.reasoning_tokens == 5
     shown = ResponseUsage.model_validate(usage_of(usage))

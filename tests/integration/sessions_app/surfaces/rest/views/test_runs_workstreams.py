@@ -51,6 +51,22 @@ def test_the_workstreams_of_a_run_are_a_tree_of_which_a_branch_is_cancelled():
     assert (read["parentRunId"], read["workstream"], read["status"]) == (str(root.pk), "prices", "cancelled")
 
 
+def test_each_workstream_has_its_own_tokens_and_those_with_its_own_workstreams():
+    alice = make_user("alice")
+    api, root = RestCaller(alice), make_run(make_session(alice), RunStatus.WAITING, waiting_on="children")
+    prices, news = launch(root.pk, "prices"), launch(root.pk, "news")
+    inner = launch(prices.pk, "inner")
+    for run, tokens in ((root, 1), (prices, 10), (news, 200), (inner, 3000)):
+        Run.objects.filter(pk=run.pk).update(input_tokens=tokens, output_tokens=tokens, cost_nanos=tokens * 10**9)
+    Run.objects.filter(pk=inner.pk).update(priced_calls=1)
+    listed = {each["workstream"]: each for each in api.get(f"runs/{root.pk}/workstreams").data}
+    own = [listed[name]["usage"]["inputTokens"] for name in ("prices", "news", "inner")]
+    team = [listed[name]["usageWithWorkstreams"] for name in ("prices", "news", "inner")]
+    assert own == [10, 200, 3000] and [each["outputTokens"] for each in team] == [3010, 200, 3000]
+    assert [each["cost"] for each in team] == [3000, None, 3000]
+    assert api.get(f"runs/{root.pk}").data["usage"]["withWorkstreams"]["inputTokens"] == 3211
+
+
 def test_a_run_of_another_session_is_not_cancelled_with_ones_own():
     alice, bob = make_user("alice"), make_user("bob")
     run = make_run(make_session(bob), RunStatus.WAITING, waiting_on="tools")
