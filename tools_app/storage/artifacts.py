@@ -138,7 +138,8 @@ def list_paths_of(session_id: UUID, run_ids: Collection[UUID]) -> dict[UUID, lis
     paths: dict[UUID, list[str]] = {}
     rows = Artifact.objects.filter(session_id=session_id, run_id__in=run_ids).order_by("path")
     for run_id, path in rows.values_list("run_id", "path"):
-        paths.setdefault(run_id, []).append(path)
+        if run_id:  # null in the rows of users
+            paths.setdefault(run_id, []).append(path)
     return paths
 
 
