@@ -156,6 +156,10 @@ async def test_the_tasks_of_a_network_are_cards_before_its_answer(rig: EngineRig
     assert answer["say"] == "All of it."
 
 
+def _ends_turn(message: dict[str, Any]) -> bool:
+    return message["t"] in TURN_ENDS and "w" not in message
+
+
 async def test_the_stream_of_an_agent_run_has_the_stored_messages_of_its_workstreams(rig: EngineRig) -> None:
     go_on, caller = threading.Event(), await in_db(AgentCaller, rig.owner)
     main = [Reply(tool_calls=(launch("a"),), held_by=go_on, pieces=("Now.",)), Reply(("Waiting.",)), Reply(("Done.",))]
@@ -164,8 +168,10 @@ async def test_the_stream_of_an_agent_run_has_the_stored_messages_of_its_workstr
     async with caller.stream(f"agents/{run['id']}/stream") as stream:
         await stream.begun()
         go_on.set()
-        messages = list(await stream.until(*TURN_ENDS))
+        messages = list(await stream.until_true(lambda seen: any(_ends_turn(one) for one in seen)))
     kept = [one for one in messages if one["t"] != AgentMessageType.STREAMING_CHUNK]
     assert kept == await in_db(caller.messages, run["id"])
     assert {"Let me see.", "Alpha."} <= {one["m"] for one in kept if one.get("w") == "a"}
+    whole = [one["t"] for one in kept if one.get("w") == "a" and one["m"] == "Alpha."]
+    assert whole == [AgentMessageType.UPDATE, AgentMessageType.ANSWER, AgentMessageType.COMPLETE]
     assert not any(one.get("w") for one in messages if one["t"] == AgentMessageType.STREAMING_CHUNK)
