@@ -76,11 +76,6 @@ LOCK_ROW = CompiledQuery(lambda run_id: Run.objects.select_for_update(no_key=Tru
 LOCK_RUN = CompiledObjects(
     lambda run_id: Run.objects.select_for_update(of=("self",), no_key=True).select_related("agent").filter(pk=run_id)
 )
-LIST_BUDGETS = CompiledQuery(
-    lambda root_id: (
-        Run.objects.filter(root_id=root_id, budget_tokens__isnull=False).order_by().values_list("pk", "budget_tokens")
-    )
-)
 GET_TREE_REQUESTS = CompiledQuery(
     lambda run_id: Run.objects.filter(pk=run_id).values_list("cancel_requested_at", "is_paused", "terminated_at")
 )

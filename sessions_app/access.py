@@ -35,6 +35,8 @@ from tools_app.storage import artifacts, own_memories
 from tools_app.storage.artifacts import ArtifactView
 from tools_app.types import ApprovalView, ExecutionView
 
+_MOST_AGENTS = 200  # of a list without pages
+
 
 def access_session(user: User | AnonymousUser, id_or_key: str | UUID, *, needs: Right | None = None) -> Session:
     """Return the user's session, loaded with the agent.
@@ -261,9 +263,14 @@ def access_runnable_network(user: User | AnonymousUser, name: str) -> StoredNetw
     return networks.get_runnable(user, name, scopes.usable_agents(user))
 
 
-def list_agents(user: User | AnonymousUser, *, or_visible: bool = False) -> tuple[Agent, ...]:
+def list_agents(user: User | AnonymousUser) -> tuple[Agent, ...]:
+    """Return the agents that the user and the scopes of the user's key may use: the first 200 by id."""
+    return tuple(find_agents(user)[:_MOST_AGENTS])
+
+
+def find_agents(user: User | AnonymousUser, *, or_visible: bool = False) -> QuerySet[Agent]:
     """Return the agents that the user, and the scopes of the user's key, may use, by id. or_visible: or see."""
-    return agent_access.list_usable_agents(user, or_visible=or_visible, among=scopes.agents_of(user))
+    return scopes.usable_agents(user, or_visible=or_visible).select_related("provider").order_by("agent_id")
 
 
 def _check_session(user: User | AnonymousUser, session_id: UUID, noun: str, needs: Right | None = None) -> None:

@@ -9,7 +9,7 @@ from django.db.models import Model
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils.html import format_html
-from unfold.contrib.filters.admin import ChoicesDropdownFilter, RelatedDropdownFilter
+from unfold.contrib.filters.admin import ChoicesDropdownFilter
 from unfold.decorators import display
 from unfold.enums import ActionVariant
 
@@ -24,7 +24,7 @@ from audit_app import fresh_login
 from audit_app.admin_base import columns, links, names
 from audit_app.admin_base.base import AuditedAdmin, ConditionalAdmin, VersionedAdmin, acting, get_or_404, reported
 from audit_app.admin_base.dialogs import back_to
-from audit_app.admin_base.filters import ActiveFilter
+from audit_app.admin_base.filters import ActiveFilter, RelatedFilter
 from audit_app.admin_base.permissions import granted_by, never
 from audit_app.admin_base.theme import Dialog, act, button, submit
 from audit_app.kernel.safe_text import visible
@@ -73,7 +73,7 @@ class AgentAdmin(ConditionalAdmin, VersionedAdmin, AuditedAdmin):  # type: ignor
     noun = "Agent"
     form = AgentForm
     list_display = ("title", "agent_id", "served_by", "may", "state", "try_link")
-    list_filter = (StateFilter, ("provider", RelatedDropdownFilter), ("autonomy", ChoicesDropdownFilter))
+    list_filter = (StateFilter, ("provider", RelatedFilter), ("autonomy", ChoicesDropdownFilter))
     list_filter_submit = True
     list_select_related = ("provider",)
     search_fields = ("agent_id", "name", "description")

@@ -11,7 +11,7 @@ from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
-from unfold.contrib.filters.admin import MultipleChoicesDropdownFilter, RelatedDropdownFilter
+from unfold.contrib.filters.admin import MultipleChoicesDropdownFilter
 from unfold.decorators import display
 from unfold.enums import ActionVariant
 from unfold.forms import BaseDialogForm
@@ -29,7 +29,7 @@ from audit_app import services as audit
 from audit_app.admin_base import columns, links
 from audit_app.admin_base.base import ReadOnlyAdmin, acting, get_or_404, reported
 from audit_app.admin_base.dialogs import back_to
-from audit_app.admin_base.filters import KeyDateFilter
+from audit_app.admin_base.filters import KeyDateFilter, RelatedFilter
 from audit_app.admin_base.permissions import granted_by
 from audit_app.admin_base.theme import Dialog, act, bulk_act, button
 from audit_app.kernel.errors import AppError
@@ -92,11 +92,7 @@ def _picture_of(run: Run) -> SafeString:
 class RunAdmin(ReadOnlyAdmin):
     list_display = ("begun", "state", "session", "agent_link", "who", "length", "tokens", "problem")
     named = {"conversation_id": "session", "actor": "actor"}
-    list_filter = (
-        ("status", MultipleChoicesDropdownFilter),
-        ("agent", RelatedDropdownFilter),
-        ("created_at", KeyDateFilter),
-    )
+    list_filter = (("status", MultipleChoicesDropdownFilter), ("agent", RelatedFilter), ("created_at", KeyDateFilter))
     # Not joined: the planner would start with the agents and sort all runs.
     prefetched = ("agent",)
     search_fields = ("=request_id", "session_key", "actor", "=error_code", "error_message")

@@ -4,7 +4,7 @@ An agent is used by its owner, by the users and groups that it is shared with, o
 belongs to the installation. Holders of CHANGE_AGENTS change and use every agent, holders of VIEW_AGENTS see every one.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from django.contrib.auth.models import AnonymousUser, Group, User
@@ -109,26 +109,10 @@ def get_usable_agent(
     raise HiddenAgent(agent)
 
 
-def list_usable_agents(
-    user: User | AnonymousUser, *, or_visible: bool = False, among: Collection[str] | None = None, limit: int = 200
-) -> tuple[Agent, ...]:
-    """Return the agents that the user may use, by id.
-
-    or_visible: or see.
-    among: public ids; None: of all agents.
-    """
-    rows = usable_agents(user)
-    if or_visible and holds(user, VIEW_AGENTS):
-        rows = Agent.objects.filter(retired_at=None)
-    if among is not None:
-        rows = rows.filter(agent_id__in=among)
-    return tuple(rows.select_related("provider").order_by("agent_id")[:limit])
-
-
-def usable_agents(user: User | AnonymousUser) -> QuerySet[Agent]:
-    """Return the agents that the user may use. Retired ones are left out."""
+def usable_agents(user: User | AnonymousUser, *, or_visible: bool = False) -> QuerySet[Agent]:
+    """Return the agents that the user may use. Retired ones are left out. or_visible: or see."""
     rows = Agent.objects.filter(retired_at=None)
-    if holds(user, CHANGE_AGENTS):
+    if holds(user, CHANGE_AGENTS) or (or_visible and holds(user, VIEW_AGENTS)):
         return rows
     usable = Q(is_shared_with_everyone=True) | Q(owner_id=user.pk) | _shared_with(user)
     return rows.filter(usable) if user.is_active and user.is_authenticated else rows.none()

@@ -4,35 +4,41 @@ Nothing is reserved. A run without a budget of its own draws from those above it
 recorded calls before a model call. So runs that call a model at the same time exceed it by one call each at most.
 """
 
-from collections.abc import Iterator, Mapping
-from uuid import UUID
+from django.db import connection
 
-from agents_app import hot_queries
 from agents_app.models import Run
+
+# `above`: a child run and those above it, without the root. `below`: each of them with a budget, and all runs below.
+_FIND_USED_UP = """
+    WITH RECURSIVE
+    above(id, parent_id, distance, workstream, budget, tokens) AS (
+        SELECT id, parent_id, 0, workstream, budget_tokens, input_tokens + output_tokens
+        FROM komand_run WHERE id = %s
+        UNION ALL
+        SELECT run.id, run.parent_id, distance + 1, run.workstream, run.budget_tokens,
+               run.input_tokens + run.output_tokens
+        FROM above JOIN komand_run run ON run.id = above.parent_id WHERE run.root_id IS NOT NULL
+    ),
+    below(top, id, tokens) AS (
+        SELECT id, id, tokens FROM above WHERE budget IS NOT NULL
+        UNION ALL
+        SELECT below.top, run.id, run.input_tokens + run.output_tokens
+        FROM below JOIN komand_run run ON run.parent_id = below.id
+    )
+    SELECT distance, workstream, budget FROM above JOIN below ON below.top = above.id
+    GROUP BY distance, workstream, budget HAVING SUM(below.tokens) >= budget ORDER BY distance LIMIT 1
+"""
 
 
 def refusal(run: Run) -> str:
     """Return the reason, for users, why the budget of the run or of a run above it forbids a model call; else empty."""
-    budgets = dict(hot_queries.LIST_BUDGETS.rows(root_id=run.root_id)) if run.root_id else {}
-    if not budgets:
+    if not run.root_id:
         return ""
-    rows = Run.objects.filter(root_id=run.root_id).order_by()
-    tree = list(rows.values_list("pk", "parent_id", "input_tokens", "output_tokens"))
-    parents = {run_id: parent_id for run_id, parent_id, *_ in tree}
-    used = dict.fromkeys(parents, 0)
-    for run_id, _, *tokens in tree:
-        for above in _upwards(run_id, parents):
-            used[above] += sum(tokens)
-    for above in _upwards(run.pk, parents):
-        if above in budgets and used[above] >= budgets[above]:
-            name = rows.values_list("workstream", flat=True).get(pk=above)
-            whose = "The run" if above == run.pk else f"The workstream {name}, to which it belongs,"
-            return f"{whose} has used up its budget of {budgets[above]:,} tokens."
-    return ""
-
-
-def _upwards(run_id: UUID | None, parents: Mapping[UUID, UUID | None]) -> Iterator[UUID]:
-    """Yield a child run and those above it, without the root."""
-    while run_id is not None and run_id in parents:
-        yield run_id
-        run_id = parents[run_id]
+    with connection.cursor() as cursor:
+        cursor.execute(_FIND_USED_UP, [Run._meta.pk.get_db_prep_value(run.pk, connection)])
+        found = cursor.fetchone()
+    if found is None:
+        return ""
+    distance, name, budget = found
+    whose = f"The workstream {name}, to which it belongs," if distance else "The run"
+    return f"{whose} has used up its budget of {budget:,} tokens."

@@ -203,6 +203,7 @@ class AuditedAdmin(ModelAdmin):
     """Pages of rows that operators edit. Each change writes an audit entry named after `noun`."""
 
     noun = ""
+    list_per_page = 50
 
     def log_addition(self, request: HttpRequest, obj: Model, message: Any) -> Any:
         self._record(request, "Created", obj)

@@ -1,11 +1,14 @@
 """Filters of admin lists that are cheap on big tables."""
 
+from collections.abc import Iterator
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
 from django.db.models import QuerySet
 from django.http import HttpRequest
-from unfold.contrib.filters.admin import DropdownFilter, RangeDateFilter
+from unfold.contrib.filters.admin import AutocompleteSelectFilter, DropdownFilter, RangeDateFilter
+from unfold.contrib.filters.admin.mixins import AutocompleteMixin
+from unfold.contrib.filters.forms import DropdownForm
 from unfold.utils import parse_date_str
 
 from audit_app.kernel.ids import first_id_at
@@ -25,6 +28,33 @@ class ActiveFilter(DropdownFilter):
         if self.value() in ("active", self.ended):
             return queryset.filter(**{f"{self.ended}_at__isnull": self.value() == "active"})
         return queryset
+
+
+MOST_LISTED = 20  # rows of a drop-down; more are searched
+
+
+class RelatedFilter(AutocompleteSelectFilter):
+    """A filter by a related row: a drop-down of few rows, a search of more. Their page must be searchable.
+
+    Without the right to view that page there is no search, and the filter is left out.
+    """
+
+    def field_choices(self, field: Any, request: HttpRequest, model_admin: Any) -> list[tuple[Any, str]]:
+        ordering = self.field_admin_ordering(field, request, model_admin) or ("pk",)
+        rows = list(field.remote_field.model._default_manager.order_by(*ordering)[: MOST_LISTED + 1])
+        self._is_searched = len(rows) > MOST_LISTED
+        related = model_admin.admin_site.get_model_admin(field.remote_field.model)
+        self._may_search = related.has_view_permission(request)
+        return [] if self._is_searched else [(row.pk, str(row)) for row in rows]
+
+    def has_output(self) -> bool:
+        return self._may_search if self._is_searched else super(AutocompleteMixin, self).has_output()
+
+    def choices(self, changelist: Any) -> Iterator[Any]:
+        if self._is_searched:
+            return super().choices(changelist)
+        self.form_class = DropdownForm
+        return super(AutocompleteMixin, self).choices(changelist)
 
 
 class KeyDateFilter(RangeDateFilter):

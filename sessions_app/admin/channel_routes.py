@@ -6,7 +6,6 @@ from django import forms
 from django.contrib import admin
 from django.db.models import Model
 from django.http import HttpRequest
-from unfold.contrib.filters.admin import RelatedDropdownFilter
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
 from agents_app.configuration import agent_access
@@ -14,6 +13,7 @@ from agents_app.models import Agent, StoredNetwork
 from agents_app.network_runs import library
 from audit_app.admin_base import columns, links
 from audit_app.admin_base.base import OperatorFormAdmin, acting
+from audit_app.admin_base.filters import RelatedFilter
 from audit_app.admin_base.permissions import granted_by
 from audit_app.kernel.errors import AppError
 from audit_app.kernel.safe_text import visible
@@ -67,7 +67,7 @@ class ChannelRouteAdmin(OperatorFormAdmin):
     form = RouteForm
     list_display = ("place", "account", "answering", "set_by", "updated_at")
     list_select_related = ("account", "agent", "network")
-    list_filter = (("account", RelatedDropdownFilter),)
+    list_filter = (("account", RelatedFilter),)
     list_filter_submit = True
     search_fields = ("=chat_id", "=sender_id")
     search_help_text = "The platform's id of a chat or a sender"

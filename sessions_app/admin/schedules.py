@@ -15,7 +15,6 @@ from unfold.widgets import (
 )
 
 from agents_app.configuration import agent_access
-from agents_app.models import Agent
 from agents_app.network_runs import library
 from audit_app.admin_base import columns, links
 from audit_app.admin_base.base import OperatorFormAdmin, get_or_404, reported
@@ -68,8 +67,8 @@ class ScheduleForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscripta
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         if "agent" in self.fields:  # not on the page of a schedule, which is not edited
-            usable = [agent.pk for agent in agent_access.list_usable_agents(self.operator)]
-            self.fields["agent"].queryset = Agent.objects.filter(pk__in=usable)  # type: ignore[attr-defined]
+            usable = agent_access.usable_agents(self.operator)
+            self.fields["agent"].queryset = usable.order_by("agent_id")  # type: ignore[attr-defined]
             names = library.visible_networks(self.operator).values_list("name", "name")
             self.fields["network"].choices = [("", "none"), *names]  # type: ignore[attr-defined]
 

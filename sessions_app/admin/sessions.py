@@ -7,7 +7,7 @@ from django import forms
 from django.contrib import admin, messages
 from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
-from unfold.contrib.filters.admin import FieldTextFilter, RelatedDropdownFilter
+from unfold.contrib.filters.admin import FieldTextFilter
 from unfold.decorators import display
 from unfold.forms import BaseDialogForm
 from unfold.widgets import UnfoldAdminTextInputWidget
@@ -16,7 +16,7 @@ from agents_app import selectors as agents
 from audit_app.admin_base import columns, links, names
 from audit_app.admin_base.base import ReadOnlyAdmin, get_or_404, reported
 from audit_app.admin_base.dialogs import back_to
-from audit_app.admin_base.filters import KeyDateFilter
+from audit_app.admin_base.filters import KeyDateFilter, RelatedFilter
 from audit_app.admin_base.permissions import granted_by
 from audit_app.admin_base.theme import Dialog, act
 from audit_app.kernel.safe_text import visible
@@ -52,7 +52,7 @@ class BindForm(BaseDialogForm):
 @admin.register(Session)
 class SessionAdmin(ReadOnlyAdmin):
     list_display = ("name", "person", "platform", "agent_link", "message_count", "active", "is_deleted")
-    list_filter = (("channel", FieldTextFilter), ("agent", RelatedDropdownFilter), ("created_at", KeyDateFilter))
+    list_filter = (("channel", FieldTextFilter), ("agent", RelatedFilter), ("created_at", KeyDateFilter))
     prefetched = ("agent", "owner")
     search_fields = ("key", "title", "sender_name", "=owner__username", "=owner__email")
     search_help_text = "Search by id, or in the latest 5,000"

@@ -3,10 +3,11 @@
 from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest
-from unfold.contrib.filters.admin import ChoicesDropdownFilter, FieldTextFilter, RelatedDropdownFilter
+from unfold.contrib.filters.admin import ChoicesDropdownFilter, FieldTextFilter
 
 from audit_app.admin_base import columns
 from audit_app.admin_base.base import ReadOnlyAdmin, acting
+from audit_app.admin_base.filters import RelatedFilter
 from audit_app.admin_base.html import json_block
 from audit_app.admin_base.permissions import granted_by
 from audit_app.admin_base.theme import bulk_act
@@ -23,7 +24,7 @@ _TONES = {"sent": "success", "failed": "danger", "unknown": "warning", "expired"
 @admin.register(InboundMessage)
 class InboundMessageAdmin(ReadOnlyAdmin):
     list_display = ("line", "sender", "account", "outcome", "received_at")
-    list_filter = (("account", RelatedDropdownFilter), ("reason", FieldTextFilter))
+    list_filter = (("account", RelatedFilter), ("reason", FieldTextFilter))
     prefetched = ("account",)
     search_fields = ("=message_id", "=sender_id")
     search_help_text = "An id, or the platform's id of a message or sender"
@@ -63,7 +64,7 @@ class InboundMessageAdmin(ReadOnlyAdmin):
 class AttachmentAdmin(ReadOnlyAdmin):
     search_ids = ("turn",)
     list_display = ("line", "kind", "account", "state", "size_bytes", "created_at")
-    list_filter = (("status", ChoicesDropdownFilter), ("account", RelatedDropdownFilter))
+    list_filter = (("status", ChoicesDropdownFilter), ("account", RelatedFilter))
     prefetched = ("account", "uploader")
     search_help_text = "An id, or that of a turn"
     fields = (
@@ -95,7 +96,7 @@ class AttachmentAdmin(ReadOnlyAdmin):
 class DeliveryAdmin(ReadOnlyAdmin):
     search_ids = ("run",)
     list_display = ("line", "account", "state", "tries", "created_at", "sent_at")
-    list_filter = (("status", ChoicesDropdownFilter), ("account", RelatedDropdownFilter))
+    list_filter = (("status", ChoicesDropdownFilter), ("account", RelatedFilter))
     prefetched = ("account",)
     list_disable_select_all = False
     search_fields = ("=provider_message_id", "=ordering_key")

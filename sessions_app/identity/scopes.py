@@ -108,9 +108,9 @@ def agents_of(user: User | AnonymousUser) -> frozenset[str] | None:
     return found
 
 
-def usable_agents(user: User | AnonymousUser) -> QuerySet[Agent]:
-    """Return the agents that the user, and the scopes of the user's key, may use."""
-    rows, among = agent_access.usable_agents(user), agents_of(user)
+def usable_agents(user: User | AnonymousUser, *, or_visible: bool = False) -> QuerySet[Agent]:
+    """Return the agents that the user, and the scopes of the user's key, may use. or_visible: or see."""
+    rows, among = agent_access.usable_agents(user, or_visible=or_visible), agents_of(user)
     return rows if among is None else rows.filter(agent_id__in=among)
 
 

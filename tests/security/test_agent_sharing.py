@@ -136,7 +136,7 @@ def test_the_lists_of_every_surface_leave_it_out(agent: Agent, alice: User, bob:
             {row["agentId"] for row in caller.get("agents").data},
             {model["id"] for model in models},
             {name for name in ("default", AGENT) if f'value="{name}"' in picker},
-            {row.agent_id for row in agent_access.list_usable_agents(user)},  # the list of MCP clients
+            {row.agent_id for row in agent_access.usable_agents(user)},  # the list of MCP clients
         ]
 
     assert listed(alice) == [{"default", AGENT}] * 4

@@ -9,6 +9,7 @@ urlpatterns: list[URLPattern] = [
     path("chat/new", views.new_chat, name="chat-new"),
     path("chat/start", commands.start, name="chat-start"),
     path("chat/sessions", views.sessions, name="chat-sessions"),
+    path("chat/agents", views.search_agents, name="chat-agents"),
     path("chat/runs/<uuid:run_id>/stop", commands.stop_run, name="chat-stop-run"),
     path("chat/runs/<uuid:run_id>/retry", commands.retry_run, name="chat-retry-run"),
     path("chat/runs/<uuid:run_id>/regenerate", commands.regenerate, name="chat-regenerate"),

@@ -12,19 +12,18 @@ from django.shortcuts import render
 
 from agents_app import selectors as agents
 from agents_app import services as runs
-from agents_app.models import Agent
 from audit_app.kernel.errors import InvalidInput
 from audit_app.kernel.ids import new_id
 from sessions_app import feedback, selectors
-from sessions_app.access import access_run, access_session, list_agents
+from sessions_app.access import access_run, access_session
 from sessions_app.approvals import permissions
 from sessions_app.conversation.session_key import STORED_CHANNELS
 from sessions_app.identity.actor_names import display_name
 from sessions_app.live_view.viewer import cursor_now
 from sessions_app.models import Session
-from sessions_app.services import LONGEST_TEXT, WEB_CHAT
+from sessions_app.services import LONGEST_TEXT
 from sessions_app.surfaces.base.pages import PageRequest, page
-from sessions_app.surfaces.chat import labels, queries
+from sessions_app.surfaces.chat import agent_menu, labels, queries
 from sessions_app.surfaces.chat.queries import TurnPage
 from sessions_app.surfaces.chat.session_files import read_files
 from sessions_app.surfaces.chat.sidebar import read_days, title_of
@@ -136,12 +135,22 @@ def sessions(request: PageRequest) -> HttpResponse:
     return render(request, "chat/_sessions.html", {"days": days, "query": query})
 
 
+@page("GET")
+def search_agents(request: PageRequest) -> HttpResponse:
+    """Return a fragment with the agents that match the words `q`, those that the user has used last first."""
+    query = request.GET.get("q", "").strip()
+    if not request.htmx:
+        return HttpResponseRedirect("/chat/new")
+    found = agent_menu.search_agents(request.user, query)
+    return render(request, "chat/_agents.html", {"agents": found, "query": query, "most": agent_menu.MOST_FOUND})
+
+
 def _chat(request: PageRequest, context: Mapping[str, object], current: Session | None) -> HttpResponse:
     query = request.GET.get("q", "").strip()  # of a search on a page without scripts
     shared = {
         "days": read_days(request, current=current.id if current else None, query=query),
         "query": query,
-        "agents": _agents(request, current.agent if current else None),
+        "menu": agent_menu.read_menu(request.user, str(context["agent_id"]), current.agent if current else None),
         "longest_text": LONGEST_TEXT,
         "most_files": settings.KOMAND_MESSAGE_FILES,
         "largest_file": conf.artifact_limits()[0],
@@ -149,15 +158,6 @@ def _chat(request: PageRequest, context: Mapping[str, object], current: Session 
         "message_key": new_id(),  # for a message sent before the scripts are loaded
     }
     return render(request, "chat/chat.html", {**context, **shared})
-
-
-def _agents(request: PageRequest, bound: Agent | None) -> list[Agent]:
-    """Return the agents that the user can choose, and the current one."""
-    usable = list_agents(request.user)
-    serving = [agent for agent in usable if WEB_CHAT in (agent.allowed_channels or [WEB_CHAT])]
-    if bound is not None and bound.pk not in {agent.pk for agent in serving}:
-        serving.append(bound)
-    return serving
 
 
 def _id_in(request: PageRequest, parameter: str) -> UUID | None:

@@ -1,4 +1,5 @@
 // Applies the server's frames (acts) to the page. They are idempotent, and ignored for turns that have ended.
+import { showAgent } from "./agents.js";
 import { showFiles } from "./files.js";
 import { discardReasoning, showReasoning, timeReasoning } from "./reasoning.js";
 import { GAP, StepText } from "./step-text.js";
@@ -107,7 +108,7 @@ export class Log {
         this.#showBranch(act);
         break;
       case "agent":
-        byId("agent").value = act.agent;
+        showAgent(act.agent);
     }
     return true;
   }

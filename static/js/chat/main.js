@@ -1,4 +1,5 @@
 // Sets up the chat page.
+import { setUpAgents } from "./agents.js";
 import { setUpComposer } from "./composer.js";
 import { setUpCopying } from "./copying.js";
 import { setUpFiles } from "./files.js";
@@ -19,6 +20,7 @@ const log = new Log(scroll, sidebar.refreshSoon);
 setUpRequests();
 setUpCopying(announce);
 setUpFiles(announce);
+setUpAgents();
 setUpPreferences();
 const composer = setUpComposer(session, log, scroll);
 setUpKeys(composer, sidebar);

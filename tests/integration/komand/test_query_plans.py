@@ -10,6 +10,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from agents_app import selectors as agents
+from agents_app.costs import tree_budget
 from agents_app.models import Agent, ModelProvider, Run
 from agents_app.runs import lease, turns
 from agents_app.runs.reaper import Reaper
@@ -55,6 +56,7 @@ POLLERS: dict[str, Callable[[Session], object]] = {
     "runs of a user that wait for a place": lambda session: turns.show_waits("user:1"),
     "the run of a nudge": lambda session: lease.claim(uuid4(), agents.list_open_runs(session.id)[0].id),
     "runs of this worker": lambda session: lease.list_held(uuid4()),
+    "the budget of a workstream": lambda session: tree_budget.refusal(Run(id=uuid4(), root_id=uuid4())),
     "due schedules": lambda session: Starter().start_part(),
     "due deliveries": lambda session: transitions.list_due(50),
     "due deliveries while chats wait": lambda session: transitions.list_due(50, (), [(session.pk, "501")]),

@@ -15,7 +15,7 @@ from agents_app.models import Agent
 from agents_app.rights import CHANGE_AGENTS, CREATE_AGENTS, DELETE_AGENTS
 from audit_app.fresh_login import GRANT_AUTONOMY
 from audit_app.kernel.errors import InvalidInput
-from sessions_app.access import access_agent, list_agents
+from sessions_app.access import access_agent, find_agents
 from sessions_app.surfaces.base.openapi.operations import Operation
 from sessions_app.surfaces.rest.objects.agents import AgentBody, AgentInFullOut, AgentOut, AgentSummaryOut
 from sessions_app.surfaces.rest.operations import paged
@@ -37,7 +37,7 @@ class AgentList(AgentView):
     @paged("List agents that you may use or see", (AgentOut, AgentSummaryOut))
     def get(self, request: Request) -> Response:
         user = self.principal.user
-        return self.page_of(list_agents(user, or_visible=True), partial(_listed, user))
+        return self.page_of(find_agents(user, or_visible=True), partial(_listed, user))
 
     @Operation("Create an agent", AgentInFullOut, body=AgentBody, errors=[404, 409])
     def post(self, request: Request) -> Response:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+from django.db.models import QuerySet
 from django.http import HttpResponse
 from django.utils.http import content_disposition_header
 from rest_framework.exceptions import UnsupportedMediaType
@@ -43,11 +44,14 @@ class RestView(PlainView):
         page: Page = self.checked_query.wanted
         return page
 
-    def page_of(self, rows: Sequence[T], show: Callable[[T], Any]) -> Response:
-        """Return the page of a whole list that the query names. show: returns the JSON object of a row."""
+    def page_of(self, rows: "Sequence[T] | QuerySet[Any]", show: Callable[[T], Any]) -> Response:
+        """Return the page of a whole list that the query names, and of a queryset only that.
+
+        show: returns the JSON object of a row.
+        """
         page = self.checked(PageQuery, self.request.query_params).wanted
         shown = rows[page.offset : page.offset + page.size]
-        return ok([show(row) for row in shown], page.meta(len(rows)))
+        return ok([show(row) for row in shown], page.meta(rows.count() if isinstance(rows, QuerySet) else len(rows)))
 
 
 def ok(data: Any, meta: dict[str, Any] | None = None, *, status: int = 200) -> Response:

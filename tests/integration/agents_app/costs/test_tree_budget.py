@@ -77,6 +77,21 @@ def test_a_tree_without_budgets_costs_one_query_a_call(idle: EngineRig) -> None:
     assert len(queries) <= 1
 
 
+def test_a_budget_of_a_large_tree_costs_one_statement_that_returns_one_row(idle: EngineRig) -> None:
+    root = root_of(idle)
+    team = child_of(root, "team", 100)
+    child = child_of(team, "first")
+    fields = {"agent": root.agent, "ordinal": 0, "root": root, "created_at": root.created_at}
+    Run.objects.bulk_create(
+        Run(parent=team, conversation_id=uuid4(), workstream=f"w{n}", input_tokens=1, **fields) for n in range(99)
+    )
+    with CaptureQueriesContext(connection) as queries:
+        assert tree_budget.refusal(child) == ""
+    assert len(queries) == 1 and "RECURSIVE" in queries[0]["sql"]
+    use(child, 1)
+    assert "workstream team" in tree_budget.refusal(child)
+
+
 def test_a_workstream_with_a_budget_continues_beside_its_own_workstreams(idle: EngineRig) -> None:
     def calls(name: str, **arguments: object) -> Reply:
         given = {"id": name, "instruction": f"task {name}", **arguments}

@@ -10,7 +10,7 @@ from redis import Redis
 
 from agents_app.models import Agent, Run
 from agents_app.runs import hooks
-from audit_app.kernel import single_holder
+from audit_app.kernel import valkey as shared_valkey
 from audit_app.kernel.database import in_db
 from audit_app.kernel.ids import new_id
 from sessions_app.hot_queries import STARTED_AT_ONCE
@@ -88,7 +88,7 @@ def test_what_is_due_is_handled_by_one_process_at_a_time(alice: User, valkey: Re
 
 
 def test_schedules_start_while_valkey_is_away(alice: User, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(single_holder.valkey.breaker, "_open_until", float("inf"))
+    monkeypatch.setattr(shared_valkey.breaker, "_open_until", float("inf"))
     make_due(alice, make_agent(), 1)
     Starter().start_part()
     assert ScheduleTick.objects.get().status == "sent"

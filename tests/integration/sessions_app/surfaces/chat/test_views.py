@@ -92,7 +92,7 @@ CHANGED = ["/messages", "/stop", "/title", "/delete", "/agent"]
 
 def test_anonymous_users_are_redirected_to_the_login_and_back(alice) -> None:
     session = make_session(alice)
-    for path in ["/", "/chat/new", "/chat/sessions", *(f"/chat/{session.id}{tail}" for tail in READ)]:
+    for path in ["/", "/chat/new", "/chat/sessions", "/chat/agents", *(f"/chat/{session.id}{tail}" for tail in READ)]:
         location = Client().get(path).headers["Location"]
         assert location.startswith("/login")
     assert Client().get(f"/chat/{session.id}").headers["Location"] == f"/login?next=%2Fchat%2F{session.id}"

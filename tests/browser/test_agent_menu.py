@@ -1,0 +1,80 @@
+"""The choice of an agent on the page: a menu of a few, and a search among many that needs no mouse."""
+
+from collections.abc import Iterator
+
+import httpx2
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.conftest import NewTab
+from tests.support.live_server import LiveKomand
+
+_AGENTS = 24
+
+
+@pytest.fixture
+def many(live_komand: LiveKomand) -> Iterator[None]:
+    """Have many agents during a test."""
+    with httpx2.Client(base_url=f"{live_komand.url}/api", timeout=60) as api:
+        who = {"email": "admin@localhost", "password": live_komand.password}
+        token = api.post("/auth/login", json=who).json()["data"]["token"]
+        api.headers["Authorization"] = f"Bearer {token}"
+        names = [f"many-{number}" for number in range(_AGENTS)]
+        for name in names:
+            made = api.post("/agents", json={"agentId": name, "name": f"Helper {name}", "description": "One of many."})
+            assert made.status_code in (200, 201, 409), made.text
+        yield
+        for name in names:
+            api.delete(f"/agents/{name}").raise_for_status()
+
+
+def test_few_agents_are_in_a_menu_alone(new_tab: NewTab) -> None:
+    page = new_tab().open().page
+    expect(page.get_by_label("Agent", exact=True)).to_be_visible()
+    expect(page.get_by_role("button", name="Find another agent")).to_have_count(0)
+
+
+def test_an_agent_among_many_is_found_and_chosen_with_the_keyboard(new_tab: NewTab, many: None) -> None:
+    chat = new_tab().open()
+    page, menu = chat.page, chat.page.get_by_label("Agent", exact=True)
+    page.get_by_role("button", name="Find another agent").press("Enter")
+    box = page.get_by_role("searchbox", name="Name or description")
+    expect(box).to_be_focused()
+    expect(page.locator("#agents-list button").first).to_be_visible()
+    page.keyboard.type("nobody has this")
+    expect(page.locator("#agents-list")).to_contain_text("No agent matches “nobody has this”.")
+    box.fill("helper many-1")
+    found = page.locator("#agents-list button")
+    expect(found).to_have_count(11)  # many-1 and many-10 to many-19
+    page.keyboard.press("ArrowDown")
+    expect(found.first).to_be_focused()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("ArrowUp")
+    expect(box).to_be_focused()
+    box.fill("many-17")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    expect(menu).to_have_value("many-17")
+    expect(menu).to_be_focused()
+    chat.ask(tokens=2)
+    page.wait_for_url("**/chat/*-*")
+    expect(menu).to_have_value("many-17")  # which the session has
+
+
+def test_the_agent_of_an_open_chat_is_changed_by_the_search(new_tab: NewTab, many: None) -> None:
+    chat = new_tab().open()
+    page, menu = chat.page, chat.page.get_by_label("Agent", exact=True)
+    chat.ask(tokens=2)
+    page.wait_for_url("**/chat/*-*")
+    page.get_by_role("button", name="Find another agent").click()
+    page.get_by_role("searchbox", name="Name or description").fill("many-23")
+    with page.expect_response("**/agent") as bound:
+        page.get_by_role("button", name="Helper many-23").click()
+    assert bound.value.status == 204
+    page.reload()
+    expect(menu).to_have_value("many-23")
+    page.get_by_role("button", name="Find another agent").click()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    expect(menu).to_have_value("many-23")
