@@ -188,9 +188,13 @@ def due_deliveries() -> QuerySet[Delivery]:
     return due.filter(ready_at__lte=Now(), expires_at__gt=Now(), account__is_enabled=True)
 
 
-# The process `sockets` each second, and a runs worker every other.
-LIST_ENABLED_ACCOUNTS = CompiledObjects(
-    lambda: ChannelAccount.objects.filter(is_enabled=True).select_related("agent", "connection")
+# Each runs worker, each second: the enabled accounts, with what tells that one or its connection has changed.
+LIST_ACCOUNT_VERSIONS = CompiledQuery(
+    lambda: (
+        ChannelAccount.objects.filter(is_enabled=True)
+        .order_by()
+        .values_list("pk", "updated_at", "agent__updated_at", "connection__holder", "connection__attention_at")
+    )
 )
 
 # The sender, the fetcher and the sweeper of each process, each second.

@@ -24,6 +24,7 @@ from django.contrib.auth.models import User  # noqa: E402
 from django.db import connection, transaction  # noqa: E402
 from django.test import Client  # noqa: E402
 from django.urls import reverse  # noqa: E402
+from django.utils import timezone  # noqa: E402
 
 from agents_app import selectors as agents  # noqa: E402
 from agents_app.models import Run  # noqa: E402
@@ -37,12 +38,16 @@ from audit_app.kernel.ids import new_id  # noqa: E402
 from audit_app.models import TimelineHead  # noqa: E402
 from benchmarks.seed_data import seed  # noqa: E402
 from sessions_app.channels.outbound import transitions as deliveries  # noqa: E402
-from sessions_app.models import Session  # noqa: E402
+from sessions_app.models import Schedule, ScheduleTick, Session  # noqa: E402
+from sessions_app.schedules.starter import Starter  # noqa: E402
 from sessions_app.services import NewMessage, receive  # noqa: E402
 
 _SESSIONS, _TURNS = 30, 1000
 _WATCHED = 100
+_SCHEDULES = 10
 _LISTS = {
+    "agents": ("agents_app_agent", ""),
+    "channel accounts": ("sessions_app_channelaccount", ""),
     "runs": ("agents_app_run", ""),
     "runs that failed": ("agents_app_run", "status__in=failed"),
     "runs, words": ("agents_app_run", "q=sphinx"),
@@ -73,11 +78,12 @@ class Probe:
         self._user = User.objects.get(username="bench")
         User.objects.filter(pk=self._user.pk).update(is_staff=True, is_superuser=True)
         self._sessions = [Session.objects.get(pk=opened["id"]) for opened in seeded["sessions"]]
-        self._long = Session.objects.get(pk=seeded["long_session"]["id"])
+        self._long = Session.objects.select_related("agent").get(pk=seeded["long_session"]["id"])
         self._sent = 0
         self._owner = new_id()
         self._claimed: list[Run] = []
         self._reaper = Reaper()
+        self._starter = Starter()
         headers = {"host": "127.0.0.1", "cookie": seeded["cookie"]}
         self._page = Client(headers=headers, raise_request_exception=True)
         self._api = Client(headers={"host": "127.0.0.1", "authorization": f"Bearer {seeded['api_key']}"})
@@ -96,10 +102,14 @@ class Probe:
             "a sender looks for deliveries": lambda: deliveries.list_due(50),
             f"heads of {_WATCHED} watched sessions": lambda: timeline.list_heads(heads),
             "where a viewer resumes": lambda: timeline.find_last(heads[0], "run.started", until=10**6),
+            "ten due schedules start": self._start_schedules,
+            "a new chat's page": self._get("/chat/new"),
+            "agents found by a word": self._fragment("/chat/agents?q=made"),
             "a session's page": self._get(f"/chat/{long.pk}"),
             "older turns": self._get(f"/chat/{long.pk}/turns?before=250"),
-            "the sidebar": self._get("/chat/sessions"),
-            "the sidebar, words": self._get("/chat/sessions?q=sphinx"),
+            "the sidebar": self._fragment("/chat/sessions"),
+            "the sidebar, words": self._fragment("/chat/sessions?q=sphinx"),
+            "REST: agents": self._rest("/api/agents?pageSize=50"),
             "REST: sessions": self._rest("/api/sessions?pageSize=50"),
             "REST: history": self._rest(f"/api/sessions/{long.pk}/history?pageSize=50"),
             "REST: a run": self._rest(f"/api/runs/{self._last_run(long)}"),
@@ -127,8 +137,23 @@ class Probe:
         with transaction.atomic():
             assert transitions.end(run, End(RunStatus.COMPLETED, answer="Hello."), held_by=self._owner)
 
+    def _start_schedules(self) -> None:
+        """Create schedules that are due, start them, and end their runs, which would wait for a worker."""
+        now = timezone.now()
+        given = {"agent": self._long.agent, "owner": self._user, "cron": "0 0 1 1 *", "prompt": "Report."}
+        stamps = {"created_by": f"user:{self._user.pk}", "created_at": now, "updated_at": now, "next_at": now}
+        rows = [Schedule(task_id=str(new_id()), **given, **stamps) for _ in range(_SCHEDULES)]
+        Schedule.objects.bulk_create(rows)
+        self._starter.start_part()
+        started = ScheduleTick.objects.filter(schedule__in=rows, status="sent").values_list("run_id", flat=True)
+        assert len(started) == _SCHEDULES
+        Run.objects.filter(pk__in=list(started)).update(status="completed", ended_at=now, end_stored=True)
+
     def _get(self, path: str) -> Act:
         return lambda: _fine(self._page.get(path))
+
+    def _fragment(self, path: str) -> Act:
+        return lambda: _fine(self._page.get(path, headers={"hx-request": "true"}))
 
     def _rest(self, path: str) -> Act:
         return lambda: _fine(self._api.get(path))

@@ -1,4 +1,6 @@
-"""Fills a prepared installation with a month of traffic: `python -m benchmarks.growth_data.traffic --turns 1000000`.
+"""Fills a prepared installation with a month of traffic, agents and channel accounts.
+
+`python -m benchmarks.growth_data.traffic --turns 1000000 --agents 1000 --accounts 100`
 
 Runs are spread over the month and over sessions. Each has two turns, its steps (a third with a tool call), ten events
 of the timeline and four entries of the audit log; a fifth came by a channel.
@@ -74,7 +76,7 @@ class Month:
         return self.ms(f"{(_RUNS_A_SESSION - 1) * self.sessions} + n.i")
 
 
-def fill(turns: int) -> None:
+def fill(turns: int, agents: int, accounts: int) -> None:
     month = Month(turns)
     agent = Agent.objects.get(agent_id="default")
     people = [person.pk for person in User.objects.bulk_create(User(username=f"person-{n}") for n in range(_PEOPLE))]
@@ -91,6 +93,19 @@ def fill(turns: int) -> None:
         _arrivals(month, account)
         _deliveries(month, account)
         _logins(month, people[0])
+    _configuration(agent, agents, accounts)
+
+
+def _configuration(agent: Agent, agents: int, accounts: int) -> None:
+    """Create so many agents like the given one, and channel accounts."""
+    shared = {"provider": agent.provider, "description": _WORDS, "is_shared_with_everyone": True}
+    numbers = (f"made-{number:04}" for number in range(agents))
+    Agent.objects.bulk_create(Agent(agent_id=name, name=name, **shared) for name in numbers)
+    names = (f"made-{number:04}" for number in range(accounts))
+    config = {"callback_url": "https://example.com/answers"}
+    ChannelAccount.objects.bulk_create(
+        ChannelAccount(channel="webhook", account_id=name, agent=agent, config=config) for name in names
+    )
 
 
 def _sessions(month: Month, agent: str, first_person: int) -> None:
@@ -326,7 +341,10 @@ def _logins(month: Month, first_person: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="benchmarks.growth_data.traffic", description=__doc__)
     parser.add_argument("--turns", type=int, required=True)
-    fill(parser.parse_args().turns)
+    parser.add_argument("--agents", type=int, required=True)
+    parser.add_argument("--accounts", type=int, required=True)
+    options = parser.parse_args()
+    fill(options.turns, options.agents, options.accounts)
 
 
 if __name__ == "__main__":

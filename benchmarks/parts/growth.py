@@ -18,6 +18,7 @@ from benchmarks.scale import Scale
 
 PART = "growth"
 _FILL_SECONDS = 1800
+_SMALL, _LARGE = (100, 60), (1_000, 600)  # agents, channel accounts
 _RATIO = 1.5
 
 
@@ -43,8 +44,8 @@ class Probe:
 def measure(folder: Path, model_url: str, scale: Scale, databases: Databases) -> list[Figure]:
     morning, month, rounds = scale.growth
     with ExitStack() as stack:
-        small = stack.enter_context(_filled(folder / "morning", model_url, databases, morning))
-        large = stack.enter_context(_filled(folder / "month", model_url, databases, month))
+        small = stack.enter_context(_filled(folder / "morning", model_url, databases, morning, *_SMALL))
+        large = stack.enter_context(_filled(folder / "month", model_url, databases, month, *_LARGE))
         taken: dict[str, tuple[list[float], list[float]]] = {act: ([], []) for act in small.acts}
         for number in range(rounds + 1):
             for act, (of_small, of_large) in taken.items():
@@ -62,11 +63,15 @@ def measure(folder: Path, model_url: str, scale: Scale, databases: Databases) ->
 
 
 @contextmanager
-def _filled(data_dir: Path, model_url: str, databases: Databases, turns: int) -> Iterator[Probe]:
+def _filled(
+    data_dir: Path, model_url: str, databases: Databases, turns: int, agents: int, accounts: int
+) -> Iterator[Probe]:
     sys.stderr.write(f"filling a database with {turns:,} turns …\n")
     gateway = Gateway(data_dir, model_url, **databases.make(data_dir).environment)
     gateway.prepare()
-    gateway.run(["-m", "benchmarks.growth_data.traffic", "--turns", str(turns)], seconds=_FILL_SECONDS)
+    sizes = {"--turns": turns, "--agents": agents, "--accounts": accounts}
+    given = [part for name, value in sizes.items() for part in (name, str(value))]
+    gateway.run(["-m", "benchmarks.growth_data.traffic", *given], seconds=_FILL_SECONDS)
     with gateway.open("benchmarks.growth_data.probe") as process:
         try:
             yield Probe(process)

@@ -4,6 +4,7 @@ Each function owns its transaction.
 """
 
 from collections.abc import Collection
+from typing import Any
 from uuid import UUID
 
 from django.db import transaction
@@ -18,12 +19,29 @@ from sessions_app.models import ChannelAccount, ChannelConnection
 from sessions_app.platforms.registry import channels
 
 
-def list_listening() -> list[ChannelAccount]:
-    """Return the enabled accounts that receive over a connection, each with its agent and its connection, if any.
+class ListeningAccounts:
+    """The enabled accounts that receive over a connection, as one process knows them."""
 
-    Includes those with unusable settings or secrets: opening their connection reports the reason.
-    """
-    return [account for account in hot_queries.LIST_ENABLED_ACCOUNTS.fetch() if listens(account)]
+    def __init__(self) -> None:
+        self._known: dict[UUID, tuple[tuple[Any, ...], ChannelAccount]] = {}  # all that are enabled, with their version
+
+    def read(self) -> list[ChannelAccount]:
+        """Return the accounts, each with its agent and its connection, if any. Loads those that have changed.
+
+        Includes those with unusable settings or secrets: opening their connection reports the reason.
+        """
+        versions = {row[0]: row for row in hot_queries.LIST_ACCOUNT_VERSIONS.rows()}
+        known = {key: found for key, found in self._known.items() if versions.get(key) == found[0]}
+        if changed := versions.keys() - known.keys():
+            rows = ChannelAccount.objects.select_related("agent", "connection").filter(pk__in=changed)
+            known |= {row.pk: (versions[row.pk], row) for row in rows}
+        self._known = known
+        return [account for _, account in known.values() if listens(account)]
+
+
+def list_listening() -> list[ChannelAccount]:
+    """Return the accounts of `ListeningAccounts`, all loaded."""
+    return ListeningAccounts().read()
 
 
 def listens(account: ChannelAccount) -> bool:

@@ -35,6 +35,7 @@ class Keeper:
     def __init__(self, holder: UUID, process: SocketsProcess, request_process: Callable[[], None]) -> None:
         self._holder, self._process, self._request_process = holder, process, request_process
         self._observer = liveness.Observer()
+        self._accounts = claims.ListeningAccounts()
         self._held: dict[UUID, _Held] = {}
 
     async def run(self) -> None:
@@ -54,7 +55,7 @@ class Keeper:
 
     async def _look(self) -> None:
         """Do one pass."""
-        listening = {account.pk: account for account in await in_db(claims.list_listening)}
+        listening = {account.pk: account for account in await in_db(self._accounts.read)}
         ended = [held for key, held in self._held.items() if not self._is_current(held, listening.get(key))]
         if ended:
             await self._release(ended)

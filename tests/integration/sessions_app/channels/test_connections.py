@@ -7,6 +7,8 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from agents_app.providers.kinds.scripted import Reply
@@ -326,3 +328,23 @@ def test_text_that_no_encoding_has_arrives_with_a_replacement(platform: FakeTele
     add_telegram(platform)
     platform.queue([private_update(1, "half \ud83d")])
     until(lambda: texts() == ["half ?"], 20)
+
+
+def test_a_pass_loads_only_accounts_that_have_changed(platform: FakeTelegram) -> None:
+    account = add_telegram(platform)
+    ChannelAccount.objects.bulk_create(
+        ChannelAccount(channel="webhook", account_id=f"a{number}", access="open") for number in range(20)
+    )
+    known = claims.ListeningAccounts()
+    assert known.read() == [account]
+    with CaptureQueriesContext(connection) as queries:
+        assert known.read() == [account]
+    assert len(queries) == 1
+    accounts.change_account(account, config={**account.config})
+    with CaptureQueriesContext(connection) as queries:
+        assert known.read()[0].updated_at == account.updated_at
+    assert len(queries) == 2
+    claimed = claims.claim(account, uuid4(), [])
+    assert claimed and known.read()[0].connection.holder == claimed.holder
+    accounts.set_enabled(account, False)
+    assert known.read() == []
