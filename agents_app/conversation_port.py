@@ -1,6 +1,7 @@
 """The port by which runs use conversations. `sessions_app` implements it and registers at start."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 from uuid import UUID
 
@@ -8,6 +9,18 @@ from agents_app.types import Message, RunTranscript, RunView
 from agents_app.types.context import Compaction
 from agents_app.types.message_parts import OmittedPart, Transcript, VoiceNotes
 from audit_app.event_types import NewEvent
+
+
+@dataclass(frozen=True)
+class StoredEnd:
+    """The result of storing the end of a run in its conversation.
+
+    events: events to emit.
+    has_later_runs: False only if no later run of the conversation can be open.
+    """
+
+    events: Sequence[NewEvent]
+    has_later_runs: bool = True
 
 
 class Conversations(Protocol):
@@ -25,6 +38,12 @@ class Conversations(Protocol):
 
     def user_turns(self, run_id: UUID) -> Sequence[Message]:
         """Return the user turns that this run answers, oldest first."""
+        ...
+
+    def messages(
+        self, run_id: UUID, conversation_id: UUID, ordinal: int, *, longest: int
+    ) -> tuple[tuple[Message, ...], tuple[Message, ...]]:
+        """Return the `history` and the `user_turns` of an open run. Reads only."""
         ...
 
     def load_part(self, reference: str) -> bytes:
@@ -49,8 +68,8 @@ class Conversations(Protocol):
         """
         ...
 
-    def run_ended(self, transcript: RunTranscript) -> Sequence[NewEvent]:
-        """Store the turns of an ended run and return the events to emit (`message.completed`, …). Idempotent.
+    def run_ended(self, transcript: RunTranscript) -> StoredEnd:
+        """Store the turns of an ended run; the events to emit are `message.completed`, …. Idempotent.
 
         Called inside the transaction that ends the run, in a savepoint of its own.
         """

@@ -110,14 +110,19 @@ def claimable() -> QuerySet[Run]:
 
 
 _RUNNING = Run.objects.filter(owner__isnull=False).order_by().values("actor").annotate(number=Count("*"))
-# With each run that a worker may claim: whether its agent has stored any memory, of anyone; its user, and the number of
-# that user's running runs, null for none.
-_CANDIDATE: tuple[Any, ...] = (
-    "pk",
-    Exists(memories.of_agent(OuterRef("agent__agent_id"))),
-    "actor",
-    Subquery(_RUNNING.filter(actor=OuterRef("actor")).values("number")),
-)
+# With each run that a worker may claim: the number of its user's running runs, null for none; and flags, of which a
+# false one spares a statement: has its agent stored memories, of anyone, its provider prices of models, and so on.
+_RUNNING_OF_USER = Subquery(_RUNNING.filter(actor=OuterRef("actor")).values("number"))
+CLAIM_FLAGS: dict[str, Exists] = {
+    "has_memories": Exists(memories.of_agent(OuterRef("agent__agent_id"))),
+    "has_prices": Exists(ModelPrice.objects.filter(provider_id=OuterRef("agent__provider_id"))),
+    **tools.source_flags(OuterRef("agent__agent_id")),
+}
+
+
+def _candidates(runs: QuerySet[Run]) -> QuerySet[Run]:
+    rows = runs.select_related("agent__provider", "recall")
+    return rows.annotate(running_of_user=_RUNNING_OF_USER, **CLAIM_FLAGS)
 
 
 def _claimable_within(most: Param) -> QuerySet[Run]:
@@ -126,23 +131,20 @@ def _claimable_within(most: Param) -> QuerySet[Run]:
 
 
 # Every run, when a worker claims it.
-FIND_CLAIMABLE = CompiledQuery(lambda run_id: claimable().filter(pk=run_id).values_list(*_CANDIDATE))
+FIND_CLAIMABLE = CompiledObjects(lambda run_id: _candidates(claimable().filter(pk=run_id)).order_by())
 # A place that has become free: of a worker, or of a user. Started runs go first, by a query of their own: databases
 # differ in where they sort null.
-FIND_STARTED = CompiledQuery(lambda most: _claimable_within(most).filter(ready_at=None).values_list(*_CANDIDATE)[:1])
-FIND_NEXT_USERS = CompiledQuery(
-    lambda after: (
-        claimable()
-        .filter(actor__gt=after, ready_at__lte=Now())
-        .order_by("actor", "ready_at")
-        .values_list(*_CANDIDATE)[:1]
-    )
+FIND_STARTED = CompiledObjects(lambda most: _candidates(_claimable_within(most).filter(ready_at=None))[:1])
+FIND_NEXT_USERS = CompiledObjects(
+    lambda after: _candidates(claimable().filter(actor__gt=after, ready_at__lte=Now())).order_by("actor", "ready_at")[
+        :1
+    ]
 )
-FIND_STARTED_OF_USER = CompiledQuery(
-    lambda actor: claimable().filter(actor=actor, ready_at=None).order_by().values_list(*_CANDIDATE)[:1]
+FIND_STARTED_OF_USER = CompiledObjects(
+    lambda actor: _candidates(claimable().filter(actor=actor, ready_at=None)).order_by()[:1]
 )
-FIND_OLDEST_OF_USER = CompiledQuery(
-    lambda actor: claimable().filter(actor=actor, ready_at__lte=Now()).order_by("ready_at").values_list(*_CANDIDATE)[:1]
+FIND_OLDEST_OF_USER = CompiledObjects(
+    lambda actor: _candidates(claimable().filter(actor=actor, ready_at__lte=Now())).order_by("ready_at")[:1]
 )
 # Every half second while a user has more runs than may run: those of which this is not shown yet.
 LIST_UNMARKED = CompiledQuery(
@@ -150,7 +152,7 @@ LIST_UNMARKED = CompiledQuery(
         claimable()
         .filter(actor=actor, status=RunStatus.QUEUED.value, waiting_on="", ready_at__lte=Now())
         .order_by("ready_at")
-        .values_list(*_CANDIDATE)[:MARKED_AT_ONCE]
+        .values_list("pk", _RUNNING_OF_USER)[:MARKED_AT_ONCE]
     )
 )
 GET_CLAIMED_RUN = CompiledObjects(

@@ -5,10 +5,17 @@ from typing import Any
 
 from django.apps import apps
 from django.db.models import Case, Exists, F, Min, OuterRef, Q, QuerySet, Subquery, When
-from django.db.models.functions import Now
+from django.db.models.functions import Coalesce, Now
 
 from agents_app.models import Run, Step
-from audit_app.kernel.compiled_queries import CompiledInsert, CompiledObjects, CompiledQuery, CompiledUpdate, Param
+from audit_app.kernel.compiled_queries import (
+    CompiledInsert,
+    CompiledObjects,
+    CompiledQuery,
+    CompiledReturning,
+    CompiledUpdate,
+    Param,
+)
 from sessions_app.models import (
     IS_LINKED,
     IS_OPEN,
@@ -28,6 +35,7 @@ from sessions_app.models import (
 )
 
 TURNS_OF_A_PAGE = 200
+NOT_COVERED = -1  # by a checkpoint: below every ordinal
 _SWEPT_AT_ONCE = 100
 # A user's answer to an agent's question: the model gets it as the result of its call.
 _IS_ANSWER = Q(role="user", tool_call_ids__isnull=False)
@@ -119,10 +127,22 @@ FIND_DETAILED_RUN = CompiledQuery(
 
 # Every run, when it is claimed: the summary of its session's older turns, the turns since then in pages, newest first,
 # pinned turns that these leave out, and its user turns.
-FIND_CHECKPOINT = CompiledObjects(
-    lambda session_id, ordinal: Checkpoint.objects.filter(
-        ~Exists(_OFF_PATH), session_id=session_id, ordinal__lt=ordinal
-    ).order_by("-ordinal", "-id")[:1]
+
+
+def _checkpoint(session_id: Any, ordinal: Any) -> QuerySet[Checkpoint]:
+    rows = Checkpoint.objects.filter(~Exists(_OFF_PATH), session_id=session_id, ordinal__lt=ordinal)
+    return rows.order_by("-ordinal", "-id")[:1]
+
+
+FIND_CHECKPOINT = CompiledObjects(_checkpoint)
+LIST_NEWEST_TURNS = CompiledObjects(
+    lambda session_id, ordinal: (
+        _TURNS_OF_HISTORY.annotate(
+            covered=Coalesce(Subquery(_checkpoint(session_id, ordinal).values("ordinal")), NOT_COVERED)
+        )
+        .filter(session_id=session_id, ordinal__gt=F("covered"), ordinal__lte=ordinal)
+        .order_by("-ordinal", "-part")[:TURNS_OF_A_PAGE]
+    )
 )
 LIST_EARLIER_TURNS = CompiledObjects(
     lambda session_id, after, ordinal, part: _TURNS_OF_HISTORY.filter(
@@ -143,13 +163,23 @@ LIST_USER_MESSAGES = CompiledQuery(
 )
 # Every run, when its end is stored.
 GET_SESSION = CompiledObjects(lambda session_id: Session.objects.select_related("agent").filter(pk=session_id))
-LIST_STORED_PARTS = CompiledQuery(
-    lambda session_id, ordinal: (
-        Turn.objects.filter(session_id=session_id, ordinal=ordinal).order_by().values_list("part", "is_answer")
+
+
+def _turns_of_run(session_id: Any, ordinal: Any) -> QuerySet[Turn]:
+    return Turn.objects.filter(session_id=session_id, ordinal=ordinal)
+
+
+# It returns the session, the next free part of the run's turns, and whether its answer is stored. The run's row is
+# locked by then, and with it its turns.
+SET_LAST_ACTIVE = CompiledReturning(
+    lambda session_id, ordinal, now: (
+        Session.objects.filter(pk=session_id).annotate(
+            next_part=Coalesce(Subquery(_turns_of_run(session_id, ordinal).order_by("-part").values("part")[:1]), -1)
+            + 1,
+            has_answer=Exists(_turns_of_run(session_id, ordinal).filter(is_answer=True)),
+        ),
+        {"last_active_at": now},
     )
-)
-SET_LAST_ACTIVE = CompiledUpdate(
-    lambda session_id, now: (Session.objects.filter(pk=session_id), {"last_active_at": now})
 )
 # Every tool call that sends something to a place that the agent's rules do not name: who has written in the session?
 GET_SESSION_OWNER = CompiledObjects(lambda session_id: Session.objects.select_related("owner").filter(pk=session_id))

@@ -5,7 +5,7 @@ Each source owns one prefix of names, so that a look-up queries one source. `kom
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import ClassVar
 
 from tools_app.registry import tools
@@ -16,6 +16,7 @@ class ToolSource(ABC):
     """A provider of tools at run time. Synchronous; may read the database, so not for use on an event loop."""
 
     prefix: ClassVar[str]  # of the names of all its tools, such as `mcp__`
+    flag: ClassVar[str]  # of `selectors.source_flags`
 
     @abstractmethod
     def list_tools(self, agent_id: str) -> Iterable[AnyTool]:
@@ -37,11 +38,18 @@ def add_source(source: ToolSource) -> None:
     _sources[source.prefix] = source
 
 
-def list_tools(agent_id: str) -> list[AnyTool]:
-    """Return every tool of the agent, including those that its policy denies."""
+NO_FLAGS: Mapping[str, bool] = {}
+
+
+def list_tools(agent_id: str, flags: Mapping[str, bool] = NO_FLAGS) -> list[AnyTool]:
+    """Return every tool of the agent, including those that its policy denies.
+
+    flags: as the caller has just read them. A source whose flag is False is not asked.
+    """
     found = list(tools)
     for source in _sources.values():
-        found.extend(source.list_tools(agent_id))
+        if flags.get(source.flag, True):
+            found.extend(source.list_tools(agent_id))
     return found
 
 

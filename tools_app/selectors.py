@@ -5,14 +5,14 @@ from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from django.db.models import Q, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.db.models.functions import Now
 
 from audit_app.kernel.errors import found
 from audit_app.kernel.redact import masked_text
 from audit_app.kernel.shorten import one_line
 from tools_app import conf, hot_queries
-from tools_app.models import IS_OPEN, UNKNOWN_ORIGINS, Approval, InputRequest, ToolExecution
+from tools_app.models import IS_OPEN, UNKNOWN_ORIGINS, Approval, InputRequest, McpServer, SkillInstall, ToolExecution
 from tools_app.run_progress import BATCH, Batch, BatchItem
 from tools_app.types import ApprovalStatus, ApprovalView, ExecutionStatus, ExecutionView, view_of
 from tools_app.types.questions import InputStatus, InputView, Question, plain_options
@@ -229,6 +229,12 @@ def pending_questions() -> QuerySet[InputRequest]:
 def has_open_questions() -> bool:
     """Return whether any question is open now. For sweeps, each second."""
     return bool(hot_queries.FIND_OPEN_QUESTION.rows())
+
+
+def source_flags(agent_id: OuterRef) -> dict[str, Exists]:
+    """Return a column for each `ToolSource.flag`: whether the source may have tools for the agent of this public id."""
+    servers = McpServer.objects.filter(name__gt="")  # which the index of names answers
+    return {"has_servers": Exists(servers), "has_skills": Exists(SkillInstall.objects.filter(agent_id=agent_id))}
 
 
 def find_closed_question(request_id: UUID) -> tuple[InputView, str] | None:

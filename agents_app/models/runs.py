@@ -1,6 +1,7 @@
 """Runs and their recorded steps."""
 
 from collections.abc import Iterable
+from dataclasses import asdict
 from typing import Any
 from uuid import UUID
 
@@ -8,7 +9,7 @@ from django.db import models
 from django.db.models import Q
 
 from agents_app.models.agents import Agent
-from agents_app.types import RunStatus, WaitingOn
+from agents_app.types import ModelResponse, RunStatus, WaitingOn
 from agents_app.types.child_runs import ChildSpec, RunKind
 from audit_app.kernel.ids import new_id
 
@@ -250,3 +251,21 @@ class Step(models.Model):
 
     def __str__(self) -> str:
         return f"step {self.index} of {self.run_id}"
+
+    @classmethod
+    def of_response(cls, response: ModelResponse, **fields: Any) -> "Step":
+        """Return the unsaved step of a response. fields: further columns."""
+        usage = response.usage
+        return cls(
+            text=response.text,
+            reasoning=response.reasoning,
+            reasoning_ms=round(response.reasoning_seconds * 1000),
+            tool_calls=[asdict(tool_call) for tool_call in response.tool_calls],
+            dialect_state=response.dialect_state,
+            finish_reason=response.finish_reason,
+            input_tokens=usage.input_tokens,
+            cached_input_tokens=usage.cached_input_tokens,
+            output_tokens=usage.output_tokens,
+            reasoning_tokens=usage.reasoning_tokens,
+            **fields,
+        )

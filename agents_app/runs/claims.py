@@ -1,6 +1,6 @@
 """The claim of a run, and the parts of it that need more than a row. Reads only."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID
 
@@ -19,6 +19,7 @@ from agents_app.types.context import ContextSize
 from agents_app.types.prices import PriceList
 from tools_app import profiles
 from tools_app import services as tools
+from tools_app.catalogue import NO_FLAGS
 from tools_app.types import ToolSpec
 
 _MOST_CHARACTERS_PER_TOKEN = 8  # of whole conversations: what is longer cannot fit
@@ -64,20 +65,27 @@ class HeldBack(Exception):
 
 @dataclass(frozen=True)
 class Candidate:
-    """A claimable run.
+    """A claimable run, with its agent and provider.
 
-    agent_remembers: its agent has stored a memory, of anyone.
-    running: number of running runs of its user; None for none.
+    running: number of running runs of its user.
+    flags: those of `hot_queries.CLAIM_FLAGS`.
     """
 
-    run_id: UUID
-    agent_remembers: bool
-    actor: str
-    running: int | None
+    run: Run
+    running: int
+    flags: Mapping[str, bool]
+
+    @classmethod
+    def of(cls, row: Run | None) -> "Candidate | None":
+        """Return the candidate of a row that was read as one."""
+        if row is None:
+            return None
+        read = vars(row)
+        return cls(row, read["running_of_user"] or 0, {name: read[name] for name in hot_queries.CLAIM_FLAGS})
 
     @property
     def is_held_back(self) -> bool:
-        return (self.running or 0) >= most_running()
+        return self.running >= most_running()
 
 
 def most_running() -> int:
@@ -90,8 +98,7 @@ def most_running() -> int:
 
 def find_claimable(run_id: UUID) -> Candidate | None:
     """Return the run if it is claimable."""
-    rows = hot_queries.FIND_CLAIMABLE.rows(run_id=run_id)
-    return Candidate(*rows[0]) if rows else None
+    return Candidate.of(hot_queries.FIND_CLAIMABLE.first(run_id=run_id))
 
 
 def user_turns_of(run: Run) -> tuple[Message, ...]:
@@ -105,8 +112,18 @@ def earlier_messages(run: Run) -> tuple[Message, ...]:
     """Read the conversation before a run, as far as its agent's context can take it. A child run has none."""
     if run.parent_id:
         return ()
-    longest = run.agent.max_context_tokens * _MOST_CHARACTERS_PER_TOKEN
-    return tuple(conversation_port.get().history(run.conversation_id, run.ordinal, longest=longest))
+    return tuple(conversation_port.get().history(run.conversation_id, run.ordinal, longest=_longest(run)))
+
+
+def _longest(run: Run) -> int:
+    return run.agent.max_context_tokens * _MOST_CHARACTERS_PER_TOKEN
+
+
+def messages_of(run: Run) -> tuple[tuple[Message, ...], tuple[Message, ...]]:
+    """Return `earlier_messages` and `user_turns_of` of a run, read together if it is open and in no tree."""
+    if run.is_in_tree or run.ended_at:
+        return earlier_messages(run), user_turns_of(run)
+    return conversation_port.get().messages(run.id, run.conversation_id, run.ordinal, longest=_longest(run))
 
 
 def size_of(run: Run, history: Sequence[Message], offered: OfferedTools, *, model: str) -> ContextSize:
@@ -135,9 +152,13 @@ def system_parts_of(run: Run, tools: OfferedTools) -> tuple[PromptPart, ...]:
     return (*parts, PromptPart("instructions of the message", instructions)) if instructions else parts
 
 
-def tools_of_run(run: Run) -> OfferedTools:
-    """Return the tools that the run may use by its present policy. run: with its agent."""
-    profile, permitted = run.agent.tool_profile, tools.specs_for(policy_of(run), session_policy_of(run))
+def tools_of_run(run: Run, flags: Mapping[str, bool] = NO_FLAGS) -> OfferedTools:
+    """Return the tools that the run may use by its present policy.
+
+    run: with its agent.
+    flags: those of its claim.
+    """
+    profile, permitted = run.agent.tool_profile, tools.specs_for(policy_of(run), session_policy_of(run), flags=flags)
     offered = [spec for spec in permitted if profiles.is_offered(profile, spec.name)]
     return offered_tools.choose(offered, profile=profile, budget_tokens=settings.KOMAND_TOOL_TOKENS)
 

@@ -1,6 +1,6 @@
 """The lease on a run: claim, release, recover. Each claim raises the fence, which voids the writes of older claims."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
@@ -24,11 +24,13 @@ from agents_app.runs.transitions import ADVANCE, QUEUE, end
 from agents_app.types import Limits, Message, RunStatus, Snapshot, WaitingOn
 from agents_app.types.child_runs import Phase
 from agents_app.types.message_parts import VoiceNotes
+from agents_app.types.prices import PriceList
 from audit_app import services as audit
 from audit_app.kernel.database import is_away
 from audit_app.kernel.errors import InvalidInput
 from audit_app.kernel.nudges import nudge
 from tools_app import selectors as tools
+from tools_app.catalogue import NO_FLAGS
 
 # Of a crash for each run of the dead process, and what sums of shares lack of whole numbers.
 _LEAST_SHARE, _ROUNDING = 0.2, 1e-6
@@ -55,9 +57,9 @@ def claim(owner: UUID, run_id: UUID | None = None, *, actor: str = "", after: st
     claimed = _claim_row(owner, run_id, actor=actor, after=after)
     if claimed is None:
         return None
-    run, resumes = claimed
+    run, resumes, flags = claimed
     try:
-        return load(run, owner, resumes=resumes)
+        return load(run, owner, resumes=resumes, flags=flags)
     except Exception as error:
         if not is_away(error):
             _fail(run, owner, error)
@@ -70,28 +72,33 @@ def _fail(run: Run, owner: UUID, error: Exception) -> None:
         end(run, outcome, held_by=owner)
 
 
-def load(run: Run, owner: UUID, *, resumes: bool = False) -> Claim:
-    """Return everything that a process needs to continue a run. Reads only. run: with its agent and provider.
+def load(run: Run, owner: UUID, *, resumes: bool = False, flags: Mapping[str, bool] = NO_FLAGS) -> Claim:
+    """Return everything that a process needs to continue a run. Reads only.
 
+    run: with its agent and provider.
+    flags: those of its claim. What is absent by them is not read.
     Raises InvalidInput if the agent's template cannot be used.
     """
     run = use_template(run) if run.agent.template else run
-    provider, offered, history = provider_of(run), claims.tools_of_run(run), claims.earlier_messages(run)
-    snapshot = load_snapshot(run)
+    provider, offered = provider_of(run), claims.tools_of_run(run, flags)
+    history, user_turns = claims.messages_of(run)
+    snapshot = load_snapshot(run, user_turns)
     snapshot = replace(
         snapshot,
         context=claims.size_of(run, history, offered, model=model_of(run, provider)),
         voice=_voice_of(run, snapshot.user_turns, provider),
     )
-    return Claim(run, owner, snapshot, history, provider, selectors.price_list(provider), offered, resumes)
+    has_prices = run.fallback or flags.get("has_prices", True)
+    prices = selectors.price_list(provider) if has_prices else PriceList(others=provider.price)
+    return Claim(run, owner, snapshot, history, provider, prices, offered, resumes)
 
 
-def load_snapshot(run: Run) -> Snapshot:
+def load_snapshot(run: Run, user_turns: tuple[Message, ...]) -> Snapshot:
     """Read the recorded state of a run, on which `next_step` decides."""
     is_new = run.fence == 1  # nothing can have been recorded yet
     compactions, transcriptions = (0, 0) if is_new else selectors.count_preparations(run.id)
     return Snapshot(
-        user_turns=claims.user_turns_of(run),
+        user_turns=user_turns,
         steps=() if is_new else selectors.list_steps(run.id),
         executions=() if is_new else tools.list_executions(run.id),
         limits=limits_of(run),
@@ -115,20 +122,22 @@ def _voice_of(run: Run, user_turns: Sequence[Message], provider: ModelProvider) 
     return transcription_step.find(run, provider) if has_audio else VoiceNotes()
 
 
-def _claim_row(owner: UUID, run_id: UUID | None, *, actor: str, after: str) -> tuple[Run, bool] | None:
+def _claim_row(
+    owner: UUID, run_id: UUID | None, *, actor: str, after: str
+) -> tuple[Run, bool, Mapping[str, bool]] | None:
+    """Claim a run. Return it, whether it resumes, and the flags of its claim."""
     for _ in range(_ATTEMPTS):
         found = claims.find_claimable(run_id) if run_id else turns.find_next(actor=actor, after=after)
         if found is None:
             return None
         if found.is_held_back:
-            raise HeldBack(found.actor)
-        run = hot_queries.GET_CLAIMED_RUN.fetch(run_id=found.run_id)[0]
-        run = use_version(run) if run.names_version else run
+            raise HeldBack(found.run.actor)
+        run = use_version(found.run) if found.run.names_version else found.run
         resumes = run.status == RunStatus.RUNNING.value or run.waiting_on == WaitingOn.RETRY.value
-        recalls = found.agent_remembers and run.agent.memory_budget_tokens and run.started_at is None
+        recalls = found.flags["has_memories"] and run.agent.memory_budget_tokens and run.started_at is None
         recalled = recall.find(run) if recalls else ()
         if _claim_as_read(run, owner, recalled):
-            return run, resumes
+            return run, resumes, found.flags
     return None
 
 

@@ -162,7 +162,7 @@ def _store_end(run_id: UUID) -> None:
     """Have the conversation store the end of a run, unless it has been stored."""
     with transaction.atomic():
         if Run.objects.filter(pk=run_id, end_stored=False).update(end_stored=True):
-            audit.emit(conversation_port.get().run_ended(selectors.get_transcript(run_id)))
+            audit.emit(conversation_port.get().run_ended(selectors.get_transcript(run_id)).events)
 
 
 async def loop(engine_nudge: Nudge | None = None) -> None:

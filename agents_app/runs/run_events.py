@@ -5,7 +5,7 @@ from django.utils import timezone
 from agents_app import events
 from agents_app.models import Run
 from agents_app.runs.next_step import End, WaitForChildren, WaitForParent
-from agents_app.types import RunStatus, Usage, WaitingOn
+from agents_app.types import RunStatus, Snapshot, Usage, WaitingOn
 from agents_app.types.child_runs import Phase, state_of
 from agents_app.types.run_cost import TreeCost
 from audit_app.event_types import EventType, NewEvent, P
@@ -139,3 +139,11 @@ def child_ended(run: Run, outcome: End) -> NewEvent:
         "summary": shorten(outcome.message or outcome.answer, _TEXT_CHARACTERS),
     }
     return event_of(run, events.WORKSTREAM_ENDED, payload)
+
+
+def waits(run: Run, snapshot: Snapshot, waiting_on: WaitingOn) -> list[NewEvent]:
+    """Return the event of a child run that begins to wait for its tools or a person."""
+    if waiting_on is not WaitingOn.TOOLS:
+        return phase_changed(run, Phase.BLOCKED, len(snapshot.steps))
+    names = [each.tool for each in snapshot.executions if not each.status.is_terminal]
+    return phase_changed(run, Phase.EXECUTING_TOOL, len(snapshot.steps), ", ".join(dict.fromkeys(names)))

@@ -131,6 +131,22 @@ def session_policy_of(run: Run) -> SessionPolicy:
     )
 
 
+def context_of(run: Run, step: int, *, on_done: tuple[str, str]) -> tools.StepContext:
+    """Return the context of a step's tool calls. on_done: task that continues the run after them, and its queue."""
+    return tools.StepContext(
+        run_id=run.id,
+        session_id=run.conversation_id,
+        session_key=run.session_key,
+        agent_id=run.agent.agent_id,
+        actor=run.actor,
+        step=step,
+        on_done=on_done[0],
+        on_done_queue=on_done[1],
+        parent_run_id=run.parent_id,
+        workstream=run.workstream,
+    )
+
+
 def restrictions_of_children(run: Run) -> dict[str, Any]:
     """Return the `session_policy` of the run's child runs: its own, with the names that its message allows."""
     allowed = session_policy_of(run)

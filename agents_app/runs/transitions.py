@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
@@ -12,14 +12,15 @@ from django.db.models.functions import Coalesce, Now
 from django.utils import timezone
 
 from agents_app import conversation_port, hot_queries, selectors
+from agents_app.conversation_port import StoredEnd
 from agents_app.costs.usage_ledger import CallCost
 from agents_app.models import IS_OPEN, IS_UNCOLLECTED, OPEN, Run, Step
 from agents_app.runs import run_events
 from agents_app.runs.next_step import CANCELLED, DEADLINE, PARENT_ENDED, TERMINATED, End
-from agents_app.types import RunStatus, RunTranscript, Snapshot, WaitingOn
+from agents_app.types import RunStatus, RunTranscript, Snapshot, Usage, WaitingOn
 from audit_app import services as audit
 from audit_app.event_types import NewEvent
-from audit_app.kernel.compiled_queries import CompiledUpdate
+from audit_app.kernel.compiled_queries import CompiledReturning, CompiledUpdate, Param
 from audit_app.kernel.database import is_away
 from audit_app.kernel.nudges import nudge
 from tools_app import selectors as tool_selectors
@@ -85,27 +86,25 @@ def record_progress(run: Run, owner: UUID, *, active_seconds: float, call: CallC
 
     Return False if `owner` no longer holds it with the fence of `run`.
     """
-    usage = call.usage
-    spent = {"seconds": active_seconds, "input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
-    spent |= {"nanos": call.nanos or 0, "priced": int(call.nanos is not None)}
-    return _PROGRESS.run(run_id=run.id, fence=run.fence, owner=owner, **spent) == 1
+    return _PROGRESS.run(run_id=run.id, fence=run.fence, owner=owner, **_spent(active_seconds, call)) == 1
 
 
+def _spent(active_seconds: float, call: CallCost) -> dict[str, Any]:
+    return {
+        "active_seconds": active_seconds,
+        "input_tokens": call.usage.input_tokens,
+        "output_tokens": call.usage.output_tokens,
+        "cost_nanos": call.nanos or 0,
+        "priced_calls": int(call.nanos is not None),
+    }
+
+
+_SUMS = ("active_seconds", "input_tokens", "output_tokens", "cost_nanos", "priced_calls")
+_PROGRESSED = {"crashes": 0, "crash_share": 0.0, "tries": 0, **{name: F(name) + Param(name) for name in _SUMS}}
 _PROGRESS = CompiledUpdate(
-    lambda run_id, fence, owner, seconds, input_tokens, output_tokens, nanos, priced: (
+    lambda run_id, fence, owner: (
         _guarded(run_id, _RUNNING, fence, owner),
-        {
-            "crashes": 0,
-            "crash_share": 0.0,
-            "tries": 0,
-            "error_code": "",
-            "error_message": "",
-            "active_seconds": F("active_seconds") + seconds,
-            "input_tokens": F("input_tokens") + input_tokens,
-            "output_tokens": F("output_tokens") + output_tokens,
-            "cost_nanos": F("cost_nanos") + nanos,
-            "priced_calls": F("priced_calls") + priced,
-        },
+        {**_PROGRESSED, "error_code": "", "error_message": ""},
     )
 )
 
@@ -153,10 +152,52 @@ def _end(
     if outcome.status is not RunStatus.COMPLETED:  # a completed run has no open execution
         new_events += tools.cancel_executions(run.id, reason=outcome.message or "The run ended.")
     transcript = selectors.get_transcript(run.id, recorded)
-    new_events += _report_to_parent(run, outcome, transcript) if is_child else _store_end(transcript)
-    if not is_child:
-        _nudge_next(run.conversation_id)
+    new_events += _report_to_parent(run, outcome, transcript) if is_child else _end_in_conversation(transcript)
     return [*new_events, run_events.ended(run, outcome, transcript.run.usage, transcript.with_workstreams)]
+
+
+@dataclass(frozen=True)
+class Answered:
+    """The claim of a root run without child runs, whose last model call has completed it.
+
+    recorded: its steps, with that call, and its executions.
+    """
+
+    owner: UUID
+    recorded: Snapshot
+    call: CallCost
+    active_seconds: float
+
+
+def end_answered(run: Run, outcome: End, answered: Answered) -> list[NewEvent] | None:
+    """Record the progress of a completed run and end it, in one update, in the caller's transaction.
+
+    Return the events, which the caller emits as its last write. Return None, and write nothing, if the claim has lost
+    the run, or if the run has a user turn that the call has not seen, or a child run.
+    """
+    recorded = answered.recorded
+    key = {"run_id": run.id, "fence": run.fence, "owner": answered.owner, "turns_seen": len(recorded.user_turns)}
+    stated = {"answer": outcome.answer, "code": outcome.code, "message": outcome.message}
+    rows = _END_ANSWERED.rows(**key, **stated, **_spent(answered.active_seconds, answered.call))
+    if not rows:
+        return None
+    input_tokens, output_tokens, agent_version, started_at, ended_at = rows[0]
+    view = replace(
+        selectors.run_view(run),
+        status=outcome.status,
+        waiting_on=None,
+        crashes=0,
+        error_code=outcome.code,
+        error_message=outcome.message,
+        retry_at=None,
+        usage=Usage(input_tokens, output_tokens),
+        agent_version=agent_version,
+        started_at=started_at,
+        ended_at=ended_at,
+    )
+    is_structured = run.output_schema is not None
+    transcript = RunTranscript(view, recorded.steps, recorded.executions, outcome.answer, is_structured)
+    return [*_end_in_conversation(transcript), run_events.ended(run, outcome, view.usage)]
 
 
 def _move_to_end(run: Run, outcome: End, held_by: UUID | None, changes: Mapping[str, Any]) -> bool:
@@ -186,6 +227,14 @@ _END_ROOT = CompiledUpdate(
     lambda run_id, fence, owner, status, answer, code, message: (
         _guarded(run_id, OPEN, fence, owner),
         {"status": status, **_ended(answer, code, message), **_END_STORED},
+    )
+)
+_END_ANSWERED = CompiledReturning(
+    lambda run_id, fence, owner, turns_seen, answer, code, message: (
+        _guarded(run_id, _RUNNING, fence, owner)
+        .filter(user_turn_count=turns_seen, child_count=0)
+        .values_list("input_tokens", "output_tokens", "agent_version", "started_at", "ended_at"),
+        {**_PROGRESSED, **_ended(answer, code, message), **_END_STORED, "status": RunStatus.COMPLETED.value},
     )
 )
 
@@ -244,7 +293,15 @@ def _end_children(run: Run) -> list[NewEvent]:
     return new_events
 
 
-def _store_end(transcript: RunTranscript) -> Sequence[NewEvent]:
+def _end_in_conversation(transcript: RunTranscript) -> Sequence[NewEvent]:
+    """Have the conversation store an ended run, and nudge the next one. Return the events."""
+    stored = _store_end(transcript)
+    if stored.has_later_runs:
+        _nudge_next(transcript.run.conversation_id)
+    return stored.events
+
+
+def _store_end(transcript: RunTranscript) -> StoredEnd:
     """Have the conversation store an ended run.
 
     If that fails, the run still ends and the sweeper tries again. If the database is away, nothing of the end is
@@ -260,7 +317,7 @@ def _store_end(transcript: RunTranscript) -> Sequence[NewEvent]:
             "the conversation could not store the end of run %s; the sweeper tries again", transcript.run.id
         )
         Run.objects.filter(pk=transcript.run.id).update(end_stored=False)
-        return ()
+        return StoredEnd(())
 
 
 def _nudge_next(conversation_id: UUID) -> None:

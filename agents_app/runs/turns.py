@@ -5,7 +5,6 @@ actor of their root. A run has a place while a process holds it, so one that wai
 runs has none, and every place becomes free without another one.
 """
 
-from typing import Any
 from uuid import UUID
 
 from django.db import transaction
@@ -26,31 +25,27 @@ def find_next(*, actor: str = "", after: str = "") -> Candidate | None:
     after: users get the worker's places in turn, in the order of their names; this one had the last.
     """
     if actor:
-        rows = hot_queries.FIND_STARTED_OF_USER.rows(actor=actor) or hot_queries.FIND_OLDEST_OF_USER.rows(actor=actor)
-        return _first(rows)
-    return _first(hot_queries.FIND_STARTED.rows(most=most_running())) or _next_users(after)
+        started = Candidate.of(hot_queries.FIND_STARTED_OF_USER.first(actor=actor))
+        return started or Candidate.of(hot_queries.FIND_OLDEST_OF_USER.first(actor=actor))
+    return Candidate.of(hot_queries.FIND_STARTED.first(most=most_running())) or _next_users(after)
 
 
 def _next_users(after: str) -> Candidate | None:
     """Return the oldest run of the next user who has one and may run it. One statement for each user who may not."""
     for start in (after, "") if after else ("",):
-        while candidate := _first(hot_queries.FIND_NEXT_USERS.rows(after=start)):
+        while candidate := Candidate.of(hot_queries.FIND_NEXT_USERS.first(after=start)):
             if not candidate.is_held_back:
                 return candidate
-            start = candidate.actor
+            start = candidate.run.actor
     return None
-
-
-def _first(rows: list[tuple[Any, ...]]) -> Candidate | None:
-    return Candidate(*rows[0]) if rows else None
 
 
 def show_waits(actor: str) -> None:
     """Store and emit that some queued runs of a user wait for a place. Idempotent; owns its transactions."""
-    for row in hot_queries.LIST_UNMARKED.rows(actor=actor):
-        if (candidate := Candidate(*row)).is_held_back:
+    for run_id, running in hot_queries.LIST_UNMARKED.rows(actor=actor):
+        if (running or 0) >= most_running():
             with transaction.atomic():
-                _show_wait(candidate.run_id)
+                _show_wait(run_id)
 
 
 def _show_wait(run_id: UUID) -> None:

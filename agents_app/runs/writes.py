@@ -19,7 +19,7 @@ from agents_app.costs.usage_ledger import CallCost, Payer
 from agents_app.errors import Fenced
 from agents_app.models import Run, Step
 from agents_app.providers.base import ProviderError
-from agents_app.runs import child_messages, hooks, run_events, transitions
+from agents_app.runs import child_messages, hooks, run_events, run_policy, transitions
 from agents_app.runs.claims import Claim
 from agents_app.runs.next_step import (
     CANCELLED,
@@ -35,10 +35,8 @@ from agents_app.runs.next_step import (
     next_step,
 )
 from agents_app.runs.run_events import event_of
-from agents_app.runs.run_policy import policy_of, session_policy_of
 from agents_app.runs.transitions import ADVANCE, QUEUE
 from agents_app.types import ModelResponse, RunStatus, Snapshot, StepView, Usage, WaitingOn
-from agents_app.types.child_runs import Phase
 from agents_app.types.run_cost import Fallback
 from audit_app import services as audit
 from audit_app.event_types import NewEvent
@@ -87,27 +85,51 @@ def record_and_decide(
     if snapshot.output_schema is not None:
         response = structured_output.judge(response, snapshot.output_schema)
     with transaction.atomic():
-        step = record_step(claim, snapshot, Recorded(index), response, spent)
-        turns_seen = step.turns_seen
-        [(turn_count, cancel_requested_at)] = hot_queries.GET_REQUESTS.rows(run_id=claim.run.id)
-        following = snapshot
-        if claim.run.is_in_tree:
-            following = child_messages.refreshed(claim.run, snapshot)
-        elif turn_count != turns_seen:
-            following = replace(snapshot, user_turns=tuple(conversation_port.get().user_turns(claim.run.id)))
-        # An answer makes it too late to cancel.
-        has_answered = not (response.tool_calls or step.rejected_text) and len(following.user_turns) <= turns_seen
-        following = replace(
-            following,
-            steps=(*snapshot.steps, step),
+        call, step = _begin_step(claim, snapshot, Recorded(index), response, spent)
+        recorded = replace(
+            snapshot,
+            steps=(*snapshot.steps, selectors.step_view(step)),
             active_seconds=snapshot.active_seconds + spent.active_seconds,
-            cancel_requested=cancel_requested_at is not None and not (has_answered and not following.working),
-            stopped=emergency_stop.why_stopped(claim.run.agent.agent_id),
-            budget_refusal=cost_budget.refusal_of(claim.run),
             overflow=None,
         )
+        if not response.omitted and _end_as_read(claim, recorded, step, call, spent):
+            return None
+        _store_step(claim, step, call, spent)
         omitted = conversation_port.get().parts_omitted(claim.run.id, response.omitted) if response.omitted else ()
-        return decide_and_apply(claim, following, step, omitted)
+        return decide_and_apply(claim, _reread(claim, recorded), recorded.steps[-1], omitted)
+
+
+def _end_as_read(claim: Claim, recorded: Snapshot, step: Step, call: CallCost, spent: Spent) -> bool:
+    """Store the step and end a run that it completes, if nothing that matters has changed since the claim.
+
+    An answer makes it too late to cancel or to stop. recorded: with the step. Return False, and write nothing, if the
+    run does not end, or if its row has to be locked before that can be decided.
+    """
+    outcome = next_step(recorded)
+    if claim.run.is_in_tree or not isinstance(outcome, End) or outcome.status is not RunStatus.COMPLETED:
+        return False
+    answered = transitions.Answered(claim.owner, recorded, call, spent.active_seconds)
+    if (new_events := transitions.end_answered(claim.run, outcome, answered)) is not None:
+        hot_queries.INSERT_STEP.run([step])
+        audit.emit(new_events)
+    return new_events is not None
+
+
+def _reread(claim: Claim, recorded: Snapshot) -> Snapshot:
+    """Return the snapshot with what others have changed since the claim. The run's row is locked."""
+    run, step = claim.run, recorded.steps[-1]
+    [(turn_count, cancel_requested_at)] = hot_queries.GET_REQUESTS.rows(run_id=run.id)
+    following = child_messages.refreshed(run, recorded) if run.is_in_tree else recorded
+    if turn_count != step.turns_seen and not run.is_in_tree:
+        following = replace(recorded, user_turns=tuple(conversation_port.get().user_turns(run.id)))
+    # An answer makes it too late to cancel.
+    has_answered = not (step.tool_calls or step.rejected_text) and len(following.user_turns) <= step.turns_seen
+    return replace(
+        following,
+        cancel_requested=cancel_requested_at is not None and not (has_answered and not following.working),
+        stopped=emergency_stop.why_stopped(run.agent.agent_id),
+        budget_refusal=cost_budget.refusal_of(run),
+    )
 
 
 def record_step(claim: Claim, snapshot: Snapshot, place: Recorded, response: ModelResponse, spent: Spent) -> StepView:
@@ -115,37 +137,37 @@ def record_step(claim: Claim, snapshot: Snapshot, place: Recorded, response: Mod
 
     Raises Fenced.
     """
-    usage = response.usage
-    call = place.cost or _priced(claim, usage, response.text)
+    call, step = _begin_step(claim, snapshot, place, response, spent)
+    _store_step(claim, step, call, spent)
+    return selectors.step_view(step)
+
+
+def _begin_step(
+    claim: Claim, snapshot: Snapshot, place: Recorded, response: ModelResponse, spent: Spent
+) -> tuple[CallCost, Step]:
+    """Add the cost of a call to the sums. Return it with the step to store, after the run's row is locked."""
+    call = place.cost or _priced(claim, response.usage, response.text)
     _add_call(claim, call)
-    if not transitions.record_progress(claim.run, claim.owner, active_seconds=spent.active_seconds, call=call):
-        raise Fenced
-    turns_seen = len(snapshot.user_turns)
-    step_row = Step(
+    return call, Step.of_response(
+        response,
         run_id=claim.run.id,
         index=place.index,
         kind=place.kind,
         fence=claim.fence,
-        turns_seen=turns_seen,
-        text=response.text,
-        reasoning=response.reasoning,
-        reasoning_ms=round(response.reasoning_seconds * 1000),
-        tool_calls=[asdict(tool_call) for tool_call in response.tool_calls],
-        dialect_state=response.dialect_state,
-        finish_reason=response.finish_reason,
+        turns_seen=len(snapshot.user_turns),
         provider=call.provider,
         model=call.model,
-        input_tokens=usage.input_tokens,
-        cached_input_tokens=usage.cached_input_tokens,
-        output_tokens=usage.output_tokens,
-        reasoning_tokens=usage.reasoning_tokens,
         cost_nanos=call.nanos,
         estimated_tokens=spent.estimated_tokens,
         started_at=spent.started_at,
         ended_at=timezone.now(),
     )
-    hot_queries.INSERT_STEP.run([step_row])
-    return selectors.step_view(step_row)
+
+
+def _store_step(claim: Claim, step: Step, call: CallCost, spent: Spent) -> None:
+    if not transitions.record_progress(claim.run, claim.owner, active_seconds=spent.active_seconds, call=call):
+        raise Fenced
+    hot_queries.INSERT_STEP.run([step])
 
 
 def decide_and_apply(
@@ -181,7 +203,7 @@ def decide_and_apply(
                         waiting_on = WaitingOn.APPROVAL if planned.asks else WaitingOn.INPUT
                 case WaitForTools():
                     _park(claim, waiting_on)
-                    audit.emit([*new_events, *_waits(claim.run, snapshot, waiting_on)])
+                    audit.emit([*new_events, *run_events.waits(claim.run, snapshot, waiting_on)])
                     for notify in hooks.on_ask if waiting_on is not WaitingOn.TOOLS else ():
                         after_commit(notify)
                     return None
@@ -194,14 +216,6 @@ def decide_and_apply(
                 case End():
                     _end_decided(claim, snapshot, decision, new_events)
                     return None
-
-
-def _waits(run: Run, snapshot: Snapshot, waiting_on: WaitingOn) -> list[NewEvent]:
-    """Return the event of a child run that begins to wait for its tools or a person."""
-    if waiting_on is not WaitingOn.TOOLS:
-        return run_events.phase_changed(run, Phase.BLOCKED, len(snapshot.steps))
-    names = [each.tool for each in snapshot.executions if not each.status.is_terminal]
-    return run_events.phase_changed(run, Phase.EXECUTING_TOOL, len(snapshot.steps), ", ".join(dict.fromkeys(names)))
 
 
 def _park_in_tree(claim: Claim, snapshot: Snapshot, decision: WaitForChildren | WaitForParent) -> Snapshot | None:
@@ -224,24 +238,13 @@ def _park_in_tree(claim: Claim, snapshot: Snapshot, decision: WaitForChildren | 
 
 
 def _plan(claim: Claim, snapshot: Snapshot, step: Act) -> tools.Planned:
-    run = claim.run
-    context = tools.StepContext(
-        run_id=run.id,
-        session_id=run.conversation_id,
-        session_key=run.session_key,
-        agent_id=run.agent.agent_id,
-        actor=run.actor,
-        step=step.step,
-        on_done=ADVANCE,
-        on_done_queue=QUEUE,
-        parent_run_id=run.parent_id,
-        workstream=run.workstream,
-    )
-    policy, text_length = policy_of(run), len(snapshot.steps[-1].text)
-    if step.is_refused:
-        policy = replace(policy, tools=())
+    policy = run_policy.policy_of(claim.run)
     return tools.plan_executions(
-        step.calls, context, policy=policy, session_policy=session_policy_of(run), text_length=text_length
+        step.calls,
+        run_policy.context_of(claim.run, step.step, on_done=(ADVANCE, QUEUE)),
+        policy=replace(policy, tools=()) if step.is_refused else policy,
+        session_policy=run_policy.session_policy_of(claim.run),
+        text_length=len(snapshot.steps[-1].text),
     )
 
 

@@ -114,14 +114,17 @@ class _CompiledStatement:
 
     def _compile(self) -> "_Compiled":
         names = inspect.signature(self._build).parameters
-        compiler = self._compiler(self._build(**{name: Param(name) for name in names}))
-        _check(compiler.query)
-        sql, parameters = compiler.as_sql()
-        compiled = _Compiled(sql, tuple(parameters), compiler)
+        compiled = self._translate(self._build(**{name: Param(name) for name in names}))
         if unused := names.keys() - compiled.names:
             raise TypeError(f"the statement does not contain the parameters {sorted(unused)}")
         self._compiled[connection.vendor] = compiled
         return compiled
+
+    def _translate(self, built: Any) -> "_Compiled":
+        compiler = self._compiler(built)
+        _check(compiler.query)
+        sql, parameters = compiler.as_sql()
+        return _Compiled(sql, tuple(parameters), compiler)
 
     def _compiler(self, built: Any) -> SQLCompiler:
         compiler: SQLCompiler = built.query.get_compiler(connection=connection)
@@ -155,6 +158,8 @@ class _Compiled:
     """
 
     def __init__(self, sql: str, parameters: tuple[Any, ...], compiler: SQLCompiler) -> None:
+        if with_literals := getattr(connection, "with_literals", None):
+            sql, parameters = with_literals(sql, parameters)
         self.sql, self.parameters = sql, parameters
         self.places = [(place, part.name) for place, part in enumerate(parameters) if isinstance(part, Param)]
         self.names = {name for _, name in self.places}
@@ -172,24 +177,28 @@ class _Compiled:
 
 @dataclass(frozen=True)
 class _Objects:
-    """The conversion of a row to an object with its related objects."""
+    """The conversion of a row to an object with its annotations and related objects."""
 
     model: type[Model]
     own: slice
     names: list[str]
     others: list[Any]
+    annotations: list[tuple[str, int]]
 
     @classmethod
     def of(cls, compiler: SQLCompiler) -> "_Objects":
         select, info = compiler.select, compiler.klass_info
         own = slice(info["select_fields"][0], info["select_fields"][-1] + 1)
         others = get_related_populators(info, select, connection.alias)  # type: ignore[call-arg] # a later Django's
-        return cls(info["model"], own, [column[0].target.attname for column in select[own]], others)
+        names = [column[0].target.attname for column in select[own]]
+        return cls(info["model"], own, names, others, list((compiler.annotation_col_map or {}).items()))
 
     def make(self, row: list[Any]) -> Any:
         found = self.model.from_db(connection.alias, self.names, row[self.own])
         for other in self.others:
             other.populate(row, found)
+        for name, place in self.annotations:
+            setattr(found, name, row[place])
         return found
 
 
@@ -201,7 +210,7 @@ class CompiledQuery(_CompiledStatement):
 
 
 class CompiledObjects(_CompiledStatement, Generic[_M]):
-    """A query of whole rows, with those that `select_related` names. Nothing may be annotated or deferred."""
+    """A query of whole rows, with annotations and the rows that `select_related` names. Nothing may be deferred."""
 
     def __init__(self, build: Callable[..., QuerySet[_M]]) -> None:
         super().__init__(build)
@@ -229,12 +238,35 @@ class CompiledUpdate(_CompiledStatement):
     def _compiler(self, built: tuple[QuerySet[Any], dict[str, Any]]) -> SQLCompiler:
         rows, changes = built
         query: Any = rows.query.chain(UpdateQuery)
+        query.annotations = {}
         query.add_update_values(changes)
         for _, _, value in query.values:
             if hasattr(value, "resolve_expression"):
                 _check(value.resolve_expression(query, allow_joins=False, for_save=True))
         compiler: SQLCompiler = query.get_compiler(connection=connection)
         return compiler
+
+
+class CompiledReturning(CompiledUpdate, CompiledQuery, CompiledObjects[_M]):
+    """An update that returns what its query selects of the changed rows, as they are afterwards.
+
+    Subqueries in it may see the database as it was before the update waited for a lock.
+    """
+
+    def __init__(self, build: Callable[..., tuple[QuerySet[_M, Any], dict[str, Any]]]) -> None:
+        _CompiledStatement.__init__(self, build)
+
+    def _translate(self, built: tuple[QuerySet[Any], dict[str, Any]]) -> "_Compiled":
+        changed = super()._translate(built)
+        compiler: Any = built[0].query.get_compiler(connection=connection)
+        compiler.setup_query()
+        columns = []
+        parameters = changed.parameters
+        for column, (sql, values), alias in compiler.select:
+            _check(column)
+            columns.append(f"{sql} AS {connection.ops.quote_name(alias)}" if alias else sql)
+            parameters += tuple(values)
+        return _Compiled(f"{changed.sql} RETURNING {', '.join(columns)}", parameters, compiler)
 
 
 _ROWS_AT_ONCE = 20  # far below the 999 parameters that every database allows

@@ -1,7 +1,7 @@
 """The conversations of runs: implements the port through which runs read and store turns."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from uuid import UUID
@@ -9,6 +9,7 @@ from uuid import UUID
 from django.utils import timezone
 
 from agents_app import selectors as agents
+from agents_app.conversation_port import StoredEnd
 from agents_app.prompt.compaction import PROMPT_VERSION
 from agents_app.types import Message, MessagePart, OmittedPart, RunStatus, RunTranscript, RunView
 from agents_app.types.context import Compaction
@@ -30,7 +31,8 @@ from tools_app.policy import readings
 from tools_app.types import ToolCall
 
 _MOST_TURNS = 1000
-_NONE = -1  # below every ordinal
+_NONE = hot_queries.NOT_COVERED
+_OF_USER = ("user", *Turn.CONTEXT_ROLES)
 _MAY_BE_EMPTY = ("tool", *Turn.CONTEXT_ROLES)
 
 
@@ -39,9 +41,22 @@ class StoredConversations:
 
     def history(self, conversation_id: UUID, ordinal: int, *, longest: int) -> Sequence[Message]:
         """Return the messages before the run of this ordinal, as the port demands. Called when a run is claimed."""
-        found = hot_queries.FIND_CHECKPOINT.first(session_id=conversation_id, ordinal=ordinal) if ordinal else None
-        covered = found.ordinal if found else _NONE
-        newest, is_cut = _newest_turns(conversation_id, covered, ordinal, longest)
+        return self._history(conversation_id, ordinal, _newest_turns(conversation_id, ordinal, longest))
+
+    def messages(
+        self, run_id: UUID, conversation_id: UUID, ordinal: int, *, longest: int
+    ) -> tuple[tuple[Message, ...], tuple[Message, ...]]:
+        """Return the history and the user turns of a run, in one statement for a short session."""
+        read = _newest_turns(conversation_id, ordinal, longest)
+        own = [turn for turn in reversed(read.own) if turn.run_id == run_id and turn.role in _OF_USER]
+        user_turns = _user_messages([(turn.pk, turn.content, turn.attached) for turn in own])
+        return tuple(self._history(conversation_id, ordinal, read)), tuple(user_turns)
+
+    def _history(self, conversation_id: UUID, ordinal: int, read: "_Read") -> Sequence[Message]:
+        found = None
+        if read.covered != _NONE:
+            found = hot_queries.FIND_CHECKPOINT.first(session_id=conversation_id, ordinal=ordinal)
+        newest = read.earlier
         # The user has taken back what was withdrawn from the queue.
         empty = {turn.run_id for turn in newest if turn.error_code == "cancelled" and not turn.content and turn.run_id}
         if withdrawn := agents.list_withdrawn(empty) if empty else set():
@@ -49,8 +64,8 @@ class StoredConversations:
         # A run that was stopped before its first text has an empty answer, which some models refuse.
         shown = [turn for turn in reversed(newest) if turn.content or turn.tool_calls or turn.role in _MAY_BE_EMPTY]
         messages = _messages(shown)
-        if found or is_cut:
-            left_out = newest[-1].ordinal - 1 if newest else covered
+        if found or read.is_cut:
+            left_out = newest[-1].ordinal - 1 if newest else read.covered
             pinned = hot_queries.LIST_PINNED_TURNS.fetch(session_id=conversation_id)
             pinned.sort(key=lambda turn: (turn.ordinal, turn.part))
             texts = _messages([turn for turn in pinned if turn.content and turn.ordinal <= left_out])
@@ -78,14 +93,7 @@ class StoredConversations:
 
     def user_turns(self, run_id: UUID) -> Sequence[Message]:
         """Return the messages that the run answers. Called at the claim and after steps that messages joined."""
-        rows = hot_queries.LIST_USER_MESSAGES.rows(run_id=run_id)
-        parts = _parts_by_turn([turn_id for turn_id, content, attached in rows if content and attached])
-        return _with_contexts(  # a context alone has no content
-            [
-                Message("user", _with_files(content, attached), parts=parts.get(turn_id, ())) if content else attached
-                for turn_id, content, attached in rows
-            ]
-        )
+        return _user_messages(hot_queries.LIST_USER_MESSAGES.rows(run_id=run_id))
 
     def load_part(self, reference: str) -> bytes:
         return file_parts.load(reference)
@@ -104,26 +112,26 @@ class StoredConversations:
     def store_transcript(self, run_id: UUID, transcript: Transcript) -> Sequence[NewEvent]:
         return transcripts.store(run_id, transcript)
 
-    def run_ended(self, transcript: RunTranscript) -> Sequence[NewEvent]:
-        """Store the run's turns and its deliveries; return the events to emit. Idempotent.
+    def run_ended(self, transcript: RunTranscript) -> StoredEnd:
+        """Store the run's turns and its deliveries. Idempotent.
 
         Called in the transaction that ends the run; called again by the reaper if that failed.
         """
-        run = transcript.run
-        [session] = hot_queries.GET_SESSION.fetch(session_id=run.conversation_id)
-        stored = hot_queries.LIST_STORED_PARTS.rows(session_id=session.id, ordinal=run.ordinal)
-        if any(is_answer for _, is_answer in stored):
-            return []
-        turns = list(_turns(transcript, session, timezone.now()))
-        for part, turn in enumerate(turns, start=1 + max((part for part, _ in stored), default=-1)):
+        run, now = transcript.run, timezone.now()
+        [session] = hot_queries.SET_LAST_ACTIVE.fetch(session_id=run.conversation_id, ordinal=run.ordinal, now=now)
+        has_later_runs = session.next_ordinal > run.ordinal + 1
+        if session.has_answer:
+            return StoredEnd((), has_later_runs)
+        turns = list(_turns(transcript, session, now))
+        for part, turn in enumerate(turns, start=session.next_part):
             turn.part = part
         texts = [turn for turn in turns if turn.role == "assistant"]
         cited = _add_citations(transcript, texts)
         hot_queries.INSERT_TURNS.run(turns)
-        hot_queries.SET_LAST_ACTIVE.run(session_id=session.id, now=timezone.now())
         if not _plan_deliveries(session, transcript, texts, cited):  # clients read it where it is stored
             _record_sent(session, run, turns[-1])
-        return [*_citations_added(session, run, texts), _completed(session, transcript, turns[-1])]
+        new_events = (*_citations_added(session, run, texts), _completed(session, transcript, turns[-1]))
+        return StoredEnd(new_events, has_later_runs)
 
     def requesters(self, conversation_id: UUID, actor: str) -> set[str]:
         columns = ("owner_id", "channel", "account_id", "sender_id")
@@ -197,23 +205,58 @@ def _event_of(session: Session, run: RunView, event_type: EventType[P], payload:
     return event_about(session, event_type, payload, step=step, run_id=run.id, actor=actor, agent_id=run.agent_id)
 
 
-def _newest_turns(session_id: UUID, after: int, ordinal: int, longest: int) -> tuple[list[Turn], bool]:
-    """Return the turns between two ordinals, newest first, and whether older ones were left out.
+@dataclass(frozen=True)
+class _Read:
+    """Turns up to an ordinal, newest first.
+
+    own: those of this ordinal.
+    covered: the ordinal up to which a checkpoint covers the session, whose turns are not read; _NONE without one.
+    is_cut: whether older ones were left out.
+    """
+
+    earlier: list[Turn]
+    own: list[Turn]
+    covered: int
+    is_cut: bool = False
+
+
+def _newest_turns(session_id: UUID, ordinal: int, longest: int) -> _Read:
+    """Return the turns up to an ordinal that no checkpoint covers.
 
     Read in pages, until their texts have `longest` characters or there are _MOST_TURNS: the cost of a message does not
     grow with its session. The run in whose middle the reading ends is left out, unless it is the only one.
     """
-    turns: list[Turn] = []
-    place, characters = (ordinal, 0), 0
-    while len(turns) < _MOST_TURNS and characters <= longest:
-        page = hot_queries.LIST_EARLIER_TURNS.fetch(session_id=session_id, after=after, ordinal=place[0], part=place[1])
-        turns += page
-        if len(page) < hot_queries.TURNS_OF_A_PAGE:
-            return turns, False
+    page = hot_queries.LIST_NEWEST_TURNS.fetch(session_id=session_id, ordinal=ordinal)
+    turns, characters = page, 0
+    covered = page[0].covered if page else _find_covered(session_id, ordinal)
+    while len(page) == hot_queries.TURNS_OF_A_PAGE:
         place = page[-1].ordinal, page[-1].part
         characters += sum(len(turn.content) + len(turn.attached) for turn in page)
-    whole = [turn for turn in turns if turn.ordinal != place[0]]
-    return whole or turns, True
+        if len(turns) >= _MOST_TURNS or characters > longest:
+            earlier = [turn for turn in turns if turn.ordinal < ordinal]
+            whole = [turn for turn in earlier if turn.ordinal != place[0]]
+            return _Read(whole or earlier, [turn for turn in turns if turn.ordinal == ordinal], covered, is_cut=True)
+        page = hot_queries.LIST_EARLIER_TURNS.fetch(
+            session_id=session_id, after=covered, ordinal=place[0], part=place[1]
+        )
+        turns = turns + page
+    return _Read([t for t in turns if t.ordinal < ordinal], [t for t in turns if t.ordinal == ordinal], covered)
+
+
+def _find_covered(session_id: UUID, ordinal: int) -> int:
+    found = hot_queries.FIND_CHECKPOINT.first(session_id=session_id, ordinal=ordinal) if ordinal else None
+    return found.ordinal if found else _NONE
+
+
+def _user_messages(rows: Sequence[tuple[UUID, str, str]]) -> Sequence[Message]:
+    """Return the messages of (turn, content, attached). A context alone has no content."""
+    parts = _parts_by_turn([turn_id for turn_id, content, attached in rows if content and attached])
+    return _with_contexts(
+        [
+            Message("user", _with_files(content, attached), parts=parts.get(turn_id, ())) if content else attached
+            for turn_id, content, attached in rows
+        ]
+    )
 
 
 def _messages(turns: Sequence[Turn]) -> list[Message]:

@@ -124,7 +124,9 @@ def _accept(message: ValidatedMessage, session: Session | None, agent_id: str) -
         return _start(message, session, [begun]), policy
     if message.inbound.attachments:
         message = _with_files(message, session)
-    question = tools.find_question(session.id, options.answers) if options.may_answer else None
+    # Runs that begin after this have ordinals from `session.next_ordinal` on.
+    open_runs = agents.count_open_runs(session.id)
+    question = tools.find_question(session.id, options.answers) if open_runs and options.may_answer else None
     text = f"{message.text}\n\n{message.attached}" if message.attached else message.text
     request_id = options.answers
     if question and (answered := runs.answer_input(question.run_id, text, actor=message.actor, request_id=request_id)):
@@ -135,12 +137,13 @@ def _accept(message: ValidatedMessage, session: Session | None, agent_id: str) -
     # An open run does not wait for files, and keeps its tools and schema: a message that brings any gets its own run.
     has_files = bool(message.files or (arrival and arrival.files))
     has_own = options.run.chooses_tools or options.run.output_schema is not None
-    may_join = policy == "steer" and not has_files and not has_own
+    may_join = open_runs and policy == "steer" and not has_files and not has_own
     if may_join and (steered := runs.steer_open_run(session.id, session.agent)):
         # The run's row is locked now, the session's is not: the run's row guards the turn's part.
         return _store(message, session, steered, created), policy
+    expected = session.next_ordinal
     session = lock_seen(session)
-    _check_queue(session, policy)
+    _check_queue(session, policy, open_runs if session.next_ordinal == expected else None)
     return _start(message, session, created), policy
 
 
@@ -250,10 +253,12 @@ def _check_channel(session: Session, channel: str) -> None:
         raise Forbidden(f"The agent {session.agent.agent_id} does not serve {channel}.", code="channel_not_allowed")
 
 
-def _check_queue(session: Session, policy: str) -> None:
+def _check_queue(session: Session, policy: str, open_runs: int | None) -> None:
+    """Raise RunBusy or QueueFull. open_runs: their number, if no run has begun since it was read."""
     if policy == "interrupt":
         return
-    open_runs = agents.count_open_runs(session.id)
+    if open_runs is None:
+        open_runs = agents.count_open_runs(session.id)
     if open_runs and policy == "reject":
         raise RunBusy
     if open_runs > session.agent.queue_limit:

@@ -24,8 +24,9 @@ GUARDED = {
 def writes(module: Module, fields: set[str]) -> Iterator[tuple[int, str]]:
     """Yield the line and the field of every write of one of the fields.
 
-    It sees `x.status = …`, `.update(status=…)`, dict literals inside `CompiledUpdate(…)`, and `.update(**values)` where
-    `values` is a dict literal, a comprehension over literal names, or a name to which the module assigns one.
+    It sees `x.status = …`, `.update(status=…)`, dict literals inside `CompiledUpdate(…)` or `CompiledReturning(…)`, and
+    `.update(**values)` where `values` is a dict literal, a comprehension over literal names, or a name to which the
+    module assigns one.
     """
     for node in ast.walk(module.tree):
         if isinstance(node, ast.Assign):
@@ -38,7 +39,7 @@ def writes(module: Module, fields: set[str]) -> Iterator[tuple[int, str]]:
 
 def _names_set_by(call: ast.Call, module: Module) -> Iterator[str]:
     called = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
-    if called == "CompiledUpdate":
+    if called in ("CompiledUpdate", "CompiledReturning"):
         yield from _keys(call)
     elif called == "update" and isinstance(call.func, ast.Attribute):
         for keyword in call.keywords:

@@ -1,6 +1,6 @@
 """Turns the calls that a model requested into execution rows: validated, authorized, stored, nudged. Runs no tool."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
@@ -101,14 +101,22 @@ class CallPlan:
 _shown: WeakKeyDictionary[AnyTool, tuple[ToolSpec, int, ToolSpec]] = WeakKeyDictionary()
 
 
-def specs_for(agent_policy: AgentPolicy, session_policy: SessionPolicy = OPEN_SESSION) -> tuple[ToolSpec, ...]:
-    """Return the tools to offer to the agent's model: those that its policy does not deny outright."""
+def specs_for(
+    agent_policy: AgentPolicy,
+    session_policy: SessionPolicy = OPEN_SESSION,
+    *,
+    flags: Mapping[str, bool] = catalogue.NO_FLAGS,
+) -> tuple[ToolSpec, ...]:
+    """Return the tools to offer to the agent's model: those that its policy does not deny outright.
+
+    flags: see `catalogue.list_tools`.
+    """
     if () in (agent_policy.tools, session_policy.tools):
         return ()
     limit = conf.max_timeout_seconds()
     return tuple(
         _advertised(tool, limit)
-        for tool in catalogue.list_tools(agent_policy.agent_id)
+        for tool in catalogue.list_tools(agent_policy.agent_id, flags)
         if refuse_tool(tool.spec, agent_policy, session_policy) is None
     )
 

@@ -136,7 +136,7 @@ async def _report(server_id: UUID, connection: Any, fault: ServerFault | None) -
 class McpSource(ToolSource):
     """The tools of all enabled servers. An agent's policy decides which of them it may use."""
 
-    prefix = PREFIX
+    prefix, flag = PREFIX, "has_servers"
 
     def __init__(self) -> None:
         self._versions: tuple[Any, ...] = ()

@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 class SkillSource(ToolSource):
     """The tools of an agent's installed skills. A skill that is only declared has no tool."""
 
-    prefix = PREFIX
+    prefix, flag = PREFIX, "has_skills"
 
     def list_tools(self, agent_id: str) -> Iterable[AnyTool]:
         if not hot_queries.FIND_ANY_SKILL.rows(agent_id=agent_id):

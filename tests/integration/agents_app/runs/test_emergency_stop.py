@@ -11,7 +11,7 @@ from agents_app.models import Run
 from agents_app.providers.kinds.scripted import Reply
 from agents_app.runs import emergency_stop as emergency_stop_module
 from agents_app.runs import lease
-from agents_app.types import RunStatus
+from agents_app.types import Message, RunStatus
 from audit_app.kernel.errors import NotFound
 from audit_app.models import AuditEntry
 from sessions_app.models import Turn
@@ -79,8 +79,8 @@ def test_a_run_is_stopped_at_its_step_border(rig: EngineRig, monkeypatch: pytest
     script = rig.agent(Reply(tool_calls=(ToolCall("c1", "echo", '{"text": "x"}'),), pieces=("Wait.",)))
     recorded = lease.load_snapshot
 
-    def stop_first(run: Run) -> Any:
-        snapshot = recorded(run)
+    def stop_first(run: Run, user_turns: tuple[Message, ...]) -> Any:
+        snapshot = recorded(run, user_turns)
         emergency_stop.stop(reason="between two steps")
         return snapshot
 

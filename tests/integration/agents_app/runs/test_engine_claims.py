@@ -17,7 +17,7 @@ from agents_app.runs import engine as engine_module
 from agents_app.runs import hooks, lease, worker
 from agents_app.runs.engine import Engine
 from agents_app.runs.reaper import Reaper
-from agents_app.types import RunStatus
+from agents_app.types import Message, RunStatus
 from audit_app.kernel import durable_writes
 from sessions_app.services import open_session
 from tests.support.engine import EngineRig, until
@@ -33,7 +33,7 @@ def _quick_checks(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_run_whose_beginning_cannot_be_loaded_ends_readably(idle: EngineRig, monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise it would be claimed and released for ever."""
 
-    def broken(run: Run) -> None:
+    def broken(run: Run, user_turns: object) -> None:
         raise ValueError("a defect")
 
     monkeypatch.setattr(lease, "load_snapshot", broken)
@@ -94,9 +94,9 @@ def test_a_claim_that_takes_long_to_load_is_not_given_back(idle: EngineRig, monk
         await look_after(self)
         looks[0] += 1
 
-    def slow(run: Run) -> Any:
+    def slow(run: Run, user_turns: tuple[Message, ...]) -> Any:
         until(lambda seen=looks[0]: looks[0] > seen + 4)
-        return load(run)
+        return load(run, user_turns)
 
     monkeypatch.setattr(Engine, "look_after", counted)
     monkeypatch.setattr(lease, "load_snapshot", slow)

@@ -8,11 +8,18 @@ from uuid import uuid4
 import pytest
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
-from django.db.models import Case, F, Q, Value, When
+from django.db.models import Case, Exists, F, OuterRef, Q, Subquery, Value, When
 from django.db.models.functions import Lower, Now
 from django.utils import timezone
 
-from audit_app.kernel.compiled_queries import CompiledInsert, CompiledObjects, CompiledQuery, CompiledUpdate, Param
+from audit_app.kernel.compiled_queries import (
+    CompiledInsert,
+    CompiledObjects,
+    CompiledQuery,
+    CompiledReturning,
+    CompiledUpdate,
+    Param,
+)
 from audit_app.models import AuditEntry, Event, ProcessLife
 
 pytestmark = pytest.mark.django_db
@@ -74,6 +81,48 @@ def test_an_update_changes_what_matches_and_counts_it() -> None:
     other.refresh_from_db()
     assert (one.at, one.request_id, one.actor) == (later, "x", "user:2")
     assert (other.at, other.actor) == (NOW, "user:1")
+
+
+def test_a_returning_update_yields_the_rows_as_they_are_afterwards(django_assert_num_queries) -> None:
+    columns = CompiledReturning(
+        lambda row, who: (AuditEntry.objects.filter(pk=row).values_list("at", "actor", "details"), {"actor": who})
+    )
+    objects = CompiledReturning(
+        lambda row, who: (
+            AuditEntry.objects.filter(pk=row).annotate(
+                others=Subquery(entries(actor=who, action="B").order_by("-agent_id").values("agent_id")[:1])
+            ),
+            {"actor": who},
+        )
+    )
+    one = entry(details={"n": 1})
+    entry("B", agent_id="x").save()
+    AuditEntry.objects.filter(action="B").update(actor="user:3")
+    with django_assert_num_queries(3):
+        assert columns.rows(row=one.pk, who="user:2") == [(NOW, "user:2", {"n": 1})]
+        assert columns.rows(row=uuid4(), who="user:2") == []
+        [found] = objects.fetch(row=one.pk, who="user:3")
+    assert (found.pk, found.actor, found.at, found.details, found.others) == (one.pk, "user:3", NOW, {"n": 1}, "x")
+    one.refresh_from_db()
+    assert one.actor == "user:3"
+
+
+def test_annotations_come_along() -> None:
+    query = CompiledObjects(
+        lambda action: entries(action=action).annotate(is_ours=Exists(User.objects.filter(username=OuterRef("actor"))))
+    )
+    User.objects.create_user("user:1")
+    entry()
+    [found] = query.fetch(action="A")
+    assert (found.action, bool(found.is_ours)) == ("A", True)
+
+
+def test_constants_may_contain_what_has_a_meaning_in_sql() -> None:
+    odd = "a'b %s %% \\ \" ?"
+    query = CompiledQuery(lambda name: entries(agent_id=odd, action=name, number=None).values_list("agent_id"))
+    entry("A'%s", agent_id=odd)
+    assert query.rows(name="A'%s") == [(odd,)]
+    assert query.rows(name="A") == []
 
 
 def test_a_value_goes_to_each_of_its_places_and_to_no_constant_that_equals_it() -> None:
@@ -163,7 +212,7 @@ def test_a_value_that_the_database_would_misunderstand_is_refused(value: object)
 def test_the_statements_of_each_app_compile(app: str) -> None:
     """A call with a wrong name compiles the statement and executes nothing."""
     module = import_module(f"{app}.hot_queries")
-    ways = {CompiledQuery: "rows", CompiledObjects: "fetch", CompiledUpdate: "run"}
+    ways = {CompiledQuery: "rows", CompiledObjects: "fetch", CompiledUpdate: "run", CompiledReturning: "rows"}
     statements = [value for value in vars(module).values() if type(value) in ways]
     for statement in statements:
         with pytest.raises(TypeError, match="expected the values"):
