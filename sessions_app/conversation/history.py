@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
+from typing import NamedTuple
 from uuid import UUID
 
 from django.utils import timezone
@@ -36,6 +37,27 @@ _OF_USER = ("user", *Turn.CONTEXT_ROLES)
 _MAY_BE_EMPTY = ("tool", *Turn.CONTEXT_ROLES)
 
 
+class _Turn(NamedTuple):
+    """The columns of a turn that make its message: `hot_queries.HISTORY_COLUMNS`."""
+
+    pk: UUID
+    run_id: UUID | None
+    ordinal: int
+    part: int
+    role: str
+    content: str
+    attached: str
+    tool_calls: list[dict[str, str]]
+    tool_call_id: str
+    error_code: str
+    is_pinned: bool
+    covered: int = _NONE
+
+    @property
+    def is_context(self) -> bool:
+        return self.role in Turn.CONTEXT_ROLES
+
+
 class StoredConversations:
     """Implements `agents_app.conversation_port.Conversations` on sessions and turns."""
 
@@ -53,9 +75,7 @@ class StoredConversations:
         return tuple(self._history(conversation_id, ordinal, read)), tuple(user_turns)
 
     def _history(self, conversation_id: UUID, ordinal: int, read: "_Read") -> Sequence[Message]:
-        found = None
-        if read.covered != _NONE:
-            found = hot_queries.FIND_CHECKPOINT.first(session_id=conversation_id, ordinal=ordinal)
+        found = _find_checkpoint(conversation_id, ordinal) if read.covered != _NONE else None
         newest = read.earlier
         # The user has taken back what was withdrawn from the queue.
         empty = {turn.run_id for turn in newest if turn.error_code == "cancelled" and not turn.content and turn.run_id}
@@ -66,7 +86,7 @@ class StoredConversations:
         messages = _messages(shown)
         if found or read.is_cut:
             left_out = newest[-1].ordinal - 1 if newest else read.covered
-            pinned = hot_queries.LIST_PINNED_TURNS.fetch(session_id=conversation_id)
+            pinned = [_Turn(*row) for row in hot_queries.LIST_PINNED_TURNS.rows(session_id=conversation_id)]
             pinned.sort(key=lambda turn: (turn.ordinal, turn.part))
             texts = _messages([turn for turn in pinned if turn.content and turn.ordinal <= left_out])
             messages = [*(replace(message, tool_calls=()) for message in texts), *messages]
@@ -214,8 +234,8 @@ class _Read:
     is_cut: whether older ones were left out.
     """
 
-    earlier: list[Turn]
-    own: list[Turn]
+    earlier: list[_Turn]
+    own: list[_Turn]
     covered: int
     is_cut: bool = False
 
@@ -226,9 +246,10 @@ def _newest_turns(session_id: UUID, ordinal: int, longest: int) -> _Read:
     Read in pages, until their texts have `longest` characters or there are _MOST_TURNS: the cost of a message does not
     grow with its session. The run in whose middle the reading ends is left out, unless it is the only one.
     """
-    page = hot_queries.LIST_NEWEST_TURNS.fetch(session_id=session_id, ordinal=ordinal)
+    page = [_Turn(*row) for row in hot_queries.LIST_NEWEST_TURNS.rows(session_id=session_id, ordinal=ordinal)]
     turns, characters = page, 0
-    covered = page[0].covered if page else _find_covered(session_id, ordinal)
+    checkpoint = None if page else _find_checkpoint(session_id, ordinal)
+    covered = page[0].covered if page else checkpoint.ordinal if checkpoint else _NONE
     while len(page) == hot_queries.TURNS_OF_A_PAGE:
         place = page[-1].ordinal, page[-1].part
         characters += sum(len(turn.content) + len(turn.attached) for turn in page)
@@ -236,16 +257,16 @@ def _newest_turns(session_id: UUID, ordinal: int, longest: int) -> _Read:
             earlier = [turn for turn in turns if turn.ordinal < ordinal]
             whole = [turn for turn in earlier if turn.ordinal != place[0]]
             return _Read(whole or earlier, [turn for turn in turns if turn.ordinal == ordinal], covered, is_cut=True)
-        page = hot_queries.LIST_EARLIER_TURNS.fetch(
+        older = hot_queries.LIST_EARLIER_TURNS.rows(
             session_id=session_id, after=covered, ordinal=place[0], part=place[1]
         )
+        page = [_Turn(*row) for row in older]
         turns = turns + page
     return _Read([t for t in turns if t.ordinal < ordinal], [t for t in turns if t.ordinal == ordinal], covered)
 
 
-def _find_covered(session_id: UUID, ordinal: int) -> int:
-    found = hot_queries.FIND_CHECKPOINT.first(session_id=session_id, ordinal=ordinal) if ordinal else None
-    return found.ordinal if found else _NONE
+def _find_checkpoint(session_id: UUID, ordinal: int) -> Checkpoint | None:
+    return hot_queries.FIND_CHECKPOINT.first(session_id=session_id, ordinal=ordinal) if ordinal else None
 
 
 def _user_messages(rows: Sequence[tuple[UUID, str, str]]) -> Sequence[Message]:
@@ -259,7 +280,7 @@ def _user_messages(rows: Sequence[tuple[UUID, str, str]]) -> Sequence[Message]:
     )
 
 
-def _messages(turns: Sequence[Turn]) -> list[Message]:
+def _messages(turns: Sequence[_Turn]) -> list[Message]:
     parts = _parts_by_turn([turn.pk for turn in turns if turn.attached and not turn.is_context])
     return _with_contexts(
         [turn.attached if turn.is_context else _message(turn, parts.get(turn.pk, ())) for turn in turns]
@@ -272,7 +293,7 @@ def _with_contexts(found: Sequence[Message | str]) -> list[Message]:
     return messages if len(messages) == len(found) else [*joined(found)]
 
 
-def _message(turn: Turn, parts: tuple[MessagePart, ...]) -> Message:
+def _message(turn: _Turn, parts: tuple[MessagePart, ...]) -> Message:
     calls = tuple(ToolCall(call["id"], call["name"], call["arguments"]) for call in turn.tool_calls)
     content = _with_files(turn.content, turn.attached)
     return Message(turn.role, content, calls, turn.tool_call_id, parts, ordinal=turn.ordinal, is_pinned=turn.is_pinned)

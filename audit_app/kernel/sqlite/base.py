@@ -28,7 +28,7 @@ class _Cursor(base.SQLiteCursorWrapper):
     def convert_query(self, query: str, *, param_names: list[str] | None = None) -> str:
         if param_names is None:
             return _with_question_marks(query)
-        return str(super().convert_query(query, param_names=param_names))  # type: ignore[misc]
+        return str(super().convert_query(query, param_names=param_names))
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
