@@ -71,6 +71,13 @@ class Tally:
         """Tokens a second as the model sent them."""
         return (len(self.lags_ms) - 1) * 1000 / (self.sent_last_ms - self.sent_first_ms)
 
+    @property
+    def shown_pace(self) -> float:
+        """Tokens a second as the viewer saw them, at most as the model sent them: a late stream that catches up is not
+        faster."""
+        seconds = max(self.last_at - self.first_at, (self.sent_last_ms - self.sent_first_ms) / 1000)
+        return (len(self.lags_ms) - 1) / seconds
+
 
 class Viewer(ABC):
     """A user with one open page, who sends one message at a time."""

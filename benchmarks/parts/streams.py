@@ -65,8 +65,7 @@ def _figures(count: int, passed: Load, relayed: Load) -> list[Figure]:
     cost, relay_cost = passed.cost_of(*gateway), relayed.cost_of("relay")
     target = _HELD if count == _MUST_HOLD else None
     shown, late = (_SHOWN, _LATE_MS) if count == _MANY else (None, None)
-    steady = [tally for tally in passed.tallies if len(tally.lags_ms) > 1]
-    pace = sum((len(tally.lags_ms) - 1) / (tally.last_at - tally.first_at) for tally in steady)
+    pace = sum(tally.shown_pace for tally in passed.tallies if len(tally.lags_ms) > 1)
     return [
         Figure(PART, f"{count}: slowest stream's pace", slowest, "% of the model's", target=target, at_least=True),
         Figure(PART, f"{count}: the model's own pace, median", sent, f"% of {RATE}/s"),

@@ -19,6 +19,21 @@ async def test_tokens_are_counted_with_their_lag() -> None:
     assert round(tally.sent_pace) == 30
 
 
+async def test_tokens_that_are_shown_late_in_one_piece_have_no_higher_pace_than_the_model() -> None:
+    tally = Tally(4)
+    now = int(tally.started_at * 1000) + 5
+    tally.see(stamps(now, now + 100, now + 200, now + 300), (now + 900) / 1000)
+    assert round(tally.shown_pace) == round(tally.sent_pace) == 10
+
+
+async def test_tokens_that_are_shown_slowly_have_the_pace_of_the_viewer() -> None:
+    tally = Tally(2)
+    now = int(tally.started_at * 1000) + 5
+    tally.see(stamps(now), (now + 10) / 1000)
+    tally.see(stamps(now + 100), (now + 510) / 1000)
+    assert round(tally.shown_pace) == 2
+
+
 async def test_a_token_that_is_shown_again_counts_once() -> None:
     tally = Tally(3)
     now = int(tally.started_at * 1000) + 5
