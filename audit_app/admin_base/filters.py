@@ -8,7 +8,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from unfold.contrib.filters.admin import AutocompleteSelectFilter, DropdownFilter, RangeDateFilter
 from unfold.contrib.filters.admin.mixins import AutocompleteMixin
-from unfold.contrib.filters.forms import DropdownForm
+from unfold.contrib.filters.forms import AutocompleteDropdownForm, DropdownForm
 from unfold.utils import parse_date_str
 
 from audit_app.kernel.ids import first_id_at
@@ -39,7 +39,9 @@ class RelatedFilter(AutocompleteSelectFilter):
     Without the right to view that page there is no search, and the filter is left out.
     """
 
-    def field_choices(self, field: Any, request: HttpRequest, model_admin: Any) -> list[tuple[Any, str]]:
+    form_class: Any = AutocompleteDropdownForm
+
+    def field_choices(self, field: Any, request: HttpRequest, model_admin: Any) -> list[Any]:
         ordering = self.field_admin_ordering(field, request, model_admin) or ("pk",)
         rows = list(field.remote_field.model._default_manager.order_by(*ordering)[: MOST_LISTED + 1])
         self._is_searched = len(rows) > MOST_LISTED
