@@ -1,6 +1,7 @@
 """Runs as completions and responses: append-only text, and streams that can be resumed behind any event."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
@@ -135,7 +136,8 @@ def test_annotations_are_sent_before_their_message_ends_also_after_a_restart() -
 
 def test_a_whole_completion_carries_its_citations_as_annotations() -> None:
     cited = Citation(UUID(int=7), 1, "https://x.example/", "X", "", 4, 38)
-    (choice,) = Completion(RUN, "default", 0).whole("…", "stop", Usage(), [cited])["choices"]
+    transcript: Any = SimpleNamespace(run=SimpleNamespace(error_code=""), usage=Usage(), with_workstreams=None)
+    (choice,) = Completion(RUN, "default", 0).whole("…", transcript, [cited])["choices"]
     assert choice["message"]["annotations"] == [
         {
             "type": "url_citation",
