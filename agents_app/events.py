@@ -37,10 +37,13 @@ class StepCompleted(TypedDict):
     text_length: Annotated[int, "code points of the step's text, which this closes"]
 
 
-class RunUsage(TypedDict):
+class TokenSums(TypedDict):
     input_tokens: int
     output_tokens: int
-    with_workstreams: NotRequired["RunUsage"]
+
+
+class RunUsage(TokenSums):
+    with_workstreams: NotRequired[TokenSums]
 
 
 class RunEnded(TypedDict):

@@ -52,7 +52,7 @@ def ended(run: Run, outcome: End, usage: Usage, team: TreeCost | None = None) ->
     }
     if team:
         together = team.usage
-        payload["usage"]["with_workstreams"] = events.RunUsage(
+        payload["usage"]["with_workstreams"] = events.TokenSums(
             input_tokens=together.input_tokens, output_tokens=together.output_tokens
         )
     return event_of(run, _END_EVENTS[outcome.status], payload)
