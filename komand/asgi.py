@@ -5,25 +5,26 @@ import os
 import sys
 from typing import Any, cast
 
+import django
 from channels.generic.websocket import AsyncWebsocketConsumer
 from channels.routing import ProtocolTypeRouter, URLRouter
 from django.conf import settings
-from django.core.asgi import get_asgi_application
 from django.urls import re_path
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "komand.settings.web")
 if settings.DATABASES["default"]["ENGINE"] == "audit_app.kernel.sqlite":
     # The admin theme and Django REST Framework import these fields if they can, and with them psycopg, 9 MB.
     sys.modules.setdefault("django.contrib.postgres.fields", cast(Any, None))
-django_application = get_asgi_application()
+django.setup(set_prefix=False)
 
 # Only after Django is set up: these modules name models.
 from audit_app.kernel import liveness  # noqa: E402
 from audit_app.kernel.database import in_db  # noqa: E402
-from komand import background, schema_check, sd_notify, warm_up, websocket_origins  # noqa: E402
+from komand import background, middleware, schema_check, sd_notify, warm_up, websocket_origins  # noqa: E402
 from sessions_app.channels.inbound import webhook  # noqa: E402
 from sessions_app.surfaces.base.surface import most_specific_first  # noqa: E402
 
+django_application = middleware.Handler()
 _KEEP_SLASH = ("/admin/", "/static/")
 NO_SUCH_PATH = 4404  # WebSocket close code
 

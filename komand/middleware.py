@@ -8,15 +8,22 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from asgiref.sync import sync_to_async
 from django.conf import settings
+from django.contrib.auth.middleware import AuthenticationMiddleware
+from django.core.handlers.asgi import ASGIHandler
+from django.core.signals import request_started
+from django.db import close_old_connections, reset_queries
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.response import HttpResponseBase
 from django.middleware.common import CommonMiddleware
+from django.utils.functional import SimpleLazyObject
 from django.utils.http import urlencode
 
 from audit_app.fresh_login import FreshLoginRequired
 from audit_app.kernel import context
 from sessions_app.identity import logins
+from sessions_app.identity.authentication import user_of_session
 from sessions_app.identity.request_ids import request_id_from
 from sessions_app.surfaces.base.cors import cors_headers
 from sessions_app.surfaces.base.pages import CONFIRM_URL, page_of_referer
@@ -48,6 +55,32 @@ class RequestContext(_Middleware):
             milliseconds = (time.monotonic() - started) * 1000
             logger.log(level, "%s %s %d %.0f ms", request.method, request.path, response.status_code, milliseconds)
         return response
+
+
+class Handler(ASGIHandler):
+    """Django's handler, with all middleware and the view in one call of the request's thread.
+
+    Django's own goes back to the event loop before the view, because it might be asynchronous, and to the thread again.
+    """
+
+    def __init__(self) -> None:
+        for receiver in (reset_queries, close_old_connections):
+            request_started.disconnect(receiver)  # another call for a thread that is new, without connections
+        super().__init__()
+
+    def load_middleware(self, is_async: bool = False) -> None:
+        super().load_middleware(is_async=False)
+        chain: Any = self._middleware_chain  # type: ignore[has-type] # not annotated by Django
+        self._middleware_chain = sync_to_async(chain, thread_sensitive=True)
+
+
+class Login(AuthenticationMiddleware):
+    """Sets the user of the browser session, who is read at the first use."""
+
+    def process_request(self, request: HttpRequest) -> None:
+        super().process_request(request)
+        user: Any = SimpleLazyObject(lambda: user_of_session(request))
+        request.user = user
 
 
 class Actor(_Middleware):

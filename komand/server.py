@@ -193,6 +193,9 @@ class CappedFactory(HTTPFactory):  # type: ignore[misc] # untyped
         self.fresh: dict[Any, float] = {}  # connections without a request so far, and when they were accepted
         self.idle: set[Any] = set()  # connections between two requests
 
+    def log(self, request: Any) -> None:
+        """Write nothing: Twisted would format a line for each request that `server_log` drops."""
+
     def buildProtocol(self, addr: Any) -> Any:  # noqa: N802 - Twisted's name
         protocol = super().buildProtocol(addr)
         # Twisted would parse forms in memory, beside Django, and refuse faulty ones itself.

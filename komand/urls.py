@@ -1,13 +1,28 @@
 """Routes of Django requests. Consumers are routed before these, in asgi.py."""
 
+from typing import Any
+
 from django.contrib import admin
 from django.urls import URLPattern, URLResolver, include, path
+from django.urls.resolvers import RoutePattern
 from django.views.generic import RedirectView
 
 from komand import dashboard, health, security_txt
 from komand.openapi import pages
 from komand.openapi.views import OpenApi
-from sessions_app.surfaces.base.surface import most_specific_first
+from sessions_app.surfaces.base.surface import Surface, most_specific_first
+
+
+class _Prefixes(RoutePattern):
+    """The empty start of a surface's routes, which are tried only for paths that begin with one of its prefixes."""
+
+    def __init__(self, surface: Surface) -> None:
+        super().__init__("")
+        self._prefixes = tuple(prefix.removeprefix("/") for prefix in surface.prefixes)
+
+    def match(self, path: str) -> Any:
+        return super().match(path) if path.startswith(self._prefixes or "") else None
+
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("health", health.health, name="health"),
@@ -20,7 +35,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("api/schema", OpenApi.as_view(), name="openapi-schema"),
     path("api/docs", pages.reference, name="openapi-docs"),
     path("", include("sessions_app.channels.file_links")),
-    *(path("", include(surface.urlconf)) for surface in most_specific_first() if surface.urlconf),
+    *(URLResolver(_Prefixes(surface), surface.urlconf) for surface in most_specific_first() if surface.urlconf),
 ]
 
 handler400 = "komand.error_handlers.bad_request"

@@ -4,6 +4,7 @@ from functools import cache
 from typing import Any
 
 from django.apps import apps
+from django.contrib.auth.models import User
 from django.db.models import Case, Exists, F, Min, OuterRef, Q, QuerySet, Subquery, When
 from django.db.models.functions import Coalesce, Now
 
@@ -56,6 +57,8 @@ def find_browser_session() -> CompiledObjects[Any]:
     return CompiledObjects(lambda key, now: model.objects.filter(session_key=key, expire_date__gt=now))
 
 
+FIND_USER = CompiledObjects(lambda user_id: User.objects.filter(pk=user_id).order_by())
+
 # Every refresh of the page's list of sessions.
 RECENT_SESSIONS = 100
 LIST_RECENT_SESSIONS = CompiledObjects(
@@ -89,7 +92,14 @@ COUNT_USER_TURN = CompiledUpdate(
         },
     )
 )
-# Every message that a channel delivers.
+# Every message that a channel delivers; its account is looked up once a second.
+FIND_ENABLED_ACCOUNT = CompiledObjects(
+    lambda channel, account_id: (
+        ChannelAccount.objects.select_related("agent")
+        .filter(channel=channel, account_id=account_id, is_enabled=True)
+        .order_by()[:1]
+    )
+)
 LIST_CHANNEL_ROUTES = CompiledObjects(
     lambda account_id, chat_id, sender_id: (
         ChannelRoute.objects.filter(

@@ -24,7 +24,8 @@ from typing import Any, Generic, TypeVar
 from uuid import UUID
 
 from django.apps import apps
-from django.db import connection, transaction
+from django.db import DEFAULT_DB_ALIAS, connection, connections, models, transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.utils import CursorWrapper
 from django.db.models import Case, Expression, Field, Model, QuerySet, When
 from django.db.models.expressions import CombinedExpression, ExpressionList
@@ -40,6 +41,13 @@ T = TypeVar("T")
 # Of each app; a test holds that no other has any.
 _MODULES = ("hot_queries", "runs.transitions")
 _COMPARISONS = (Exact, GreaterThan, GreaterThanOrEqual, LessThan, LessThanOrEqual)
+# Types of values that a field of this very class stores as they are, as None. Django finds that out by five calls.
+_AS_IS: dict[type, type] = {
+    **dict.fromkeys((models.CharField, models.TextField), str),
+    **dict.fromkeys((IntegerField, models.BigIntegerField, models.PositiveIntegerField), int),
+    **{models.BooleanField: bool, FloatField: float},
+    **dict.fromkeys((models.UUIDField, JSONField, models.ForeignKey), type(None)),
+}
 
 
 class Param(Expression):
@@ -96,20 +104,22 @@ class _CompiledStatement:
         if connection.vendor not in self._compiled:
             self._compile()
 
-    def _execute(self, cursor: CursorWrapper, values: dict[str, Any]) -> "_Compiled":
-        compiled = self._compiled.get(connection.vendor) or self._compile()
+    def _execute(self, database: BaseDatabaseWrapper, cursor: CursorWrapper, values: dict[str, Any]) -> "_Compiled":
+        compiled = self._compiled.get(database.vendor) or self._compile()
         if values.keys() != compiled.names:
             raise TypeError(f"expected the values {sorted(compiled.names)}, got {sorted(values)}")
         parameters = list(compiled.parameters)
         for place, name in compiled.places:
-            parameters[place] = _adapted(name, values[name])
+            parameters[place] = _adapted(database, name, values[name])
         cursor.execute(compiled.sql, parameters)
         return compiled
 
     def _fetch(self, values: dict[str, Any]) -> tuple["_Compiled", Iterator[list[Any]]]:
         """Execute the statement and return its rows, each value converted as Django does."""
-        with connection.cursor() as cursor:
-            compiled = self._execute(cursor, values)
+        # Not `django.db.connection`, which looks up the thread's connection for each of its attributes.
+        database = connections[DEFAULT_DB_ALIAS]
+        with database.cursor() as cursor:
+            compiled = self._execute(database, cursor, values)
             return compiled, map(compiled.converted, cursor.fetchall())
 
     def _compile(self) -> "_Compiled":
@@ -231,8 +241,9 @@ class CompiledUpdate(_CompiledStatement):
 
     def run(self, **values: Any) -> int:
         """Return the number of rows that were changed."""
-        with connection.cursor() as cursor:
-            self._execute(cursor, values)
+        database = connections[DEFAULT_DB_ALIAS]
+        with database.cursor() as cursor:
+            self._execute(database, cursor, values)
             return int(cursor.rowcount)
 
     def _compiler(self, built: tuple[QuerySet[Any], dict[str, Any]]) -> SQLCompiler:
@@ -283,7 +294,8 @@ class CompiledInsert(Generic[_M]):
     def __init__(self, model: type[_M], **fixed: Expression) -> None:
         self._model = model
         self._fixed = fixed
-        self._compiled: dict[str, _Insertion] = {}
+        # The beginning of the statement, the placeholders of a row, and the fields that fill them, with their `_AS_IS`.
+        self._compiled: dict[str, tuple[str, str, list[tuple[Any, type | None]]]] = {}
 
     def compile(self) -> None:
         """Compile the statement for the database of this process, unless that is done."""
@@ -292,28 +304,24 @@ class CompiledInsert(Generic[_M]):
 
     def run(self, rows: Sequence[_M]) -> None:
         """Insert the rows. Raises IntegrityError as `bulk_create` does."""
-        compiled = self._compiled.get(connection.vendor) or self._compile()
+        database = connections[DEFAULT_DB_ALIAS]
+        begin, places, fields = self._compiled.get(database.vendor) or self._compile()
         for start in range(0, len(rows), _ROWS_AT_ONCE):
             some = rows[start : start + _ROWS_AT_ONCE]
-            values = [
-                field.get_db_prep_save(field.pre_save(row, add=True), connection)
-                for row in some
-                for field in compiled.fields
-            ]
-            with connection.cursor() as cursor:
-                cursor.execute(compiled.begin + ", ".join([compiled.row] * len(some)), values)
+            values = [value for row in some for value in _values(row, fields, database)]
+            with database.cursor() as cursor:
+                cursor.execute(begin + ", ".join([places] * len(some)), values)
         for row in rows:
-            row._state.adding, row._state.db = False, connection.alias
+            row._state.adding, row._state.db = False, database.alias
 
-    def _compile(self) -> "_Insertion":
+    def _compile(self) -> tuple[str, str, list[tuple[Any, type | None]]]:
         fields = [field for field in self._model._meta.concrete_fields if not isinstance(field, AutoField)]
         places = [self._expression(field) if field.name in self._fixed else "%s" for field in fields]
         name = connection.ops.quote_name
         columns = ", ".join(name(str(field.column)) for field in fields)
         begin = " ".join(("INSERT INTO", name(self._model._meta.db_table), f"({columns})", "VALUES "))
-        changing = tuple(field for field in fields if field.name not in self._fixed)
-        row = f"({', '.join(places)})"
-        compiled = self._compiled[connection.vendor] = _Insertion(begin, row, changing)
+        changing = [(field, _AS_IS.get(type(field))) for field in fields if field.name not in self._fixed]
+        compiled = self._compiled[connection.vendor] = begin, f"({', '.join(places)})", changing
         return compiled
 
     def _expression(self, field: "Field[Any, Any]") -> str:
@@ -324,22 +332,19 @@ class CompiledInsert(Generic[_M]):
         return str(sql)
 
 
-@dataclass(frozen=True)
-class _Insertion:
-    """row: the placeholders of one row.
-    fields: the fields that fill them, in order.
-    """
-
-    begin: str
-    row: str
-    fields: tuple["Field[Any, Any]", ...]
+def _values(row: Model, fields: list[tuple[Any, type | None]], database: BaseDatabaseWrapper) -> Iterator[Any]:
+    """Yield the values of a row as the database takes them."""
+    for field, as_is in fields:
+        value = getattr(row, field.attname) if as_is else field.pre_save(row, add=True)
+        is_taken = as_is and (value is None or type(value) is as_is)
+        yield value if is_taken else field.get_db_prep_save(value, database)
 
 
-def _adapted(name: str, value: Any) -> Any:
+def _adapted(database: BaseDatabaseWrapper, name: str, value: Any) -> Any:
     if isinstance(value, (str, int, float)):
         return value
     if isinstance(value, UUID):
-        return value if connection.features.has_native_uuid_field else value.hex
+        return value if database.features.has_native_uuid_field else value.hex
     if isinstance(value, datetime):
-        return connection.ops.adapt_datetimefield_value(value)
+        return database.ops.adapt_datetimefield_value(value)
     raise TypeError(f"{name!r} must be text, a number, a UUID or a datetime, not {value!r}")

@@ -18,8 +18,9 @@ from django.utils import timezone
 
 from agents_app import selectors as agents
 from audit_app import services as audit
-from audit_app.kernel.errors import AppError, Conflict, InvalidInput, NotFound
+from audit_app.kernel.errors import AppError, Conflict, InvalidInput, found
 from audit_app.kernel.rules import check_row
+from sessions_app import hot_queries
 from sessions_app.models import ChannelAccount, ChannelConnection
 from sessions_app.platforms.account_settings import AccountSettings
 from sessions_app.platforms.base import ChannelAdapter, Checked
@@ -147,7 +148,7 @@ def webhook_url(channel: str, account_id: str) -> str:
 
 def find_account(channel: str, account_id: str) -> ChannelAccount | None:
     """Return an enabled account with the agent, or None."""
-    return find_accounts(channel, [account_id]).first()
+    return hot_queries.FIND_ENABLED_ACCOUNT.first(channel=channel, account_id=account_id)
 
 
 def find_accounts(channel: str, account_ids: Collection[str]) -> QuerySet[ChannelAccount]:
@@ -172,9 +173,7 @@ def find_routed(account: ChannelAccount, setting: str, value: str) -> tuple[Chan
 def get_account(channel: str, account_id: str) -> ChannelAccount:
     """Return an account with the agent, enabled or not. Raises NotFound."""
     account = ChannelAccount.objects.select_related("agent").filter(channel=channel, account_id=account_id).first()
-    if account is None:
-        raise NotFound(f"There is no account {channel}/{account_id}.")
-    return account
+    return found(account, f"There is no account {channel}/{account_id}.")
 
 
 def add_account(

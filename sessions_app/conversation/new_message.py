@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Self
 from uuid import UUID
 
@@ -106,6 +107,7 @@ class Accepted:
 
     ordinal: the run's place in the session.
     is_duplicate: it had been stored before.
+    created_at: of the run, if this call has stored it.
     """
 
     session_id: UUID
@@ -114,6 +116,7 @@ class Accepted:
     run_id: UUID
     ordinal: int
     is_duplicate: bool = False
+    created_at: datetime | None = None
 
 
 @dataclass(frozen=True)

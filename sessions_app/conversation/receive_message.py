@@ -221,7 +221,7 @@ def _store(
         received["note"] = dict(message.inbound.note)
     stored = event_about(session, events.MESSAGE_RECEIVED, received, actor=message.actor, run_id=run.id)
     audit.emit([*created, stored, *queued])
-    return Accepted(session.id, session.key, turn.id, run.id, run.ordinal)
+    return Accepted(session.id, session.key, turn.id, run.id, run.ordinal, created_at=run.created_at)
 
 
 def _find_prior(message: ValidatedMessage) -> Accepted | None:

@@ -12,14 +12,17 @@ from io import BytesIO
 from typing import Any, Literal
 
 from django.conf import settings
+from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
 from django.contrib.auth import get_user as get_session_user
-from django.contrib.auth.models import User
+from django.contrib.auth.models import AnonymousUser, User
 from django.core.handlers.asgi import ASGIRequest
 from django.http import HttpRequest, HttpResponse
 from django.middleware.csrf import CsrfViewMiddleware
+from django.utils.crypto import constant_time_compare
 
 from audit_app import fresh_login
 from audit_app.kernel.errors import Forbidden
+from sessions_app import hot_queries
 from sessions_app.identity import (
     access_tokens,
     api_keys,
@@ -33,6 +36,7 @@ from sessions_app.identity import (
 from sessions_app.identity.principal import Principal, Unauthenticated
 
 QueryCredential = Literal["none", "ticket", "token"]
+_PASSWORDS = "django.contrib.auth.backends.ModelBackend"
 
 
 class CredentialInQuery(Unauthenticated):
@@ -134,5 +138,19 @@ def _session_user(request: HttpRequest) -> User | None:
     if not hasattr(request, "session"):
         store = import_module(settings.SESSION_ENGINE).SessionStore
         request.session = store(request.COOKIES.get(settings.SESSION_COOKIE_NAME))
-    user = get_session_user(request)
+    user = user_of_session(request)
     return user if isinstance(user, User) and user.is_active else None
+
+
+def user_of_session(request: HttpRequest) -> User | AnonymousUser:
+    """Return the user of a request's browser session, by a compiled statement if the session is plainly valid.
+
+    Django decides in all other cases: a changed password or key, another backend, a deactivated or deleted user.
+    """
+    session = request.session
+    if SESSION_KEY in session and session.get(BACKEND_SESSION_KEY) == _PASSWORDS:
+        user = hot_queries.FIND_USER.first(user_id=int(session[SESSION_KEY]))
+        digest = session.get(HASH_SESSION_KEY, "")
+        if user and user.is_active and constant_time_compare(digest, user.get_session_auth_hash()):
+            return user
+    return get_session_user(request)

@@ -75,10 +75,14 @@ class Accounts:
 
     async def find(self, channel: str, account_id: str) -> ChannelAccount | None:
         key, now = (channel, account_id), time.monotonic()
-        if (known := self._known.get(key)) and now - known[0] < _KNOWN_SECONDS:
-            return known[1]
+        if known := self._known.get(key):
+            if now - known[0] < _KNOWN_SECONDS:
+                return known[1]
+            self._known[key] = (now, known[1])  # requests that come meanwhile do not look it up, too
         account = await in_db(accounts.find_account, channel, account_id)
-        if account is not None:
+        if account is None:
+            self._known.pop(key, None)
+        else:
             if len(self._known) >= _MOST_KNOWN:
                 self._known.clear()
             self._known[key] = (now, account)

@@ -10,7 +10,7 @@ import logging
 import time
 from abc import ABC
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 from uuid import UUID
 
 from channels.generic.http import AsyncHttpConsumer
@@ -30,6 +30,7 @@ from sessions_app.identity.request_ids import request_id_from
 from sessions_app.surfaces.base.bodies import BodyTooLarge
 from sessions_app.surfaces.base.cors import cors_headers
 from sessions_app.surfaces.base.http_errors import HttpError, http_error_of
+from sessions_app.surfaces.base.intake_limit import store_message
 from sessions_app.surfaces.base.openapi.operations import Operation
 from sessions_app.surfaces.base.reauthentication import find_refusals, refusal_of
 from sessions_app.surfaces.base.surface import Surface, most_body_bytes, surface_at
@@ -39,6 +40,7 @@ access_log = logging.getLogger("komand.access")
 Message = Mapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
+T = TypeVar("T")
 
 _CLIENT_CLOSED = 499  # in the access log: the client disconnected before the answer began
 _WITH_BODY = ("POST", "PUT", "PATCH")
@@ -58,6 +60,7 @@ class LiveConsumer(AsyncHttpConsumer, ABC):
     is_endless: it lasts as long as its client wants, but no longer than its token. Other requests end when their
         credential is revoked, but not with a token that expires while they wait.
     find_refusals: as for `refusal_of`.
+    is_admitted: false while `respond` has not admitted the request, if `let_in` leaves that to it.
     session_id: the session that it shows, if that is one.
     """
 
@@ -70,6 +73,7 @@ class LiveConsumer(AsyncHttpConsumer, ABC):
     principal: Principal
     operation: Operation
     session_id: UUID | None = None
+    is_admitted = True
     has_left = False  # the client disconnected before the answer was complete
     is_refused = False  # so did the access of the client end
     _is_complete = False  # the answer was sent
@@ -89,7 +93,13 @@ class LiveConsumer(AsyncHttpConsumer, ABC):
 
     async def let_in(self) -> None:
         """Admit the request and bind its actor. Raises AppError for one that may not proceed."""
-        self.principal = await in_db(self.admit, self.request, self.limit())
+        await in_db(self.admit_now)
+        context.actor.set(self.principal.actor)
+
+    def admit_now(self) -> None:
+        """Admit the request and bind its actor in the calling context. Synchronous. Raises as `let_in`."""
+        self.principal = self.admit(self.request, self.limit())
+        self.is_admitted = True
         context.actor.set(self.principal.actor)
 
     async def respond(self, body: bytes) -> None:
@@ -135,6 +145,8 @@ class LiveConsumer(AsyncHttpConsumer, ABC):
             except ClientGone:
                 self._status = self._status or _CLIENT_CLOSED
             finally:
+                if principal := getattr(self, "principal", None):
+                    context.actor.set(principal.actor)
                 took_ms = (time.monotonic() - started) * 1000
                 access_log.info("%s %s %s %.0f ms", scope["method"], scope["path"], self._status, took_ms)
 
@@ -241,6 +253,34 @@ class LiveConsumer(AsyncHttpConsumer, ABC):
             "Cache-Control": "no-store",
             **cors_headers(origin, self._origins, preflight=self._is_preflight()),
         }
+
+
+class MessageConsumer(LiveConsumer):
+    """A request that stores a message. It is admitted where that is stored: one call in the database's thread for both.
+
+    `respond` must call `store` before anything else of the request is read.
+    """
+
+    is_admitted = False
+
+    def limit(self) -> rate_limits.Limit:
+        return rate_limits.chat_limit()
+
+    async def let_in(self) -> None:
+        """Leave the admission to `store`."""
+
+    async def store(self, accept: Callable[..., T], *arguments: Any, finish_on_cancel: bool = False) -> T:
+        """Admit the request, call the synchronous `accept` and return its result. Raises as `let_in`.
+
+        finish_on_cancel: as for `store_message`.
+        """
+        stored: T = await store_message(self._admit_and, accept, *arguments, finish_on_cancel=finish_on_cancel)
+        context.actor.set(self.principal.actor)
+        return stored
+
+    def _admit_and(self, accept: Callable[..., T], *arguments: Any) -> T:
+        self.admit_now()
+        return accept(*arguments)
 
 
 def _encoded(headers: Iterable[tuple[str | bytes, str | bytes]]) -> list[tuple[bytes, bytes]]:

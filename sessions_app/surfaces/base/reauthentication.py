@@ -100,7 +100,10 @@ class _Watch:
                     logger.warning("cannot check whether open connections are still allowed: %r", error)
 
     async def _call(self, check: FindRefusals) -> None:
-        asked = [(refusal, connection) for refusal, (connection, own) in self.open.items() if own is check]
+        connections = [(refusal, connection) for refusal, (connection, own) in self.open.items() if own is check]
+        asked = [
+            (refusal, connection) for refusal, connection in connections if getattr(connection, "is_admitted", True)
+        ]
         errors = await in_db(check, [connection for _, connection in asked])
         for (refusal, _), error in zip(asked, errors, strict=True):
             if error is not None and not refusal.done():

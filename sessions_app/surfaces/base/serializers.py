@@ -5,9 +5,10 @@ from collections.abc import Callable
 from datetime import datetime
 from functools import cache
 from operator import attrgetter
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 from rest_framework import serializers
+from rest_framework.validators import ProhibitSurrogateCharactersValidator
 
 from sessions_app.surfaces.base.timestamps import iso, time_span
 from tools_app.schema import without_nul
@@ -22,6 +23,32 @@ def check_storable(value: Any) -> None:
 
 class CamelCaseSerializer(serializers.Serializer[Any]):
     """Fields that are declared in snake_case and named in camelCase on the wire. A trailing underscore is dropped."""
+
+    @classmethod
+    def read(cls, data: Any) -> dict[str, Any]:
+        """Return the validated values of a JSON value of `parse_json`. Raises ValidationError.
+
+        The fields are made once, which takes longer than a validation.
+        """
+        validated: dict[str, Any]
+        try:
+            validated = cls._reader().run_validation(data)
+        except serializers.ValidationError:
+            serializer = cls(data=data)  # which describes the error
+            serializer.is_valid(raise_exception=True)
+            validated = serializer.validated_data
+        return validated
+
+    @classmethod
+    @cache
+    def _reader(cls) -> Self:
+        reader = cls()
+        for (
+            field
+        ) in reader.fields.values():  # `parse_json` has refused surrogates, which DRF looks for in each character
+            checks = field.validators
+            field.validators = [each for each in checks if not isinstance(each, ProhibitSurrogateCharactersValidator)]
+        return reader
 
     def get_fields(self) -> dict[str, Any]:
         fields = super().get_fields()

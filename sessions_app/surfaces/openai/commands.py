@@ -64,9 +64,10 @@ def accept(principal: Principal, parsed: ParsedRequest, idempotency_key: str) ->
             idempotency_key=idempotency_key,
             options=services.ReceiveOptions(run=parsed.options, longest_text=LONGEST_TEXT),
         )
-    run, own = agents.get_run(accepted.run_id), parsed.options.output_schema
+    created_at = accepted.created_at or agents.get_run(accepted.run_id).created_at
+    own = parsed.options.output_schema
     schema = session.agent.output_schema if own is None else own
-    return AcceptedRequest(accepted, "" if accepted.is_duplicate else cursor, int(run.created_at.timestamp()), schema)
+    return AcceptedRequest(accepted, "" if accepted.is_duplicate else cursor, int(created_at.timestamp()), schema)
 
 
 def accept_retry(user: User, run_id: UUID) -> AcceptedRequest:

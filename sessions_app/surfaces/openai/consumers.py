@@ -22,12 +22,11 @@ from audit_app.kernel.database import in_db
 from sessions_app import selectors, services
 from sessions_app.access import access_session
 from sessions_app.conversation.citations import full_text
-from sessions_app.identity import rate_limits
 from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.live_view.viewer import wait_until_ended
 from sessions_app.surfaces.base.bodies import clean, parse_json
+from sessions_app.surfaces.base.consumers import MessageConsumer
 from sessions_app.surfaces.base.http_errors import HttpError
-from sessions_app.surfaces.base.intake_limit import store_message
 from sessions_app.surfaces.base.openapi.operations import EVENTS, IDEMPOTENCY_KEY, Answer, Operation, Parameter
 from sessions_app.surfaces.base.openapi.schemas import COUNT, one_of, ref
 from sessions_app.surfaces.base.run_errors import http_status_of
@@ -82,32 +81,36 @@ class _Endpoint(EventStreamConsumer):
                 yield events
 
 
-class _NewAnswer(_Endpoint):
+class _NewAnswer(MessageConsumer, _Endpoint):
     """Base of both protocols: stores the request as a message and follows its run."""
 
+    methods = ("POST",)
     _run_id: UUID | None = None
+    _parsed: ParsedRequest
 
-    def limit(self) -> rate_limits.Limit:
-        return rate_limits.chat_limit()
-
-    async def serve(self, parsed: ParsedRequest, body: bytes) -> None:
+    async def respond(self, body: bytes) -> None:
         """Store the request of this body as a message and answer it."""
-        self._digest = sdk_retries.digest_of(self.principal.user, self.scope["path"], body)
         try:
-            await self.answer(parsed, await store_message(self._accept, parsed, finish_on_cancel=True))
+            request = await self.store(self._accept, body, finish_on_cancel=True)
+            await self.answer(self._parsed, request)
         except asyncio.CancelledError:
             if self._run_id is not None:
-                await asyncio.shield(self._end_early(self._run_id, parsed))
+                await asyncio.shield(self._end_early(self._run_id, self._parsed))
             raise
+
+    @abstractmethod
+    def read(self, body: bytes) -> ParsedRequest:
+        """Return the request of a body. Synchronous; it may read from the database."""
 
     @abstractmethod
     async def answer(self, parsed: ParsedRequest, request: AcceptedRequest) -> None:
         """Send the response to a request that is stored."""
 
-    def _accept(self, parsed: ParsedRequest) -> AcceptedRequest:
+    def _accept(self, body: bytes) -> AcceptedRequest:
+        self._parsed = self.read(body)
+        self._digest = sdk_retries.digest_of(self.principal.user, self.scope["path"], body)
         key = self.request.headers.get("Idempotency-Key", "")
-        request = None if key else self._accept_retry()
-        request = request or accept(self.principal, parsed, key)
+        request = (None if key else self._accept_retry()) or accept(self.principal, self._parsed, key)
         self._run_id = request.accepted.run_id
         return request
 
@@ -143,17 +146,16 @@ class _NewAnswer(_Endpoint):
 class ChatCompletions(_NewAnswer):
     """POST /v1/chat/completions."""
 
-    methods = ("POST",)
-
-    @Operation(
+    respond = Operation(
         "Create a chat completion",
         body=COMPLETION_BODY,
         answers={200: Answer(_EITHER, ref("ChatCompletion"))},
         **_CREATES,
         description="Closing the connection stops the run.",
-    )
-    async def respond(self, body: bytes) -> None:
-        await self.serve(read_completion(clean(parse_json(body))), body)
+    )(_NewAnswer.respond)
+
+    def read(self, body: bytes) -> ParsedRequest:
+        return read_completion(clean(parse_json(body)))
 
     async def answer(self, parsed: ParsedRequest, request: AcceptedRequest) -> None:
         is_structured = request.output_schema is not None
@@ -208,18 +210,16 @@ class ChatCompletions(_NewAnswer):
 class Responses(_NewAnswer):
     """POST /v1/responses."""
 
-    methods = ("POST",)
-
-    @Operation(
+    respond = Operation(
         "Create a response",
         body=RESPONSE_BODY,
         answers={200: Answer(_EITHER, ref("Response"))},
         **_CREATES,
         description="Closing the connection stops the run, unless `background` is true.",
-    )
-    async def respond(self, body: bytes) -> None:
-        parsed = read_response(await in_db(resolve_references, self.principal.user, clean(parse_json(body))))
-        await self.serve(parsed, body)
+    )(_NewAnswer.respond)
+
+    def read(self, body: bytes) -> ParsedRequest:
+        return read_response(resolve_references(self.principal.user, clean(parse_json(body))))
 
     async def answer(self, parsed: ParsedRequest, request: AcceptedRequest) -> None:
         options = replace(parsed.options, output_schema=request.output_schema)

@@ -21,14 +21,12 @@ from audit_app.kernel.database import in_db
 from audit_app.kernel.errors import Forbidden, InvalidInput
 from sessions_app import services
 from sessions_app.access import access_session
-from sessions_app.identity import rate_limits
 from sessions_app.identity.principal import Principal
 from sessions_app.live_view.viewer import wait_until_ended
 from sessions_app.models import Session
 from sessions_app.services import Accepted, NewMessage
 from sessions_app.surfaces.base.bodies import parse_json
-from sessions_app.surfaces.base.consumers import LiveConsumer
-from sessions_app.surfaces.base.intake_limit import store_message
+from sessions_app.surfaces.base.consumers import MessageConsumer
 from sessions_app.surfaces.base.openapi.operations import IDEMPOTENCY_KEY, Answer, Operation, Parameter
 from sessions_app.surfaces.base.openapi.schemas import TEXT, UUID, record
 from sessions_app.surfaces.base.run_errors import http_status_of
@@ -52,12 +50,9 @@ _MOST_DIGITS = 9  # of seconds
 _ACCEPTED = Answer("The message is stored; the run continues.", envelope_schema(AcceptedOut, record({"runId": UUID})))
 
 
-class WebChatMessage(LiveConsumer):
+class WebChatMessage(MessageConsumer):
     methods = ("POST",)
     _applied: Mapping[str, str] = MappingProxyType({})  # headers that name the applied preference
-
-    def limit(self) -> rate_limits.Limit:
-        return rate_limits.chat_limit()
 
     @Operation(
         "Send a message and wait for its answer",
@@ -72,10 +67,7 @@ class WebChatMessage(LiveConsumer):
         "Closing the connection does not stop the run.",
     )
     async def respond(self, body: bytes) -> None:
-        seconds, self._applied = self._wait_seconds()
-        key = self.request.headers.get("Idempotency-Key", "")
-        message = parse_json(body)
-        accepted = await store_message(accept_message, self.principal, message, key)
+        accepted, seconds = await self.store(self._accept, body)
         run_id = str(accepted.run_id)
         if seconds == 0:
             data = AcceptedOut.of(None, session_id=accepted.session_key, run_id=run_id)
@@ -87,6 +79,12 @@ class WebChatMessage(LiveConsumer):
                 if self.is_restarting:
                     await self._send_unfinished(accepted, "restarting", "The server restarts; the run continues.")
                 raise
+
+    def _accept(self, body: bytes) -> tuple[Accepted, int]:
+        """Receive the message. Return the seconds to wait, too."""
+        seconds, self._applied = self._wait_seconds()
+        key = self.request.headers.get("Idempotency-Key", "")
+        return accept_message(self.principal, parse_json(body), key), seconds
 
     async def _wait(self, accepted: Accepted, seconds: int) -> None:
         if await wait_until_ended(accepted.session_id, accepted.run_id, seconds):
@@ -146,9 +144,7 @@ def _waits(run: RunView) -> dict[str, Any]:
 
 def accept_message(principal: Principal, body: Any, idempotency_key: str) -> Accepted:
     """Check the body and the sender, and receive the message. Synchronous. Raises what views raise."""
-    serializer = MessageBody(data=body)
-    serializer.is_valid(raise_exception=True)
-    fields = serializer.validated_data
+    fields = MessageBody.read(body)
     if not principal.may_send_as(fields["sender_id"]):
         raise Forbidden(
             "`senderId` is another user. Only API keys with the scope senders:any may write for other senders.",

@@ -1,12 +1,18 @@
 import logging
+from typing import Any
 
 import pytest
+from asgiref.sync import SyncToAsync
+from django.contrib.auth import BACKEND_SESSION_KEY
 from django.contrib.auth.models import User
 from django.test import Client
 from pytest_django.fixtures import Settings
 
+from komand import asgi
 from komand.logs import JsonFormatter, TextFormatter
 from sessions_app.identity import invitations
+from tests.support.built_statements import built_statements
+from tests.support.rest import LiveCaller
 from tests.support.webchat import add_web
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey"), pytest.mark.one_database]
@@ -111,3 +117,67 @@ def test_errors_under_api_keep_its_envelope(client: Client, path: str, host: str
 def test_errors_elsewhere_are_pages(client: Client) -> None:
     answer = client.get("/nothing")
     assert answer.status_code == 404 and answer.headers["Content-Type"].startswith("text/html")
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_a_page_is_made_in_one_call_of_its_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And ends in another one, which closes its connections."""
+    calls, call = list[Any](), SyncToAsync.thread_handler
+
+    def count(self: SyncToAsync[..., Any], *args: Any, **kwargs: Any) -> Any:
+        calls.append(self.func)
+        return call(self, *args, **kwargs)
+
+    monkeypatch.setattr(SyncToAsync, "thread_handler", count)
+    caller = LiveCaller(asgi.django_application)
+    await caller.ask("GET", "/login")
+    calls.clear()
+    status, page = await caller.ask("GET", "/login")
+    assert status == 200 and "<form" in page
+    of_page = [func for func in calls if func.__name__ != "sync_send"]  # a receiver that the test client connects
+    assert len(of_page) <= 2, of_page
+
+
+def _log_in(client: Client) -> User:
+    user = User.objects.create_user("alice", password="first")
+    client.force_login(user, "django.contrib.auth.backends.ModelBackend")
+    return user
+
+
+def _is_logged_in(client: Client) -> bool:
+    return client.get("/").headers["Location"].startswith("/chat/")
+
+
+def test_the_user_of_a_browser_is_read_by_a_compiled_statement(client: Client) -> None:
+    _log_in(client)
+    assert _is_logged_in(client)
+    with built_statements() as built:
+        assert _is_logged_in(client)
+    assert not [sql for sql in built if 'FROM "auth_user"' in sql], built
+
+
+@pytest.mark.parametrize("change", ["password", "is_active", "deleted", "backend"])
+def test_a_browser_session_that_is_not_valid_any_more_has_no_user(client: Client, change: str) -> None:
+    user = _log_in(client)
+    assert _is_logged_in(client)
+    if change == "password":
+        user.set_password("second")
+    elif change == "is_active":
+        user.is_active = False
+    elif change == "backend":
+        session = client.session
+        session[BACKEND_SESSION_KEY] = "nowhere.Backend"
+        session.save()
+    user.save()
+    if change == "deleted":
+        user.delete()
+    assert not _is_logged_in(client)
+
+
+def test_a_browser_session_outlives_a_new_secret_key_beside_the_old_one(client: Client, settings: Settings) -> None:
+    _log_in(client)
+    settings.SECRET_KEY_FALLBACKS = [settings.SECRET_KEY]
+    settings.SECRET_KEY = "another key of the installation, as long as the first"
+    assert _is_logged_in(client)
+    settings.SECRET_KEY_FALLBACKS = []
+    assert _is_logged_in(client)  # its digest has been made anew
