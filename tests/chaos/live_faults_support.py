@@ -174,7 +174,7 @@ class Installation:
 
     def strike(self, kind: str, number: int = signal.SIGKILL, index: int = 0) -> int:
         """Send a signal to a process of that kind. Return its id."""
-        found = wait_for(lambda: self.pids(kind), 30, f"a process {kind}")
+        found = wait_for(lambda: self.pids(kind), 60, f"a process {kind}")
         pid = found[index % len(found)]
         with suppress(psutil.NoSuchProcess):
             psutil.Process(pid).send_signal(number)

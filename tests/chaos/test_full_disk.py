@@ -76,7 +76,7 @@ def test_a_full_disk_ends_no_process_and_costs_no_answer(small_disk: Path, model
         run = host.wait_ended(running.run_id)
         assert (run["status"], run["fence"], run["crashes"]) == ("completed", 1, 0)
         assert run["answer"] == "".join(f"tok{number} " for number in range(20))
-        assert wait_for(lambda: viewer.answers.get(str(running.run_id)), 30, "the answer") == run["answer"]
+        assert wait_for(lambda: viewer.answers.get(str(running.run_id)), 60, "the answer") == run["answer"]
         viewer.stop()
         wait_for(lambda: not problems(host), 60, "an installation that is ready")
         assert host.wait_ended(host.send("what is 17*23?").run_id)["status"] == "completed"

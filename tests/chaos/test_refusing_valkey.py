@@ -60,7 +60,7 @@ def valkey(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RefusingValkey]
     command = [str(get_binary_path()), "--port", "0", "--unixsocket", str(valkey.socket), "--save", ""]
     with subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL) as process:
         try:
-            wait_for(valkey.socket.exists, 30, "Valkey")
+            wait_for(valkey.socket.exists, 60, "Valkey")
             yield valkey
         finally:
             process.kill()
@@ -115,7 +115,7 @@ def test_messages_are_answered_while_valkey_refuses_to_write(
     assert host.wait_ended(calling.run_id)["status"] == "completed"
     sys.stdout.write(f"{error}: the tool call that waited ended {time.monotonic() - relieved:.1f} s after it\n")
     wait_ready(host, "ok")
-    assert wait_for(lambda: viewer.answers.get(str(running.run_id)), 30, "the answer") and viewer.gaps == []
+    assert wait_for(lambda: viewer.answers.get(str(running.run_id)), 60, "the answer") and viewer.gaps == []
     viewer.stop()
     assert [host.pids(kind) for kind in kinds] == processes  # no worker has ended
     assert {host.run(one.run_id)["crashes"] for one in (running, calling, *sent)} == {0}

@@ -53,7 +53,7 @@ def test_text_reaches_viewers_while_valkey_hangs(tmp_path: Path, model_server: M
     command = [str(get_binary_path()), "--port", "0", "--unixsocket", str(place), "--save", "", "--appendonly", "no"]
     with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL) as valkey:
         try:
-            wait_for(place.exists, 30, "Valkey")
+            wait_for(place.exists, 60, "Valkey")
             with open_installation(tmp_path, model_server, REDIS_URL=f"unix://{place}?db=0") as host:
                 sent = host.send("[[tokens=120 rate=10 hold=100]]")
                 came = Came()
@@ -66,7 +66,7 @@ def test_text_reaches_viewers_while_valkey_hangs(tmp_path: Path, model_server: M
                 model_server.go_on()
                 answer = host.wait_ended(sent.run_id)["answer"]
                 for viewer in viewers:
-                    found = wait_for(lambda one=viewer: one.answers.get(str(sent.run_id)), 30, "the answer")
+                    found = wait_for(lambda one=viewer: one.answers.get(str(sent.run_id)), 60, "the answer")
                     assert (found, viewer.gaps) == (answer, [])
                     viewer.stop()
         finally:

@@ -96,7 +96,7 @@ class Storm:
                 self._host.komand.restart()
                 continue
             if kind == "runs":
-                wait_for(lambda: len(self._host.pids("runs")) == 2, 30, "both runs workers")
+                wait_for(lambda: len(self._host.pids("runs")) == 2, 60, "both runs workers")
             self._kill(kind)
 
     def _kill(self, kind: str) -> None:

@@ -74,7 +74,7 @@ def _of_viewer(host: Installation, viewer: Watching) -> Iterator[str]:
     for turn in turns:
         stored.setdefault(str(UUID(str(turn["run_id"]))), []).append(turn["content"])
     try:
-        wait_for(lambda: set(viewer.answers) >= set(stored), 30, "what a viewer missed")
+        wait_for(lambda: set(viewer.answers) >= set(stored), 60, "what a viewer missed")
     except AssertionError:
         yield f"a viewer never saw the answers of {set(stored) - set(viewer.answers)}"
     finally:

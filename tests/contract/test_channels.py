@@ -542,7 +542,7 @@ async def received(bench: Bench, count: int, cursor: str = "") -> MemoryLink:
     """Return the link after that many messages came over a connection and were acknowledged."""
     link = MemoryLink(cursor)
     listening = asyncio.create_task(bench.adapter.listen(link))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while len(link.texts) < count and not listening.done():
             await asyncio.sleep(0.01)
     await asyncio.wait({listening}, timeout=0.1)

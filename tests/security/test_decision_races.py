@@ -37,7 +37,7 @@ def test_of_decisions_at_the_same_time_one_counts_and_the_call_runs_once(rig: En
 
     def work(decision: str) -> None:
         try:
-            together.wait(20)
+            together.wait(60)
             results.append((decision, decide(approval, root, decision)))
         finally:
             connections.close_all()

@@ -57,7 +57,7 @@ def command_line(data_dir: Path) -> list[str]:
 @pytest.fixture
 def server(data_dir: Path) -> "Iterator[subprocess.Popen[bytes]]":
     with subprocess.Popen(command_line(data_dir), stdout=subprocess.DEVNULL) as process:
-        wait_for(lambda: asyncio.run(embedded.answers(data_dir, Path(env.embedded_socket()))), 10, "Valkey")
+        wait_for(lambda: asyncio.run(embedded.answers(data_dir, Path(env.embedded_socket()))), 60, "Valkey")
         yield process
         process.terminate()
 
@@ -111,14 +111,14 @@ def test_a_server_of_a_release_without_passwords_is_replaced_and_not_adopted(dat
     index = command.index("--aclfile")
     with subprocess.Popen([*command[:index], *command[index + 2 :]], stdout=subprocess.DEVNULL) as process:
         place = Path(env.embedded_socket())
-        wait_for(lambda: place.exists() and (data_dir / "valkey" / "pid").exists(), 10, "Valkey")
+        wait_for(lambda: place.exists() and (data_dir / "valkey" / "pid").exists(), 60, "Valkey")
         reaper = asyncio.run(_find_while_reaped(data_dir, place, process))
         assert reaper is None
-        assert process.wait(10) == 0
+        assert process.wait(60) == 0
 
 
 async def _find_while_reaped(data_dir: Path, place: Path, process: "subprocess.Popen[bytes]") -> int | None:
-    reaping = asyncio.create_task(asyncio.to_thread(process.wait, 10))  # as init does for an orphaned one
+    reaping = asyncio.create_task(asyncio.to_thread(process.wait, 60))  # as init does for an orphaned one
     found = await embedded.find_running(data_dir, place)
     await reaping
     return found

@@ -140,7 +140,7 @@ def at_once(actions: list[Callable[[], str]]) -> list[str]:
 
     def act(action: Callable[[], str]) -> None:
         try:
-            start.wait(10)
+            start.wait(60)
             results.append(action())
         except AppError as error:
             results.append(error.code)

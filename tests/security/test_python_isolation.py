@@ -261,7 +261,7 @@ def test_no_process_is_left_behind(
     """Neither the one that isolates itself nor its fork. Their command lines name the folder of the call."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     assert why in python_process.run(code, seconds=seconds).why
-    wait_for(lambda: not any(str(tmp_path) in command_of(pid) for pid in psutil.pids()), 20, "the end of both")
+    wait_for(lambda: not any(str(tmp_path) in command_of(pid) for pid in psutil.pids()), 60, "the end of both")
 
 
 def command_of(pid: int) -> str:

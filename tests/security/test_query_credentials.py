@@ -53,9 +53,9 @@ async def connects(name: str, query: str, user: User) -> bool:
     path = SOCKETS[name].format(session=session.id)
     routes = [route for route in surfaces.get(name).routes() if route.resolve(path.lstrip("/"))]
     socket = WebsocketCommunicator(URLRouter(routes[-1:]), f"{path}?{query}", headers=[(b"host", b"localhost")])
-    is_open = (await socket.connect(timeout=20))[0]
+    is_open = (await socket.connect(timeout=60))[0]
     if is_open and name == "threads":  # this protocol refuses after the handshake
-        is_open = (await socket.receive_output(timeout=20))["type"] == "websocket.send"
+        is_open = (await socket.receive_output(timeout=60))["type"] == "websocket.send"
     await socket.disconnect()
     return is_open
 

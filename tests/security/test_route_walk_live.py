@@ -54,7 +54,7 @@ class Live:
         while not answer.done() and not caller.sent:
             await asyncio.sleep(0.01)
         caller.leave()
-        status, _ = await asyncio.wait_for(answer, 20)
+        status, _ = await asyncio.wait_for(answer, 60)
         return status
 
     async def _socket(self, name: str, route: Route) -> int:

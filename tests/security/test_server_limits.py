@@ -101,8 +101,8 @@ def test_many_half_open_connections_do_no_harm(serving: Serving) -> None:
 @pytest.mark.usefixtures("valkey")
 async def test_a_websocket_of_an_unknown_path_is_closed() -> None:
     caller = WebsocketCommunicator(asgi.application, "/no/such/path", headers=[(b"host", b"localhost")])
-    assert await caller.connect(timeout=20) == (True, None)
-    assert await caller.receive_output(timeout=20) == {"type": "websocket.close", "code": asgi.NO_SUCH_PATH}
+    assert await caller.connect(timeout=60) == (True, None)
+    assert await caller.receive_output(timeout=60) == {"type": "websocket.close", "code": asgi.NO_SUCH_PATH}
     await caller.wait()
 
 

@@ -85,12 +85,12 @@ class AgentCaller:
     async def socket(self, run_id: str, query: str = "") -> AsyncIterator[WebsocketCommunicator]:
         address = f"/api/v1/workflows/runs/agent-{run_id}/{run_id}/ws?access_token={self.bearer}&{query}"
         socket = WebsocketCommunicator(_SOCKETS, address, headers=[(b"host", b"localhost")])
-        accepted, _ = await socket.connect(timeout=20)
+        accepted, _ = await socket.connect(timeout=60)
         assert accepted
         try:
             yield socket
         finally:
-            await socket.disconnect(timeout=20)
+            await socket.disconnect(timeout=60)
 
 
 class Stream:
@@ -117,11 +117,11 @@ class Stream:
         }
         self._task = asyncio.create_task(_HTTP(scope, self._receive, self._send))
 
-    async def until(self, *kinds: int, count: int = 1, seconds: float = 20) -> list[Compact]:
+    async def until(self, *kinds: int, count: int = 1, seconds: float = 60) -> list[Compact]:
         """Return all messages so far, once there are `count` of these types or the stream has ended."""
         return await self.until_true(lambda seen: sum(message["t"] in kinds for message in seen) >= count, seconds)
 
-    async def until_true(self, is_enough: Callable[[list[Compact]], bool], seconds: float = 20) -> list[Compact]:
+    async def until_true(self, is_enough: Callable[[list[Compact]], bool], seconds: float = 60) -> list[Compact]:
         async with asyncio.timeout(seconds):
             while not is_enough(self.seen):
                 event = await self._events.get()
@@ -130,17 +130,17 @@ class Stream:
                 self.seen.append(event)
         return self.seen
 
-    async def begun(self, seconds: float = 20) -> None:
+    async def begun(self, seconds: float = 60) -> None:
         """Wait until the response has begun: later events are sent."""
         async with asyncio.timeout(seconds):
             await self._begun.wait()
 
-    async def ended(self, seconds: float = 20) -> list[Compact]:
+    async def ended(self, seconds: float = 60) -> list[Compact]:
         return await self.until(-1, seconds=seconds)
 
     async def leave(self) -> None:
         self._left.set()
-        await asyncio.wait_for(self._task, 20)
+        await asyncio.wait_for(self._task, 60)
 
     async def _receive(self) -> dict[str, Any]:
         if not self.status and not getattr(self, "_asked", False):

@@ -55,7 +55,7 @@ class BucketServer:
         """End the server. Its files stay for the next start."""
         if self._process:
             self._process.kill()
-            self._process.wait(20)
+            self._process.wait(60)
 
     def __enter__(self) -> Self:
         self.start()

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import threading
-from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -95,9 +94,10 @@ def all_settled(count: int | None = None) -> bool:
 def settle(rig: EngineRig, count: int | None = None, seconds: float = 60) -> list[str]:
     """Wait until all deliveries have ended and the invariants hold; return the statuses in the order of sending."""
     until(lambda: all_settled(count), seconds)
-    with suppress(AssertionError):  # it may pass through a state that is one for a moment
-        until(lambda: not find_violations(), 5)
-    assert find_violations() == []
+    try:
+        until(lambda: not find_violations(), 10)  # it may pass through a state that is one for a moment
+    except AssertionError:
+        assert find_violations() == []
     return list(Delivery.objects.order_by("id").values_list("status", flat=True))
 
 

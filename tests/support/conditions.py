@@ -8,7 +8,7 @@ from typing import Any
 from audit_app.kernel.database import in_db
 
 
-async def happens(condition: Callable[[], Any], seconds: float = 20) -> Any:
+async def happens(condition: Callable[[], Any], seconds: float = 60) -> Any:
     """Call the condition, a coroutine function or any other, until its value is true. Return that value."""
     async with asyncio.timeout(seconds):
         while True:
@@ -20,6 +20,6 @@ async def happens(condition: Callable[[], Any], seconds: float = 20) -> Any:
             await asyncio.sleep(0.01)
 
 
-async def eventually(look: Callable[[], Any], seconds: float = 20) -> Any:
+async def eventually(look: Callable[[], Any], seconds: float = 60) -> Any:
     """Call `look`, which reads the database, until its value is true. Return that value."""
     return await happens(lambda: in_db(look), seconds)

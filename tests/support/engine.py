@@ -76,7 +76,7 @@ class EngineRig:
         message, options = NewMessage("WebChat", "default", "alice", "Alice", text), ReceiveOptions(busy=busy, run=run)
         return receive(message, owner=self.owner, options=options, **given)
 
-    def wait(self, run_id: UUID, seconds: float = 15) -> RunTranscript:
+    def wait(self, run_id: UUID, seconds: float = 60) -> RunTranscript:
         """Return the transcript once the run has ended and the conversation has stored the end."""
         return until(lambda: self._ended(run_id), seconds)
 
@@ -116,7 +116,7 @@ def _waiting() -> int:
         return int(cursor.fetchone()[0])
 
 
-def until(look: Callable[[], Any], seconds: float = 30) -> Any:
+def until(look: Callable[[], Any], seconds: float = 60) -> Any:
     """Poll `look` and return its first true value. Raises AssertionError after the time limit."""
     pause = threading.Event()
     deadline = time.monotonic() + seconds

@@ -32,7 +32,7 @@ def clean_environment(**extra: str) -> dict[str, str]:
 
 
 def wait_for(
-    condition: Callable[[], Any], seconds: float = 20.0, what: str = "the condition", *, every: float = 0.05
+    condition: Callable[[], Any], seconds: float = 60.0, what: str = "the condition", *, every: float = 0.05
 ) -> Any:
     """Poll until the condition is truthy and return it; raises AssertionError after the deadline. every: seconds."""
     deadline = time.monotonic() + seconds
@@ -103,7 +103,7 @@ class LiveKomand:
             os.kill(pid, signal.SIGKILL)
         return int(pids[0])
 
-    def wait_healthy(self, name: str, *, other_than: int = 0, seconds: float = 20) -> None:
+    def wait_healthy(self, name: str, *, other_than: int = 0, seconds: float = 60) -> None:
         """Wait until the process is healthy, with an id other than that of the killed one."""
 
         def is_healthy() -> bool:
@@ -141,7 +141,7 @@ class LiveKomand:
         self.status()
         self.process.send_signal(number)
         self.process.wait(30)
-        wait_for(lambda: not any(psutil.pid_exists(pid) for pid in self.seen), 30, "the end of all processes")
+        wait_for(lambda: not any(psutil.pid_exists(pid) for pid in self.seen), 60, "the end of all processes")
         self.seen.clear()
         logged = len(self.log.read_bytes())
         port = self.url.rpartition(":")[2]

@@ -246,8 +246,8 @@ def own_valkey(folder: Path, *options: str) -> Iterator[Path]:
         [binary, *given, "--unixsocket", place, "--save", "", "--dir", folder, "--loglevel", "warning"]
     )
     try:
-        wait_for(place.exists, 20, "the socket of Valkey")
+        wait_for(place.exists, 60, "the socket of Valkey")
         yield place
     finally:
         process.terminate()
-        process.wait(20)
+        process.wait(60)

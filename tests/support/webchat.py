@@ -130,7 +130,7 @@ async def _read_events(bearer: str, last: str, path: str, headers: dict[str, str
         return _events(caller)
     finally:
         caller.leave()
-        await asyncio.wait({stream}, timeout=20)
+        await asyncio.wait({stream}, timeout=60)
         await follow.current_follower().aclose()
 
 

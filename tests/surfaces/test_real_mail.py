@@ -75,7 +75,7 @@ async def receiving(server: Server, link: Kept) -> AsyncIterator[None]:
 
 
 async def seen(link: Kept, count: int) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while len(link.messages) < count:
             await asyncio.sleep(0.05)
 

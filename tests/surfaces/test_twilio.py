@@ -114,7 +114,7 @@ async def test_its_list_is_read_and_our_messages_are_taken(twilio: str, hook: Ho
     try:
         for number in range(3):
             await asyncio.to_thread(arrive, twilio, f"question {number}")
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while len([text for text in link.texts if text.startswith("question")]) < 3:
                 assert not listening.done(), listening.exception()
                 await asyncio.sleep(0.05)

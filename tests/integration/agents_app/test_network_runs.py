@@ -2,9 +2,11 @@
 
 import json
 import threading
+from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db.models.functions import Now
 
 from agents_app import services as runs
 from agents_app.models import Agent, Run, StoredNetwork
@@ -141,7 +143,14 @@ def test_cancelling_a_network_cancels_its_tasks(rig: EngineRig) -> None:
 
 
 def test_a_network_has_a_time_limit(rig: EngineRig) -> None:
-    run_id = start(rig, "time_limit: 0.5\ntasks: [{name: slow}]\n", slow=[Reply(("Half",), hangs=True)])
+    limit, parked = timedelta(seconds=600), Run.objects.filter(waiting_on="children", owner=None)
+    run_id = start(rig, "time_limit: 600\ntasks: [{name: slow}]\n", slow=[Reply(("Half",), hangs=True)])
+    until(lambda: parked.exists() and Run.objects.filter(parent_id=run_id, status="running").exists())
+    row = parked.get()
+    assert row.started_at and row.ready_at == row.started_at + limit
+    parked.update(started_at=row.started_at - limit, ready_at=Now())
+    assert rig.engine
+    rig.engine.nudge(run_id)
     ended = rig.wait(run_id)
     assert (ended.run.status, ended.run.error_code) == (RunStatus.TIMED_OUT, "time_limit")
     until(lambda: tasks_of(run_id) == {"slow": "cancelled"})

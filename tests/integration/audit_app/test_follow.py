@@ -23,7 +23,7 @@ def no_poll(monkeypatch):
     monkeypatch.setattr("audit_app.follow.follower._POLL_SECONDS", 600)
 
 
-async def take(subscription: Subscription, count: int, seconds: float = 20) -> list:
+async def take(subscription: Subscription, count: int, seconds: float = 60) -> list:
     items: list = []
     async with asyncio.timeout(seconds):
         while len(items) < count:
@@ -186,4 +186,4 @@ async def test_closing_ends_a_waiting_take(follower, conversation):
     taking = asyncio.ensure_future(subscription.take())
     await asyncio.sleep(0)
     await follower.aclose()
-    assert await asyncio.wait_for(taking, 20) == []
+    assert await asyncio.wait_for(taking, 60) == []

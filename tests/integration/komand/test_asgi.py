@@ -23,8 +23,8 @@ def no_heartbeat() -> None:
 async def get(path: str) -> tuple[int, bytes]:
     headers = [(b"host", b"localhost")]
     caller = HttpCommunicator(asgi.application, "GET", path, headers=headers)
-    response = await caller.get_response(timeout=20)
-    await caller.wait(20)  # the application goes on after its answer: it closes what the request held
+    response = await caller.get_response(timeout=60)
+    await caller.wait(60)  # the application goes on after its answer: it closes what the request held
     return response["status"], response["body"]
 
 
@@ -57,7 +57,7 @@ async def test_a_page_of_another_origin_gets_no_socket() -> None:
     path = "/ws/chat/01a1fe70-1a6f-7746-8783-41317c9bb084"
     headers = [(b"host", b"localhost"), (b"origin", b"https://evil.example"), (b"cookie", b"a=b")]
     socket = WebsocketCommunicator(asgi.application, path, headers=headers)
-    connected, code = await socket.connect(timeout=20)
+    connected, code = await socket.connect(timeout=60)
     assert not connected and code in (403, 1000)
     await socket.wait()
 

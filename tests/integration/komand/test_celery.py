@@ -82,5 +82,5 @@ def test_a_worker_takes_a_nudge(valkey):
     with celery.app.connection_for_read() as connection:
         queue = celery.app.amqp.queues["runs"]
         with celery.app.amqp.TaskConsumer(connection.default_channel, queues=[queue], callbacks=[take]):
-            connection.drain_events(timeout=20)
+            connection.drain_events(timeout=60)
     assert taken == [("agents.advance_run", [run_id])]

@@ -56,7 +56,7 @@ def test_it_ends_by_a_signal(tmp_path: Path, number: signal.Signals) -> None:
     path = tmp_path / "s"
     environment = {**os.environ, "KOMAND_SOCKETS": str(path)}
     with subprocess.Popen([sys.executable, "manage.py", "sockets"], cwd=ROOT, env=environment) as process:
-        wait_for(path.exists, 20, "the socket")
+        wait_for(path.exists, 60, "the socket")
         assert path.stat().st_mode & 0o077 == 0
         process.send_signal(number)
-        assert process.wait(10) == 0
+        assert process.wait(60) == 0

@@ -135,7 +135,7 @@ def test_an_idle_installation_is_small_and_ctrl_c_leaves_nothing_within_five_sec
     assert own.stop() == 0
     # What each process is given before it is killed. The clock is for the benchmarks (startup) to ask.
     assert supervisor._HURRIED_SECONDS + supervisor._VALKEY_STOP_SECONDS < 5
-    wait_for(lambda: not alive(own), 30, "the end of all processes")
+    wait_for(lambda: not alive(own), 60, "the end of all processes")
     assert not socket.parent.exists()
     assert own.manage("status").returncode == 3
 
@@ -144,7 +144,7 @@ def test_processes_of_a_killed_supervisor_end_or_are_adopted_also_with_uvicorn(o
     """Its processes die with it. A Valkey that still runs is adopted by the next start, with its data."""
     own.process.kill()
     own.process.wait()
-    wait_for(lambda: not alive(own), 30, "the end of all processes")
+    wait_for(lambda: not alive(own), 60, "the end of all processes")
     socket = embedded.choose_socket(own.data_dir)
     binary = embedded.find_binary()
     assert binary
@@ -156,7 +156,7 @@ def test_processes_of_a_killed_supervisor_end_or_are_adopted_also_with_uvicorn(o
             assert not again.password and "as before" in again.log.read_text()
         finally:
             assert again.stop() == 0
-    wait_for(lambda: not alive(again), 30, "the end of all processes")
+    wait_for(lambda: not alive(again), 60, "the end of all processes")
 
 
 def test_a_part_that_cannot_start_ends_the_start_with_its_reason(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ def send(komand: LiveKomand, bot: str, update: dict[str, Any]) -> int:
 def test_a_message_is_answered(live_komand: LiveKomand, platform: FakeTelegram, bot: str) -> None:
     for _ in range(3):
         assert send(live_komand, bot, private_update(1, "hello [[tokens=5]]")) == 200
-    wait_for(lambda: platform.chat(501), 30, "the answer")
+    wait_for(lambda: platform.chat(501), 60, "the answer")
     assert platform.chat(501) == ["tok0 tok1 tok2 tok3 tok4"]
 
 
@@ -51,9 +51,9 @@ def test_a_command_is_answered_while_an_answer_is_being_written(
 ) -> None:
     assert send(live_komand, bot, private_update(1, "hello [[tokens=2 hold=1]]")) == 200
     assert send(live_komand, bot, private_update(2, "/status")) == 200
-    wait_for(lambda: platform.chat(501), 30, "the notice")
+    wait_for(lambda: platform.chat(501), 60, "the notice")
     model_server.go_on()
-    wait_for(lambda: len(platform.chat(501)) == 2, 30, "the answer")
+    wait_for(lambda: len(platform.chat(501)) == 2, 60, "the answer")
     assert platform.chat(501)[-1] == "tok0 tok1"
 
 
@@ -61,7 +61,7 @@ def test_a_worker_that_dies_in_mid_answer_costs_the_chat_nothing(
     live_komand: LiveKomand, platform: FakeTelegram, bot: str
 ) -> None:
     send(live_komand, bot, private_update(1, "hello [[tokens=60 rate=20]]"))
-    wait_for(lambda: "sendMessageDraft" in platform.methods(), 30, "a preview")
+    wait_for(lambda: "sendMessageDraft" in platform.methods(), 60, "a preview")
     live_komand.kill_runs()
     wait_for(lambda: platform.chat(501), 40, "the answer")
     assert platform.chat(501) == [" ".join(f"tok{number}" for number in range(60))]
@@ -73,7 +73,7 @@ def test_a_file_is_fetched_by_a_worker(
     platform.files["notes"] = f"the words of {bot}".encode()
     file = {"file_id": "notes", "file_name": "notes.txt"}
     assert send(live_komand, bot, private_update(1, "", document=file, caption="read [[tokens=2]]")) == 200
-    wait_for(lambda: platform.chat(501), 30, "the answer")
+    wait_for(lambda: platform.chat(501), 60, "the answer")
     assert any(f"the words of {bot}" in json.dumps(request.body) for request in model_server.requests)
 
 

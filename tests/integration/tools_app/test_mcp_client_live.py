@@ -61,9 +61,9 @@ def test_a_killed_worker_ends_its_servers_and_the_model_gets_an_error(live_koman
     add("hang-call")
     with ThreadPoolExecutor(1) as pool:
         asking = pool.submit(live_komand.ask, CALL.format("hang-call"), 60)
-        wait_for(lambda: processes(live_komand, "hang-call"), 30, "the server's process")
+        wait_for(lambda: processes(live_komand, "hang-call"), 60, "the server's process")
         live_komand.kill_runs()
-        wait_for(lambda: not processes(live_komand, "hang-call"), 20, "the end of the server's process")
+        wait_for(lambda: not processes(live_komand, "hang-call"), 60, "the end of the server's process")
         answer = asking.result(90)
     assert answer["success"], answer
     [execution] = executions(live_komand, answer)

@@ -104,7 +104,7 @@ def test_a_tool_past_its_soft_limit_is_timed_out(sleep, sweep_until, monkeypatch
 def test_a_tool_past_its_hard_limit_is_killed_and_seen_as_timed_out(sleep, sweep_until):
     execution, pid, _ = sleep("sleep_once", timeout_seconds=1, stubborn=True)
     sweep_until(execution.id, ExecutionStatus.TIMED_OUT)
-    wait_for(lambda: not is_running(pid), 30, "the end of the process")
+    wait_for(lambda: not is_running(pid), 60, "the end of the process")
 
 
 def test_after_a_kill_a_once_call_is_unknown_and_a_read_call_is_run_again(sleep, sweep_until):
@@ -120,7 +120,7 @@ def test_after_a_kill_a_once_call_is_unknown_and_a_read_call_is_run_again(sleep,
 def test_a_cancelled_call_has_its_process_killed(sleep):
     execution, pid, _ = sleep("sleep_again")
     assert services.cancel_execution(execution.id)
-    wait_for(lambda: not is_running(pid), 30, "the end of the process")
+    wait_for(lambda: not is_running(pid), 60, "the end of the process")
     assert selectors.get_execution(execution.id).status is ExecutionStatus.CANCELLED
 
 

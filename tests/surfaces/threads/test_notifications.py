@@ -9,7 +9,7 @@ from websockets.sync.client import connect
 from tests.support.live_server import LiveKomand
 from tests.surfaces.threads.ksapi_client import Client
 
-SECONDS = 20
+SECONDS = 60
 
 
 def test_a_signed_in_client_is_notified_of_a_new_title(live_komand: LiveKomand) -> None:

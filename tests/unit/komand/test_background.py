@@ -37,7 +37,7 @@ async def test_a_process_without_a_heartbeat_at_first_works_later(monkeypatch: p
     monkeypatch.setattr(reaper, "loop", loop)
     background.ensure_started()
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await reaps.wait()
     finally:
         await background.stop()

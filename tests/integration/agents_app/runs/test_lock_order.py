@@ -127,7 +127,7 @@ def test_all_items_end_at_once_while_the_batch_and_the_run_are_cancelled(
     batch_id = items[0].batch_id
 
     def at_once(act: Callable[..., Any], argument: Any) -> None:
-        start.wait(20)
+        start.wait(60)
         act(argument)
 
     acts: list[tuple[Callable[..., Any], Any]] = [(end_item, item) for item in items]

@@ -75,7 +75,7 @@ async def test_a_failure_is_logged_and_the_anchor_sent_again(clock, settings, tm
 async def test_a_system_log_gets_a_line(clock, settings):
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as log:
         log.bind(("127.0.0.1", 0))
-        log.settimeout(10)
+        log.settimeout(60)
         settings.KOMAND_AUDIT_ANCHOR = f"syslog:127.0.0.1:{log.getsockname()[1]}"
         anchor = await in_db(_seal)
         await step(Sender(clock), clock)

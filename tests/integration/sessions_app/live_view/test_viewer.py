@@ -64,7 +64,7 @@ async def answer(conversation: Conversation) -> None:
     await conversation.keep(RUN_COMPLETED)
 
 
-async def see(viewer: Viewer, last: str = "run.completed", seconds: float = 20) -> list[SessionEvent]:
+async def see(viewer: Viewer, last: str = "run.completed", seconds: float = 60) -> list[SessionEvent]:
     """Return all events until one of that type, or until the time is over."""
     seen: list[SessionEvent] = []
     with suppress(TimeoutError):
@@ -139,7 +139,7 @@ async def test_live_text_makes_a_viewer_read_the_events_before_it(conversation, 
     """The hint of the run's start is lost: the text that needs the event causes a read, not a poll."""
     monkeypatch.setattr("audit_app.follow.follower._POLL_SECONDS", 600)
     await conversation.keep(RUN_QUEUED)
-    async with view(conversation) as viewer, asyncio.timeout(20):
+    async with view(conversation) as viewer, asyncio.timeout(60):
         frames = viewer.frames()
         await anext(frames)
         await conversation.keep(MESSAGE_RECEIVED)
@@ -206,11 +206,11 @@ async def test_a_slow_viewer_overflows_and_resumes(conversation):
 
 async def test_waiting_returns_when_the_run_ends(conversation):
     await begin(conversation)
-    waiting = asyncio.ensure_future(wait_until_ended(conversation.id, conversation.run_id, 60))
+    waiting = asyncio.ensure_future(wait_until_ended(conversation.id, conversation.run_id, 600))
     await asyncio.sleep(0.05)  # the time in which the wait would end
     assert not waiting.done()
     await conversation.keep(RUN_COMPLETED)
-    assert await asyncio.wait_for(waiting, 20)
+    assert await asyncio.wait_for(waiting, 60)
 
 
 async def test_waiting_survives_an_overflow_of_its_subscription(conversation, monkeypatch):
@@ -224,7 +224,7 @@ async def test_waiting_survives_an_overflow_of_its_subscription(conversation, mo
         return made[-1]
 
     monkeypatch.setattr(follower, "subscribe", record)
-    waiting = asyncio.ensure_future(wait_until_ended(conversation.id, conversation.run_id, 60))
+    waiting = asyncio.ensure_future(wait_until_ended(conversation.id, conversation.run_id, 600))
     await happens(lambda: made)
     made[0].put([object()])
     made[0].put([object()] * BUFFERED_ITEMS)
@@ -232,13 +232,13 @@ async def test_waiting_survives_an_overflow_of_its_subscription(conversation, mo
     await happens(lambda: len(made) == 2 or waiting.done())
     assert not waiting.done(), "the run goes on"
     await conversation.keep(RUN_COMPLETED)
-    assert await asyncio.wait_for(waiting, 20)
+    assert await asyncio.wait_for(waiting, 60)
 
 
 async def test_waiting_for_an_ended_run_returns_at_once(conversation):
     await begin(conversation)
     await conversation.keep(RUN_COMPLETED)
-    assert await asyncio.wait_for(wait_until_ended(conversation.id, conversation.run_id, 600), 20)
+    assert await asyncio.wait_for(wait_until_ended(conversation.id, conversation.run_id, 600), 60)
 
 
 async def test_waiting_gives_up_after_its_time(conversation):

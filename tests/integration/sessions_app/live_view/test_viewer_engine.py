@@ -24,7 +24,7 @@ async def see(
     accepted: Accepted,
     cursor: str = "",
     on_event: Callable[[SessionEvent], object] = lambda event: None,
-    seconds: float = 20,
+    seconds: float = 60,
 ) -> list[SessionEvent]:
     """Return all events. on_event: called with each event as it is seen."""
     seen: list[SessionEvent] = []

@@ -203,8 +203,8 @@ async def _call(person: Person | None, method: str, path: str, body: Any, named:
 async def _connects(person: Person, token: str) -> bool:
     sockets = [route for route in signalr.routes if route.callback.consumer_class is signalr.HubSocket]
     socket = WebsocketCommunicator(URLRouter(sockets), f"{HUB}?id={token}&access_token={person.bearer}")
-    is_open, _ = await socket.connect(timeout=20)
-    await socket.disconnect(timeout=20)
+    is_open, _ = await socket.connect(timeout=60)
+    await socket.disconnect(timeout=60)
     return is_open
 
 

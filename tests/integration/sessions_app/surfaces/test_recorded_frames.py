@@ -80,7 +80,7 @@ async def calls_of_the_hub(rig: EngineRig) -> list[Frame]:
     message = {"type": 1, "invocationId": "1", "target": "SendMessage", "arguments": ["default", "go"]}
     # The completion of the invocation arrives among the calls.
     await hub.receive("".join(f"{json.dumps(record)}\x1e" for record in ({"protocol": "json", "version": 1}, message)))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not frames or (frames[-1]["target"], frames[-1]["arguments"][1:2]) != ("AgentTyping", [False]):
             call = await calls.get()
             if frames and _is_piece(call) and _is_piece(frames[-1]):
@@ -99,7 +99,7 @@ async def streamed(rig: EngineRig, path: str, body: Frame) -> list[Frame]:
     """Return the data of the events of a response."""
     bearer = (await in_db(access_tokens.open_login, rig.owner)).access
     caller = LiveCaller(URLRouter(routes), bearer=bearer)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         status, text = await caller.ask("POST", path, {"model": "default", "stream": True, **body})
     assert status == 200, text
     data = [line.removeprefix("data: ") for line in text.split("\n") if line.startswith("data: ")]

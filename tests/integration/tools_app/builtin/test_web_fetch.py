@@ -3,6 +3,7 @@
 import gzip
 import socket
 import ssl
+import threading
 import time
 import zlib
 from uuid import uuid4
@@ -320,14 +321,17 @@ def test_a_server_that_drips_is_left_in_time(serve, head):
     started = time.monotonic()
     with pytest.raises(ToolError, match="in time|within"):
         fetch(f"http://{server.pair}/", seconds=1)
-    assert time.monotonic() - started < 10  # it would drip for ever
+    assert time.monotonic() - started < 60  # it would drip for ever
 
 
 def test_a_silent_server_is_given_up_in_time(serve):
-    # Longer than the fetch may take.
-    server = serve({"/": lambda connection, path, headers: time.sleep(3)})
-    with pytest.raises(ToolError, match="in time|within"):
-        fetch(f"http://{server.pair}/", seconds=1)
+    given_up = threading.Event()
+    server = serve({"/": lambda connection, path, headers: given_up.wait(60)})
+    try:
+        with pytest.raises(ToolError, match="in time|within"):
+            fetch(f"http://{server.pair}/", seconds=1)
+    finally:
+        given_up.set()
 
 
 def test_of_a_huge_body_the_beginning_is_taken(serve):

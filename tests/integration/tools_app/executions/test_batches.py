@@ -55,7 +55,7 @@ class Work(Tool):
         with self._lock:
             self.running += 1
             self.most_running = max(self.most_running, self.running)
-        self.may_go_on.wait(20)
+        self.may_go_on.wait(60)
         with self._lock:
             self.running -= 1
         if arguments["number"] == 0:

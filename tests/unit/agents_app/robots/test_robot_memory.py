@@ -26,7 +26,7 @@ def test_writers_of_threads_do_not_mix() -> None:
 
     def write(name: str) -> None:
         with memory.written_by(name):
-            both.wait(5)
+            both.wait(60)
             memory.set(name, 1)
 
     threads = [threading.Thread(target=write, args=(name,)) for name in ("a", "b")]

@@ -158,7 +158,7 @@ def test_a_process_with_a_watchdog_ends_with_its_parent() -> None:
     found = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     pid = int(found.stdout)
     try:
-        wait_for(lambda: not is_running(pid), 20, "its end")
+        wait_for(lambda: not is_running(pid), 60, "its end")
     finally:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)

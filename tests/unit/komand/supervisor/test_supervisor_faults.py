@@ -79,7 +79,7 @@ async def test_a_valkey_whose_files_a_power_cut_left_unreadable_starts_empty(tmp
     child = Child(process_specs.valkey(options(tmp_path), binary, data_socket), screen, lambda: None)
     child.start()
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             assert await child.settled() is State.READY
     finally:
         await child.stop(1)

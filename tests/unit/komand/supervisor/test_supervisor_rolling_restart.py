@@ -54,7 +54,7 @@ async def test_a_process_stays_when_its_successor_does_not_come_up(
         await supervisor._replace(child)
     assert supervisor._children == [child] and psutil.pid_exists(child.pid or 0)
     assert not supervisor._passing
-    wait_for(lambda: not is_sleeping("61"), 30, "its end")
+    wait_for(lambda: not is_sleeping("61"), 60, "its end")
 
 
 def is_sleeping(seconds: str) -> bool:

@@ -105,7 +105,8 @@ def test_a_repeated_update_decides_and_answers_once(rig: EngineRig, platform: Fa
     ask(platform)
     update = press_update(1, platform.buttons(501)["Allow once"])
     assert [telegram(update), telegram(update)] == [200, 200]
-    until(lambda: "Over." in platform.chat(501))
+    until(lambda: "Over." in platform.chat(501) and platform.toasts)
+    settle(rig)
     assert platform.methods().count("answerCallbackQuery") == 1 and Launch.launched == ["moon"]
 
 

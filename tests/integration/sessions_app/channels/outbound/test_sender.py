@@ -367,8 +367,8 @@ def test_what_answers_a_press_waits_for_no_message(rig: EngineRig, platform: Fak
     for number in range(2):
         outbox.plan_notice(Destination(account, Target(Chat("501"))), f"n{number}", "message")
     outbox.plan_notice(Destination(account, Target(Chat("501"), press_id="9")), "p", "done")
-    until(lambda: platform.toasts == {"9": "done"})
-    assert platform.chat(501) == ["message"]
+    until(lambda: platform.toasts == {"9": "done"} and platform.chat(501) == ["message"])
+    assert Delivery.objects.get(status="pending").text == "message"
 
 
 def test_only_the_first_part_shows_what_it_answers(rig: EngineRig, platform: FakeTelegram) -> None:

@@ -73,10 +73,13 @@ def test_a_mention_is_answered_with_a_preview_and_a_file(
     rig: EngineRig, discord: FakeDiscord, sockets: SocketsThread
 ) -> None:
     file = ToolCall("c1", "write_artifact", json.dumps({"path": "out/a.csv", "content": "a;b"}))
-    rig.agent(Reply(("One moment.",), tool_calls=(file,)), Reply(("Done ", "**now**."), delay_seconds=0.2))
+    held = threading.Event()
+    rig.agent(Reply(("One moment.",), tool_calls=(file,)), Reply(("Done ", "**now**."), held_by=held))
     add(discord)
     discord.queue(message_event(1, "not for us", guild_id="5", channel="7"))
     discord.queue(message_event(2, "a file, <@901>", guild_id="5", channel="7"))
+    until(lambda: discord.shown("7") == ["One moment.\n\nDone"])
+    held.set()
     assert settle(rig) == ["sent", "sent"]
     assert discord.shown("7") == ["One moment.\n\nDone **now**."]
     assert Session.objects.get().key == "Discord:main:7" and InboundMessage.objects.count() == 1
@@ -179,7 +182,7 @@ def test_a_long_answer_grows_as_a_sequence_of_messages(
     add(discord)
     until(lambda: ChannelConnection.objects.exclude(cursor="").exists())
     discord.queue(message_event(1, "hi"))
-    until(lambda: len(discord.shown()) == 3 and "word590" in discord.shown()[2], 30)
+    until(lambda: len(discord.shown()) == 3 and "word590" in discord.shown()[2])
     held.set()
     assert settle(rig, 3) == ["sent"] * 3
     assert " ".join(discord.shown()).split() == [*words, "end."]

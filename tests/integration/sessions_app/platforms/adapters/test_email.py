@@ -270,7 +270,7 @@ def test_an_approval_is_decided_once_by_the_link_in_the_mail(
     for _ in range(2):
         assert post(path, b"", {"content-type": "application/x-www-form-urlencoded"})[0] == 200
     assert Approval.objects.get().status == "approved"
-    until(lambda: "Over." in mail.texts(), 30)
+    until(lambda: "Over." in mail.texts())
     assert Launch.launched == ["moon"]
     assert post(path.replace("decide=", "decide=x"), b"", {})[0] == 401
     assert InboundMessage.objects.filter(reason="approval_allow_once").count() == 1

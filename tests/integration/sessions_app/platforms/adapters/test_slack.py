@@ -59,11 +59,14 @@ def press(payload: Any) -> int:
 
 def test_a_mention_is_answered_once_in_a_thread_with_a_preview_and_a_file(rig: EngineRig, slack: FakeSlack) -> None:
     file = ToolCall("c1", "write_artifact", json.dumps({"path": "out/a.csv", "content": "a;b"}))
-    rig.agent(Reply(("One moment.",), tool_calls=(file,)), Reply(("Done ", "**now**."), delay_seconds=0.2))
+    held = threading.Event()
+    rig.agent(Reply(("One moment.",), tool_calls=(file,)), Reply(("Done ", "**now**."), held_by=held))
     add(slack, config={"previews": "edit"})
     mention = message_payload(1, "<@UBOT> a file, please", channel="C1")
     for number in (1, 1, 2):  # Slack repeats it, and sends the mention as an event of its own
         assert deliver({**mention, "event_id": f"Ev{number}"}) == 200
+    until(lambda: slack.shown("C1") == ["One moment.\n\nDone"])
+    held.set()
     assert settle(rig) == ["sent", "sent"]
     assert Run.objects.count() == 1 and Session.objects.get().key == "Slack:main:C1:1780000001.000100"
     assert slack.shown("C1") == ["One moment.\n\nDone **now**."]
@@ -133,7 +136,7 @@ def test_a_long_answer_grows_as_a_sequence_of_messages(
     rig.agent(Reply((*pieces, "end."), held_by=held, delay_seconds=0.1))
     add(slack, config={"previews": previews})
     deliver(message_payload(1, "hi", **({"thread_ts": thread} if thread else {})))
-    until(lambda: len(slack.shown()) == 4, 30)
+    until(lambda: len(slack.shown()) == 4)
     *shown, _ = " ".join(slack.shown()).split()  # the last word may be growing
     assert shown == "".join(words).split()[: len(shown)]
     held.set()
@@ -148,7 +151,7 @@ def test_an_answer_that_is_too_long_keeps_what_was_shown_and_ends_with_a_file(ri
     rig.agent(Reply((*pieces, "end."), held_by=held, delay_seconds=0.1))
     add(slack, config={"previews": "edit"})
     deliver(message_payload(1, "hi"))
-    until(lambda: len(slack.shown()) == 5, 30)
+    until(lambda: len(slack.shown()) == 5)
     held.set()
     assert settle(rig, 6) == ["sent"] * 6
     shown = " ".join(slack.shown()).split()
@@ -157,11 +160,12 @@ def test_an_answer_that_is_too_long_keeps_what_was_shown_and_ends_with_a_file(ri
 
 
 def test_a_shorter_answer_withdraws_messages_that_showed_more(rig: EngineRig, slack: FakeSlack) -> None:
-    long = tuple("word " * 400 for _ in range(4))
-    rig.agent(Reply(long, delay_seconds=0.3, error="provider_unavailable", retryable=True), Reply(("Short.",)))
+    long, held = tuple("word " * 400 for _ in range(4)), threading.Event()
+    rig.agent(Reply(long, held_by=held, error="provider_unavailable", retryable=True), Reply(("Short.",)))
     add(slack, config={"previews": "edit"})
     deliver(message_payload(1, "hi"))
-    until(lambda: len(slack.shown()) > 1, 30)
+    until(lambda: len(slack.shown()) > 1)
+    held.set()
     settle(rig, len(slack.shown()))
     first, *others = slack.shown()
     assert first == "Short." and others and set(others) == {"(This part was withdrawn.)"}

@@ -79,7 +79,7 @@ def test_an_answer_of_one_paragraph_is_streamed(rig: EngineRig, service: FakeTea
     rig.agent(Reply((*words, "end."), held_by=held, delay_seconds=0.2))
     add(service)
     deliver(service, 1)
-    until(lambda: any(len(shown) > 1 for shown in service.streams.values()), 30)
+    until(lambda: any(len(shown) > 1 for shown in service.streams.values()))
     held.set()
     assert settle(rig) == ["sent"] and service.activities == {"stream-1": "".join((*words, "end."))}
     assert not any("\n\n" in text for text in service.streams["stream-1"])
@@ -142,7 +142,7 @@ def test_a_card_decides_a_request_and_is_replaced(
     status, answer = deliver(service, 2, "", **pressed)
     assert status == 200 and answer["statusCode"] == 200
     assert Approval.objects.get().status == "approved"
-    until(lambda: "Over." in service.texts() and "Allowed once by" in service.activities["act-1"], 30)
+    until(lambda: "Over." in service.texts() and "Allowed once by" in service.activities["act-1"])
     assert all("attachments" not in activity for activity in service.posted[1:]), "the buttons are gone"
     assert Launch.launched == ["moon"]
 
@@ -202,5 +202,5 @@ def test_a_pressed_option_is_shown_by_its_card_alone(rig: EngineRig, service: Fa
     until(lambda: Delivery.objects.get().status == "sent")
     value = {"action": {"type": "Action.Execute", "verb": "press", "data": actions["Blue"]}}
     deliver(service, 2, "", type="invoke", name="adaptiveCard/action", value=value, replyToId="act-1")
-    until(lambda: "Painted." in service.texts() and "→ Blue" in service.activities["act-1"], 30)
+    until(lambda: "Painted." in service.texts() and "→ Blue" in service.activities["act-1"])
     assert not Delivery.objects.filter(kind="press").exists() and "Blue" not in service.texts()

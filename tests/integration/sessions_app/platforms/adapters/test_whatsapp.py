@@ -121,7 +121,7 @@ def test_a_button_decides_a_request(
     reply = {"type": "button_reply", "button_reply": {"id": buttons["Allow once"], "title": "Allow once"}}
     deliver(payload(message(2, type="interactive", interactive=reply, context={"id": "wamid.1"})))
     assert Approval.objects.get().status == "approved"
-    until(lambda: "Over." in platform.texts(), 30)
+    until(lambda: "Over." in platform.texts())
     assert Launch.launched == ["moon"]
 
 

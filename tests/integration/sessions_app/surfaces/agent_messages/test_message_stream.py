@@ -283,7 +283,7 @@ async def test_a_socket_carries_messages_and_signals(rig: EngineRig, caller: Age
 
         async def until_seen(found: Any) -> None:
             while not found(seen):
-                seen.append(json.loads(await socket.receive_from(timeout=20)))
+                seen.append(json.loads(await socket.receive_from(timeout=60)))
 
         await until_seen(lambda frames: any(frame.get("t") == 10 for frame in frames))
         for frame in ({"type": "ping"}, {"type": "signal", "signalName": "Dance", "requestId": 1}, {"type": "odd"}):

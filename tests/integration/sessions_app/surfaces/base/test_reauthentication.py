@@ -119,7 +119,7 @@ class Alice:
 async def socket(path: str, key: str) -> AsyncIterator[WebsocketCommunicator]:
     headers = [(b"host", b"localhost"), (b"authorization", f"Bearer {key}".encode())]
     opened = WebsocketCommunicator(URLRouter(SOCKETS), path, headers=headers)
-    assert (await opened.connect(timeout=20))[0]
+    assert (await opened.connect(timeout=60))[0]
     try:
         yield opened
     finally:
@@ -127,7 +127,7 @@ async def socket(path: str, key: str) -> AsyncIterator[WebsocketCommunicator]:
 
 
 async def close_code(opened: WebsocketCommunicator) -> int:
-    while (message := await opened.receive_output(timeout=20))["type"] != "websocket.close":
+    while (message := await opened.receive_output(timeout=60))["type"] != "websocket.close":
         pass
     return int(message.get("code", 1000))
 
@@ -140,7 +140,7 @@ async def test_a_stream_ends_after_its_viewer_loses_access(path: str, lose: Call
     watching = asyncio.create_task(caller("GET", path.format(alice.session.id)))
     await happens(lambda: caller.sent)
     await in_db(lose, alice)
-    answer = await asyncio.wait_for(watching, 20)
+    answer = await asyncio.wait_for(watching, 60)
     assert answer.status == 200 and not caller.sent[-1].get("more_body"), "it ended by itself"
 
 
@@ -154,7 +154,7 @@ async def test_a_stream_ends_after_its_token_has_expired(path: str) -> None:
     await happens(lambda: caller.sent)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(timezone, "now", lambda: datetime.now(UTC) + timedelta(days=1))
-        assert (await asyncio.wait_for(watching, 20)).status == 200
+        assert (await asyncio.wait_for(watching, 60)).status == 200
 
 
 @pytest.mark.parametrize("path", STREAMS)
@@ -165,7 +165,7 @@ async def test_a_stream_continues_while_its_viewer_has_access(path: str, looks: 
     await happens(lambda: len(looks) > 2)
     assert not watching.done()
     caller.leave()
-    await asyncio.wait_for(watching, 20)
+    await asyncio.wait_for(watching, 60)
 
 
 async def test_a_login_streams_until_its_user_is_deactivated(looks: list[int]) -> None:
@@ -175,7 +175,7 @@ async def test_a_login_streams_until_its_user_is_deactivated(looks: list[int]) -
     watching = asyncio.create_task(caller("GET", STREAMS[2].format(alice.session.id), Cookie=f"ks_uat={token}"))
     await happens(lambda: len(looks) > 2)
     await in_db(alice.deactivate)
-    assert (await asyncio.wait_for(watching, 20)).status == 200
+    assert (await asyncio.wait_for(watching, 60)).status == 200
 
 
 @pytest.mark.parametrize("lose", [Alice.revoke, Alice.deactivate])
@@ -187,7 +187,7 @@ async def test_a_request_that_waits_is_refused(name: str, lose: Callable[[Alice]
     waiting = asyncio.create_task(caller.ask("POST", path, body, Accept="application/json, text/event-stream"))
     await happens(lambda: in_db(Run.objects.exists))
     await in_db(lose, alice)
-    status, answer = await asyncio.wait_for(waiting, 20)
+    status, answer = await asyncio.wait_for(waiting, 60)
     assert status == (200 if body.get("stream") else 401), answer
     assert not caller.sent[-1].get("more_body")
     stops = name == "threads ask"  # nobody could fetch its answer later
@@ -219,7 +219,7 @@ async def test_a_hub_over_http_is_closed_too(accept: str, status: int, lose: Cal
     watching = asyncio.create_task(stream.ask("GET", path, Accept=accept))
     await happens(lambda: stream.sent or any(one.polls for one in connections._connections.values()))
     await in_db(lose, alice)
-    assert (await asyncio.wait_for(watching, 20))[0] == status
+    assert (await asyncio.wait_for(watching, 60))[0] == status
 
 
 async def negotiated(caller: LiveCaller) -> str:
@@ -231,7 +231,7 @@ async def test_a_socket_with_a_ticket_ends_with_the_browser_session_that_request
     alice = await in_db(Alice)
     browser, ticket = await in_db(_ticket_of_a_browser, alice.user)
     opened = WebsocketCommunicator(URLRouter(SOCKETS), f"/v1/ws?ticket={ticket}", headers=[(b"host", b"localhost")])
-    assert (await opened.connect(timeout=20))[0]
+    assert (await opened.connect(timeout=60))[0]
     await in_db(browser.logout)
     assert await close_code(opened) == notification_socket.UNAUTHORIZED
     await opened.disconnect()
@@ -269,7 +269,7 @@ async def test_connections_stay_while_the_database_is_unavailable() -> None:
         return [Forbidden("Not any more.") if connection is lost else None for connection in connections]
 
     with reauthentication.refusal_of(stays, look) as refusal:
-        error = await asyncio.wait_for(reauthentication.until_refused(lost, look), 20)
+        error = await asyncio.wait_for(reauthentication.until_refused(lost, look), 60)
         assert str(error) == "Not any more." and not faults and not refusal.done()
 
 

@@ -37,14 +37,14 @@ class Tab:
         self.close_code: int | None = None
 
     async def __aenter__(self) -> "Tab":
-        self.accepted, self.refused = await self.socket.connect(timeout=20)
+        self.accepted, self.refused = await self.socket.connect(timeout=60)
         return self
 
     async def __aexit__(self, *error: object) -> None:
         with contextlib.suppress(Exception):
-            await self.socket.disconnect(timeout=20)
+            await self.socket.disconnect(timeout=60)
 
-    async def receive(self, seconds: float = 20) -> dict[str, Any] | None:
+    async def receive(self, seconds: float = 60) -> dict[str, Any] | None:
         """Apply the next message to the page and return it, None if the server closed."""
         output = await self.socket.receive_output(seconds)
         if output["type"] == "websocket.close":
@@ -54,7 +54,7 @@ class Tab:
         self.page.apply(message)
         return message
 
-    async def until(self, what: str, seconds: float = 20) -> list[dict[str, Any]]:
+    async def until(self, what: str, seconds: float = 60) -> list[dict[str, Any]]:
         """Return all messages until one with a frame of that name."""
         messages = []
         async with asyncio.timeout(seconds):

@@ -184,12 +184,12 @@ async def test_sessions_of_other_users_cannot_be_watched(session: Session) -> No
 )
 async def test_a_foreign_page_cannot_watch_with_my_login(session: Session, origin: str) -> None:
     tab = Tab(session, await in_db(cookie_of, session.owner), origin=origin)
-    accepted, _ = await tab.socket.connect(timeout=20)
+    accepted, _ = await tab.socket.connect(timeout=60)
     assert not accepted
 
 
 async def _closed(tab: Tab) -> int | None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while await tab.receive() is not None:
             pass
     return tab.close_code

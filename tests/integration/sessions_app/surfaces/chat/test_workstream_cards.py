@@ -54,7 +54,7 @@ class Watched:
 
     async def until(self, look: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
         """Return the first frame, also of those that came already, that the function accepts."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not (found := next(filter(look, self.frames), None)):
                 message = await self.tab.receive()
                 assert message is not None, f"closed with {self.tab.close_code}"

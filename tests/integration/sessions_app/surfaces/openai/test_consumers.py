@@ -57,12 +57,12 @@ async def test_a_client_that_leaves_while_its_request_is_stored_stops_the_run(
 
     def accept(*arguments: Any) -> Any:
         is_storing.set()
-        assert may_store.wait(20)
+        assert may_store.wait(60)
         return commands.accept(*arguments)
 
     monkeypatch.setattr(consumers, "accept", accept)
     request = asyncio.create_task(caller.ask("POST", *REQUESTS[1]))
-    assert await asyncio.to_thread(is_storing.wait, 20)
+    assert await asyncio.to_thread(is_storing.wait, 60)
     caller.leave()
     for _ in range(5):  # until the request has noticed
         await asyncio.sleep(0)
@@ -84,7 +84,7 @@ async def test_a_shutdown_is_reported_and_stops_no_run(
 
     monkeypatch.setattr(consumers._Endpoint, "run_events", nothing)
     request = asyncio.create_task(caller.ask("POST", path, body))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         await waits.wait()
     request.cancel()
     await asyncio.gather(request, return_exceptions=True)
@@ -106,7 +106,7 @@ async def cut(caller: LiveCaller, path: str, body: dict[str, Any], **headers: st
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(consumers._Endpoint, "run_events", nothing)
         request = asyncio.create_task(caller.ask("POST", path, body, **headers))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await waits.wait()
         request.cancel()
         await asyncio.gather(request, return_exceptions=True)

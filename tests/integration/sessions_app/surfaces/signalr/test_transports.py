@@ -61,7 +61,7 @@ class Client:
     async def close(self) -> None:
         await self.ask("DELETE")
         if self.stream:
-            await asyncio.wait_for(self.stream, 20)
+            await asyncio.wait_for(self.stream, 60)
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ async def test_an_open_connection_takes_messages_after_its_token_has_expired(
     assert (await client.ask("POST"))[0] == 200
     assert (await client.ask("DELETE"))[0] == 202
     if client.stream:
-        assert (await asyncio.wait_for(client.stream, 20))[0] == 200
+        assert (await asyncio.wait_for(client.stream, 60))[0] == 200
 
 
 @pytest.mark.parametrize("accept", [EVENTS, POLL])
@@ -90,7 +90,7 @@ async def test_it_refuses_them_once_the_key_is_revoked(
     await in_db(revoke_api_key, client.user, client.key_id)
     assert (await client.ask("POST"))[0] == 401
     if client.stream:
-        await asyncio.wait_for(client.stream, 20)
+        await asyncio.wait_for(client.stream, 60)
 
 
 async def test_an_expired_token_is_good_for_nothing_but_its_own_open_connection(

@@ -29,13 +29,13 @@ class HeldMessage:
 
     def _hold(self, *arguments: Any) -> Any:
         self._is_storing.set()
-        assert self._may_store.wait(20)
+        assert self._may_store.wait(60)
         return self._send(*arguments)
 
     async def release_after(self, caller: LiveCaller, cut: Any) -> None:
         """Cut the request while its message is being stored, then release that."""
         request = asyncio.create_task(caller.ask(*REQUEST))
-        assert await asyncio.to_thread(self._is_storing.wait, 20)
+        assert await asyncio.to_thread(self._is_storing.wait, 60)
         cut(request)
         for _ in range(5):
             await asyncio.sleep(0)

@@ -54,7 +54,7 @@ class Watcher(LiveCaller):
         return {**super()._scope(method, path, headers), "url_route": {"kwargs": {"thread_id": self.thread_id}}}
 
     async def read(self, query: str = "", **headers: str) -> list[Frame]:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             answer = await self("GET", f"/v1/threads/{self.thread_id}/stream?{query}", **headers)
         assert answer.status == 200, answer
         return frames_of(answer.data.decode())

@@ -37,7 +37,7 @@ APPLICATION = OriginCheck(
     URLRouter([route for route in routes if route.callback.consumer_class is notification_socket.Notifications])
 )
 OURS = {"origin": "http://localhost"}
-SECONDS = 20
+SECONDS = 60
 Headers = dict[str, str]
 
 

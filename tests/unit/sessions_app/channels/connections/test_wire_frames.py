@@ -20,7 +20,7 @@ async def with_receiver(path: Path, act: Callable[[wire.Wire, asyncio.StreamWrit
     receiving = asyncio.create_task(Receiver().run(path))
     await happens(path.exists)
     reader, writer = await asyncio.open_unix_connection(path)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await act(wire.Wire(reader, writer), writer)
     writer.close()
     await writer.wait_closed()

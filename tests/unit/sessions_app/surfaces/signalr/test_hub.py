@@ -113,7 +113,7 @@ async def test_a_cancelled_stream_is_completed_after_its_last_item(
     hub = Hub(AnyPrincipal(), send)  # type: ignore[arg-type]
     await hub.receive(protocol.frame({"protocol": "json", "version": 0}))
     call = {"type": 4, "invocationId": "1", "target": "StreamMessage", "arguments": ["default", "Hi"]}
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         await hub.receive(protocol.frame(call))
         await shown.wait()
         await hub.receive(protocol.frame({"type": 5, "invocationId": "1"}, {"type": 5, "invocationId": "2"}))

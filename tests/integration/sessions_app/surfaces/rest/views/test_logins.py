@@ -114,7 +114,7 @@ def test_concurrent_refreshes_with_one_token_return_at_most_one_pair(alice):
     both_ready = threading.Barrier(2)
 
     def rotate(_: int) -> bool:
-        both_ready.wait(10)
+        both_ready.wait(60)
         try:
             return bool(access_tokens.rotate(token))
         except access_tokens.TokenRefused:
