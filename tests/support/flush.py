@@ -4,7 +4,9 @@ Django's flush also deletes and creates again what `migrate` has filled, which t
 """
 
 from functools import cache
+from pathlib import Path
 
+from django.conf import settings
 from django.db import connection, transaction
 
 from audit_app.full_text import index
@@ -22,7 +24,11 @@ def _filled_tables_query() -> str:
 
 
 def empty_tables() -> None:
-    """Delete all rows. Foreign keys are checked at the commit, so the order does not matter."""
+    """Delete all rows, and the file that would show later tests that the end of the audit log was removed.
+
+    Foreign keys are checked at the commit, so the order does not matter.
+    """
+    Path(settings.DATA_DIR, "audit.head").unlink(missing_ok=True)
     with connection.cursor() as cursor:
         cursor.execute(_filled_tables_query())
         filled = [name for (name,) in cursor.fetchall()]

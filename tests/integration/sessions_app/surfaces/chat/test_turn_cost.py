@@ -35,6 +35,8 @@ def test_the_end_of_a_plain_answer_builds_no_statement(rig: EngineRig, thought: 
 async def test_a_turn_of_the_page_builds_few_statements(rig: EngineRig, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hooks, "sweeps", [])  # what other parts do each second, however long the turn takes
     monkeypatch.setattr(reauthentication, "CHECK_SECONDS", 600)
+    monkeypatch.setattr("audit_app.chain.worker._PAUSE_SECONDS", 600)
+    monkeypatch.setattr("audit_app.follow.follower._POLL_SECONDS", 600)
     await in_db(rig.agent, *[Reply(("Hi ", "there"))] * 5)
     session = await in_db(make_session, rig.owner)
     cookie = await in_db(cookie_of, rig.owner)
