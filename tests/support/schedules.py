@@ -9,6 +9,9 @@ from sessions_app.schedules import plans
 from sessions_app.schedules.plans import Plan
 from tests.support.rest import make_agent
 
+# A schedule that a test makes due by the clock has no other time within the seconds until it looks.
+RARELY = "0 0 1 1 *"
+
 
 def make_schedule(
     owner: User | None, task_id: str = "report", *, session: Session | None = None, **plan: Any

@@ -14,7 +14,7 @@ from sessions_app.models import Schedule, ScheduleTick, Session, Turn
 from sessions_app.schedules import plans, ticks
 from sessions_app.schedules.starter import Starter
 from tests.support.rest import make_session, make_user
-from tests.support.schedules import make_schedule
+from tests.support.schedules import RARELY, make_schedule
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey"), pytest.mark.one_database]
 
@@ -111,7 +111,7 @@ def test_a_paused_schedule_sends_nothing_and_resumes_with_the_next_time(alice: U
 
 
 def test_the_starter_finds_what_is_due(alice: User) -> None:
-    schedule, later = make_schedule(alice), make_schedule(alice, "later")
+    schedule, later = make_schedule(alice, cron=RARELY), make_schedule(alice, "later", cron=RARELY)
     Schedule.objects.filter(pk=schedule.pk).update(next_at=timezone.now() - timedelta(seconds=2))
     Starter().start_part()
     assert schedule.ticks.count() == 1 and not later.ticks.exists()

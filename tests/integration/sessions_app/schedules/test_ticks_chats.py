@@ -13,7 +13,7 @@ from sessions_app.schedules.starter import Starter
 from tests.fakes.telegram import FakeTelegram, private_update
 from tests.support.channels import add_telegram, settle, telegram
 from tests.support.engine import EngineRig
-from tests.support.schedules import make_schedule
+from tests.support.schedules import RARELY, make_schedule
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
 
@@ -25,7 +25,7 @@ def schedule(rig: EngineRig, platform: FakeTelegram) -> Schedule:
     add_telegram(platform)
     telegram(private_update(1, "hi"))
     assert settle(rig) == ["sent"]
-    schedule = make_schedule(None, session=Session.objects.get())
+    schedule = make_schedule(None, session=Session.objects.get(), cron=RARELY)
     Schedule.objects.update(next_at=timezone.now() - timedelta(seconds=1))
     return schedule
 
