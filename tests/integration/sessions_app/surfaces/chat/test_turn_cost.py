@@ -22,10 +22,12 @@ MOST_BUILT = 0
 @pytest.mark.parametrize("thought", ["", "That is a greeting."])
 def test_the_end_of_a_plain_answer_builds_no_statement(rig: EngineRig, thought: str) -> None:
     rig.agent(*[Reply(("Hi ", "there"), reasoning=thought)] * 2)
-    for _ in range(2):
-        accepted = rig.send()
+    sent = [rig.send() for _ in range(2)]
+    for accepted in sent:
         rig.wait(accepted.run_id)
-        session = Session.objects.get(pk=accepted.session_id)
+    rig.stop()  # its background work builds statements, too
+    session = Session.objects.get(pk=sent[0].session_id)
+    for accepted in sent:
         with built_statements() as built:
             view = queries.find_turn_view(session, accepted.run_id)
     assert view is not None and (thought in str(view.parts))
