@@ -9,6 +9,14 @@ _TESTS = Path(__file__).parents[1]
 # Fixtures that start a whole installation or a browser, and folders of such tests.
 _WHOLE = {"live_komand", "chromium"}
 _WHOLE_FOLDERS = {_TESTS / name for name in ("browser", "surfaces", "installed")}
+# Folders of tests of what talks to other servers. Their rows are those of the tests of channels, runs and executions,
+# which PostgreSQL runs.
+_OF_OTHER_SERVERS = {
+    _TESTS / "integration" / "sessions_app" / "platforms",
+    _TESTS / "integration" / "agents_app" / "providers",
+    _TESTS / "integration" / "agents_app" / "robots",
+    _TESTS / "integration" / "tools_app" / "builtin",
+}
 # Other files with such tests name one of these; a fixture of another name that uses one is not enough.
 _NAMES_WHOLE = re.compile(r"\b(whole|live_komand|chromium)\b")
 _ALL_ONE_DATABASE = re.compile(r"^pytestmark = [^\n]*(\n[^\n]+)*?\bone_database\b", re.MULTILINE)
@@ -33,10 +41,12 @@ def uses_database(item: pytest.Item) -> bool:
     )
 
 
-def is_left_out(path: Path, marked: str) -> bool:
+def is_left_out(path: Path, marked: str, *, on_postgres: bool) -> bool:
     """Return whether a file or folder has no test that the run takes. marked: the expression of markers."""
     if path in _WHOLE_FOLDERS:
         return "not whole" in marked
+    if path in _OF_OTHER_SERVERS:
+        return on_postgres
     if not path.match("test_*.py"):
         return False
     if marked.startswith("whole and") and not _may_hold_whole(path):
