@@ -7,13 +7,20 @@ from datetime import timedelta
 from functools import cache
 from typing import Any
 
-from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Subquery
+from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Subquery
 from django.db.models.expressions import CombinedExpression
 from django.db.models.functions import Now
 
 from agents_app.models import IS_OPEN, IS_ROOT, IS_UNCOLLECTED, Agent, ModelPrice, Run, RunMessage, Step, UserCostCap
 from agents_app.types import RunStatus, WaitingOn
-from audit_app.kernel.compiled_queries import CompiledInsert, CompiledObjects, CompiledQuery, Param
+from audit_app.kernel.compiled_queries import (
+    CompiledInsert,
+    CompiledObjects,
+    CompiledQuery,
+    CompiledReturning,
+    CompiledUpdate,
+    Param,
+)
 from tools_app import selectors as tools
 from tools_app.policy import emergency_stop
 from tools_app.storage import memories
@@ -75,6 +82,38 @@ FIND_ROOT = CompiledQuery(lambda run_id: Run.objects.filter(pk=run_id).values_li
 LOCK_ROW = CompiledQuery(lambda run_id: Run.objects.select_for_update(no_key=True).filter(pk=run_id).values_list("pk"))
 LOCK_RUN = CompiledObjects(
     lambda run_id: Run.objects.select_for_update(of=("self",), no_key=True).select_related("agent").filter(pk=run_id)
+)
+LIST_OPEN_CHILDREN = CompiledQuery(
+    lambda run_id: Run.objects.filter(IS_OPEN, parent_id=run_id).order_by().values_list("workstream")
+)
+COUNT_TREE = CompiledQuery(
+    lambda root_id: (
+        Run.objects.filter(root_id=root_id)
+        .order_by()
+        .values("root_id")
+        .annotate(number=Count("*"))
+        .values_list("number")
+    )
+)
+FIND_LAST_ORDINAL = CompiledQuery(
+    lambda conversation_id, least: (
+        Run.objects.filter(conversation_id=conversation_id, ordinal__gte=least)
+        .order_by("-ordinal")
+        .values_list("ordinal")[:1]
+    )
+)
+COUNT_CHILD = CompiledUpdate(lambda run_id: (Run.objects.filter(pk=run_id), {"child_count": F("child_count") + 1}))
+# Every message to a run, the result of a child run among them. It returns the number of the run's user turns.
+COUNT_MESSAGE = CompiledReturning(
+    lambda run_id: (
+        Run.objects.filter(IS_OPEN, pk=run_id).values_list("user_turn_count"),
+        {"user_turn_count": F("user_turn_count") + 1},
+    )
+)
+INSERT_RUN_MESSAGE = CompiledInsert(RunMessage)
+# Every end of a child run.
+FIND_OPEN_PARENT = CompiledQuery(
+    lambda run_id: Run.objects.filter(ended_at=None, children=run_id).order_by().values_list("pk")
 )
 GET_TREE_REQUESTS = CompiledQuery(
     lambda run_id: Run.objects.filter(pk=run_id).values_list("cancel_requested_at", "is_paused", "terminated_at")

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from django.db.models import F, Q
+from django.db.models import Q
 from django.db.models.functions import Now
 from django.utils import timezone
 
@@ -80,17 +80,18 @@ def send(run_id: UUID, note: RunNote) -> bool:
     """Send a message to an open run. Return False if it has ended. Locks its row."""
     if note.key and RunMessage.objects.filter(pk=note.key).exists():
         return True
-    if not Run.objects.filter(IS_OPEN, pk=run_id).update(user_turn_count=F("user_turn_count") + 1):
+    counted = hot_queries.COUNT_MESSAGE.rows(run_id=run_id)
+    if not counted:
         return False
-    count = Run.objects.values_list("user_turn_count", flat=True).get(pk=run_id)
-    RunMessage.objects.create(
+    message = RunMessage(
         id=note.key or new_id(),
         run_id=run_id,
-        position=count - 1,
+        position=counted[0][0] - 1,
         kind=note.kind.value,
         text=note.text,
         about_id=note.about,
     )
+    hot_queries.INSERT_RUN_MESSAGE.run([message])
     if note.resumes:
         resume_waiting(run_id)
     return True

@@ -7,11 +7,10 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import F, Max
 from django.utils import timezone
 
 from agents_app import events, hot_queries
-from agents_app.models import IS_OPEN, Agent, Run, RunMessage
+from agents_app.models import Agent, Run, RunMessage
 from agents_app.prompt import child_texts
 from agents_app.runs import child_messages, run_events
 from agents_app.runs.child_messages import RunNote
@@ -87,11 +86,10 @@ def start_child(new: NewChild) -> Run:
         _check(new, parent)
         emergency_stop.check_running(agent.agent_id)
         child = Run(**_columns(new, parent, agent))
-        Run.objects.filter(pk=parent.pk).update(child_count=F("child_count") + 1)
+        hot_queries.COUNT_CHILD.run(run_id=parent.pk)
         hot_queries.INSERT_RUN.run([child])
-        RunMessage.objects.create(
-            run=child, position=0, kind=MessageKind.TASK.value, text=child_texts.task_text(new.spec)
-        )
+        task = RunMessage(run=child, position=0, kind=MessageKind.TASK.value, text=child_texts.task_text(new.spec))
+        hot_queries.INSERT_RUN_MESSAGE.run([task])
         queued: events.RunQueued = {"ordinal": child.ordinal, "agent_id": agent.agent_id}
         audit.emit([run_events.launched(child), event_of(child, events.RUN_QUEUED, queued)])
         nudge(ADVANCE, str(child.id), queue=QUEUE)
@@ -197,7 +195,7 @@ def _check(new: NewChild, parent: Run) -> None:
         raise Conflict("The run is ending, so it cannot start workstreams.", code="run_ended")
     if parent.depth >= MOST_DEPTH:
         raise Conflict(f"Workstreams can be nested {MOST_DEPTH} deep. Do this yourself.", code="too_deep")
-    running = list(Run.objects.filter(IS_OPEN, parent_id=parent.pk).values_list("workstream", flat=True))
+    running = [workstream for (workstream,) in hot_queries.LIST_OPEN_CHILDREN.rows(run_id=parent.pk)]
     if len(running) >= MOST_OPEN_CHILDREN:
         raise Conflict(f"{len(running)} workstreams run already. Wait for some of them.", code="too_many_workstreams")
     _check_tree(new, parent)
@@ -208,22 +206,24 @@ def _check(new: NewChild, parent: Run) -> None:
 def _check_tree(new: NewChild, parent: Run) -> None:
     """Raise Conflict if the tree has all runs that it may have. The definition of a network limits its tasks."""
     most = settings.KOMAND_MAX_RUNS_PER_MESSAGE
-    if new.kind is RunKind.TASK or 1 + Run.objects.filter(root_id=parent.root_id or parent.pk).count() < most:
+    if new.kind is RunKind.TASK:
+        return
+    below = sum(number for (number,) in hot_queries.COUNT_TREE.rows(root_id=parent.root_id or parent.pk))
+    if 1 + below < most:
         return
     problem = f"This message has {most:,} runs, the most that one may have. Do the rest yourself."
     raise Conflict(problem, code="too_many_runs")
 
 
 def _columns(new: NewChild, parent: Run, agent: Agent) -> dict[str, Any]:
-    rows = Run.objects.filter(conversation_id=parent.conversation_id, ordinal__gte=_FIRST_ORDINAL)
-    last = rows.aggregate(last=Max("ordinal"))["last"]
+    last = hot_queries.FIND_LAST_ORDINAL.rows(conversation_id=parent.conversation_id, least=_FIRST_ORDINAL)
     role = child_texts.INSTRUCTIONS.format(name=new.spec.name)
     instructions = "\n\n".join(text for text in (new.options.instructions, role) if text)
     return {
         "id": new.id,
         "conversation_id": parent.conversation_id,
         "session_key": parent.session_key,
-        "ordinal": _FIRST_ORDINAL if last is None else last + 1,
+        "ordinal": last[0][0] + 1 if last else _FIRST_ORDINAL,
         "agent": agent,
         "parent_id": parent.pk,
         "root_id": parent.root_id or parent.pk,

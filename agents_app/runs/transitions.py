@@ -201,10 +201,10 @@ def end_answered(run: Run, outcome: End, answered: Answered) -> list[NewEvent] |
 
 
 def _move_to_end(run: Run, outcome: End, held_by: UUID | None, changes: Mapping[str, Any]) -> bool:
-    if held_by and changes == _END_STORED:
+    if held_by and changes.keys() == _END_STORED.keys():
         stated = {"answer": outcome.answer, "code": outcome.code, "message": outcome.message}
         key = {"run_id": run.id, "fence": run.fence, "owner": held_by}
-        return _END_ROOT.run(**key, status=outcome.status.value, **stated) == 1
+        return _END.run(**key, status=outcome.status.value, **stated, **changes) == 1
     ended = _ended(outcome.answer, outcome.code, outcome.message)
     return move(run, outcome.status, expect=OPEN, held_by=held_by, **ended, **changes)
 
@@ -218,15 +218,16 @@ def _ended(answer: Any, code: Any, message: Any) -> dict[str, Any]:
         "error_code": code,
         "error_message": message,
         "ended_at": Now(),
+        "alarm_at": None,
     }
 
 
 _END_STORED = {"end_stored": True}
-# The end of a root run that a process holds, without further changes: a compiled `move`.
-_END_ROOT = CompiledUpdate(
-    lambda run_id, fence, owner, status, answer, code, message: (
+# The end of a run that a process holds, without further changes: a compiled `move`.
+_END = CompiledUpdate(
+    lambda run_id, fence, owner, status, answer, code, message, end_stored: (
         _guarded(run_id, OPEN, fence, owner),
-        {"status": status, **_ended(answer, code, message), **_END_STORED},
+        {"status": status, **_ended(answer, code, message), "end_stored": end_stored},
     )
 )
 _END_ANSWERED = CompiledReturning(
@@ -264,8 +265,8 @@ def _last_text(run: Run) -> str:
 
 def _columns_of_child(run: Run) -> dict[str, Any]:
     """Return further columns of an ended child run. Its parent collects the result, unless the parent has ended."""
-    is_parent_open = Run.objects.filter(ended_at=None, children=run.pk).exists()
-    return {"end_stored": not is_parent_open, "alarm_at": None}
+    is_parent_open = bool(hot_queries.FIND_OPEN_PARENT.rows(run_id=run.pk))
+    return {"end_stored": not is_parent_open}
 
 
 def _report_to_parent(run: Run, outcome: End, transcript: RunTranscript) -> list[NewEvent]:
