@@ -4,6 +4,7 @@ import sys
 from datetime import timedelta
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 from csp.constants import NONE, SELF
@@ -86,6 +87,9 @@ APPEND_SLASH = False
 # Under ASGI each request has a thread of its own: a kept connection would be lost with it.
 DATABASES["default"]["CONN_MAX_AGE"] = 0
 DATABASES["default"].pop("CONN_HEALTH_CHECKS", None)
+if DATABASES["default"]["ENGINE"] == "audit_app.kernel.sqlite":
+    # The admin theme and Django REST Framework import these fields if they can, and with them psycopg, 9 MB.
+    sys.modules.setdefault("django.contrib.postgres.fields", cast(Any, None))
 if DATABASES["default"]["ENGINE"].endswith("postgresql"):
     from audit_app.kernel.postgresql.watched_connection import WatchedConnection
 
