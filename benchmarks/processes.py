@@ -39,13 +39,13 @@ class Listener:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if "listening on " not in line:
-            _end(self._process)
+            end(self._process)
             raise NotStarted(f"{' '.join(self._command)} did not start")
         self.url = line.split("listening on ")[1].strip()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        _end(self._process)
+        end(self._process)
 
     @property
     def pid(self) -> int:
@@ -75,7 +75,7 @@ class Gateway:
     """
 
     def __init__(self, data_dir: Path, model_url: str, *, server: str = "daphne", **environment: str) -> None:
-        self.address = Address("127.0.0.1", _free_port())
+        self.address = Address("127.0.0.1", free_port())
         self.start_seconds = self.stop_seconds = 0.0
         self._data_dir = data_dir
         self._server = server
@@ -99,14 +99,14 @@ class Gateway:
         try:
             self._wait_for_page(begun + _START_SECONDS)
         except BaseException:
-            _end(self._process)
+            end(self._process)
             raise
         self.start_seconds = time.monotonic() - begun
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         begun = time.monotonic()
-        _end(self._process)
+        end(self._process)
         self.stop_seconds = time.monotonic() - begun
 
     def prepare(self) -> None:
@@ -172,14 +172,14 @@ def _first_page_answers(address: Address) -> bool:
         return False
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
 
 
-def _end(process: subprocess.Popen[Any]) -> None:
+def end(process: subprocess.Popen[Any]) -> None:
     process.send_signal(signal.SIGTERM)
     try:
         process.wait(_STOP_SECONDS)

@@ -1,0 +1,1 @@
+"""Comparison with other servers of chats and agents, each in a virtualenv of its own: `python -m benchmarks.peers`."""
