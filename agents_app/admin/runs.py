@@ -128,7 +128,7 @@ class RunAdmin(ReadOnlyAdmin):
         questions = InputRequest.objects.filter(run_id=run.pk).values_list("execution_id", flat=True)
         asked = {row.id for row in executions if hasattr(row, "approval")} | set(questions)
         story = timeline.build(run, steps, executions, events, asked=asked, now=timezone.now())
-        context["team"] = selectors.get_cost(run.pk).with_workstreams
+        context["team"] = selectors.get_cost(run.pk).with_workstreams if run.child_count else None
         context |= {"run": run, "story": story, "tone": timeline.RUN_TONES[run.status], "is_open": run.status in OPEN}
         context["network_picture"] = _picture_of(run)
         context["sees_prompt"] = self.has_prompt_permission(request)
