@@ -210,12 +210,20 @@ LIST_MODEL_PRICES = CompiledObjects(lambda provider_id: ModelPrice.objects.filte
 GET_USER_CAPS = CompiledQuery(
     lambda user_id: UserCostCap.objects.filter(pk=user_id).values_list("per_day", "per_month")
 )
-# The reaper of each process, each second: runs that are held, claimable without a nudge, or ended without a stored end.
+# The reaper each second: runs that are held, claimable without a nudge, or ended without a stored end.
 # Held ones are unordered: ordered by id, the planner would scan all runs.
 LOST_NUDGE_SECONDS = 2
 REAPED_AT_ONCE = 100
 LIST_HELD_RUNS = CompiledObjects(
     lambda: Run.objects.select_related("agent").filter(IS_OPEN, owner__isnull=False).order_by()
+)
+# A run that may be in the lists of claimable ones, which cost ten times as much to ask for.
+FIND_PERHAPS_CLAIMABLE = CompiledQuery(
+    lambda: (
+        Run.objects.filter(Q(ready_at=None) | Q(ready_at__lte=_nudge_is_lost()), IS_OPEN, owner=None)
+        .order_by()
+        .values_list("pk")[:1]
+    )
 )
 LIST_STARTED_CLAIMABLE = CompiledQuery(
     lambda most: _claimable_within(most).filter(ready_at=None).values_list("pk")[:REAPED_AT_ONCE]
@@ -240,7 +248,7 @@ def _nudge_is_lost() -> CombinedExpression:
     return Now() - timedelta(seconds=LOST_NUDGE_SECONDS)
 
 
-# The reaper of each process, each second: child runs of whose deadline another part has passed.
+# The reaper each second: child runs of whose deadline another part has passed.
 LIST_ALARMS = CompiledQuery(
     lambda: (
         Run.objects.filter(IS_OPEN, alarm_at__isnull=False, alarm_at__lte=Now())

@@ -10,6 +10,7 @@ from django.utils.module_loading import import_string
 
 from agents_app.providers import registry as providers
 from agents_app.runs import claims, hooks
+from agents_app.runs.hooks import Sweep
 from agents_app.runs.worker import EngineStep
 from audit_app import retention
 from audit_app.chain import anchors, verification
@@ -70,9 +71,10 @@ def connect() -> None:
     catalogue.add_source(SkillSource())
     run_tools.register(claims.list_hidden)
     hooks.chores += [worker.run, file_fetcher.run, starter.run, mcp.run, audit_worker.run, connections.run]
-    hooks.sweeps += [sweeper.sweep, files.sweep]
+    hooks.sweeps += [Sweep(sweeper.sweep, sweeper.SWEPT), Sweep(files.sweep, files.SWEPT)]
     hooks.on_ask += [prompts.sweep, question_prompts.sweep]
-    hooks.sweeps += [retention.sweep, message_index.sweep, memories.sweep]
+    hooks.sweeps += [Sweep(retention.sweep), Sweep(memories.sweep)]
+    hooks.sweeps.append(Sweep(message_index.sweep, message_index.SWEPT, message_index.swept_values))
     verification.record_checks += [evidence.find_missing, evidence.find_changed]
     anchors.post = audit_webhook.post_anchor
     if apps.is_installed("rest_framework"):  # not installed in workers

@@ -238,7 +238,8 @@ FIND_LINKED_USER = CompiledQuery(
     )
 )
 
-# Every web and runs process, each second: are there messages that the search does not find yet?
+# The reaper each second: messages that the search does not find yet.
+FIND_LATER_TURN = CompiledQuery(lambda after: Turn.objects.filter(pk__gt=after).values_list("pk")[:1])
 FIND_NEWEST_TURN = CompiledQuery(lambda: Turn.objects.order_by("-pk").values_list("pk")[:1])
 
 

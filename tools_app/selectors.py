@@ -198,6 +198,9 @@ def pending_approvals() -> QuerySet[Approval]:
     return Approval.objects.filter(status=ApprovalStatus.PENDING.value).order_by()
 
 
+OPEN_REQUESTS = (hot_queries.FIND_PENDING_APPROVAL, hot_queries.FIND_OPEN_QUESTION)
+
+
 def has_pending_approvals() -> bool:
     """Return whether any approval request is pending. For sweeps, each second."""
     return bool(hot_queries.FIND_PENDING_APPROVAL.rows())

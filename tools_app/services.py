@@ -14,11 +14,12 @@ from tools_app.executions.approvals import (
 from tools_app.executions.cancel import cancel_execution, cancel_executions
 from tools_app.executions.planner import Planned, StepContext, plan_executions, specs_for
 from tools_app.executions.runner import execute
-from tools_app.executions.sweeper import sweep
+from tools_app.executions.sweeper import SWEPT, sweep
 from tools_app.executions.user_input import Answered, answer_input
 from tools_app.policy.decide import narrow
 
 __all__ = [
+    "SWEPT",
     "AlreadyDecided",
     "Answered",
     "ApprovalExpired",

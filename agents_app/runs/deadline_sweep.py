@@ -17,6 +17,8 @@ from agents_app.runs.isolation import isolated
 from agents_app.runs.next_step import DEADLINE, TERMINATED
 from agents_app.types.child_runs import GRACE_SECONDS, MessageKind
 
+SWEPT = (hot_queries.LIST_ALARMS,)
+
 
 def sweep() -> None:
     """Handle the parts of deadlines that have passed. Owns its transactions."""

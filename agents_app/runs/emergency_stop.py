@@ -48,7 +48,7 @@ def resume_agents(scope: str = emergency_stop.ALL, *, reason: str = "") -> Contr
 def end_stopped() -> int:
     """End at most _AT_ONCE active runs that are stopped and have no owner. Return their number. Idempotent.
 
-    Every reaper calls it each second, for runs that were parked after the stop.
+    The reaper calls it each second while anything is stopped, for runs that were parked after the stop.
     """
     if not emergency_stop.is_any_stopped():
         return 0

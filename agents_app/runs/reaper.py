@@ -1,15 +1,17 @@
-"""Reaper and sweeper: a pass of guarded, idempotent updates each second, in every runs and web process.
+"""Reaper and sweeper: a pass of guarded, idempotent updates each second.
 
 Releases the runs of dead processes, re-sends lost nudges, and stores run ends that a conversation has not stored yet.
+One statement asks which parts have something to do. One process of the installation does it, the oldest of the live
+runs and web processes; the others only nudge their own engine, which needs no broker.
 """
 
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from time import monotonic
+from typing import Any
 from uuid import UUID
 
 from django.db import transaction
@@ -17,14 +19,17 @@ from django.db import transaction
 from agents_app import conversation_port, hot_queries, selectors
 from agents_app.models import Run
 from agents_app.runs import claims, deadline_sweep, emergency_stop, hooks, lease, transitions
+from agents_app.runs.hooks import Sweep
 from agents_app.runs.isolation import isolated
 from agents_app.types import RunStatus
 from audit_app import services as audit
-from audit_app.kernel import nudges
+from audit_app.kernel import liveness, nudges
+from audit_app.kernel.compiled_queries import CompiledQuestion
 from audit_app.kernel.database import in_db, is_away
 from audit_app.kernel.liveness import Observer
 from audit_app.kernel.outage import outages
 from tools_app import services as tools
+from tools_app.policy.emergency_stop import STOPS
 
 logger = logging.getLogger(__name__)
 
@@ -56,8 +61,27 @@ class _BackOff:
         return cls(seconds, now + seconds)
 
 
+class _Parts:
+    """Parts of sweeps, with the question which of them have something to do."""
+
+    def __init__(self, parts: Sequence[Sweep]) -> None:
+        self._parts = parts
+        self._question = CompiledQuestion([query for part in parts for query in part.finds])
+
+    def run(self, observer: Observer) -> None:
+        values: dict[str, Any] = {}
+        for part in self._parts:
+            values |= part.values()
+        answers = iter(self._question.answers(**values))
+        for part in self._parts:
+            found = [next(answers) for _ in part.finds]
+            if any(found) or not found:
+                with isolated("a part of a sweep"):
+                    part.run(observer)
+
+
 class Reaper:
-    """The reaper of one process. `sweep` is synchronous and safe to run in several processes at once."""
+    """The reaper of one process. Its methods are synchronous and safe to run in several processes at once."""
 
     def __init__(
         self,
@@ -70,6 +94,9 @@ class Reaper:
         has_nudges: returns whether earlier nudges still wait for the workers, so that none is lost.
         clock: monotonic seconds.
         """
+        renudge = Sweep(lambda _: self._renudge(), (hot_queries.FIND_PERHAPS_CLAIMABLE,))
+        self._all = _Parts([*self._parts(), renudge, *hooks.sweeps])
+        self._own = None if nudge is _nudge_by_broker else _Parts([renudge])
         self._observer = Observer()
         self._nudge = nudge
         self._has_nudges = has_nudges
@@ -77,20 +104,25 @@ class Reaper:
         self._nudged: dict[UUID, _BackOff] = {}  # runs that were claimable at the last sweep
         self._back_offs: dict[UUID, _BackOff] = {}  # of ended runs whose conversation could not store the end
 
+    def take_turn(self) -> None:
+        """Sweep, or only nudge while an older process sweeps. Raises if the database is away."""
+        if self._observer.comes_first(liveness.current()):
+            self.sweep()
+        elif self._own:
+            self._own.run(self._observer)
+
     def sweep(self) -> None:
-        """Run every part, even if another one fails. Raises if the database is away."""
-        parts: list[Callable[[], object]] = [
-            self._recover_crashed,
-            emergency_stop.end_stopped,
-            self._sweep_tools,
-            deadline_sweep.sweep,
-            self._renudge,
-            self._store_missed_ends,
-            *(partial(sweep, self._observer) for sweep in hooks.sweeps),
+        """Run every part that has something to do, even if another one fails. Raises if the database is away."""
+        self._all.run(self._observer)
+
+    def _parts(self) -> list[Sweep]:
+        return [
+            Sweep(lambda _: self._recover_crashed(), (hot_queries.LIST_HELD_RUNS,)),
+            Sweep(lambda _: emergency_stop.end_stopped(), STOPS),
+            Sweep(lambda _: self._sweep_tools(), tools.SWEPT),
+            Sweep(lambda _: deadline_sweep.sweep(), deadline_sweep.SWEPT),
+            Sweep(lambda _: self._store_missed_ends(), (hot_queries.FIND_MISSED_END,)),
         ]
-        for part in parts:
-            with isolated("a part of a sweep"):
-                part()
 
     def _recover_crashed(self) -> None:
         held = hot_queries.LIST_HELD_RUNS.fetch()
@@ -121,9 +153,6 @@ class Reaper:
             self._nudged[run_id] = _BackOff.after(before.get(run_id), now, _MAX_SECONDS_BETWEEN_NUDGES)
 
     def _store_missed_ends(self) -> None:
-        if not hot_queries.FIND_MISSED_END.rows():
-            self._back_offs = {}
-            return
         now = self._clock()
         waiting = {run_id: back_off for run_id, back_off in self._back_offs.items() if back_off.until > now}
         missed = hot_queries.missed_ends().exclude(pk__in=waiting)
@@ -166,16 +195,20 @@ def _store_end(run_id: UUID) -> None:
 
 
 async def loop(engine_nudge: Nudge | None = None) -> None:
-    """Sweep each second until cancelled. A failed pass is logged.
+    """Sweep each second until cancelled, if it is this process's turn. A failed pass is logged.
 
     engine_nudge: that of a process that claims runs, so that runs continue without a broker. The engine knows which of
         its nudges wait.
     """
     reaper = Reaper(engine_nudge, has_nudges=lambda: False) if engine_nudge else Reaper()
-    while True:
-        try:
-            await in_db(reaper.sweep)
-            outages.worked()
-        except Exception as error:
-            outages.failed(logger, error, "a sweep failed; retrying in a second")
-        await asyncio.sleep(1)
+    liveness.set_sweeping(True)
+    try:
+        while True:
+            try:
+                await in_db(reaper.take_turn)
+                outages.worked()
+            except Exception as error:
+                outages.failed(logger, error, "a sweep failed; retrying in a second")
+            await asyncio.sleep(1)
+    finally:
+        liveness.set_sweeping(False)  # it may drain for long

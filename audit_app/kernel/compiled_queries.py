@@ -123,12 +123,15 @@ class _CompiledStatement:
             return compiled, map(compiled.converted, cursor.fetchall())
 
     def _compile(self) -> "_Compiled":
-        names = inspect.signature(self._build).parameters
-        compiled = self._translate(self._build(**{name: Param(name) for name in names}))
-        if unused := names.keys() - compiled.names:
+        compiled = self._translate(self.built())
+        if unused := inspect.signature(self._build).parameters.keys() - compiled.names:
             raise TypeError(f"the statement does not contain the parameters {sorted(unused)}")
         self._compiled[connection.vendor] = compiled
         return compiled
+
+    def built(self) -> Any:
+        """Return Django's own query, with a `Param` for each argument."""
+        return self._build(**{name: Param(name) for name in inspect.signature(self._build).parameters})
 
     def _translate(self, built: Any) -> "_Compiled":
         compiler = self._compiler(built)
@@ -167,15 +170,18 @@ class _Compiled:
     Django's iterables derive the conversion from the compiled query at each use.
     """
 
-    def __init__(self, sql: str, parameters: tuple[Any, ...], compiler: SQLCompiler) -> None:
+    def __init__(self, sql: str, parameters: tuple[Any, ...], compiler: SQLCompiler | None) -> None:
         if with_literals := getattr(connection, "with_literals", None):
             sql, parameters = with_literals(sql, parameters)
         self.sql, self.parameters = sql, parameters
         self.places = [(place, part.name) for place, part in enumerate(parameters) if isinstance(part, Param)]
         self.names = {name for _, name in self.places}
-        columns = [column[0] for column in compiler.select or ()]
-        self._converters = list(compiler.get_converters(columns).items())
-        self.objects = _Objects.of(compiler) if compiler.query.default_cols and compiler.klass_info else None
+        self._converters: list[Any] = []
+        self.objects: _Objects | None = None
+        if compiler is not None:
+            columns = [column[0] for column in compiler.select or ()]
+            self._converters = list(compiler.get_converters(columns).items())
+            self.objects = _Objects.of(compiler) if compiler.query.default_cols and compiler.klass_info else None
 
     def converted(self, row: Sequence[Any]) -> list[Any]:
         values = list(row)
@@ -234,6 +240,29 @@ class CompiledObjects(_CompiledStatement, Generic[_M]):
     def first(self, **values: Any) -> _M | None:
         """Return the first object or None. The query should limit its rows itself."""
         return next(iter(self.fetch(**values)), None)
+
+
+class CompiledQuestion(_CompiledStatement):
+    """Several compiled queries in one statement, which answers which of them find a row."""
+
+    def __init__(self, queries: Sequence[CompiledQuery | CompiledObjects[Any]]) -> None:
+        self._queries = queries
+        self._compiled = {}
+
+    def answers(self, **values: Any) -> list[bool]:
+        """Return an answer for each query, in order. values: the parameters of all of them."""
+        if not self._queries:
+            return []
+        with connection.cursor() as cursor:
+            self._execute(cursor, values)
+            return [bool(answer) for answer in cursor.fetchone()]
+
+    def _compile(self) -> "_Compiled":
+        asked = [query.built().query.exists().get_compiler(connection=connection).as_sql() for query in self._queries]
+        sql = "SELECT " + ", ".join(f"EXISTS ({sql})" for sql, _ in asked)
+        compiled = _Compiled(sql, tuple(part for _, parameters in asked for part in parameters), None)
+        self._compiled[connection.vendor] = compiled
+        return compiled
 
 
 class CompiledUpdate(_CompiledStatement):

@@ -20,6 +20,9 @@ class ProcessLife(models.Model):
     is_blind = models.BooleanField(
         default=False, db_default=False, help_text="It cannot read live text, so that workers store it."
     )
+    sweeps = models.BooleanField(
+        default=False, db_default=False, help_text="It has a reaper. The oldest live one sweeps for all."
+    )
 
     class Meta:
         db_table = "komand_process_life"

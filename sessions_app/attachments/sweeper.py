@@ -17,10 +17,11 @@ from sessions_app.models import Attachment
 UNSENT_DAYS = 1
 # The fetcher itself ends a file whose time is over, unless the database is unavailable at that moment.
 _GRACE = timedelta(seconds=5)
+SWEPT = (hot_queries.LIST_WAITING_FILES,)
 
 
 def sweep(observer: Observer) -> None:
-    """Do one pass. Called about once a second by every reaper; safe to run concurrently."""
+    """Do one pass. Called about once a second by the reaper, if SWEPT finds a row; safe to run concurrently."""
     found = hot_queries.LIST_WAITING_FILES.fetch()
     dead = observer.dead({row.owner for row in found if row.owner})
     for row in found:

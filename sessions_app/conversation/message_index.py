@@ -80,6 +80,11 @@ class Indexer:
     _idle_until: float = 0.0
     _idle_at: UUID | None = None  # newest turn while all were indexed
 
+    @property
+    def indexed_until(self) -> UUID:
+        """Return the newest turn that need not be looked at now."""
+        return self._idle_at if self._idle_at and time.monotonic() < self._idle_until else UUID(int=0)
+
     def step(self) -> None:
         """Index for a fraction of a second what is missing. Called about each second; nearly free if nothing is."""
         newest = next((turn_id for (turn_id,) in hot_queries.FIND_NEWEST_TURN.rows()), None)
@@ -106,8 +111,15 @@ class Indexer:
 _indexer = Indexer()
 
 
+SWEPT = (hot_queries.FIND_LATER_TURN,)
+
+
+def swept_values() -> dict[str, UUID]:
+    return {"after": _indexer.indexed_until}
+
+
 def sweep(_observer: object) -> None:
-    """Take the next step; called by the sweepers each second."""
+    """Take the next step; called by the sweepers each second, if SWEPT finds a row."""
     _indexer.step()
 
 

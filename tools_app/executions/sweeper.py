@@ -21,6 +21,13 @@ from tools_app.types import Effect, ExecutionStatus
 logger = logging.getLogger(__name__)
 
 _NUDGES_PER_PASS = 100
+# What a sweep handles.
+SWEPT = (
+    hot_queries.FIND_RUNNING,
+    hot_queries.FIND_LATE_NUDGE,
+    hot_queries.LIST_EXPIRED_APPROVALS,
+    hot_queries.LIST_EXPIRED_INPUTS,
+)
 
 
 class Rescue(Enum):

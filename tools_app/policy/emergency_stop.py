@@ -54,6 +54,9 @@ def list_stopped() -> tuple[ControlView, ...]:
     return tuple(_view(row) for row in Control.objects.filter(is_stopped=True))
 
 
+STOPS = (hot_queries.LIST_STOPPED_SCOPES,)
+
+
 def is_any_stopped() -> bool:
     """Return whether any scope is stopped. Uses one small, compiled query."""
     return bool(hot_queries.LIST_STOPPED_SCOPES.rows())

@@ -12,6 +12,7 @@ from audit_app.kernel.liveness.heartbeat import (
     keep_pulse,
     list_processes,
     set_blind,
+    set_sweeping,
     start,
     stop,
 )
@@ -27,6 +28,7 @@ __all__ = [
     "keep_pulse",
     "list_processes",
     "set_blind",
+    "set_sweeping",
     "start",
     "stop",
 ]

@@ -53,19 +53,29 @@ class Observer:
         Raises the store's errors if it is unavailable, and resets all clocks: without the store no process could beat.
         """
         wanted = set(owners)
-        try:
-            looks = self._marks.look(wanted) if wanted else {}
-            self._sweep()
-        except Exception:
-            self._watches.clear()
-            raise
-        if wanted:
-            _blind.clear()
-            _blind.update(life_id for life_id, look in looks.items() if look.is_blind and look.locked)
+        looks = self._look(wanted) if wanted else {}
         now = self._clock()
         dead = {owner for owner in wanted if self._is_dead(owner, looks.get(owner, _UNKNOWN), now)}
         self._watches = {k: watch for k, watch in self._watches.items() if now - watch.looked_at < _FORGET_SECONDS}
         return dead
+
+    def comes_first(self, own: UUID) -> bool:
+        """Return whether no older live process sweeps. own: the id of this process. Raises the store's errors."""
+        looks, now = self._look(set()), self._clock()
+        older = {life_id: look for life_id, look in looks.items() if look.traits.sweeps and life_id < own}
+        hanging = {life_id for life_id, look in older.items() if self._is_dead(life_id, look, now)}
+        return not [life_id for life_id, look in older.items() if look.locked and life_id not in hanging]
+
+    def _look(self, wanted: set[UUID]) -> dict[UUID, Look]:
+        try:
+            looks = self._marks.look(wanted)
+            self._sweep()
+        except Exception:
+            self._watches.clear()
+            raise
+        _blind.clear()
+        _blind.update(life_id for life_id, look in looks.items() if look.traits.is_blind and look.locked)
+        return looks
 
     def _is_dead(self, owner: UUID, look: Look, now: float) -> bool:
         watch = self._watches.setdefault(owner, _Watch(look.beat, now))

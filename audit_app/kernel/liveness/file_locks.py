@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from audit_app.kernel.liveness.process_marks import Look, ProcessView
+from audit_app.kernel.liveness.process_marks import Look, ProcessView, Traits
 
 logger = logging.getLogger(__name__)
 
@@ -31,12 +31,12 @@ class FileMark:
         except OSError as error:
             logger.warning("the heartbeat starts without its file: %s", error)
 
-    def beat(self, count: int, *, is_blind: bool = False) -> None:
+    def beat(self, count: int, traits: Traits = Traits()) -> None:  # noqa: B008 - frozen
         if self._descriptor is not None and os.fstat(self._descriptor).st_nlink == 0:  # the file was removed
             self.abandon()
         if self._descriptor is None:
             self._descriptor = self._make(count)
-        self._write(self._descriptor, count, is_blind)
+        self._write(self._descriptor, count, traits)
 
     def close(self) -> None:
         self._path.unlink(missing_ok=True)
@@ -54,16 +54,17 @@ class FileMark:
         descriptor = os.open(unnamed, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
-            self._write(descriptor, count, is_blind=False)
+            self._write(descriptor, count, Traits())
             unnamed.rename(self._path)
         except OSError:
             os.close(descriptor)
             raise
         return descriptor
 
-    def _write(self, descriptor: int, count: int, is_blind: bool) -> None:
+    def _write(self, descriptor: int, count: int, traits: Traits) -> None:
         """Write in place: no content may be shorter than the one before."""
-        os.pwrite(descriptor, json.dumps({**self._content, "blind": int(is_blind), "beat": count}).encode(), 0)
+        told = {"blind": int(traits.is_blind), "sweeps": int(traits.sweeps), "beat": count}
+        os.pwrite(descriptor, json.dumps({**self._content, **told}).encode(), 0)
 
 
 class FileMarks:
@@ -79,9 +80,9 @@ class FileMarks:
             with self._opened(life_id) as descriptor:
                 if descriptor is not None:
                     content = _content(descriptor)
-                    is_blind = bool(content.get("blind"))
-                    if is_blind or life_id in wanted:
-                        looks[life_id] = Look(_is_locked(descriptor), int(content.get("beat", 0)), is_blind)
+                    traits = Traits(bool(content.get("blind")), bool(content.get("sweeps")))
+                    if traits != Traits() or life_id in wanted:
+                        looks[life_id] = Look(_is_locked(descriptor), int(content.get("beat", 0)), traits)
         return looks
 
     def list_processes(self) -> list[ProcessView]:

@@ -5,13 +5,14 @@ import logging
 import os
 import threading
 import time
+from dataclasses import replace
 from uuid import UUID
 
 from django.db import connections
 
 from audit_app.kernel.ids import new_id
 from audit_app.kernel.liveness import shared_folder
-from audit_app.kernel.liveness.process_marks import ProcessView
+from audit_app.kernel.liveness.process_marks import ProcessView, Traits
 from audit_app.kernel.liveness.store import installed_marks
 
 logger = logging.getLogger(__name__)
@@ -27,7 +28,7 @@ class _Heartbeat:
         self.id = new_id()
         self.mark = installed_marks().open(self.id, name)
         self.pulsed_at: float | None = None
-        self._is_blind = self._is_stopping = False
+        self._traits, self._is_stopping = Traits(), False
         self._due = threading.Event()
         self._thread = threading.Thread(target=self._beat, name="liveness", daemon=True)
         self._thread.start()
@@ -38,8 +39,8 @@ class _Heartbeat:
         self._thread.join()
         self.mark.close()
 
-    def set_blind(self, is_blind: bool) -> None:
-        self._is_blind = is_blind
+    def set(self, **traits: bool) -> None:
+        self._traits = replace(self._traits, **traits)
         self._due.set()
 
     @property
@@ -57,7 +58,7 @@ class _Heartbeat:
             was_stuck = False
             count += 1
             try:
-                self.mark.beat(count, is_blind=self._is_blind)
+                self.mark.beat(count, self._traits)
             except Exception as error:  # whatever it is, a live process must go on beating
                 if not failed:
                     logger.warning("the heartbeat cannot be stored: %s", error)
@@ -114,7 +115,13 @@ def is_stuck() -> bool:
 def set_blind(is_blind: bool) -> None:
     """Store with the heartbeat whether this process cannot read live text, which workers then store."""
     if _heartbeat is not None:
-        _heartbeat.set_blind(is_blind)
+        _heartbeat.set(is_blind=is_blind)
+
+
+def set_sweeping(sweeps: bool) -> None:
+    """Store with the heartbeat whether this process sweeps: the oldest one of those does it for all."""
+    if _heartbeat is not None:
+        _heartbeat.set(sweeps=sweeps)
 
 
 def stop() -> None:

@@ -12,15 +12,16 @@ from django.db import connection as django_connection
 from django.db import connections, transaction
 
 from audit_app.kernel.liveness import shared_folder
-from audit_app.kernel.liveness.process_marks import Look, ProcessView
+from audit_app.kernel.liveness.process_marks import Look, ProcessView, Traits
 from audit_app.kernel.postgresql.watched_connection import HeartbeatConnection, circuit
 
 logger = logging.getLogger(__name__)
 
 _BEAT = """
-    INSERT INTO komand_process_life (id, name, host, pid, lock_key, beat, has_file, is_blind, started_at)
-    VALUES (%s, %s, %s, %s, %s, %s, %s, %s, now())
-    ON CONFLICT (id) DO UPDATE SET beat = excluded.beat, has_file = excluded.has_file, is_blind = excluded.is_blind
+    INSERT INTO komand_process_life (id, name, host, pid, lock_key, beat, has_file, is_blind, sweeps, started_at)
+    VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, now())
+    ON CONFLICT (id) DO UPDATE SET
+        beat = excluded.beat, has_file = excluded.has_file, is_blind = excluded.is_blind, sweeps = excluded.sweeps
 """
 # `pg_locks` shows a bigint advisory lock as two halves of 32 bits, with objsubid 1.
 _LOCKED = """
@@ -30,7 +31,9 @@ _LOCKED = """
           AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
     )
 """
-_LOOK = f"SELECT id, {_LOCKED}, beat, is_blind FROM komand_process_life WHERE id = ANY(%s) OR is_blind"  # noqa: S608
+_LOOK = (
+    f"SELECT id, {_LOCKED}, beat, is_blind, sweeps FROM komand_process_life WHERE id = ANY(%s) OR is_blind OR sweeps"  # noqa: S608
+)
 _LIST = f"SELECT id, name, pid, host, {_LOCKED}, has_file, beat FROM komand_process_life ORDER BY started_at, id"  # noqa: S608
 # The lock is held until the files are removed, so that a process that connects again meanwhile creates its file later.
 _REMOVE = f"""
@@ -60,9 +63,10 @@ class PostgresMark:
         except psycopg.Error as error:
             logger.warning("the heartbeat starts without its database: %s", error)
 
-    def beat(self, count: int, *, is_blind: bool = False) -> None:
+    def beat(self, count: int, traits: Traits = Traits()) -> None:  # noqa: B008 - frozen
+        values = (*self._columns, count, self._has_file, traits.is_blind, traits.sweeps)
         try:
-            self._connected().execute(_BEAT, (*self._columns, count, self._has_file, is_blind))
+            self._connected().execute(_BEAT, values)
             self._take_lock(count)
         except psycopg.Error as error:
             circuit.is_open = not _is_answer(error, self._connection)
@@ -141,7 +145,7 @@ class PostgresMarks:
     def look(self, ids: Iterable[UUID]) -> dict[UUID, Look]:
         with django_connection.cursor() as cursor:
             cursor.execute(_LOOK, [list(ids)])
-            return {life_id: Look(*seen) for life_id, *seen in cursor.fetchall()}
+            return {life_id: Look(locked, beat, Traits(*told)) for life_id, locked, beat, *told in cursor.fetchall()}
 
     def list_processes(self) -> list[ProcessView]:
         with django_connection.cursor() as cursor:

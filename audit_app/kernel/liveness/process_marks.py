@@ -7,12 +7,24 @@ from uuid import UUID
 
 
 @dataclass(frozen=True)
+class Traits:
+    """What a process tells of itself.
+
+    is_blind: it cannot read live text.
+    sweeps: it has a reaper, which is not ending.
+    """
+
+    is_blind: bool = False
+    sweeps: bool = False
+
+
+@dataclass(frozen=True)
 class Look:
-    """One observation of a process: whether its lock is held, its counter, and whether it cannot read live text."""
+    """One observation of a process: whether its lock is held, its counter, and its traits."""
 
     locked: bool
     beat: int
-    is_blind: bool = False
+    traits: Traits = Traits()
 
 
 @dataclass(frozen=True)
@@ -36,8 +48,8 @@ class ProcessView:
 class Mark(Protocol):
     """The mark of this process, written by its heartbeat thread alone."""
 
-    def beat(self, count: int, *, is_blind: bool = False) -> None:
-        """Store the count, and whether this process cannot read live text.
+    def beat(self, count: int, traits: Traits = Traits()) -> None:
+        """Store the count and the traits of this process.
 
         May raise if the store is unavailable; the next call restores the mark.
         """
@@ -56,7 +68,7 @@ class Marks(Protocol):
         """Create the mark of this process."""
 
     def look(self, ids: Iterable[UUID]) -> dict[UUID, Look]:
-        """Return the observations of those `ids` that have a mark, and of all blind processes.
+        """Return the observations of those `ids` that have a mark, and of all processes with a trait.
 
         Raises if the store is unavailable.
         """

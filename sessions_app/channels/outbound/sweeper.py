@@ -13,13 +13,22 @@ from sessions_app.channels.outbound import prompts, question_prompts, transition
 from sessions_app.channels.outbound.retry_policy import may_repeat
 from sessions_app.models import Delivery
 from sessions_app.platforms.messages import Target
+from tools_app import selectors as tools
 
 # After an answer was stored, a live process may still be busy with its preview for this long.
 _PREVIEW_GRACE = timedelta(seconds=30)
 
+SWEPT = (
+    hot_queries.LIST_OWNED_DELIVERIES,
+    hot_queries.LIST_LATE_DELIVERIES,
+    hot_queries.FIND_OPEN_PROMPT,
+    hot_queries.FIND_OPEN_QUESTION_PROMPT,
+    *tools.OPEN_REQUESTS,
+)
+
 
 def sweep(observer: Observer) -> None:
-    """Do one pass. Called about once a second by every reaper; safe to run concurrently."""
+    """Do one pass. Called about once a second by the reaper, if SWEPT finds a row; safe to run concurrently."""
     _free_dead(observer)
     _expire()
     prompts.sweep()

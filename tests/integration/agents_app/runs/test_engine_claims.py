@@ -127,7 +127,7 @@ def test_a_part_of_the_sweep_that_fails_keeps_no_other_from_its_work(
 
     swept: list[object] = []
     monkeypatch.setattr("agents_app.runs.reaper.tools.sweep", broken)
-    monkeypatch.setattr(hooks, "sweeps", [broken, swept.append])
+    monkeypatch.setattr(hooks, "sweeps", [hooks.Sweep(broken), hooks.Sweep(swept.append)])
     idle.agent(Reply(("Hello!",)))
     accepted = idle.send()
     Run.objects.update(ready_at=Now() - timedelta(minutes=1))

@@ -16,6 +16,7 @@ from audit_app.kernel.compiled_queries import (
     CompiledInsert,
     CompiledObjects,
     CompiledQuery,
+    CompiledQuestion,
     CompiledReturning,
     CompiledUpdate,
     Param,
@@ -55,6 +56,21 @@ def test_objects_are_as_django_reads_them(django_assert_num_queries) -> None:
     assert (again.id, again.at, again.details) == (written[0].id, NOW, {"n": [1, None]})
     assert not again._state.adding and not again.get_deferred_fields()
     again.refresh_from_db()
+
+
+def test_one_question_asks_which_queries_find_a_row(django_assert_num_queries) -> None:
+    after = CompiledObjects(lambda place: AuditEntry.objects.filter(agent_id__gt=place).order_by("agent_id")[:5])
+    named = CompiledQuery(lambda action: AuditEntry.objects.filter(action=action).values_list("action", "agent_id"))
+    late = CompiledQuery(lambda: AuditEntry.objects.filter(at__gt=Now() + timedelta(days=3)).values_list("pk"))
+    question = CompiledQuestion([after, named, late])
+    entry("A", agent_id="b")
+    question.compile()
+    with django_assert_num_queries(2):
+        assert question.answers(place="a", action="B") == [True, False, False]
+        assert question.answers(place="b", action="A") == [False, True, False]
+    assert CompiledQuestion([]).answers() == []
+    with pytest.raises(TypeError, match="expected the values"):
+        question.answers(place="a")
 
 
 def test_related_objects_come_along(django_assert_num_queries) -> None:

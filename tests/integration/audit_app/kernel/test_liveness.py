@@ -19,7 +19,7 @@ from audit_app.kernel.ids import new_id
 from audit_app.kernel.liveness import heartbeat
 from audit_app.kernel.liveness.file_locks import FileMarks
 from audit_app.kernel.liveness.pg_locks import PostgresMarks
-from audit_app.kernel.liveness.process_marks import Look, Marks
+from audit_app.kernel.liveness.process_marks import Look, Marks, Traits
 from audit_app.kernel.liveness.store import installed_marks
 from audit_app.models import ProcessLife
 from tests.support.conditions import happens
@@ -68,11 +68,21 @@ def test_an_open_mark_is_locked_and_counts(marks):
 def test_a_blind_process_is_seen_by_all_until_it_can_read_again(marks):
     life_id = new_id()
     mark = marks.open(life_id, "web")
-    mark.beat(1, is_blind=True)
-    assert marks.look([]) == {life_id: Look(locked=True, beat=1, is_blind=True)}
+    mark.beat(1, Traits(is_blind=True))
+    assert marks.look([]) == {life_id: Look(locked=True, beat=1, traits=Traits(is_blind=True))}
     mark.beat(2)
     assert marks.look([]) == {}
     assert marks.look([life_id]) == {life_id: Look(locked=True, beat=2)}
+    mark.close()
+
+
+def test_a_process_that_sweeps_is_seen_by_all_until_it_ends(marks):
+    life_id = new_id()
+    mark = marks.open(life_id, "runs")
+    mark.beat(1, Traits(sweeps=True))
+    assert marks.look([]) == {life_id: Look(locked=True, beat=1, traits=Traits(sweeps=True))}
+    mark.beat(2)
+    assert marks.look([]) == {}
     mark.close()
 
 
@@ -191,7 +201,7 @@ def test_a_process_with_a_blocked_event_loop_does_not_beat(stopped, monkeypatch,
         return caplog.text.count("is blocked")
 
     liveness.start("runs")
-    monkeypatch.setattr(heartbeat._heartbeat.mark, "beat", lambda count, **more: beats.append(count))
+    monkeypatch.setattr(heartbeat._heartbeat.mark, "beat", lambda count, traits: beats.append(count))
 
     async def work() -> None:
         pulse = asyncio.create_task(liveness.keep_pulse())

@@ -6,7 +6,7 @@ from uuid import UUID
 import pytest
 
 from audit_app.kernel.liveness.failure_detector import Observer, has_blind_process
-from audit_app.kernel.liveness.process_marks import Look, ProcessView
+from audit_app.kernel.liveness.process_marks import Look, ProcessView, Traits
 
 OWNER = UUID(int=7)
 
@@ -23,7 +23,7 @@ class Marks:
         if self.away:
             raise ConnectionError
         wanted = set(ids)
-        return {life_id: look for life_id, look in self.looks.items() if life_id in wanted or look.is_blind}
+        return {life_id: look for life_id, look in self.looks.items() if life_id in wanted or look.traits != Traits()}
 
     def list_processes(self) -> list[ProcessView]:
         return [ProcessView(life_id, "runs", 1, "here", look.locked) for life_id, look in self.looks.items()]
@@ -128,6 +128,45 @@ def test_marks_of_live_processes_stay(watch):
 
 def test_a_live_process_that_cannot_read_is_noticed_beside_the_owners(watch):
     for locked in (True, False):
-        watch.marks.looks = {OWNER: Look(True, 1), UUID(int=8): Look(locked, 1, is_blind=True)}
+        watch.marks.looks = {OWNER: Look(True, 1), UUID(int=8): Look(locked, 1, Traits(is_blind=True))}
         assert watch.observer.dead([OWNER]) == set()
         assert has_blind_process() is locked  # a dead one has no viewers
+
+
+SWEEPS = Traits(sweeps=True)
+YOUNGER, OLDER = UUID(int=8), UUID(int=6)
+
+
+def test_the_oldest_process_that_sweeps_comes_first(watch):
+    watch.marks.looks = {OLDER: Look(True, 1), OWNER: Look(True, 1, SWEEPS), YOUNGER: Look(True, 1, SWEEPS)}
+    assert watch.observer.comes_first(OWNER)
+    assert not watch.observer.comes_first(YOUNGER)
+
+
+def test_a_process_whose_mark_is_missing_comes_first_if_no_older_one_sweeps(watch):
+    watch.marks.looks = {YOUNGER: Look(True, 1, SWEEPS)}
+    assert watch.observer.comes_first(OWNER)
+
+
+def test_the_next_process_comes_first_as_soon_as_the_oldest_one_ends(watch):
+    watch.marks.looks = {OLDER: Look(True, 1, SWEEPS)}
+    assert not watch.observer.comes_first(OWNER)
+    watch.marks.looks = {OLDER: Look(False, 1, SWEEPS)}
+    assert watch.observer.comes_first(OWNER)
+
+
+def test_the_next_process_comes_first_while_the_oldest_one_hangs(watch):
+    watch.marks.looks = {OLDER: Look(True, 1, SWEEPS)}
+    verdicts = []
+    for _ in range(9):
+        verdicts.append(watch.observer.comes_first(OWNER))
+        watch.now += 1
+    assert verdicts == [False] * 8 + [True]
+    watch.marks.looks = {OLDER: Look(True, 2, SWEEPS)}
+    assert not watch.observer.comes_first(OWNER)
+
+
+def test_without_the_store_no_process_comes_first(watch):
+    watch.marks.away = True
+    with pytest.raises(ConnectionError):
+        watch.observer.comes_first(OWNER)
