@@ -19,8 +19,12 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
 
 
 @pytest.fixture
-def schedule(rig: EngineRig, platform: FakeTelegram) -> Schedule:
-    """Return a due schedule for a chat that has written once."""
+def schedule(rig: EngineRig, platform: FakeTelegram, monkeypatch: pytest.MonkeyPatch) -> Schedule:
+    """Return a due schedule for a chat that has written once. The engine does not start it before the test does."""
+
+    async def nothing(self: Starter) -> None: ...
+
+    monkeypatch.setattr(Starter, "start_due", nothing)
     rig.agent(Reply(("Hello.",)), Reply(("Good morning!",)))
     add_telegram(platform)
     telegram(private_update(1, "hi"))
