@@ -253,8 +253,9 @@ class CompiledQuestion(_CompiledStatement):
         """Return an answer for each query, in order. values: the parameters of all of them."""
         if not self._queries:
             return []
-        with connection.cursor() as cursor:
-            self._execute(cursor, values)
+        database = connections[DEFAULT_DB_ALIAS]
+        with database.cursor() as cursor:
+            self._execute(database, cursor, values)
             return [bool(answer) for answer in cursor.fetchone()]
 
     def _compile(self) -> "_Compiled":
