@@ -64,6 +64,11 @@ class InputRequested(ExecutionPayload):
     expires_at: Annotated[str, "ISO time"]
 
 
+class CallsReturned(TypedDict):
+    execution_ids: Annotated[list[str], "the executions, in the order of the calls"]
+    expires_at: Annotated[str, "ISO time until which the client may send the outputs"]
+
+
 class InjectionWarning(TypedDict):
     kind: Annotated[str, "prompt_injection"]
     action: Annotated[str, "warn | block | escalate"]
@@ -121,6 +126,7 @@ TOOL_FAILED = declare("tool.failed", ToolFailed, audit="ToolExecutionFailed")
 APPROVAL_REQUESTED = declare("approval.requested", ApprovalRequested, audit="ApprovalRequested")
 APPROVAL_DECIDED = declare("approval.decided", ApprovalDecided, audit="ApprovalDecided")
 INPUT_REQUESTED = declare("input.requested", InputRequested, audit="InputRequested")
+CALLS_RETURNED = declare("calls.returned", CallsReturned)
 WARNING_RAISED = declare(
     "warning.raised", WarningRaised, audit="PromptInjectionDetected", audited_kind="prompt_injection"
 )

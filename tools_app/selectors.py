@@ -125,9 +125,10 @@ def find_waiting_for_loop() -> UUID | None:
 def count_untaken() -> int:
     """Return how many calls no worker has taken for UNTAKEN_SECONDS, although workers were nudged.
 
-    Without the calls whose waiting time is not stored: items of a batch, and calls that are repeated.
+    Without the calls whose waiting time is not stored: items of a batch, and calls that are repeated. Calls of clients'
+    tools wait for no worker.
     """
-    nudged = ToolExecution.objects.filter(renudge_at__isnull=False, attempts=0, batch_id=None)
+    nudged = ToolExecution.objects.filter(renudge_at__isnull=False, attempts=0, batch_id=None, client_until=None)
     return nudged.filter(charged_at__lte=Now() - timedelta(seconds=conf.UNTAKEN_SECONDS)).order_by().count()
 
 

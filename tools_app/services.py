@@ -12,6 +12,7 @@ from tools_app.executions.approvals import (
     decide_approval,
 )
 from tools_app.executions.cancel import cancel_execution, cancel_executions
+from tools_app.executions.client_calls import answer_client_calls, expire_client_calls
 from tools_app.executions.planner import Planned, StepContext, plan_executions, specs_for
 from tools_app.executions.runner import execute
 from tools_app.executions.sweeper import SWEPT, sweep
@@ -27,11 +28,13 @@ __all__ = [
     "Planned",
     "SecondPersonNeeded",
     "StepContext",
+    "answer_client_calls",
     "answer_input",
     "cancel_execution",
     "cancel_executions",
     "decide_approval",
     "execute",
+    "expire_client_calls",
     "narrow",
     "plan_executions",
     "specs_for",

@@ -199,6 +199,8 @@ KOMAND_LOOP_TOOL_SLOTS = env.integer("KOMAND_LOOP_TOOL_SLOTS", 50, least=1)
 KOMAND_BATCH_ITEMS = env.integer("KOMAND_BATCH_ITEMS", 100, least=1)
 KOMAND_BATCH_PARALLEL = env.integer("KOMAND_BATCH_PARALLEL", 4, least=1)
 KOMAND_INPUT_MINUTES = env.integer("KOMAND_INPUT_MINUTES", 1440, least=1)
+# How long a call of a client's tool waits for the output. Clients often leave calls open, which is no failure.
+KOMAND_CLIENT_TOOL_MINUTES = env.integer("KOMAND_CLIENT_TOOL_MINUTES", 60, least=1)
 KOMAND_INJECTION_GUARD = env.choice("KOMAND_INJECTION_GUARD", "warn", ("off", "warn", "block", "escalate"))
 KOMAND_HTTP_REQUEST_HOSTS = env.listing("KOMAND_HTTP_REQUEST_HOSTS")
 KOMAND_PYTHON_UNISOLATED = env.text("KOMAND_PYTHON_TOOL") == "unisolated"

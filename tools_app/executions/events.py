@@ -1,5 +1,6 @@
 """Builds the events of a tool execution: stored, from requested to ended; live only, `tool.started`."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -72,6 +73,17 @@ def input_requested(row: ToolExecution, asked: InputRequest) -> NewEvent:
         "expires_at": asked.expires_at.isoformat(),
     }
     return _event(declared.INPUT_REQUESTED, row, payload)
+
+
+def calls_returned(rows: Sequence[ToolExecution]) -> list[NewEvent]:
+    """Return the event of the calls of a step that the client has to make; none if there are none."""
+    if not rows:
+        return []
+    payload: declared.CallsReturned = {
+        "execution_ids": [str(row.id) for row in rows],
+        "expires_at": rows[0].client_until.isoformat() if rows[0].client_until else "",
+    }
+    return [_event(declared.CALLS_RETURNED, rows[0], payload)]
 
 
 def reported(row: ToolExecution, report: Report) -> NewEvent:

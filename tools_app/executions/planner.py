@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 from weakref import WeakKeyDictionary
 
+from django.conf import settings
 from django.utils import timezone
 
 from audit_app.event_types import NewEvent
@@ -25,6 +27,7 @@ from tools_app.types import (
     AnyTool,
     AsyncTool,
     BatchTool,
+    ClientTool,
     Effect,
     ExecutionStatus,
     ExecutionView,
@@ -73,12 +76,13 @@ class Planned:
 
 @dataclass(frozen=True)
 class CallPlan:
-    """Plan of one call, which runs at once unless `error`, `asks`, `questions` or `items` is set.
+    """Plan of one call, which runs at once unless `error`, `asks`, `questions`, `items` or `is_clients` is set.
 
     error: why it will not be run, for the model.
     asks: the approval request to make first.
     questions: questions that a user has to answer.
     items: the calls of a batch.
+    is_clients: the client that sent the message makes the call.
     is_charged: whether it counts against the agent's budget.
     origins: origins of what its result brings into the run, one a line.
     """
@@ -95,6 +99,7 @@ class CallPlan:
     is_charged: bool = False
     origins: str = ""
     items: tuple[ToolCall, ...] = ()
+    is_clients: bool = False
 
 
 # By tool: its spec and the limit of calls, and the spec made of them.
@@ -138,18 +143,22 @@ def plan_executions(
     policy: AgentPolicy,
     session_policy: SessionPolicy = OPEN_SESSION,
     text_length: int,
+    client_tools: Sequence[ClientTool] = (),
 ) -> Planned:
     """Store one execution per call of a step, and nudge a worker for each that may run.
 
     An invalid call (unknown tool, malformed arguments, denied by the policy) is stored as Failed, with an error that
     the model can act on. A call that needs approval stays pending, with an approval request; a question stays pending,
-    with an input request. The calls of a batch are planned with it.
+    with an input request; a call of a client's tool stays pending until the client sends the output. The calls of a
+    batch are planned with it.
     text_length: code points of the step's text.
+    client_tools: tools of the client that sent the run's message.
     Joins the caller's transaction. The caller emits the events, and continues the run at once if no execution is open.
     Raises IntegrityError if the step was planned before.
     """
     gate = Gate(policy, session_policy, actor=context.actor, run_id=context.run_id, session_id=context.session_id)
-    planned = [each for index, call in enumerate(calls) for each in _with_items(index, call, gate, context)]
+    clients = {tool.spec.name: tool for tool in client_tools}
+    planned = [each for index, call in enumerate(calls) for each in _with_items(index, call, gate, context, clients)]
     ToolExecution.objects.bulk_create([row for row, _ in planned])
     asked = {row.id: request_approval(row, plan.asks) for row, plan in planned if plan.asks}
     to_ask = ((row, plan.questions) for row, plan in planned if plan.questions and not plan.error)
@@ -163,18 +172,19 @@ def plan_executions(
             new_events.append(events.input_requested(row, questions[row.id]))
         elif row.status != ExecutionStatus.PENDING:
             new_events += batches.ended(row, is_new=True)
-        elif row.batch_id is None and not plan.items:
+        elif row.batch_id is None and not plan.items and not plan.is_clients:
             nudges.nudge_worker(row)
     new_events += [event for row, plan in planned if plan.items for event in batches.begin(row)]
+    new_events += events.calls_returned([row for row, plan in planned if plan.is_clients])
     views = tuple(selectors.view(row) for row, _ in planned if row.batch_id is None)
     return Planned(views, new_events, asks=bool(asked), questions=bool(questions))
 
 
 def _with_items(
-    index: int, call: ToolCall, gate: Gate, context: StepContext
+    index: int, call: ToolCall, gate: Gate, context: StepContext, clients: Mapping[str, ClientTool]
 ) -> Iterator[tuple[ToolExecution, CallPlan]]:
     """Yield the row and the plan of a call, and if it is a batch, those of its items. Their indexes are unique, too."""
-    plan = _plan(call, gate)
+    plan = plan_call(call, clients[call.name], gate) if call.name in clients else _plan(call, gate)
     row = new_row(index, call, plan, context)
     yield row, plan
     for number, item in enumerate(plan.items):
@@ -191,6 +201,9 @@ def new_row(
     now = timezone.now()
     if plan.error:
         initial: dict[str, Any] = {"status": ExecutionStatus.FAILED, "error": plan.error, "completed_at": now}
+    elif plan.is_clients:
+        until = now + timedelta(minutes=settings.KOMAND_CLIENT_TOOL_MINUTES)
+        initial = {"status": ExecutionStatus.PENDING, "client_until": until, "renudge_at": until}
     elif plan.asks or plan.questions or plan.items or batch_id:
         initial = {"status": ExecutionStatus.PENDING}  # nudged once it is approved, answered or released by its batch
     else:
@@ -231,8 +244,9 @@ def plan_call(call: ToolCall, tool: AnyTool | None, gate: Gate, *, is_item: bool
             return _unknown_tool(call.name, arguments, gate)
         if is_item and isinstance(tool, HumanTool | BatchTool):
             return _refused(tool.spec, arguments, "no item", f"{call.name} cannot be called in a batch. Call it alone.")
-        default, most = tool.spec.timeout_seconds, conf.max_timeout_seconds()
-        arguments, seconds = schema.take_timeout(arguments, default_seconds=default, max_seconds=most)
+        seconds, most = tool.spec.timeout_seconds, conf.max_timeout_seconds()
+        if not isinstance(tool, ClientTool):  # its arguments are its own
+            arguments, seconds = schema.take_timeout(arguments, default_seconds=seconds, max_seconds=most)
         schema.check_call(tool, arguments)
     except schema.ArgumentsError as problem:
         return _refused(tool.spec if tool else _NO_TOOL, arguments, "unfit arguments", str(problem))
@@ -255,6 +269,7 @@ def _decided(tool: AnyTool, arguments: dict[str, Any], seconds: int, gate: Gate)
         is_charged=not error,
         origins="\n".join(taint.origins_of(PolicyCall(tool.spec, arguments))),
         items=tool.calls_of(arguments) if isinstance(tool, BatchTool) and not error else (),
+        is_clients=isinstance(tool, ClientTool) and not error,
     )
 
 
@@ -266,6 +281,8 @@ def waiver_of(tool: AnyTool) -> str:
     """Return why no call of the tool needs an approval, or an empty text."""
     if isinstance(tool, HumanTool):
         return "The call is itself a question to the user."  # an approval would only be another question
+    if isinstance(tool, ClientTool):
+        return "The client decides itself whether it carries out the call."
     return "Each call of the batch is decided by itself." if isinstance(tool, BatchTool) else ""
 
 

@@ -10,7 +10,7 @@ from django.db.models.functions import Now
 
 from audit_app.kernel.liveness import Observer
 from tools_app import conf, hot_queries, selectors
-from tools_app.executions import nudges
+from tools_app.executions import client_calls, nudges
 from tools_app.executions.approvals import expire_approvals
 from tools_app.executions.runner import Outcome, finish
 from tools_app.executions.transitions import move, renudge_at
@@ -117,7 +117,10 @@ def _renudge() -> None:
         .order_by("renudge_at")[:_NUDGES_PER_PASS]
     )
     for row in due:
-        _renudge_late(row, row.now)
+        if row.client_until:
+            client_calls.expire(row)
+        else:
+            _renudge_late(row, row.now)
     if untaken := selectors.count_untaken():
         logger.error(
             "tool calls that no worker has taken for %d s: %d; all workers are busy, or one hangs: manage.py doctor",

@@ -69,6 +69,9 @@ class ToolExecution(models.Model):
     origins = models.TextField(
         blank=True, default="", db_default=UNKNOWN_ORIGINS, help_text="Origins of the result, one a line."
     )
+    client_until = models.DateTimeField(
+        null=True, help_text="Time until which the client may send the output. Null: not a call of a client's tool."
+    )
     created_at = models.DateTimeField()
     started_at = models.DateTimeField(null=True)
     completed_at = models.DateTimeField(null=True)

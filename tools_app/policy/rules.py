@@ -1,6 +1,6 @@
 """Frozen data of the rules that decide what agents and sessions may do. Pure."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -57,3 +57,11 @@ class AgentPolicy:
     needs_two: bool = False
     mcp_servers: tuple[str, ...] | None = None
     egress_servers: tuple[str, ...] = ()
+
+    def permitting(self, names: tuple[str, ...]) -> "AgentPolicy":
+        """Return the policy with these tools among those that it lists, which its denials still refuse.
+
+        names: of tools that the sender of the message brings along.
+        """
+        tools = None if self.tools is None else (*self.tools, *names)
+        return replace(self, tools=tools, allowed=(*self.allowed, *names) if self.allowed else ())

@@ -49,6 +49,14 @@ class ExecutionView:
     duration_seconds: float | None = field(default=None)
     receipt: str = ""  # empty while open, and for executions older than receipts
     origins: tuple[str, ...] = ()  # of what its result brings into the run, see `policy.taint`
+    client_until: datetime | None = (
+        None  # of a call of a client's tool: time until which the client may send the output
+    )
+
+    @property
+    def is_abandoned(self) -> bool:
+        """Return whether a client has not sent the output of a call of its tool."""
+        return self.client_until is not None and self.status is ExecutionStatus.TIMED_OUT
 
     @property
     def text_for_model(self) -> str:

@@ -196,6 +196,18 @@ class HumanTool(BaseTool):
         """Return the JSON value of the result for the user's reply `text`, which answers all questions."""
 
 
+class ClientTool(BaseTool):
+    """A tool of the program that sent a message: its calls are returned to the program, which sends the outputs.
+
+    A waiting call occupies database rows only. Its arguments go to the sender of the message, so they leave nothing
+    open; what comes back is from outside.
+    """
+
+    def __init__(self, name: str, description: str, parameters: dict[str, Any]) -> None:
+        """parameters: JSON Schema of an object, checked."""
+        self.spec = ToolSpec(name, description, parameters, effect=Effect.READ, risk=Risk.LOW, sends=())
+
+
 class BatchTool(BaseTool):
     """A tool whose call stands for calls of another tool, planned with it. No process runs the call itself."""
 
@@ -204,4 +216,4 @@ class BatchTool(BaseTool):
         """Return the calls to make. arguments: valid for `spec.parameters`."""
 
 
-AnyTool = Tool | AsyncTool | HumanTool | BatchTool
+AnyTool = Tool | AsyncTool | HumanTool | ClientTool | BatchTool

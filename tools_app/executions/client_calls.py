@@ -1,0 +1,62 @@
+"""Calls of clients' tools: the client that sent a run's message makes them, and sends the outputs.
+
+Outputs and expiry use the same guarded update: the first one counts.
+"""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+
+from tools_app import schema, selectors
+from tools_app.executions import events
+from tools_app.executions.runner import Outcome, completed, finish
+from tools_app.executions.transitions import move
+from tools_app.models import ToolExecution
+from tools_app.types import ExecutionStatus
+
+_EXPIRED = Outcome(ExecutionStatus.TIMED_OUT, error="The client did not send the output of its tool in time.")
+
+
+def answer_client_calls(run_id: UUID, outputs: Mapping[UUID, str]) -> int:
+    """Store the outputs of open calls of a run, in the caller's transaction, and let the run continue after the last.
+
+    outputs: texts, by execution. Return how many calls were open.
+    """
+    return sum(_end(row, completed(_value(outputs[row.pk]))) for row in _open_calls(run_id) if row.pk in outputs)
+
+
+def expire_client_calls(run_id: UUID) -> int:
+    """End the open calls of a run that its client has left, in the caller's transaction. Return their number."""
+    return sum(_end(row, _EXPIRED) for row in _open_calls(run_id))
+
+
+def expire(row: ToolExecution) -> None:
+    """End a call whose time has passed; part of the sweep. Owns its transaction."""
+    with transaction.atomic():
+        for locked in _open_calls(row.run_id):
+            if locked.pk == row.pk:
+                _end(locked, _EXPIRED)
+
+
+def _open_calls(run_id: UUID) -> list[ToolExecution]:
+    rows = selectors.open_executions().filter(run_id=run_id, client_until__isnull=False)
+    return list(rows.select_for_update(no_key=True).order_by("id"))
+
+
+def _end(row: ToolExecution, outcome: Outcome) -> bool:
+    """Start and end a call that no process here runs. Return False if it is no longer pending."""
+    if not move(row.id, ExecutionStatus.RUNNING):
+        return False
+    row.refresh_from_db(fields=["attempts"])
+    events.record_started(row)
+    return finish(row, outcome)
+
+
+def _value(text: str) -> Any:
+    """Return the JSON value of an output. A text that is no JSON is the value itself."""
+    with suppress(ValueError, RecursionError):
+        return schema.parse_json(text)
+    return text
