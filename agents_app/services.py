@@ -49,6 +49,18 @@ from tools_app.types import ApprovalView
 DEFAULT_OPTIONS = RunOptions()
 
 
+# What a client sends anew with each request of one exchange of tool calls and outputs.
+_OPTIONS_OF_REQUESTS = (
+    "instructions",
+    "output_schema",
+    "temperature",
+    "max_output_tokens",
+    "sampling",
+    "client_tools",
+    "tool_choice",
+)
+
+
 @dataclass(frozen=True)
 class NewRun:
     """A run that is to be started.
@@ -175,6 +187,33 @@ def answer_input(
             after_commit(deadline_sweep.hold, run_id)
         nudge(ADVANCE, str(run_id), queue=QUEUE)
     return (root or run, answered) if run and answered else None
+
+
+def answer_client_calls(run_id: UUID, outputs: Mapping[UUID, str], *, options: RunOptions) -> bool:
+    """Store the outputs of a client's tools, and let the run continue after the last one. Owns its transaction.
+
+    outputs: texts, by execution. The first output of a call counts.
+    options: of the request with the outputs; they replace those of the message: a client sends them with each request.
+    Return False, without changes, if no such call is open.
+    """
+    with transaction.atomic():
+        run = _locked_runs().filter(IS_OPEN, pk=run_id).first()  # before the rows of its executions
+        if run is None or not tool_services.answer_client_calls(run_id, outputs):
+            return False
+        kept = RunOptions.from_dict(run.options)
+        changed = {name: getattr(options, name) for name in _OPTIONS_OF_REQUESTS}
+        Run.objects.filter(pk=run_id).update(options=replace(kept, **changed).to_dict())
+        return True
+
+
+def leave_client_calls(run_id: UUID) -> bool:
+    """End a run whose client goes on without sending the outputs of its tools. Return False if none was open.
+
+    Owns its transaction.
+    """
+    with transaction.atomic():
+        run = _locked_runs().filter(IS_OPEN, pk=run_id).first()
+        return run is not None and tool_services.expire_client_calls(run_id) > 0
 
 
 def steer_open_run(conversation_id: UUID, agent: Agent) -> Run | None:

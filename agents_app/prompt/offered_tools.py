@@ -35,6 +35,10 @@ class OfferedTools:
     def all(self) -> tuple[ToolSpec, ...]:
         return (*self.listed, *self.hidden)
 
+    def adding(self, specs: Iterable[ToolSpec]) -> "OfferedTools":
+        """Return this choice with further tools that every call lists."""
+        return replace(self, listed=(*self.listed, *specs))
+
     def listed_with(self, names: Iterable[str]) -> tuple[ToolSpec, ...]:
         """Return the listed tools, then those hidden ones that `names` has, in its order: servers cache a common
         beginning of requests."""

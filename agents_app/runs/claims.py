@@ -13,7 +13,7 @@ from agents_app.prompt import context_size, offered_tools, system_prompt, tokens
 from agents_app.prompt.offered_tools import OfferedTools
 from agents_app.prompt.system_prompt import PromptPart, ToolNotes
 from agents_app.runs import child_messages
-from agents_app.runs.run_policy import limits_of, model_of, policy_of, session_policy_of
+from agents_app.runs.run_policy import client_tools_of, limits_of, model_of, policy_of, session_policy_of
 from agents_app.types import Message, RunOptions, Snapshot
 from agents_app.types.context import ContextSize
 from agents_app.types.prices import PriceList
@@ -160,7 +160,9 @@ def tools_of_run(run: Run, flags: Mapping[str, bool] = NO_FLAGS) -> OfferedTools
     """
     profile, permitted = run.agent.tool_profile, tools.specs_for(policy_of(run), session_policy_of(run), flags=flags)
     offered = [spec for spec in permitted if profiles.is_offered(profile, spec.name)]
-    return offered_tools.choose(offered, profile=profile, budget_tokens=settings.KOMAND_TOOL_TOKENS)
+    chosen = offered_tools.choose(offered, profile=profile, budget_tokens=settings.KOMAND_TOOL_TOKENS)
+    clients = client_tools_of(run)
+    return chosen.adding(tool.spec for tool in clients) if clients else chosen
 
 
 def list_hidden(run_id: UUID) -> Sequence[ToolSpec]:

@@ -62,8 +62,15 @@ def build_request(
         idle_seconds=limits.idle_seconds,
         options=replace(options, output_schema=snapshot.output_schema),
         parallel_tool_calls=claim.run.agent.parallel_tool_calls,
+        tool_choice=options.tool_choice if options.tool_choice and _begins_answer(snapshot) else "",
         omitted=omitted,
     )
+
+
+def _begins_answer(snapshot: Snapshot) -> bool:
+    """Return whether the call is the first one for a request of the client: of the run, or after its outputs."""
+    last = snapshot.steps[-1].index if snapshot.steps else None
+    return last is None or any(each.client_until for each in snapshot.executions if each.step == last)
 
 
 def system_parts(claim: Claim) -> tuple[PromptPart, ...]:

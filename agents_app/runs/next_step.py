@@ -114,6 +114,8 @@ def next_step(snapshot: Snapshot) -> NextStep:
         return _act(snapshot, last)
     if any(not execution.status.is_terminal for execution in executions):
         return WaitForTools()
+    if any(execution.is_abandoned for execution in executions):
+        return End(RunStatus.COMPLETED)  # its client went on without it
     if not _is_finishing(snapshot) and any(_waits_for_children(snapshot, last, each) for each in executions):
         return WaitForChildren()
     return _think_or_end(snapshot, last.index + 1)

@@ -14,6 +14,7 @@ from tools_app import services as tools
 from tools_app.policy import scope
 from tools_app.policy.rules import AgentPolicy, Budgets, SessionPolicy
 from tools_app.policy.scope import INHERIT, Scope, ScopeMode
+from tools_app.types import ClientTool
 
 NO_OPTIONS = RunOptions()
 
@@ -78,12 +79,21 @@ def policy_of(run: Run) -> AgentPolicy:
     options = RunOptions.from_dict(run.options)
     own = policy_of_agent(run.agent, options if options.may_widen else NO_OPTIONS)
     if run.parent_id is None:
-        return own
+        return own.permitting(client_tool_names(options)) if options.client_tools else own
     [stored] = hot_queries.GET_RUN.fetch(run_id=run.parent_id)
     parent = use_version(stored)
     if parent.parent_id is None and parent.options.get("network"):
         return own
     return tools.narrow(policy_of(parent), to=own)
+
+
+def client_tools_of(run: Run) -> tuple[ClientTool, ...]:
+    """Return the tools of the client that sent the run's message."""
+    return tuple(ClientTool(**tool) for tool in run.options.get("client_tools") or ())
+
+
+def client_tool_names(options: RunOptions) -> tuple[str, ...]:
+    return tuple(tool["name"] for tool in options.client_tools or ())
 
 
 def policy_of_agent(agent: Agent, options: RunOptions = NO_OPTIONS) -> AgentPolicy:
@@ -126,7 +136,9 @@ def session_policy_of(run: Run) -> SessionPolicy:
         is_readonly=bool(stored.get("readonly")),
         is_supervised=bool(stored.get("supervised")),
         denied=tuple(stored.get("deniedTools", ())),
-        tools=scope.narrowed(scope.resolve(options.tools), stored.get("tools")),
+        tools=_with_names(
+            scope.narrowed(scope.resolve(options.tools), stored.get("tools")), client_tool_names(options)
+        ),
         mcp_servers=scope.narrowed(scope.resolve(options.mcp_servers), stored.get("mcpServers")),
     )
 
@@ -145,6 +157,10 @@ def context_of(run: Run, step: int, *, on_done: tuple[str, str]) -> tools.StepCo
         parent_run_id=run.parent_id,
         workstream=run.workstream,
     )
+
+
+def _with_names(permitted: tuple[str, ...] | None, names: tuple[str, ...]) -> tuple[str, ...] | None:
+    return None if permitted is None else (*permitted, *names)
 
 
 def restrictions_of_children(run: Run) -> dict[str, Any]:

@@ -245,6 +245,7 @@ def _plan(claim: Claim, snapshot: Snapshot, step: Act) -> tools.Planned:
         policy=replace(policy, tools=()) if step.is_refused else policy,
         session_policy=run_policy.session_policy_of(claim.run),
         text_length=len(snapshot.steps[-1].text),
+        client_tools=run_policy.client_tools_of(claim.run),
     )
 
 

@@ -72,6 +72,7 @@ class ModelRequest:
     parallel_tool_calls: whether a response may contain several calls; None for the default of the dialect
     may_call_tools: False demands a text. The tools are listed even then, because some servers reject a history with
         tool calls if no tools are listed.
+    tool_choice: `required`, or the name of a tool, that the response has to call; empty: as the model decides
     total_seconds: time limit of the call
     idle_seconds: longest pause of the stream
     omitted: parts of its messages that are described in their text instead
@@ -86,6 +87,7 @@ class ModelRequest:
     options: RunOptions = RunOptions()
     parallel_tool_calls: bool | None = None
     omitted: tuple[OmittedPart, ...] = ()
+    tool_choice: str = ""
 
 
 @dataclass(frozen=True)

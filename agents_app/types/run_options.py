@@ -16,6 +16,9 @@ class RunOptions:
     sampling: top_p, presence_penalty, frequency_penalty and stop, as chat completions name them
     model: instead of the agent's; the caller has checked that the sender may choose it
     max_tool_rounds: at most the agent's
+    client_tools: tools of the client that sent the message: {name, description, parameters}. Calls are returned to it
+    tool_choice: what the first model call for a request of that client has to call: `required`, or the name of one of
+        its tools; empty: as the model decides
     note: JSON that a surface stores with the run, under the surface's name
     tools, mcp_servers: those that the run may use
     may_widen: the sender may configure the agent, so `tools` and `mcp_servers` can add to the agent's, not only
@@ -34,6 +37,8 @@ class RunOptions:
     sampling: dict[str, Any] | None = None
     model: str = ""
     max_tool_rounds: int | None = None
+    client_tools: list[dict[str, Any]] | None = None
+    tool_choice: str = ""
     note: dict[str, Any] | None = None
     tools: Scope = INHERIT
     mcp_servers: Scope = INHERIT

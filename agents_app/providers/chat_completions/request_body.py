@@ -42,8 +42,12 @@ def _tools(request: ModelRequest) -> dict[str, Any]:
     body: dict[str, Any] = {"tools": [_tool(spec) for spec in request.tools]}
     if not request.may_call_tools:
         body["tool_choice"] = "none"
-    elif request.parallel_tool_calls is not None:
+        return body
+    if request.parallel_tool_calls is not None:
         body["parallel_tool_calls"] = request.parallel_tool_calls
+    if request.tool_choice:
+        named = {"type": "function", "function": {"name": request.tool_choice}}
+        body["tool_choice"] = "required" if request.tool_choice == "required" else named
     return body
 
 

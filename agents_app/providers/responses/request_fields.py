@@ -37,10 +37,7 @@ def encode_request(request: ModelRequest, endpoint: Endpoint, refused: frozenset
         body["instructions"] = instructions
     if request.tools:
         body["tools"] = [_tool(spec) for spec in request.tools]
-        if not request.may_call_tools:
-            body["tool_choice"] = "none"
-        elif request.parallel_tool_calls is not None:
-            body["parallel_tool_calls"] = request.parallel_tool_calls
+        body |= _tool_choice(request)
     if options.temperature is not None:
         body["temperature"] = options.temperature
     if options.sampling and "top_p" in options.sampling:
@@ -48,6 +45,18 @@ def encode_request(request: ModelRequest, endpoint: Endpoint, refused: frozenset
     if options.max_output_tokens is not None:
         body["max_output_tokens"] = options.max_output_tokens
     return {name: value for name, value in body.items() if name not in refused}
+
+
+def _tool_choice(request: ModelRequest) -> dict[str, Any]:
+    if not request.may_call_tools:
+        return {"tool_choice": "none"}
+    fields: dict[str, Any] = {}
+    if request.parallel_tool_calls is not None:
+        fields["parallel_tool_calls"] = request.parallel_tool_calls
+    if request.tool_choice:
+        named = {"type": "function", "name": request.tool_choice}
+        fields["tool_choice"] = "required" if request.tool_choice == "required" else named
+    return fields
 
 
 def optional_parts(body: dict[str, Any]) -> list[str]:

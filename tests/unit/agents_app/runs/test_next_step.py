@@ -80,7 +80,19 @@ def waiting(arguments: dict[str, Any] | None = None, *later: Message, working: A
     return replace(EMPTY, steps=(step_view("", WAIT),), executions=(execution,), user_turns=turns, working=working)
 
 
+LEFT = replace(ran(CALL, ExecutionStatus.TIMED_OUT), client_until=datetime.now(UTC))
+
 TABLE = [
+    (
+        "a client did not send the output of its tool: the run ends without a failure",
+        replace(EMPTY, steps=(step_view("Let me see.", CALL),), executions=(LEFT,)),
+        End(RunStatus.COMPLETED),
+    ),
+    (
+        "a call that timed out here: think",
+        replace(EMPTY, steps=(step_view("", CALL),), executions=(replace(LEFT, client_until=None),)),
+        Think(1),
+    ),
     ("no step yet: think", EMPTY, Think(0)),
     ("text only: answer", replace(EMPTY, steps=(step_view("Hello"),)), answered("Hello")),
     (
