@@ -23,6 +23,7 @@ from audit_app.kernel.errors import Conflict, InvalidInput, NotFound
 from audit_app.kernel.ids import new_id
 from sessions_app import events
 from sessions_app.conversation import branches, message_index, notifications, sessions
+from sessions_app.conversation.answer_history import answer_history
 from sessions_app.conversation.branches import select_branch
 from sessions_app.conversation.compaction_request import compact_session
 from sessions_app.conversation.network_start import check_agents
@@ -42,6 +43,7 @@ __all__ = [
     "Accepted",
     "NewMessage",
     "ReceiveOptions",
+    "answer_history",
     "bind_session",
     "cancel_session_runs",
     "compact_session",

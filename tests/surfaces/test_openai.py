@@ -76,7 +76,7 @@ def test_a_session_can_be_continued(client: OpenAI) -> None:
         ({"messages": []}, "messages"),
         ({"messages": [{"role": "assistant", "content": "x"}]}, "messages"),
         ({"n": 2}, "n"),
-        ({"tools": [{"type": "function", "function": {"name": "f"}}]}, "tools"),
+        ({"functions": [{"name": "f"}]}, "functions"),
         ({"temperature": 9}, "temperature"),
     ],
 )

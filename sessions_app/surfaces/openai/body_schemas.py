@@ -13,6 +13,7 @@ from sessions_app.surfaces.base.openapi.schemas import (
     record,
 )
 from sessions_app.surfaces.openai.chat_messages import MOST_MESSAGES
+from sessions_app.surfaces.openai.client_tools import MOST_TOOLS
 from sessions_app.surfaces.openai.requests import LABELS, LONGEST_LABEL, LONGEST_TEXT
 
 _MAYBE_TEXT = nullable(TEXT)
@@ -33,7 +34,19 @@ def _body(fields: dict[str, Schema], required: list[str]) -> Schema:
 
 
 _FORMAT = _body({"type": one_of(["text", "json_object", "json_schema"]), "json_schema": OBJECT}, ["type"])
-_MESSAGE = _body({"role": one_of(["system", "developer", "user", "assistant", "tool"]), "content": _CONTENT}, ["role"])
+_MESSAGE = _body(
+    {
+        "role": one_of(["system", "developer", "user", "assistant", "tool"]),
+        "content": nullable(_CONTENT),
+        "tool_calls": nullable(list_of(OBJECT)),
+        "tool_call_id": TEXT,
+    },
+    ["role"],
+)
+_TOOLS: dict[str, Schema] = {
+    "tools": {"type": ["array", "null"], "items": OBJECT, "maxItems": MOST_TOOLS, "description": "Functions."},
+    "tool_choice": {"anyOf": [one_of(["none", "auto", "required"]), OBJECT]},
+}
 COMPLETION_BODY = _body(
     {
         "model": about(TEXT, "An agent's id."),
@@ -45,6 +58,7 @@ COMPLETION_BODY = _body(
         "max_completion_tokens": _MOST_TOKENS,
         "max_tokens": _MOST_TOKENS,
         "n": nullable(just(1)),
+        **_TOOLS,
         "metadata": _METADATA,
     },
     ["model", "messages"],
@@ -58,6 +72,7 @@ RESPONSE_BODY = _body(
         "background": BOOLEAN,
         "previous_response_id": _MAYBE_TEXT,
         "text": _body({"format": OBJECT}, []),
+        **_TOOLS,
         "temperature": _TEMPERATURE,
         "max_output_tokens": _MOST_TOKENS,
         "metadata": _METADATA,

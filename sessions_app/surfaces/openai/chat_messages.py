@@ -1,7 +1,7 @@
 """Messages of a request, read as ours: the conversation before it, and the user messages to answer. Pure.
 
-They are the `messages` of Chat Completions or the `input` items of Responses. Tools run on our side, so a client's own
-tools are refused with an explicit error. Images, audio and files are read from data, not fetched: see `data_parts`.
+They are the `messages` of Chat Completions or the `input` items of Responses. Images, audio and files are read from
+data, not fetched: see `data_parts`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,6 +9,7 @@ from typing import Any
 
 from agents_app.types import LoadedPart, Message
 from sessions_app.surfaces.openai import data_parts
+from sessions_app.surfaces.openai.client_tools import ToolOutput
 from sessions_app.surfaces.openai.data_parts import invalid_param
 from tools_app.types import ToolCall
 
@@ -21,6 +22,8 @@ MOST_MESSAGES = 2_000
 def read_conversation(items: Any, param: str) -> tuple[tuple[Message, ...], tuple[Message, ...]]:
     """Return (the messages before, the user messages at the end, which are to be answered). Raises InvalidInput.
 
+    Instead of user messages there may be outputs of the client's tools: see `outputs_at_end`.
+
     param: the name of the parameter, for errors.
     """
     if not isinstance(items, list) or not items:
@@ -31,9 +34,17 @@ def read_conversation(items: Any, param: str) -> tuple[tuple[Message, ...], tupl
     first = len(messages)
     while first and messages[first - 1].role == "user":
         first -= 1
-    if first == len(messages):
-        raise invalid_param("The last message must have the role user.", param)
+    if first == len(messages) and not outputs_at_end(messages):
+        raise invalid_param("The last message must be of the user, or the output of a tool.", param)
     return tuple(messages[:first]), tuple(messages[first:])
+
+
+def outputs_at_end(messages: Sequence[Message]) -> tuple[ToolOutput, ...]:
+    """Return the outputs of tools with which a conversation ends."""
+    first = len(messages)
+    while first and messages[first - 1].role == "tool":
+        first -= 1
+    return tuple(ToolOutput(message.tool_call_id, message.content) for message in messages[first:])
 
 
 def join_texts(messages: Sequence[Message]) -> str:

@@ -6,7 +6,7 @@ sends the messages before each time.
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
@@ -24,11 +24,13 @@ from sessions_app.identity.principal import Principal
 from sessions_app.live_view.viewer import cursor_now
 from sessions_app.models import Attachment, Session, Turn
 from sessions_app.services import Accepted, NewMessage
+from sessions_app.surfaces.openai import client_calls
 from sessions_app.surfaces.openai.chat_messages import files_of
 from sessions_app.surfaces.openai.data_parts import invalid_param
 from sessions_app.surfaces.openai.requests import LONGEST_TEXT, NAME, ParsedRequest
 
 CHANNEL = "Api"
+_HEX = 32  # characters of an id
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,7 @@ class AcceptedRequest:
 
     cursor: where to watch the session from.
     created: seconds since 1970.
-
+    first_step: the step of the run with which the answer begins; after outputs of the client's tools not the first one.
     output_schema: JSON Schema of the answer, of the request or else of the agent.
     """
 
@@ -45,6 +47,7 @@ class AcceptedRequest:
     cursor: str
     created: int
     output_schema: dict[str, Any] | None = None
+    first_step: int = 0
 
 
 def accept(principal: Principal, parsed: ParsedRequest, idempotency_key: str) -> AcceptedRequest:
@@ -52,7 +55,11 @@ def accept(principal: Principal, parsed: ParsedRequest, idempotency_key: str) ->
 
     Raises NotFound (unknown model, session or response), InvalidInput, and what `services.receive` raises.
     """
-    access_agent(principal.user, parsed.model)
+    agent = access_agent(principal.user, parsed.model)
+    if parsed.options.client_tools:
+        client_calls.check_names(parsed.options.client_tools, agent.agent_id)
+    if parsed.outputs:
+        return _accept_outputs(principal, parsed, idempotency_key)
     session = _session_of(principal.user, parsed, idempotency_key)
     cursor = cursor_now(session.id)
     digest = "\n".join(hashlib.sha256(file.data).hexdigest() for file in parsed.files)
@@ -64,26 +71,50 @@ def accept(principal: Principal, parsed: ParsedRequest, idempotency_key: str) ->
             idempotency_key=idempotency_key,
             options=services.ReceiveOptions(run=parsed.options, longest_text=LONGEST_TEXT),
         )
+    return _accepted(accepted, cursor, session, parsed)
+
+
+def _accepted(accepted: Accepted, cursor: str, session: Session, parsed: ParsedRequest) -> AcceptedRequest:
     created_at = accepted.created_at or agents.get_run(accepted.run_id).created_at
     own = parsed.options.output_schema
     schema = session.agent.output_schema if own is None else own
     return AcceptedRequest(accepted, "" if accepted.is_duplicate else cursor, int(created_at.timestamp()), schema)
 
 
+def _accept_outputs(principal: Principal, parsed: ParsedRequest, idempotency_key: str) -> AcceptedRequest:
+    """Continue the run that waits for the outputs; without one, answer the conversation that was sent.
+
+    Raises InvalidInput (unknown_tool_call) if the calls are none of ours and the conversation does not contain them.
+    """
+    user = principal.user
+    if calls := client_calls.find(user, parsed):
+        session = access_session(user, calls.session_id)
+        cursor = "" if calls.are_answered else cursor_now(session.id)
+        is_new = not calls.are_answered and client_calls.answer(calls, parsed)
+        run = agents.get_run(calls.run_id)
+        accepted = Accepted(session.id, session.key, run.id, run.id, run.ordinal, is_duplicate=not is_new)
+        return replace(_accepted(accepted, cursor, session, parsed), first_step=calls.step + 1)
+    client_calls.check_contained(parsed)
+    session = _own_session(user, parsed, list(parsed.history), idempotency_key)
+    cursor = cursor_now(session.id)
+    accepted = services.answer_history(session, owner=user, actor=principal.actor, options=parsed.options)
+    return _accepted(accepted, cursor, session, parsed)
+
+
 def accept_retry(user: User, run_id: UUID) -> AcceptedRequest:
     """Return a request that was stored before, by its run. Raises NotFound."""
     run = access_run(user, run_id)
     session = access_session(user, run.conversation_id)
-    turn_id = Turn.objects.filter(run_id=run.id, role="user").order_by("part").values_list("pk", flat=True)[0]
-    accepted = Accepted(session.id, session.key, turn_id, run.id, run.ordinal, is_duplicate=True)
+    accepted = Accepted(session.id, session.key, run.id, run.id, run.ordinal, is_duplicate=True)
     schema = agents.get_options(run.id).output_schema
     return AcceptedRequest(accepted, "", int(run.created_at.timestamp()), schema)
 
 
-def run_of(user: User, response_id: str) -> UUID:
-    """Return the id of the run that a response of the user shows. Raises NotFound."""
+def run_of(user: User, response_id: str) -> tuple[UUID, int]:
+    """Return the run that a response of the user shows, and the step with which it begins. Raises NotFound."""
+    run, step = response_id.removeprefix("resp_")[:_HEX], response_id.removeprefix("resp_")[_HEX:]
     try:
-        return access_run(user, UUID(hex=response_id.removeprefix("resp_"))).id
+        return access_run(user, UUID(hex=run)).id, int(step or 0)
     except (NotFound, ValueError):
         raise NotFound(f"There is no response {response_id!r}.", code="response_not_found") from None
 
@@ -95,10 +126,14 @@ def _session_of(user: User, parsed: ParsedRequest, idempotency_key: str) -> Sess
     if parsed.session:
         session = access_session(user, parsed.session)
         _check_agent(session, parsed)
+        if parsed.options.client_tools and (waiting := agents.find_open_run(session.id)):
+            client_calls.leave(waiting.id)
         return session
     history: list[Message | Turn] = list(parsed.history)
     if parsed.previous:
-        run = agents.get_run(run_of(user, parsed.previous))
+        run = agents.get_run(run_of(user, parsed.previous)[0])
+        if not run.status.is_terminal:
+            client_calls.leave(run.id)
         session = access_session(user, run.conversation_id)
         is_last = session.next_ordinal == run.ordinal + 1 and not branches.is_off_path(session, run.id)
         if is_last and not history:  # no request has continued that response yet

@@ -12,9 +12,10 @@ from django.contrib.auth.models import User
 
 from agents_app import selectors as agents
 from audit_app.kernel.errors import NotFound
-from sessions_app.access import access_run, access_session
+from sessions_app.access import access_execution, access_run, access_session
 from sessions_app.models import Turn
 from sessions_app.surfaces.openai.chat_messages import MOST_MESSAGES
+from sessions_app.surfaces.openai.responses import function_call
 
 _HEX = 32
 # Items that a conversation repeats by itself: tools run on our side.
@@ -42,6 +43,8 @@ def _find(user: User, item_id: str) -> dict[str, Any] | None:
     if item_id.startswith(_REPEATED):
         return None
     try:
+        if item_id.startswith("fc_"):
+            return function_call(access_execution(user, UUID(hex=item_id.removeprefix("fc_"))))
         return _message(user, item_id.removeprefix("msg_"))
     except (NotFound, ValueError):
         raise NotFound(f"Item with id {item_id!r} not found.", code="item_not_found", param="input") from None

@@ -23,8 +23,10 @@ from sessions_app.surfaces.openai.requests import LABELS
 
 _ABOUT = "Chat Completions and Responses: agents are the models. See docs/openai.md."
 _MAYBE_TEXT = nullable(TEXT)
-_ANSWER = {"role": just("assistant"), "content": TEXT, "refusal": NULL, "annotations": list_of(OBJECT)}
-_CHOICE = {"index": INTEGER, "logprobs": NULL, "finish_reason": one_of(["stop", "length"]), "message": record(_ANSWER)}
+_ANSWER = {"role": just("assistant"), "content": _MAYBE_TEXT, "refusal": NULL, "annotations": list_of(OBJECT)}
+_MESSAGE = record({**_ANSWER, "tool_calls": list_of(OBJECT)}, optional=["tool_calls"])
+_REASON = one_of(["stop", "length", "tool_calls"])
+_CHOICE = {"index": INTEGER, "logprobs": NULL, "finish_reason": _REASON, "message": _MESSAGE}
 COMPONENTS: dict[str, Schema] = {
     "OpenAIError": record(
         {"error": record({"message": TEXT, "type": TEXT, "param": _MAYBE_TEXT, "code": _MAYBE_TEXT})}
@@ -49,7 +51,8 @@ COMPONENTS: dict[str, Schema] = {
     ),
     "Response": record(
         {
-            **dict.fromkeys(("id", "model", "service_tier", "tool_choice", "truncation"), TEXT),
+            **dict.fromkeys(("id", "model", "service_tier", "truncation"), TEXT),
+            "tool_choice": {"anyOf": [TEXT, OBJECT]},
             **dict.fromkeys(("instructions", "previous_response_id", *LABELS), _MAYBE_TEXT),
             **dict.fromkeys(("background", "parallel_tool_calls", "store"), BOOLEAN),
             **dict.fromkeys(("output", "tools"), list_of(OBJECT)),

@@ -2,36 +2,42 @@
 
 from collections.abc import Iterable
 from typing import Any
-from uuid import UUID
 
-from agents_app.types import RunTranscript, Usage
+from agents_app.types import Usage
 from sessions_app.conversation.citations import Citation
 from sessions_app.events import STEP_CLOSING
 from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.surfaces.base.append_only_text import BREAK, TEXT, AppendedText
 from sessions_app.surfaces.openai.annotations import completion_annotations
+from sessions_app.surfaces.openai.client_tools import Part, call_id_of
+from sessions_app.surfaces.openai.responses import as_json
 from tools_app.events import APPROVAL_REQUESTED, ApprovalRequested
+from tools_app.types import ExecutionView
 
 
 class Completion:
-    """Encodes one run. The texts of all its steps are one content.
+    """Encodes one answer of a run. The texts of all its steps are one content.
 
+    answer_id: id of the answer, see `responses.answer_id`.
     created: seconds since 1970.
     is_structured: the answer has a JSON Schema. It is sent once it is known to match, and no other text: nothing that
         was sent can be taken back.
     """
 
-    def __init__(self, run_id: UUID, model: str, created: int, *, is_structured: bool = False) -> None:
+    def __init__(self, answer_id: str, model: str, created: int, *, is_structured: bool = False) -> None:
         self.is_structured = is_structured
-        self._head = {"id": f"chatcmpl-{run_id.hex}", "created": created, "model": model}
+        self._head = {"id": f"chatcmpl-{answer_id}", "created": created, "model": model}
         self._texts: dict[int, AppendedText] = {}
         self._has_text = self._was_interrupted = False
 
-    def whole(self, text: str, transcript: RunTranscript, citations: Iterable[Citation] = ()) -> dict[str, Any]:
+    def whole(self, text: str, part: Part, citations: Iterable[Citation] = ()) -> dict[str, Any]:
+        """Return the whole answer."""
         message: dict[str, Any] = {"role": "assistant", "content": text, "refusal": None}
+        if part.calls:
+            message |= {"content": text or None, "tool_calls": [_call(call) for call in part.calls]}
         message["annotations"] = completion_annotations(citations)
-        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": finish_reason(transcript)}
-        usage = _with_team(transcript)
+        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": finish_reason(part)}
+        usage = _with_team(part)
         return {**self._head, "object": "chat.completion", "choices": [choice], "usage": usage}
 
     def begin(self) -> dict[str, Any]:
@@ -59,11 +65,15 @@ class Completion:
         self._has_text = self._was_interrupted = True
         return self._chunk({"content": content})
 
+    def call(self, index: int, call: ExecutionView) -> dict[str, Any]:
+        """Return the chunk of a call that the client has to make. index: its place among them."""
+        return self._chunk({"tool_calls": [{"index": index, **_call(call)}]})
+
     def finish(self, finish_reason: str) -> dict[str, Any]:
         return self._chunk({}, finish_reason)
 
-    def usage(self, transcript: RunTranscript) -> dict[str, Any]:
-        return {**self._chunk({}), "choices": [], "usage": _with_team(transcript)}
+    def usage(self, part: Part) -> dict[str, Any]:
+        return {**self._chunk({}), "choices": [], "usage": _with_team(part)}
 
     def _chunk(self, delta: dict[str, Any], finish_reason: str | None = None) -> dict[str, Any]:
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish_reason}
@@ -76,14 +86,21 @@ def approval_text(asked: ApprovalRequested) -> str:
     return f"Waiting for approval of {asked['tool']}. {asked['reason']} Decide it by {address}."
 
 
-def finish_reason(transcript: RunTranscript) -> str:
-    return "length" if transcript.run.error_code == "length" else "stop"
+def finish_reason(part: Part) -> str:
+    if part.calls:
+        return "tool_calls"
+    return "length" if part.transcript.run.error_code == "length" else "stop"
 
 
-def _with_team(transcript: RunTranscript) -> dict[str, Any]:
-    """Return the usage of a run and, as a field of ours, that of it and all runs below it."""
-    team = transcript.with_workstreams
-    return usage_of(transcript.usage) | ({"with_workstreams": usage_of(team.usage)} if team else {})
+def _with_team(part: Part) -> dict[str, Any]:
+    """Return the usage of a part of a run and, as a field of ours, that of the run and all runs below it."""
+    team = part.transcript.with_workstreams
+    return usage_of(part.usage) | ({"with_workstreams": usage_of(team.usage)} if team else {})
+
+
+def _call(call: ExecutionView) -> dict[str, Any]:
+    function = {"name": call.tool, "arguments": as_json(call.arguments)}
+    return {"id": call_id_of(call.id), "type": "function", "function": function}
 
 
 def usage_of(usage: Usage) -> dict[str, Any]:

@@ -23,6 +23,7 @@ Event = dict[str, Any]
 # ends; then the next step.
 _STEP, _TEXT_PLACE, _DONE_PLACE, _CALL_PLACE, _END_PLACE, _CALL = 1 << 32, 16, 1 << 29, 1 << 30, 1 << 31, 16
 _LATE = 1 << 28
+_RETURNED_PLACE = 1 << 30  # behind the ends of a step's calls: those that the client has to make
 
 
 def has_text(after: int) -> bool:
@@ -43,7 +44,8 @@ class ResponseEvents:
         self._calls: dict[str, tuple[int, int]] = {}  # by execution: output index, step
         self._cited: dict[int, list[Citation]] = {}
         self._ended = 0  # number of calls that have ended
-        self._last_step = 0
+        self._last_step = context.first_step
+        self._client_tools = {tool["name"] for tool in context.options.client_tools or ()}
 
     def begin(self) -> list[Event]:
         whole = responses.response(self._context, "in_progress", [])
@@ -64,7 +66,11 @@ class ResponseEvents:
         elif event.step is not None and event.type in STEP_CLOSING:
             events += self._close_message(event.payload["text_length"])
         if event.type == TOOL_REQUESTED.name and event.step is not None:
-            events += self._begin_call(event.step, TOOL_REQUESTED.payload(event))
+            requested = TOOL_REQUESTED.payload(event)
+            if requested["tool"] in self._client_tools:  # its arguments follow at the end, unmasked
+                self._last_step = max(self._last_step, event.step)
+            else:
+                events += self._begin_call(event.step, requested)
         elif event.type == TOOL_COMPLETED.name:
             completed = TOOL_COMPLETED.payload(event)
             events += self._end_call(completed["execution_id"], output=completed["output"])
@@ -79,7 +85,25 @@ class ResponseEvents:
         """Return the last events. whole: the stored response."""
         kind = {"completed": "completed", "incomplete": "incomplete"}.get(whole["status"], "failed")
         last = self._event(f"response.{kind}", (self._last_step + 1) * _STEP, response=dict(whole))
-        return [*self._fresh(*self._checked_answer(whole), *self._close_message()), last]
+        calls = [item for item in whole["output"] if item["type"] == "function_call"]
+        returned = [event for number, call in enumerate(calls) for event in self._return_call(number, call)]
+        return [*self._fresh(*self._checked_answer(whole), *self._close_message(), *returned), last]
+
+    def _return_call(self, number: int, call: Event) -> list[Event]:
+        """Return the events of a call that the client has to make. number: its place among them."""
+        self._items.append(call)
+        where = {"output_index": len(self._items) - 1}
+        item, arguments = {"item_id": call["id"], **where}, call["arguments"]
+        place = self._last_step * _STEP + _END_PLACE + _RETURNED_PLACE + number * _CALL
+        begun = {**call, "arguments": "", "status": "in_progress"}
+        return [
+            self._event("response.output_item.added", place, **where, item=begun),
+            self._event("response.function_call_arguments.delta", place + 1, **item, delta=arguments),
+            self._event(
+                "response.function_call_arguments.done", place + 2, **item, name=call["name"], arguments=arguments
+            ),
+            self._event("response.output_item.done", place + 3, **where, item=call),
+        ]
 
     def _checked_answer(self, whole: Mapping[str, Any]) -> list[Event]:
         """Return the events of an answer with a JSON Schema, which has not been sent before."""

@@ -10,7 +10,14 @@ from typing import Any
 from agents_app.structured_output import check_schema
 from agents_app.types import LoadedPart, Message, RunOptions
 from audit_app.kernel.errors import InvalidInput
-from sessions_app.surfaces.openai.chat_messages import files_of, join_texts, read_conversation, split_instructions
+from sessions_app.surfaces.openai.chat_messages import (
+    files_of,
+    join_texts,
+    outputs_at_end,
+    read_conversation,
+    split_instructions,
+)
+from sessions_app.surfaces.openai.client_tools import ToolOutput, read_tools
 from sessions_app.surfaces.openai.data_parts import invalid_param
 
 LONGEST_TEXT = 200_000
@@ -26,6 +33,7 @@ class ParsedRequest:
     model: the public id of an agent.
     text: the user messages to answer, as one.
     files: files of these messages, with their bytes.
+    outputs: instead of user messages, the outputs of the client's tools to continue with. They end the history, too.
     history: the messages before, as the client sent them.
     include_usage: send the usage at the end of a stream.
     session: id or public id of the session to continue, or empty.
@@ -38,6 +46,7 @@ class ParsedRequest:
     options: RunOptions
     history: tuple[Message, ...] = ()
     files: tuple[LoadedPart, ...] = ()
+    outputs: tuple[ToolOutput, ...] = ()
     stream: bool = False
     include_usage: bool = False
     session: str = ""
@@ -48,22 +57,25 @@ class ParsedRequest:
 def read_completion(body: Any) -> ParsedRequest:
     """Check the body of `POST /v1/chat/completions`. Raises InvalidInput."""
     body = _object(body)
-    _refuse_tools(body, "tools", "functions")
     if body.get("n") not in (None, 1):
         raise invalid_param("n must be 1: an agent gives one answer.", "n", "unsupported_value")
     history, messages = read_conversation(body.get("messages"), "messages")
     instructions, history = split_instructions(history)
+    client_tools, tool_choice = read_tools(body)
     metadata, stream_options = _metadata(body), body.get("stream_options") or {}
     options = RunOptions(
         instructions=instructions,
         output_schema=_schema(body.get("response_format"), "response_format", inner="json_schema"),
         temperature=_temperature(body),
         max_output_tokens=_max_tokens(body, "max_completion_tokens") or _max_tokens(body, "max_tokens"),
+        client_tools=client_tools,
+        tool_choice=tool_choice,
     )
     return ParsedRequest(
         model=_model(body),
         text=join_texts(messages),
         files=files_of(messages),
+        outputs=() if messages else outputs_at_end(history),
         options=options,
         history=history,
         stream=bool(body.get("stream")),
@@ -75,7 +87,6 @@ def read_completion(body: Any) -> ParsedRequest:
 def read_response(body: Any) -> ParsedRequest:
     """Check the body of `POST /v1/responses`. Raises InvalidInput."""
     body = _object(body)
-    _refuse_tools(body, "tools")
     for name in ("conversation", "prompt"):
         if body.get(name):
             message = f"{name} is not supported: continue by previous_response_id or metadata.session_id."
@@ -84,6 +95,7 @@ def read_response(body: Any) -> ParsedRequest:
     items = [{"role": "user", "content": given}] if isinstance(given, str) else given
     history, messages = read_conversation(items, "input")
     system, history = split_instructions(history)
+    client_tools, tool_choice = read_tools(body)
     metadata, previous = _metadata(body), body.get("previous_response_id") or ""
     if not isinstance(previous, str):
         raise invalid_param("previous_response_id must be a string.", "previous_response_id")
@@ -94,12 +106,15 @@ def read_response(body: Any) -> ParsedRequest:
         output_schema=_schema(text.get("format") if isinstance(text, Mapping) else None, "text.format"),
         temperature=_temperature(body),
         max_output_tokens=_max_tokens(body, "max_output_tokens"),
+        client_tools=client_tools,
+        tool_choice=tool_choice,
         note={NAME: {"background": background, "previous": previous, "metadata": metadata, **_labels(body)}},
     )
     return ParsedRequest(
         model=_model(body),
         text=join_texts(messages),
         files=files_of(messages),
+        outputs=() if messages else outputs_at_end(history),
         options=options,
         history=history,
         stream=bool(body.get("stream")),
@@ -128,13 +143,6 @@ def _instructions(body: Mapping[str, Any]) -> str:
     if not isinstance(instructions, str) or len(instructions) > LONGEST_TEXT:
         raise invalid_param(f"instructions must be a string of at most {LONGEST_TEXT:,} characters.", "instructions")
     return instructions
-
-
-def _refuse_tools(body: Mapping[str, Any], *names: str) -> None:
-    for name in names:
-        if body.get(name) and body.get("tool_choice") != "none":
-            message = "Tools of the client are not supported: configure tools for the agent instead."
-            raise invalid_param(message, name, "unsupported_parameter")
 
 
 def _metadata(body: Mapping[str, Any]) -> dict[str, str]:

@@ -1,6 +1,7 @@
 """A run as a `response` object of the API reference, with its messages and tool calls as output items. Pure.
 
-Tools run on our side, so a call is an `mcp_call` item: clients display it and do not try to run it.
+The agent's tools run on our side, so such a call is an `mcp_call` item: clients display it and do not try to run it. A
+call of a client's tool is a `function_call`.
 """
 
 import json
@@ -13,6 +14,7 @@ from uuid import UUID
 from agents_app.types import RunOptions, RunStatus, RunTranscript, Usage
 from audit_app.kernel.redact import masked_arguments
 from sessions_app.surfaces.openai.annotations import CitedByStep, annotations_of
+from sessions_app.surfaces.openai.client_tools import call_id_of, choice_as_sent, part_from, tools_as_sent
 from sessions_app.surfaces.openai.requests import LABELS, NAME
 from tools_app.types import ApprovalView, ExecutionStatus, ExecutionView
 
@@ -32,21 +34,31 @@ NOTHING: CitedByStep = MappingProxyType({})
 
 @dataclass(frozen=True)
 class ResponseContext:
-    """Request fields that the response echoes. created: seconds since 1970."""
+    """Request fields that the response echoes.
+
+    created: seconds since 1970.
+    first_step: the step of the run with which the response begins.
+    """
 
     run_id: UUID
     model: str
     created: int
     options: RunOptions
+    first_step: int = 0
 
     @property
     def response_id(self) -> str:
-        return f"resp_{self.run_id.hex}"
+        return f"resp_{answer_id(self.run_id, self.first_step)}"
 
     @property
     def note(self) -> dict[str, Any]:
         note: dict[str, Any] = (self.options.note or {}).get(NAME, {})
         return note
+
+
+def answer_id(run_id: UUID, first_step: int) -> str:
+    """Return the id of an answer of a run: the id of the run, then the first step unless it is 0."""
+    return f"{run_id.hex}{first_step or ''}"
 
 
 def response(context: ResponseContext, status: str, output: list[dict[str, Any]], **changes: Any) -> dict[str, Any]:
@@ -73,8 +85,8 @@ def response(context: ResponseContext, status: str, output: list[dict[str, Any]]
         "store": True,
         "temperature": 1.0 if options.temperature is None else options.temperature,
         "text": {"format": text_format},
-        "tool_choice": "auto",
-        "tools": [],
+        "tool_choice": choice_as_sent(options.tool_choice),
+        "tools": tools_as_sent(options.client_tools),
         "truncation": "disabled",
         **_NOT_SET_HERE,
         **{name: note.get(name) for name in LABELS},
@@ -92,7 +104,9 @@ def of_transcript(
 
     asked: approvals that its workstreams wait for.
     """
-    run = transcript.run
+    run, part = transcript.run, part_from(transcript, context.first_step)
+    if part.calls:
+        return response(context, "completed", output_of(part.transcript, cited), usage=usage_of(part.usage))
     status = _STATUS[run.status]
     changes: dict[str, Any] = {}
     if run.status is RunStatus.COMPLETED and run.error_code:
@@ -102,11 +116,11 @@ def of_transcript(
         changes["error"] = {"code": "server_error", "message": run.error_message or "The run failed."}
     if run.status.is_terminal:
         team = transcript.with_workstreams
-        changes["usage"] = usage_of(transcript.usage) | ({"with_workstreams": usage_of(team.usage)} if team else {})
+        changes["usage"] = usage_of(part.usage) | ({"with_workstreams": usage_of(team.usage)} if team else {})
     if run.status is RunStatus.COMPLETED and run.ended_at:
         changes["completed_at"] = int(run.ended_at.timestamp())
     waits = [approval_item(str(one.id), one.tool, masked_arguments(one.arguments), one.workstream) for one in asked]
-    return response(context, status, [*output_of(transcript, cited), *waits], **changes)
+    return response(context, status, [*output_of(part.transcript, cited), *waits], **changes)
 
 
 def output_of(transcript: RunTranscript, cited: CitedByStep = NOTHING) -> list[dict[str, Any]]:
@@ -149,10 +163,26 @@ def message_id(run_id: UUID, step: int) -> str:
 
 
 def tool_call(execution: ExecutionView) -> dict[str, Any]:
-    """Return an execution as an `mcp_call` item; `output` and `error` are null until it has ended."""
+    """Return an execution as an `mcp_call` item; `output` and `error` are null until it has ended.
+
+    That of a client's tool is a `function_call`, whose output the client has.
+    """
+    if execution.client_until:
+        return function_call(execution)
     failed = execution.status.is_terminal and execution.status is not ExecutionStatus.COMPLETED
     error = execution.text_for_model if failed else None
     return call_item(str(execution.id), execution.tool, execution.arguments, output=execution.output, error=error)
+
+
+def function_call(execution: ExecutionView, status: str = "completed") -> dict[str, Any]:
+    return {
+        "id": f"fc_{execution.id.hex}",
+        "type": "function_call",
+        "call_id": call_id_of(execution.id),
+        "name": execution.tool,
+        "arguments": as_json(execution.arguments),
+        "status": status,
+    }
 
 
 def call_item(

@@ -31,7 +31,7 @@ class ResponseInput(PlainView):
 
     @Operation("List the input of a response", ref("ResponseInput"))
     def get(self, request: Request, response_id: str) -> Response:
-        run_id = run_of(self.principal.user, response_id)
+        run_id, _ = run_of(self.principal.user, response_id)
         turns = Turn.objects.filter(run_id=run_id, role="user").order_by("part")
         items = [_item(turn) for turn in turns]
         first, last = (items[0]["id"], items[-1]["id"]) if items else (None, None)

@@ -24,6 +24,7 @@ from sessions_app import integrity_checks
 from sessions_app.models import Session, Turn
 from sessions_app.surfaces.agent_messages import child_runs
 from sessions_app.surfaces.agent_messages.agent_runs import AgentRun
+from sessions_app.surfaces.openai.client_tools import part_from
 from sessions_app.surfaces.openai.projection_completions import Completion
 from tests.support.engine import EngineRig, until
 from tests.support.team_script import TeamScript
@@ -541,7 +542,7 @@ def test_the_end_of_a_run_names_its_tokens_with_and_without_its_workstreams(rig:
         {"input_tokens": 80, "output_tokens": 30},
         {"input_tokens": 1, "output_tokens": 1, "with_workstreams": {"input_tokens": 81, "output_tokens": 31}},
     ]
-    completion = Completion(accepted.run_id, "default", 0).usage(transcript)["usage"]
+    completion = Completion(accepted.run_id.hex, "default", 0).usage(part_from(transcript, 0))["usage"]
     assert (completion["total_tokens"], completion["with_workstreams"]["total_tokens"]) == (2, 112)
 
 

@@ -272,7 +272,7 @@ def test_an_append_only_client_receives_nothing_twice(story: Story, data: st.Dat
 @often
 @given(STORIES)
 def test_a_completion_has_the_second_text_where_it_differs(story: Story) -> None:
-    world, completion = Author(story).write(), Completion(RUN, "default", 0)
+    world, completion = Author(story).write(), Completion(RUN.hex, "default", 0)
     chunks = [chunk for _, event in watched(world) for chunk in completion.see(event)]
     text = "".join(chunk["choices"][0]["delta"]["content"] for chunk in chunks)
     check_appended(text, story, world, is_there=True)

@@ -16,7 +16,7 @@ from sessions_app import selectors
 from sessions_app.identity.principal import Principal
 from sessions_app.models import Attachment, ChannelAccount, Turn
 from sessions_app.surfaces.mcp import tools as mcp
-from sessions_app.surfaces.openai.consumers import load
+from sessions_app.surfaces.openai.endpoint import load
 from sessions_app.surfaces.openai.responses import of_transcript
 from sessions_app.surfaces.signalr import commands
 from sessions_app.surfaces.signalr.commands import HubSubscription

@@ -1,7 +1,7 @@
 """Runs as completions and responses: append-only text, and streams that can be resumed behind any event."""
 
 from dataclasses import replace
-from types import SimpleNamespace
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
@@ -14,12 +14,13 @@ from openai.types.responses.mcp_tool_call_error import McpToolExecutionError
 from openai.types.responses.response_output_item import McpApprovalRequest, McpCall
 from openai.types.responses.response_output_text import AnnotationURLCitation
 
-from agents_app.types import Message, RunOptions, Usage
+from agents_app.types import Message, RunOptions, RunStatus, RunTranscript, RunView, Usage
 from audit_app.kernel.errors import InvalidInput
 from sessions_app.conversation.citations import Citation
 from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.surfaces.base.append_only_text import BREAK, AppendedText
 from sessions_app.surfaces.openai.chat_messages import read_conversation
+from sessions_app.surfaces.openai.client_tools import part_from
 from sessions_app.surfaces.openai.projection_completions import Completion
 from sessions_app.surfaces.openai.projection_completions import usage_of as completion_usage_of
 from sessions_app.surfaces.openai.projection_responses import ResponseEvents
@@ -29,6 +30,30 @@ from tools_app.types import ToolCall
 
 RUN, SESSION = UUID(int=1), UUID(int=2)
 CALL = UUID(int=3)
+TRANSCRIPT = RunTranscript(
+    RunView(
+        id=RUN,
+        conversation_id=SESSION,
+        ordinal=0,
+        agent_id="default",
+        status=RunStatus.COMPLETED,
+        waiting_on=None,
+        fence=1,
+        crashes=0,
+        error_code="",
+        error_message="",
+        retry_at=None,
+        request_id="",
+        actor="user:1",
+        usage=Usage(),
+        created_at=datetime.now(UTC),
+        started_at=None,
+        ended_at=None,
+    ),
+    (),
+    (),
+    "…",
+)
 CONTEXT = ResponseContext(RUN, "default", 1_700_000_000, RunOptions())
 
 
@@ -60,7 +85,7 @@ def test_a_different_text_after_a_crash_follows_after_a_break() -> None:
 
 
 def test_the_texts_of_two_steps_are_two_paragraphs_of_one_completion() -> None:
-    completion = Completion(RUN, "default", 0)
+    completion = Completion(RUN.hex, "default", 0)
     chunks = [chunk for each in [*deltas("one", []), *deltas("two", [], 1)] for chunk in completion.see(each)]
     assert "".join(chunk["choices"][0]["delta"]["content"] for chunk in chunks) == f"one{BREAK}two"
 
@@ -136,8 +161,9 @@ def test_annotations_are_sent_before_their_message_ends_also_after_a_restart() -
 
 def test_a_whole_completion_carries_its_citations_as_annotations() -> None:
     cited = Citation(UUID(int=7), 1, "https://x.example/", "X", "", 4, 38)
-    transcript: Any = SimpleNamespace(run=SimpleNamespace(error_code=""), usage=Usage(), with_workstreams=None)
-    (choice,) = Completion(RUN, "default", 0).whole("…", transcript, [cited])["choices"]
+    whole = Completion(RUN.hex, "default", 0).whole("…", part_from(TRANSCRIPT, 0), [cited])
+    (choice,) = whole["choices"]
+    assert choice["finish_reason"] == "stop" and "tool_calls" not in choice["message"]
     assert choice["message"]["annotations"] == [
         {
             "type": "url_citation",
@@ -240,13 +266,13 @@ def asked_by_child() -> SessionEvent:
 
 
 def test_an_approval_of_a_workstream_is_a_paragraph_of_a_completion() -> None:
-    completion = Completion(RUN, "default", 0)
+    completion = Completion(RUN.hex, "default", 0)
     run_events = [*deltas("Hello wor", []), asked_by_child(), session_event("text.delta", offset=9, text="ld")]
     chunks = [chunk for event in run_events for chunk in completion.see(event)]
     text = "".join(chunk["choices"][0]["delta"]["content"] for chunk in chunks)
     asks = f"Waiting for approval of send_mail. Asks. Decide it by POST /api/approvals/{UUID(int=8)}/decide."
     assert text == f"Hello wor{BREAK}{asks}{BREAK}ld"
-    assert Completion(RUN, "default", 0, is_structured=True).see(asked_by_child()) == []
+    assert Completion(RUN.hex, "default", 0, is_structured=True).see(asked_by_child()) == []
 
 
 def test_an_approval_of_a_workstream_is_an_item_of_a_response() -> None:

@@ -21,6 +21,7 @@ from audit_app.kernel.database import in_db
 from sessions_app.models import ApiKey
 from sessions_app.surfaces.base import reauthentication
 from sessions_app.surfaces.openai import commands, consumers, sdk_retries
+from sessions_app.surfaces.openai.endpoint import AnswerEndpoint
 from tests.support.conditions import eventually, happens
 from tests.support.rest import LiveCaller
 
@@ -82,7 +83,7 @@ async def test_a_shutdown_is_reported_and_stops_no_run(
         await asyncio.Event().wait()
         yield
 
-    monkeypatch.setattr(consumers._Endpoint, "run_events", nothing)
+    monkeypatch.setattr(AnswerEndpoint, "run_events", nothing)
     request = asyncio.create_task(caller.ask("POST", path, body))
     async with asyncio.timeout(60):
         await waits.wait()
@@ -104,7 +105,7 @@ async def cut(caller: LiveCaller, path: str, body: dict[str, Any], **headers: st
         yield
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(consumers._Endpoint, "run_events", nothing)
+        patch.setattr(AnswerEndpoint, "run_events", nothing)
         request = asyncio.create_task(caller.ask("POST", path, body, **headers))
         async with asyncio.timeout(60):
             await waits.wait()
@@ -194,7 +195,7 @@ async def test_a_stream_that_fails_ends_with_an_error(
         raise OperationalError("server closed the connection unexpectedly")
         yield
 
-    monkeypatch.setattr(consumers._Endpoint, "run_events", broken)
+    monkeypatch.setattr(AnswerEndpoint, "run_events", broken)
     status, answer = await caller.ask("POST", path, body)
     assert status == 200 and answer.endswith("\n\n") and "[DONE]" not in answer
     assert '{"error":{"message":"The database is not reachable' in answer.split("data: ")[-1]

@@ -10,7 +10,7 @@ from agents_app.events import RUN_COMPLETED, TEXT_DELTA
 from agents_app.models import Run
 from audit_app.kernel.database import in_db
 from sessions_app.live_view.cursor import SessionEvent
-from sessions_app.surfaces.openai import consumers
+from sessions_app.surfaces.openai.endpoint import AnswerEndpoint
 from tests.support.built_statements import built_statements
 from tests.support.rest import LiveCaller
 
@@ -34,7 +34,7 @@ def waiting_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
         tokens = [SessionEvent(TEXT_DELTA.name, session_id, run_id, 0, {"text": text}, "") for text in TEXTS]
         yield [*tokens, SessionEvent(RUN_COMPLETED.name, session_id, run_id, None, {}, "")]
 
-    monkeypatch.setattr(consumers._Endpoint, "watch", watch)
+    monkeypatch.setattr(AnswerEndpoint, "watch", watch)
 
 
 @pytest.mark.parametrize("path", BODIES)

@@ -1,0 +1,98 @@
+"""Outputs of a client's tools, found and stored by the ids of their calls. Synchronous.
+
+A client sends the whole conversation again with the outputs, or only the outputs. Either way the id of a call names our
+execution, which names the run that waits.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from django.contrib.auth.models import User
+
+from agents_app import selectors as agents
+from agents_app import services as runs
+from audit_app.kernel.errors import NotFound
+from sessions_app.access import access_execution
+from sessions_app.surfaces.openai.client_tools import execution_of
+from sessions_app.surfaces.openai.data_parts import invalid_param
+from sessions_app.surfaces.openai.requests import ParsedRequest
+from tools_app import catalogue
+from tools_app import selectors as tools
+from tools_app.types import ExecutionStatus, ExecutionView
+
+
+@dataclass(frozen=True)
+class Calls:
+    """The calls of one step that a client has made. outputs: by execution.
+
+    are_answered: an earlier request brought the outputs.
+    """
+
+    run_id: UUID
+    session_id: UUID
+    step: int
+    outputs: Mapping[UUID, str]
+    are_answered: bool
+
+
+def check_names(client_tools: Sequence[Mapping[str, Any]], agent_id: str) -> None:
+    """Raise InvalidInput (tool_name_taken) if a tool of a client has the name of one that the agent has."""
+    for index, tool in enumerate(client_tools):
+        if catalogue.find_tool(tool["name"], agent_id):
+            message = f"The agent has a tool {tool['name']!r} itself: call yours by another name."
+            raise invalid_param(message, f"tools[{index}]", "tool_name_taken")
+
+
+def find(user: User, parsed: ParsedRequest) -> Calls | None:
+    """Return the calls of the user that a request brings the outputs for; None if there are none that count.
+
+    Those of a run that ended without the outputs, or of another agent, do not count: the conversation is answered anew.
+    Raises InvalidInput (missing_tool_output) if outputs of the same step are missing.
+    """
+    found = [call for output in parsed.outputs if (call := _find(user, output.call_id))]
+    if not found:
+        return None
+    last = max(found, key=lambda call: (call.run_id, call.step))
+    step = [call for call in tools.list_executions(last.run_id) if call.step == last.step and call.client_until]
+    texts = {execution_of(output.call_id): output.text for output in parsed.outputs}
+    outputs = {call.id: texts[call.id] for call in step if call.id in texts}
+    are_answered = all(call.status is ExecutionStatus.COMPLETED for call in step)
+    is_open = any(not call.status.is_terminal for call in step)
+    if not (is_open or are_answered) or agents.get_run(last.run_id).agent_id != parsed.model:
+        leave(last.run_id)
+        return None
+    for call in step:
+        if call.id not in outputs and not call.status.is_terminal:
+            message = f"The output of the call of {call.tool} is missing: send those of all calls of a step together."
+            raise invalid_param(message, "input" if parsed.previous else "messages", "missing_tool_output")
+    return Calls(last.run_id, last.session_id, last.step, outputs, are_answered)
+
+
+def answer(calls: Calls, parsed: ParsedRequest) -> bool:
+    """Store the outputs and let the run continue. Return False if another request did so first."""
+    return runs.answer_client_calls(calls.run_id, calls.outputs, options=parsed.options)
+
+
+def leave(run_id: UUID) -> None:
+    """End a run that waits for outputs which its client does not send any more."""
+    if any(call.client_until and not call.status.is_terminal for call in tools.list_executions(run_id)):
+        runs.leave_client_calls(run_id)
+
+
+def check_contained(parsed: ParsedRequest) -> None:
+    """Raise InvalidInput (unknown_tool_call) for an output without its call."""
+    called = {call.id for message in parsed.history for call in message.tool_calls}
+    for output in parsed.outputs:
+        if output.call_id not in called:
+            message = f"No call {output.call_id!r} waits for an output, and the conversation does not contain it."
+            raise invalid_param(message, "input" if parsed.previous else "messages", "unknown_tool_call")
+
+
+def _find(user: User, call_id: str) -> ExecutionView | None:
+    execution_id = execution_of(call_id)
+    try:
+        return access_execution(user, execution_id) if execution_id else None
+    except NotFound:
+        return None

@@ -1,0 +1,94 @@
+"""The base of the endpoints that answer with a run, and a run as the events of a response."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+from uuid import UUID
+
+from agents_app import selectors as agents
+from agents_app.events import RUN_ENDS
+from agents_app.types import RunTranscript, WaitingOn
+from audit_app.kernel.database import in_db
+from sessions_app import selectors
+from sessions_app.live_view.cursor import SessionEvent
+from sessions_app.surfaces.base.http_errors import HttpError
+from sessions_app.surfaces.base.sse import EventStreamConsumer, event_text
+from sessions_app.surfaces.openai import responses
+from sessions_app.surfaces.openai.annotations import CitedByStep
+from sessions_app.surfaces.openai.projection_responses import ResponseEvents, has_text
+from sessions_app.surfaces.openai.responses import ResponseContext, as_json
+from tools_app import selectors as tools
+from tools_app.events import CALLS_RETURNED, INPUT_REQUESTED
+from tools_app.types import ApprovalView
+
+# Events after which the client has to act, or nothing follows.
+_LAST = (*RUN_ENDS, INPUT_REQUESTED.name, CALLS_RETURNED.name)
+
+
+class AnswerEndpoint(EventStreamConsumer):
+    """Base of all endpoints: may stream the answer of a run."""
+
+    is_endless = True  # an answer may wait for an approval
+
+    async def break_off(self, failure: HttpError) -> None:
+        """Send the error as the last event: clients take a stream that merely ends for a complete answer."""
+        await self.send_event(as_json(self.error_body(failure)), event="error")
+        await super().break_off(failure)
+
+    async def run_events(
+        self, session_id: UUID, run_id: UUID, cursor: str, *, first_step: int = 0, with_dead_claims: bool = False
+    ) -> AsyncIterator[list[SessionEvent]]:
+        """Yield the events of the run until it ends, waits for the user's answer to a question or calls the client.
+
+        Those that wait at the same time come together, so that they are written together.
+        first_step: leave out the events of the steps before.
+        with_dead_claims: as for `Viewer`.
+        """
+        async for frame in self.watch(session_id, cursor, with_dead_claims=with_dead_claims):
+            own = (event for event in frame if event.run_id == run_id)
+            events = [event for event in own if event.step is None or event.step >= first_step]
+            for place, event in enumerate(events, start=1):
+                if event.type in _LAST:
+                    yield events[:place]
+                    return
+            if events:
+                yield events
+
+
+async def stream_response(
+    endpoint: AnswerEndpoint, context: ResponseContext, session_id: UUID, cursor: str, *, after: int = -1
+) -> None:
+    """Send a run as the events of a response, to its end. after: the last sequence number that the client has."""
+    projection = ResponseEvents(context, after)
+
+    async def send(events: list[dict[str, Any]]) -> None:
+        if events:
+            await endpoint.send_text("".join(event_text(as_json(event), event=event["type"]) for event in events))
+
+    await endpoint.open_stream()
+    await send(projection.begin())
+    seen_events = endpoint.run_events(
+        session_id, context.run_id, cursor, first_step=context.first_step, with_dead_claims=has_text(after)
+    )
+    async for seen in seen_events:
+        await send([event for each in seen for event in projection.see(each)])
+    await send(projection.end(responses.of_transcript(context, *await in_db(read, context.run_id))))
+    await endpoint.close_stream()
+
+
+Stored = tuple[RunTranscript, CitedByStep, tuple[ApprovalView, ...]]
+
+
+def load(run_id: UUID, first_step: int = 0) -> tuple[ResponseContext, Stored]:
+    """Return a stored response: its context, and what `read` returns. Synchronous."""
+    stored, options = read(run_id), agents.get_options(run_id)
+    run = stored[0].run
+    return ResponseContext(run_id, run.agent_id, int(run.created_at.timestamp()), options, first_step), stored
+
+
+def read(run_id: UUID) -> Stored:
+    """Return the run's transcript, the citations of each step, and the approvals that its workstreams wait for."""
+    transcript = agents.get_transcript(run_id)
+    asked: tuple[ApprovalView, ...] = ()
+    if transcript.run.waiting_on is WaitingOn.CHILDREN:
+        asked = tools.list_approvals(status="pending", session_ids=[transcript.run.conversation_id])
+    return transcript, selectors.citations_by_step(run_id), asked
