@@ -17,7 +17,7 @@ django.setup()
 
 # Only after Django is set up: these modules name models.
 from agents_app.runs.reaper import Reaper  # noqa: E402
-from audit_app.kernel import compiled_queries  # noqa: E402
+from audit_app.kernel import compile_ahead  # noqa: E402
 
 
 def _pass_ms(reaper: Reaper) -> float:
@@ -33,7 +33,7 @@ def measure(passes: int) -> dict[str, float]:
         reaper.sweep()
     for _ in range(passes):
         compiled.append(_pass_ms(reaper))
-        compiled_queries.forget_all()
+        compile_ahead.forget_all()
         anew.append(_pass_ms(Reaper()))
     return {"compiled": statistics.median(compiled), "anew": statistics.median(anew)}
 

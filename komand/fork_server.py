@@ -23,7 +23,7 @@ import django
 from django.db import connections
 from django.db.utils import Error as DatabaseError
 
-from audit_app.kernel import compiled_queries
+from audit_app.kernel import compile_ahead
 from komand import schema_check, sd_notify, worker
 
 _BEAT_SECONDS = 1.0
@@ -66,7 +66,7 @@ def _load() -> None:
     try:
         schema_check.require()
         load_providers()
-        compiled_queries.compile_all()
+        compile_ahead.compile_all()
     except DatabaseError:
         pass
     finally:

@@ -7,7 +7,7 @@ from django.db.utils import Error as DatabaseError
 from django.template.loader import get_template
 from django.urls import get_resolver
 
-from audit_app.kernel import compiled_queries
+from audit_app.kernel import compile_ahead
 
 logger = logging.getLogger(__name__)
 
@@ -20,7 +20,7 @@ def warm_up() -> None:
     Without the database, requests do it. Closes its connection.
     """
     try:
-        compiled_queries.compile_all()
+        compile_ahead.compile_all()
         get_resolver().reverse_dict  # noqa: B018 - imports all URLs
         for name in _TEMPLATES:
             get_template(name)

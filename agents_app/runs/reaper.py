@@ -24,7 +24,7 @@ from agents_app.runs.isolation import isolated
 from agents_app.types import RunStatus
 from audit_app import services as audit
 from audit_app.kernel import liveness, nudges
-from audit_app.kernel.compiled_queries import CompiledQuestion
+from audit_app.kernel.compiled_questions import CompiledQuestion
 from audit_app.kernel.database import in_db, is_away
 from audit_app.kernel.liveness import Observer
 from audit_app.kernel.outage import outages

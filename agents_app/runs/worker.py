@@ -13,7 +13,7 @@ from agents_app.models import ModelProvider
 from agents_app.providers import registry
 from agents_app.runs import hooks, reaper
 from agents_app.runs.engine import Engine
-from audit_app.kernel import compiled_queries, liveness, shutdown
+from audit_app.kernel import compile_ahead, liveness, shutdown
 from audit_app.kernel.database import in_db
 from audit_app.kernel.errors import AppError
 from audit_app.kernel.outage import outages
@@ -57,7 +57,7 @@ class EngineThread:
 
     async def _open(self, owner: UUID) -> None:
         await in_db(load_providers)
-        await in_db(compiled_queries.compile_all)
+        await in_db(compile_ahead.compile_all)
         self._engine, self._calls = Engine(owner), loop_runner.open_here(owner)
         self._reaping = asyncio.create_task(reaper.loop(self._engine.nudge))
         self._checks = [

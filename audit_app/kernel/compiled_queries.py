@@ -15,16 +15,13 @@ that a lookup transforms, is a TypeError when the statement is compiled. An inse
 """
 
 import inspect
-import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic, TypeVar
 from uuid import UUID
 
-from django.apps import apps
-from django.db import DEFAULT_DB_ALIAS, connection, connections, models, transaction
+from django.db import DEFAULT_DB_ALIAS, connection, connections, models
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.utils import CursorWrapper
 from django.db.models import Case, Expression, Field, Model, QuerySet, When
@@ -38,8 +35,6 @@ from django.db.models.sql.compiler import SQLCompiler
 
 _M = TypeVar("_M", bound=Model)
 T = TypeVar("T")
-# Of each app; a test holds that no other has any.
-_MODULES = ("hot_queries", "runs.transitions")
 _COMPARISONS = (Exact, GreaterThan, GreaterThanOrEqual, LessThan, LessThanOrEqual)
 # Types of values that a field of this very class stores as they are, as None. Django finds that out by five calls.
 _AS_IS: dict[type, type] = {
@@ -71,40 +66,19 @@ def padded(items: list[T]) -> list[T]:
     return items + items[-1:] * (count - len(items))
 
 
-def compile_all() -> None:
-    """Compile the statements of the apps' imported modules, so that no request waits for it. Sends none of them."""
-    # Django compiles FOR UPDATE only inside of a transaction. On SQLite, which has none, it would block other writers.
-    with transaction.atomic() if connection.features.has_select_for_update else nullcontext():
-        for statement in _statements():
-            statement.compile()
-
-
-def forget_all() -> None:
-    """Compile every statement anew at the next use. For tests and benchmarks."""
-    for statement in _statements():
-        statement._compiled.clear()
-
-
-def _statements() -> "list[_CompiledStatement | CompiledInsert[Any]]":
-    """Return the statements of the modules that have some. After a fork, looking through all would copy pages."""
-    names = [f"{config.name}.{module}" for config in apps.get_app_configs() for module in _MODULES]
-    values = [value for name in names if name in sys.modules for value in vars(sys.modules[name]).values()]
-    return [value for value in values if isinstance(value, _CompiledStatement | CompiledInsert)]
-
-
-class _CompiledStatement:
-    """build: returns the query; called with a `Param` for each argument."""
+class CompiledStatement:
+    """Base of the statements that Django builds. build: returns the query; called with a `Param` for each argument."""
 
     def __init__(self, build: Callable[..., Any]) -> None:
         self._build = build
-        self._compiled: dict[str, _Compiled] = {}
+        self._compiled: dict[str, Compiled] = {}
 
     def compile(self) -> None:
         """Compile the statement for the database of this process, unless that is done."""
         if connection.vendor not in self._compiled:
             self._compile()
 
-    def _execute(self, database: BaseDatabaseWrapper, cursor: CursorWrapper, values: dict[str, Any]) -> "_Compiled":
+    def _execute(self, database: BaseDatabaseWrapper, cursor: CursorWrapper, values: dict[str, Any]) -> "Compiled":
         compiled = self._compiled.get(database.vendor) or self._compile()
         if values.keys() != compiled.names:
             raise TypeError(f"expected the values {sorted(compiled.names)}, got {sorted(values)}")
@@ -114,7 +88,7 @@ class _CompiledStatement:
         cursor.execute(compiled.sql, parameters)
         return compiled
 
-    def _fetch(self, values: dict[str, Any]) -> tuple["_Compiled", Iterator[list[Any]]]:
+    def _fetch(self, values: dict[str, Any]) -> tuple["Compiled", Iterator[list[Any]]]:
         """Execute the statement and return its rows, each value converted as Django does."""
         # Not `django.db.connection`, which looks up the thread's connection for each of its attributes.
         database = connections[DEFAULT_DB_ALIAS]
@@ -122,7 +96,7 @@ class _CompiledStatement:
             compiled = self._execute(database, cursor, values)
             return compiled, map(compiled.converted, cursor.fetchall())
 
-    def _compile(self) -> "_Compiled":
+    def _compile(self) -> "Compiled":
         compiled = self._translate(self.built())
         if unused := inspect.signature(self._build).parameters.keys() - compiled.names:
             raise TypeError(f"the statement does not contain the parameters {sorted(unused)}")
@@ -133,11 +107,11 @@ class _CompiledStatement:
         """Return Django's own query, with a `Param` for each argument."""
         return self._build(**{name: Param(name) for name in inspect.signature(self._build).parameters})
 
-    def _translate(self, built: Any) -> "_Compiled":
+    def _translate(self, built: Any) -> "Compiled":
         compiler = self._compiler(built)
         _check(compiler.query)
         sql, parameters = compiler.as_sql()
-        return _Compiled(sql, tuple(parameters), compiler)
+        return Compiled(sql, tuple(parameters), compiler)
 
     def _compiler(self, built: Any) -> SQLCompiler:
         compiler: SQLCompiler = built.query.get_compiler(connection=connection)
@@ -164,7 +138,7 @@ def _may_stand_in(node: Any, others: list[Any]) -> bool:
     return isinstance(node, (Case, When, ExpressionList))  # a list: `IN` or `BETWEEN` of several parameters
 
 
-class _Compiled:
+class Compiled:
     """A statement with its parameters, the places of the passed ones, and the conversion of its rows.
 
     Django's iterables derive the conversion from the compiled query at each use.
@@ -218,14 +192,14 @@ class _Objects:
         return found
 
 
-class CompiledQuery(_CompiledStatement):
+class CompiledQuery(CompiledStatement):
     """A query of one column or several (`values_list`)."""
 
     def rows(self, **values: Any) -> list[tuple[Any, ...]]:
         return [tuple(row) for row in self._fetch(values)[1]]
 
 
-class CompiledObjects(_CompiledStatement, Generic[_M]):
+class CompiledObjects(CompiledStatement, Generic[_M]):
     """A query of whole rows, with annotations and the rows that `select_related` names. Nothing may be deferred."""
 
     def __init__(self, build: Callable[..., QuerySet[_M]]) -> None:
@@ -242,31 +216,7 @@ class CompiledObjects(_CompiledStatement, Generic[_M]):
         return next(iter(self.fetch(**values)), None)
 
 
-class CompiledQuestion(_CompiledStatement):
-    """Several compiled queries in one statement, which answers which of them find a row."""
-
-    def __init__(self, queries: Sequence[CompiledQuery | CompiledObjects[Any]]) -> None:
-        self._queries = queries
-        self._compiled = {}
-
-    def answers(self, **values: Any) -> list[bool]:
-        """Return an answer for each query, in order. values: the parameters of all of them."""
-        if not self._queries:
-            return []
-        database = connections[DEFAULT_DB_ALIAS]
-        with database.cursor() as cursor:
-            self._execute(database, cursor, values)
-            return [bool(answer) for answer in cursor.fetchone()]
-
-    def _compile(self) -> "_Compiled":
-        asked = [query.built().query.exists().get_compiler(connection=connection).as_sql() for query in self._queries]
-        sql = "SELECT " + ", ".join(f"EXISTS ({sql})" for sql, _ in asked)
-        compiled = _Compiled(sql, tuple(part for _, parameters in asked for part in parameters), None)
-        self._compiled[connection.vendor] = compiled
-        return compiled
-
-
-class CompiledUpdate(_CompiledStatement):
+class CompiledUpdate(CompiledStatement):
     """An update of one table. build: returns the rows and their new values (as `QuerySet.update` takes them)."""
 
     def run(self, **values: Any) -> int:
@@ -295,9 +245,9 @@ class CompiledReturning(CompiledUpdate, CompiledQuery, CompiledObjects[_M]):
     """
 
     def __init__(self, build: Callable[..., tuple[QuerySet[_M, Any], dict[str, Any]]]) -> None:
-        _CompiledStatement.__init__(self, build)
+        CompiledStatement.__init__(self, build)
 
-    def _translate(self, built: tuple[QuerySet[Any], dict[str, Any]]) -> "_Compiled":
+    def _translate(self, built: tuple[QuerySet[Any], dict[str, Any]]) -> "Compiled":
         changed = super()._translate(built)
         compiler: Any = built[0].query.get_compiler(connection=connection)
         compiler.setup_query()
@@ -307,7 +257,7 @@ class CompiledReturning(CompiledUpdate, CompiledQuery, CompiledObjects[_M]):
             _check(column)
             columns.append(f"{sql} AS {connection.ops.quote_name(alias)}" if alias else sql)
             parameters += tuple(values)
-        return _Compiled(f"{changed.sql} RETURNING {', '.join(columns)}", parameters, compiler)
+        return Compiled(f"{changed.sql} RETURNING {', '.join(columns)}", parameters, compiler)
 
 
 _ROWS_AT_ONCE = 20  # far below the 999 parameters that every database allows

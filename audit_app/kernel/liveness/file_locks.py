@@ -63,8 +63,8 @@ class FileMark:
 
     def _write(self, descriptor: int, count: int, traits: Traits) -> None:
         """Write in place: no content may be shorter than the one before."""
-        told = {"blind": int(traits.is_blind), "sweeps": int(traits.sweeps), "beat": count}
-        os.pwrite(descriptor, json.dumps({**self._content, **told}).encode(), 0)
+        stated = {"blind": int(traits.is_blind), "sweeps": int(traits.sweeps), "beat": count}
+        os.pwrite(descriptor, json.dumps({**self._content, **stated}).encode(), 0)
 
 
 class FileMarks:

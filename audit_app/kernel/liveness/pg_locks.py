@@ -145,7 +145,9 @@ class PostgresMarks:
     def look(self, ids: Iterable[UUID]) -> dict[UUID, Look]:
         with django_connection.cursor() as cursor:
             cursor.execute(_LOOK, [list(ids)])
-            return {life_id: Look(locked, beat, Traits(*told)) for life_id, locked, beat, *told in cursor.fetchall()}
+            return {
+                life_id: Look(locked, beat, Traits(*traits)) for life_id, locked, beat, *traits in cursor.fetchall()
+            }
 
     def list_processes(self) -> list[ProcessView]:
         with django_connection.cursor() as cursor:

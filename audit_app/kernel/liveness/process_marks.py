@@ -8,7 +8,7 @@ from uuid import UUID
 
 @dataclass(frozen=True)
 class Traits:
-    """What a process tells of itself.
+    """Properties of a process, which it states itself.
 
     is_blind: it cannot read live text.
     sweeps: it has a reaper, which is not ending.

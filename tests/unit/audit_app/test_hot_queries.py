@@ -2,7 +2,7 @@
 
 import re
 
-from audit_app.kernel import compiled_queries
+from audit_app.kernel import compile_ahead
 from tests.architecture.source import modules
 
 
@@ -11,7 +11,5 @@ def test_statements_are_compiled_in_hot_queries_alone() -> None:
     compiled = re.compile(r"\bCompiled(Query|Objects|Update|Insert)\(")
     allowed = {"agents_app.runs.transitions", "audit_app.kernel.compiled_queries"}
     found = {module.name for module in modules() if compiled.search(module.text)} - allowed
-    assert {name.partition(".")[2] for name in found | {"agents_app.runs.transitions"}} == set(
-        compiled_queries._MODULES
-    )
+    assert {name.partition(".")[2] for name in found | {"agents_app.runs.transitions"}} == set(compile_ahead._MODULES)
     assert found == {f"{app}.hot_queries" for app in ("agents_app", "audit_app", "sessions_app", "tools_app")}

@@ -16,11 +16,11 @@ from audit_app.kernel.compiled_queries import (
     CompiledInsert,
     CompiledObjects,
     CompiledQuery,
-    CompiledQuestion,
     CompiledReturning,
     CompiledUpdate,
     Param,
 )
+from audit_app.kernel.compiled_questions import CompiledQuestion
 from audit_app.models import AuditEntry, Event, ProcessLife
 
 pytestmark = pytest.mark.django_db

@@ -5,7 +5,7 @@ from django.db.models.sql.compiler import SQLCompiler
 
 from agents_app import hot_queries
 from agents_app.runs import transitions
-from audit_app.kernel.compiled_queries import compile_all, forget_all
+from audit_app.kernel.compile_ahead import compile_all, forget_all
 
 
 @pytest.mark.django_db(transaction=True)  # as at a start, there is no transaction around it

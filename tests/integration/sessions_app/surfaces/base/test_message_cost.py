@@ -17,6 +17,7 @@ from sessions_app.channels.inbound import webhook
 from sessions_app.identity.api_keys import create_api_key, revoke_api_key
 from sessions_app.models import ApiKey
 from sessions_app.surfaces.openai import consumers as openai
+from sessions_app.surfaces.openai.endpoint import AnswerEndpoint
 from sessions_app.surfaces.rest import consumers as rest
 from sessions_app.surfaces.rest.objects.messages import MessageBody
 from tests.fakes.telegram import FakeTelegram, private_update
@@ -64,7 +65,7 @@ async def _until_answered(send: Callable[[], Awaitable[Any]], monkeypatch: pytes
     async def begin(consumer: Any, *args: Any, **kwargs: Any) -> None:
         raise _Answered
 
-    monkeypatch.setattr(openai._Endpoint, "open_stream", begin)
+    monkeypatch.setattr(AnswerEndpoint, "open_stream", begin)
     await send()
 
 
