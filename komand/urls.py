@@ -24,6 +24,11 @@ class _Prefixes(RoutePattern):
         return super().match(path) if path.startswith(self._prefixes or "") else None
 
 
+def _routes_of(surface: Surface, urlconf: str) -> URLResolver:
+    patterns, app_name, namespace = include(urlconf)
+    return URLResolver(_Prefixes(surface), patterns, app_name=app_name, namespace=namespace)
+
+
 urlpatterns: list[URLPattern | URLResolver] = [
     path("health", health.health, name="health"),
     path("health/live", health.live, name="health-live"),
@@ -35,7 +40,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("api/schema", OpenApi.as_view(), name="openapi-schema"),
     path("api/docs", pages.reference, name="openapi-docs"),
     path("", include("sessions_app.channels.file_links")),
-    *(URLResolver(_Prefixes(surface), surface.urlconf) for surface in most_specific_first() if surface.urlconf),
+    *(_routes_of(surface, surface.urlconf) for surface in most_specific_first() if surface.urlconf),
 ]
 
 handler400 = "komand.error_handlers.bad_request"

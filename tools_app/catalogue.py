@@ -16,7 +16,7 @@ class ToolSource(ABC):
     """A provider of tools at run time. Synchronous; may read the database, so not for use on an event loop."""
 
     prefix: ClassVar[str]  # of the names of all its tools, such as `mcp__`
-    flag: ClassVar[str]  # of `selectors.source_flags`
+    flag: ClassVar[str] = ""  # of `selectors.source_flags`; empty: the source is always asked
 
     @abstractmethod
     def list_tools(self, agent_id: str) -> Iterable[AnyTool]:

@@ -34,8 +34,8 @@ from tools_app.registry import tools
 from tools_app.types import ToolCall
 
 _FOLDERS = tuple(f"{ROOT / package}/" for package in PACKAGES)
-# A connection of PostgreSQL opens in one path or in another.
-_UNCOUNTED = ("models", "migrations", "settings", "postgresql")
+# Connections: which path opens one is chance.
+_UNCOUNTED = ("models", "migrations", "settings", "postgresql", "sqlite")
 _SHORT = 5
 _LAUNCH = ToolCall("launch", "launch_workstream", json.dumps({"id": "a", "instruction": "task a"}))
 _REST_SECONDS = 0.3  # for what a path leaves to other threads at its end

@@ -17,12 +17,12 @@ from tests.support.engine import EngineRig
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
 
 MOST_FILES = {
-    "webhook": 99,
-    "answer": 65,
-    "answer_with_a_tool": 91,
-    "approval": 85,
+    "webhook": 97,
+    "answer": 61,
+    "answer_with_a_tool": 88,
+    "approval": 83,
     "launch": 75,
-    "child_end": 64,
+    "child_end": 63,
     "token": 24,
 }
 

@@ -82,6 +82,7 @@ SAMPLES: dict[str, dict[str, Any]] = {
     "workstream.ended": {"workstream_id": "research", "launch_id": "l1", "status": "canceled", "summary": "Enough."},
 }
 SILENT = {
+    "calls.returned",
     "session.created",
     "session.bound",
     "session.renamed",
