@@ -95,13 +95,13 @@ def test_the_process_that_was_there_first_logs_it_once(
     opened: Fleet, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(failure_detector, "_SWEEP_SECONDS", 0)
-    opened.start("here", "web")
+    first = opened.start("here", "web")
     opened.start("copy", "tools")
     opened.use("here")
     caplog.clear()
     observer = Observer()
     for _ in range(2):
-        observer.dead([])
+        observer.comes_first(first)
     [line] = [record for record in caplog.records if record.levelname == "ERROR"]
     assert "not shared with tools on " in line.getMessage()
 
