@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('tools_app', '0001_squashed_0018_rules_of_credentials_and_servers'),
+        ('tools_app', '0018_rules_of_credentials_and_servers'),
     ]
 
     operations = [
