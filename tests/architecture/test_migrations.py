@@ -130,3 +130,14 @@ def test_what_the_release_before_needs_is_found() -> None:
     found = problems([("shop", Example("0002", "shop"), state)])
     harmless = {operation.describe() for index, operation in enumerate(Example.operations) if index in (1, 3, 5)}
     assert {key.removeprefix("shop.0002 ") for key in found} == {op.describe() for op in Example.operations} - harmless
+
+
+def test_a_migration_depends_on_those_that_every_release_has() -> None:
+    """A squashed migration is new to releases before it: name the last one that it replaces."""
+    own = {key: found for key, found in MigrationLoader(None).disk_migrations.items() if key[0] in RELEASED}
+    assert not [
+        (*key, name)
+        for key, migration in own.items()
+        for app, name in migration.dependencies
+        if not migration.replaces and (app, name) in own and own[app, name].replaces
+    ]
