@@ -1,4 +1,4 @@
-"""Whether any of several compiled queries finds a row, asked by one statement."""
+"""A question: one statement that answers which of several compiled queries find a row."""
 
 from collections.abc import Sequence
 from typing import Any
