@@ -68,7 +68,7 @@ def build_request(
 
 
 def _begins_answer(snapshot: Snapshot) -> bool:
-    """Return whether the call is the first one for a request of the client: of the run, or after its outputs."""
+    """Return whether the call is the first of its run, or the first after outputs of the client's tools."""
     last = snapshot.steps[-1].index if snapshot.steps else None
     return last is None or any(each.client_until for each in snapshot.executions if each.step == last)
 

@@ -136,7 +136,7 @@ def _accept(message: ValidatedMessage, session: Session | None, agent_id: str) -
         raise QuestionClosed
     # An open run does not wait for files, and keeps its tools and schema: a message that brings any gets its own run.
     has_files = bool(message.files or (arrival and arrival.files))
-    has_own = options.run.chooses_tools or options.run.output_schema is not None
+    has_own = options.run.chooses_tools or options.run.client_tools or options.run.output_schema is not None
     may_join = open_runs and policy == "steer" and not has_files and not has_own
     if may_join and (steered := runs.steer_open_run(session.id, session.agent)):
         # The run's row is locked now, the session's is not: the run's row guards the turn's part.

@@ -9,11 +9,10 @@ from typing import Any
 from uuid import UUID
 
 from django.db import transaction
+from django.db.models import QuerySet
 
 from tools_app import schema, selectors
-from tools_app.executions import events
-from tools_app.executions.runner import Outcome, completed, finish
-from tools_app.executions.transitions import move
+from tools_app.executions.runner import Outcome, completed, finish, start_here
 from tools_app.models import ToolExecution
 from tools_app.types import ExecutionStatus
 
@@ -36,23 +35,19 @@ def expire_client_calls(run_id: UUID) -> int:
 def expire(row: ToolExecution) -> None:
     """End a call whose time has passed; part of the sweep. Owns its transaction."""
     with transaction.atomic():
-        for locked in _open_calls(row.run_id):
-            if locked.pk == row.pk:
-                _end(locked, _EXPIRED)
+        for locked in _open_calls(row.run_id).filter(pk=row.pk):
+            _end(locked, _EXPIRED)
 
 
-def _open_calls(run_id: UUID) -> list[ToolExecution]:
+def _open_calls(run_id: UUID) -> QuerySet[ToolExecution]:
+    """Return the calls that wait for their client, and lock them once they are read."""
     rows = selectors.open_executions().filter(run_id=run_id, client_until__isnull=False)
-    return list(rows.select_for_update(no_key=True).order_by("id"))
+    return rows.select_for_update(no_key=True).order_by("id")
 
 
 def _end(row: ToolExecution, outcome: Outcome) -> bool:
-    """Start and end a call that no process here runs. Return False if it is no longer pending."""
-    if not move(row.id, ExecutionStatus.RUNNING):
-        return False
-    row.refresh_from_db(fields=["attempts"])
-    events.record_started(row)
-    return finish(row, outcome)
+    """Start and end a call. Return False if it is no longer pending."""
+    return start_here(row) and finish(row, outcome)
 
 
 def _value(text: str) -> Any:

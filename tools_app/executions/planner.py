@@ -76,13 +76,13 @@ class Planned:
 
 @dataclass(frozen=True)
 class CallPlan:
-    """Plan of one call, which runs at once unless `error`, `asks`, `questions`, `items` or `is_clients` is set.
+    """Plan of one call, which runs at once unless `error`, `asks`, `questions`, `items` or `is_returned` is set.
 
     error: why it will not be run, for the model.
     asks: the approval request to make first.
     questions: questions that a user has to answer.
     items: the calls of a batch.
-    is_clients: the client that sent the message makes the call.
+    is_returned: it is returned to the client that sent the message, which makes it.
     is_charged: whether it counts against the agent's budget.
     origins: origins of what its result brings into the run, one a line.
     """
@@ -99,7 +99,7 @@ class CallPlan:
     is_charged: bool = False
     origins: str = ""
     items: tuple[ToolCall, ...] = ()
-    is_clients: bool = False
+    is_returned: bool = False
 
 
 # By tool: its spec and the limit of calls, and the spec made of them.
@@ -172,10 +172,10 @@ def plan_executions(
             new_events.append(events.input_requested(row, questions[row.id]))
         elif row.status != ExecutionStatus.PENDING:
             new_events += batches.ended(row, is_new=True)
-        elif row.batch_id is None and not plan.items and not plan.is_clients:
+        elif row.batch_id is None and not plan.items and not plan.is_returned:
             nudges.nudge_worker(row)
     new_events += [event for row, plan in planned if plan.items for event in batches.begin(row)]
-    new_events += events.calls_returned([row for row, plan in planned if plan.is_clients])
+    new_events += events.calls_returned([row for row, plan in planned if plan.is_returned])
     views = tuple(selectors.view(row) for row, _ in planned if row.batch_id is None)
     return Planned(views, new_events, asks=bool(asked), questions=bool(questions))
 
@@ -201,7 +201,7 @@ def new_row(
     now = timezone.now()
     if plan.error:
         initial: dict[str, Any] = {"status": ExecutionStatus.FAILED, "error": plan.error, "completed_at": now}
-    elif plan.is_clients:
+    elif plan.is_returned:
         until = now + timedelta(minutes=settings.KOMAND_CLIENT_TOOL_MINUTES)
         initial = {"status": ExecutionStatus.PENDING, "client_until": until, "renudge_at": until}
     elif plan.asks or plan.questions or plan.items or batch_id:
@@ -269,7 +269,7 @@ def _decided(tool: AnyTool, arguments: dict[str, Any], seconds: int, gate: Gate)
         is_charged=not error,
         origins="\n".join(taint.origins_of(PolicyCall(tool.spec, arguments))),
         items=tool.calls_of(arguments) if isinstance(tool, BatchTool) and not error else (),
-        is_clients=isinstance(tool, ClientTool) and not error,
+        is_returned=isinstance(tool, ClientTool) and not error,
     )
 
 

@@ -102,6 +102,18 @@ def claim(execution_id: UUID, owner: UUID) -> ToolExecution | None:
         return row
 
 
+def start_here(row: ToolExecution) -> bool:
+    """Start a pending call that no process runs, in the caller's transaction, and audit the start.
+
+    Return False if it is no longer pending.
+    """
+    if not move(row.id, ExecutionStatus.RUNNING):
+        return False
+    row.refresh_from_db(fields=["attempts"])
+    events.record_started(row)
+    return True
+
+
 def finish(row: ToolExecution, outcome: Outcome) -> bool:
     """Store the end of this attempt and its events, and nudge if it was the run's last open execution.
 

@@ -19,6 +19,7 @@ from audit_app import services as audit
 from audit_app.event_types import NewEvent
 from tools_app import catalogue, hot_queries, selectors
 from tools_app.executions import batches, events
+from tools_app.executions.runner import start_here
 from tools_app.executions.transitions import move, settle_input
 from tools_app.models import InputRequest, ToolExecution
 from tools_app.types import ExecutionStatus, HumanTool
@@ -74,11 +75,8 @@ def answer_input(run_id: UUID, text: str, *, actor: str, request_id: UUID | None
 
 def _run_at_once(row: ToolExecution, value: Any) -> bool:
     """Start and complete an execution that no process runs. Return False if it is no longer pending."""
-    if not move(row.id, ExecutionStatus.RUNNING):
-        return False
-    row.refresh_from_db(fields=["attempts"])
-    events.record_started(row)
-    return move(row.id, ExecutionStatus.COMPLETED, output=json.dumps(value, ensure_ascii=False))
+    output = json.dumps(value, ensure_ascii=False)
+    return start_here(row) and move(row.id, ExecutionStatus.COMPLETED, output=output)
 
 
 def expire_inputs() -> set[UUID]:

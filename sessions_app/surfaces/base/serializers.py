@@ -43,9 +43,8 @@ class CamelCaseSerializer(serializers.Serializer[Any]):
     @cache
     def _reader(cls) -> Self:
         reader = cls()
-        for (
-            field
-        ) in reader.fields.values():  # `parse_json` has refused surrogates, which DRF looks for in each character
+        # `parse_json` has refused surrogates, which DRF looks for in each character.
+        for field in reader.fields.values():
             checks = field.validators
             field.validators = [each for each in checks if not isinstance(each, ProhibitSurrogateCharactersValidator)]
         return reader

@@ -61,7 +61,7 @@ def find(user: User, parsed: ParsedRequest) -> Calls | None:
     are_answered = all(call.status is ExecutionStatus.COMPLETED for call in step)
     is_open = any(not call.status.is_terminal for call in step)
     if not (is_open or are_answered) or agents.get_run(last.run_id).agent_id != parsed.model:
-        leave(last.run_id)
+        runs.leave_client_calls(last.run_id)
         return None
     for call in step:
         if call.id not in outputs and not call.status.is_terminal:
@@ -73,12 +73,6 @@ def find(user: User, parsed: ParsedRequest) -> Calls | None:
 def answer(calls: Calls, parsed: ParsedRequest) -> bool:
     """Store the outputs and let the run continue. Return False if another request did so first."""
     return runs.answer_client_calls(calls.run_id, calls.outputs, options=parsed.options)
-
-
-def leave(run_id: UUID) -> None:
-    """End a run that waits for outputs which its client does not send any more."""
-    if any(call.client_until and not call.status.is_terminal for call in tools.list_executions(run_id)):
-        runs.leave_client_calls(run_id)
 
 
 def check_contained(parsed: ParsedRequest) -> None:

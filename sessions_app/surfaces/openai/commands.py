@@ -14,6 +14,7 @@ from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 
 from agents_app import selectors as agents
+from agents_app import services as runs
 from agents_app.types import LoadedPart, Message
 from audit_app.kernel.errors import NotFound
 from sessions_app import services
@@ -127,13 +128,13 @@ def _session_of(user: User, parsed: ParsedRequest, idempotency_key: str) -> Sess
         session = access_session(user, parsed.session)
         _check_agent(session, parsed)
         if parsed.options.client_tools and (waiting := agents.find_open_run(session.id)):
-            client_calls.leave(waiting.id)
+            runs.leave_client_calls(waiting.id)
         return session
     history: list[Message | Turn] = list(parsed.history)
     if parsed.previous:
         run = agents.get_run(run_of(user, parsed.previous)[0])
         if not run.status.is_terminal:
-            client_calls.leave(run.id)
+            runs.leave_client_calls(run.id)
         session = access_session(user, run.conversation_id)
         is_last = session.next_ordinal == run.ordinal + 1 and not branches.is_off_path(session, run.id)
         if is_last and not history:  # no request has continued that response yet
