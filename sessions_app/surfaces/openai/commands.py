@@ -7,6 +7,7 @@ sends the messages before each time.
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -44,7 +45,9 @@ class AcceptedRequest:
     output_schema: JSON Schema of the answer, of the request or else of the agent.
     """
 
-    accepted: Accepted
+    session_id: UUID
+    session_key: str
+    run_id: UUID
     cursor: str
     created: int
     output_schema: dict[str, Any] | None = None
@@ -77,9 +80,16 @@ def accept(principal: Principal, parsed: ParsedRequest, idempotency_key: str) ->
 
 def _accepted(accepted: Accepted, cursor: str, session: Session, parsed: ParsedRequest) -> AcceptedRequest:
     created_at = accepted.created_at or agents.get_run(accepted.run_id).created_at
-    own = parsed.options.output_schema
-    schema = session.agent.output_schema if own is None else own
-    return AcceptedRequest(accepted, "" if accepted.is_duplicate else cursor, int(created_at.timestamp()), schema)
+    watched_from = "" if accepted.is_duplicate else cursor
+    return _request(session, accepted.run_id, created_at, watched_from, parsed.options.output_schema)
+
+
+def _request(
+    session: Session, run_id: UUID, created_at: datetime, cursor: str, own_schema: dict[str, Any] | None
+) -> AcceptedRequest:
+    """Return the request of a run. own_schema: JSON Schema of the request."""
+    schema = session.agent.output_schema if own_schema is None else own_schema
+    return AcceptedRequest(session.id, session.key, run_id, cursor, int(created_at.timestamp()), schema)
 
 
 def _accept_outputs(principal: Principal, parsed: ParsedRequest, idempotency_key: str) -> AcceptedRequest:
@@ -91,10 +101,11 @@ def _accept_outputs(principal: Principal, parsed: ParsedRequest, idempotency_key
     if calls := client_calls.find(user, parsed):
         session = access_session(user, calls.session_id)
         cursor = "" if calls.are_answered else cursor_now(session.id)
-        is_new = not calls.are_answered and client_calls.answer(calls, parsed)
+        if not (cursor and client_calls.answer(calls, parsed)):
+            cursor = ""  # an earlier request brought the outputs: its answer may have begun
         run = agents.get_run(calls.run_id)
-        accepted = Accepted(session.id, session.key, run.id, run.id, run.ordinal, is_duplicate=not is_new)
-        return replace(_accepted(accepted, cursor, session, parsed), first_step=calls.step + 1)
+        request = _request(session, run.id, run.created_at, cursor, parsed.options.output_schema)
+        return replace(request, first_step=calls.step + 1)
     client_calls.check_contained(parsed)
     session = _own_session(user, parsed, list(parsed.history), idempotency_key)
     cursor = cursor_now(session.id)
@@ -106,9 +117,7 @@ def accept_retry(user: User, run_id: UUID) -> AcceptedRequest:
     """Return a request that was stored before, by its run. Raises NotFound."""
     run = access_run(user, run_id)
     session = access_session(user, run.conversation_id)
-    accepted = Accepted(session.id, session.key, run.id, run.id, run.ordinal, is_duplicate=True)
-    schema = agents.get_options(run.id).output_schema
-    return AcceptedRequest(accepted, "", int(run.created_at.timestamp()), schema)
+    return _request(session, run.id, run.created_at, "", agents.get_options(run.id).output_schema)
 
 
 def run_of(user: User, response_id: str) -> tuple[UUID, int]:

@@ -74,7 +74,7 @@ class _NewAnswer(MessageConsumer, AnswerEndpoint):
         key = self.request.headers.get("Idempotency-Key", "")
         retry = None if key or self._parsed.outputs else self._accept_retry()  # outputs name their run
         request = retry or accept(self.principal, self._parsed, key)
-        self._run_id = request.accepted.run_id
+        self._run_id = request.run_id
         return request
 
     def _accept_retry(self) -> AcceptedRequest | None:
@@ -92,8 +92,7 @@ class _NewAnswer(MessageConsumer, AnswerEndpoint):
 
     def events_of(self, request: AcceptedRequest) -> AsyncIterator[list[SessionEvent]]:
         """Return the `run_events` of the answer to a request."""
-        accepted = request.accepted
-        return self.run_events(accepted.session_id, accepted.run_id, request.cursor, first_step=request.first_step)
+        return self.run_events(request.session_id, request.run_id, request.cursor, first_step=request.first_step)
 
     async def wait_for_end(self, request: AcceptedRequest) -> SessionEvent | None:
         """Return the last event of `run_events`; None after KOMAND_OPENAI_WAIT_SECONDS."""
@@ -127,9 +126,9 @@ class ChatCompletions(_NewAnswer):
 
     async def answer(self, parsed: ParsedRequest, request: AcceptedRequest) -> None:
         is_structured = request.output_schema is not None
-        answer_id = responses.answer_id(request.accepted.run_id, request.first_step)
+        answer_id = responses.answer_id(request.run_id, request.first_step)
         completion = Completion(answer_id, parsed.model, request.created, is_structured=is_structured)
-        headers = {"X-Komand-Session": request.accepted.session_key}
+        headers = {"X-Komand-Session": request.session_key}
         if parsed.stream:
             await self._stream(parsed, request, completion, headers)
         else:
@@ -140,7 +139,7 @@ class ChatCompletions(_NewAnswer):
         if last is None:
             await self.send_timeout()
             return
-        transcript, cited, _ = await in_db(read, request.accepted.run_id)
+        transcript, cited, _ = await in_db(read, request.run_id)
         part = part_from(transcript, request.first_step)
         text, citations = full_text(
             part.transcript, {step - request.first_step: found for step, found in cited.items()}
@@ -162,7 +161,7 @@ class ChatCompletions(_NewAnswer):
             if events[-1].type == INPUT_REQUESTED.name:
                 chunks.append(completion.add_paragraph(INPUT_REQUESTED.payload(events[-1])["question"]))
             await self._send(chunks)
-        transcript = await in_db(agents.get_transcript, request.accepted.run_id)
+        transcript = await in_db(agents.get_transcript, request.run_id)
         part = part_from(transcript, request.first_step)
         if not part.calls and (problem := errors.problem_of(transcript.run)):
             await self._send([problem])
@@ -196,15 +195,15 @@ class Responses(_NewAnswer):
 
     async def answer(self, parsed: ParsedRequest, request: AcceptedRequest) -> None:
         options = replace(parsed.options, output_schema=request.output_schema)
-        context = ResponseContext(request.accepted.run_id, parsed.model, request.created, options, request.first_step)
+        context = ResponseContext(request.run_id, parsed.model, request.created, options, request.first_step)
         if parsed.stream:
-            await stream_response(self, context, request.accepted.session_id, request.cursor)
+            await stream_response(self, context, request.session_id, request.cursor)
         elif parsed.background:
             await self.send_json(200, responses.response(context, "queued", []))
         elif await self.wait_for_end(request) is None:
             await self.send_timeout()
         else:
-            stored = await in_db(read, request.accepted.run_id)
+            stored = await in_db(read, request.run_id)
             await self.send_json(200, responses.of_transcript(context, *stored))
 
 

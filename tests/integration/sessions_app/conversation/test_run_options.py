@@ -99,10 +99,11 @@ def test_a_tool_that_was_not_chosen_is_neither_offered_nor_run(idle: EngineRig) 
 
 
 def test_a_message_with_tools_of_its_own_joins_no_run_under_way(idle: EngineRig) -> None:
-    first, joined, own = (
-        idle.send(busy="steer", run=options) for options in (RunOptions(), RunOptions(), RunOptions(tools=only("echo")))
-    )
-    assert joined.run_id == first.run_id != own.run_id
+    function = {"name": "get_weather", "description": "", "parameters": {"type": "object"}}
+    choices = RunOptions(), RunOptions(), RunOptions(tools=only("echo")), RunOptions(client_tools=[function])
+    first, joined, own, clients = (idle.send(busy="steer", run=options) for options in choices)
+    assert joined.run_id == first.run_id
+    assert len({first.run_id, own.run_id, clients.run_id}) == 3
 
 
 def test_the_choice_comes_over_rest_and_belongs_to_the_message(idle: EngineRig) -> None:

@@ -49,19 +49,19 @@ def history_after(run_id: Any) -> list[Any]:
 
 def test_an_image_of_a_completion_is_a_file_of_its_message(user: User) -> None:
     parsed = read_completion({"model": "default", "messages": [LOOK]})
-    accepted = openai.accept(Principal(user, "jwt"), parsed, "once").accepted
+    accepted = openai.accept(Principal(user, "jwt"), parsed, "once")
     [message] = StoredConversations().user_turns(accepted.run_id)
     [part] = message.parts
     assert (part.mime_type, part.name) == ("image/png", "image.png")
     assert StoredConversations().load_part(part.reference) == PNG
-    assert openai.accept(Principal(user, "jwt"), parsed, "once").accepted.run_id == accepted.run_id
+    assert openai.accept(Principal(user, "jwt"), parsed, "once").run_id == accepted.run_id
     assert StoredSessionTexts().origins(accepted.session_id) == ("file:attachment",)
 
 
 def test_images_of_earlier_messages_stay_in_the_history(user: User) -> None:
     messages = [LOOK, {"role": "assistant", "content": "Red."}, {"role": "user", "content": "And now?"}]
     parsed = read_completion({"model": "default", "messages": messages})
-    accepted = openai.accept(Principal(user, "jwt"), parsed, "").accepted
+    accepted = openai.accept(Principal(user, "jwt"), parsed, "")
     first, _ = history_after(accepted.run_id)
     assert first.content.startswith("Look.\n\n[Attached image image.png") and len(first.parts) == 1
     assert Turn.objects.get(part=0, ordinal=0).content == "Look.", "what is attached is not what the user has written"
@@ -79,10 +79,10 @@ def test_a_file_of_a_type_that_is_not_accepted_is_refused(user: User) -> None:
 def test_a_continued_response_keeps_the_files_apart_from_the_text(user: User) -> None:
     content = [{"type": "input_text", "text": "Look."}, {"type": "input_image", "image_url": IMAGE["image_url"]["url"]}]  # type: ignore[index]
     begun = read_response({"model": "default", "input": [{"role": "user", "content": content}]})
-    first = openai.accept(Principal(user, "jwt"), begun, "").accepted
+    first = openai.accept(Principal(user, "jwt"), begun, "")
     second = read_response({"model": "default", "input": "One.", "previous_response_id": f"resp_{first.run_id.hex}"})
     openai.accept(Principal(user, "jwt"), second, "")
-    branched = openai.accept(Principal(user, "jwt"), second, "").accepted
+    branched = openai.accept(Principal(user, "jwt"), second, "")
     assert branched.session_id != first.session_id
     copied = Turn.objects.get(session_id=branched.session_id, ordinal=0)
     assert copied.content == "Look." and copied.attached.startswith("[Attached image")
@@ -152,8 +152,8 @@ def unsent() -> int:
 
 def test_files_of_a_repeated_or_refused_message_are_not_kept(user: User) -> None:
     principal, parsed = Principal(user, "jwt"), read_completion({"model": "default", "messages": [LOOK]})
-    first = openai.accept(principal, parsed, "once").accepted
-    assert openai.accept(principal, parsed, "once").accepted.run_id == first.run_id
+    first = openai.accept(principal, parsed, "once")
+    assert openai.accept(principal, parsed, "once").run_id == first.run_id
     assert unsent() == 0
     Run.objects.update(status="queued")
     Agent.objects.update(busy_policy="reject")
