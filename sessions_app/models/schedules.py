@@ -101,9 +101,9 @@ class Schedule(models.Model):
 
     @property
     def delay(self) -> timedelta:
-        """Return how long after its times the schedule starts: always the same, so that it keeps its minute.
+        """Return how long after the times of its cron expression it starts: always the same, within the minute.
 
-        None for a single time.
+        A single time has no delay.
         """
         return timedelta(seconds=self.id.int % SPREAD_SECONDS if self.cron else 0)
 
