@@ -13,7 +13,7 @@ TEAMS = "teams"
 _TEAM_TOOLS = frozenset(
     f"{verb}_workstream{s}"
     for verb, s in (("launch", ""), ("message", ""), ("steer", ""), ("terminate", ""), ("wait", "s"), ("list", "s"))
-) | {"run_network", "shared_memory_read", "shared_memory_write"}
+) | {"agents_list", "run_network", "shared_memory_read", "shared_memory_write"}
 _SETS = {CHAT: _CHAT, "files": _CHAT | {"read_artifact", "write_artifact", "python"}, "web": _CHAT | {"http_request"}}
 CHOICES = [
     (CHAT, "chat: questions, sums, times, memory and web pages"),

@@ -107,6 +107,7 @@ class AgentAdmin(ConditionalAdmin, VersionedAdmin, AuditedAdmin):  # type: ignor
             "tool_profile",
             "mcp_servers_mode",
             "mcp_servers",
+            "workstream_agents",
             "enabled_skill_ids",
         ),
         _tab(

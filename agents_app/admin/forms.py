@@ -108,6 +108,11 @@ class AgentForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptable
         label="MCP servers that get data without asking",
         help_text="Names separated by commas. After a run has read from outside, calls to other servers ask a person.",
     )
+    workstream_agents = NamesField(
+        required=False,
+        label="Agents for workstreams",
+        help_text="Ids of other agents that it may launch, separated by commas. Each run uses those of its user.",
+    )
     enabled_skill_ids = NamesField(required=False, label="Skills", help_text="Ids separated by commas.")
     denied_tools = patterns_field("Denied calls", "Always denied, whatever other rules allow.")
     always_ask = patterns_field("Calls that always ask", "A person has to approve each.")

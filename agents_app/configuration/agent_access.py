@@ -6,6 +6,7 @@ belongs to the installation. Holders of CHANGE_AGENTS change and use every agent
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from uuid import UUID
 
 from django.contrib.auth.models import AnonymousUser, Group, User
 from django.db import transaction
@@ -19,6 +20,7 @@ from agents_app.rights import CHANGE_AGENTS, VIEW_AGENTS
 from audit_app import services as audit
 from audit_app.kernel.errors import Forbidden, InvalidInput, NotFound, found
 from audit_app.rights import Right, holds
+from tools_app.storage import memory_holders
 
 
 @dataclass(frozen=True)
@@ -116,6 +118,17 @@ def usable_agents(user: User | AnonymousUser, *, or_visible: bool = False) -> Qu
         return rows
     usable = Q(is_shared_with_everyone=True) | Q(owner_id=user.pk) | _shared_with(user)
     return rows.filter(usable) if user.is_active and user.is_authenticated else rows.none()
+
+
+def user_of(conversation_id: UUID, actor: str) -> User | None:
+    """Return the active user who is the actor of a run, or with whom its sender is linked or paired."""
+    user_id = memory_holders.find_user(conversation_id, actor)
+    return User.objects.filter(pk=user_id, is_active=True).first() if user_id else None
+
+
+def agents_for(user: User | None) -> QuerySet[Agent]:
+    """Return the agents that a run may use for the person behind it. None, a sender: those shared with everyone."""
+    return usable_agents(user) if user else Agent.objects.filter(retired_at=None, is_shared_with_everyone=True)
 
 
 def check_still_shared(user: User, agent: Agent) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import Group
-from django.core.validators import MaxValueValidator, MinValueValidator, RegexValidator
+from django.core.validators import MaxValueValidator, MinValueValidator, RegexValidator, validate_slug
 from django.db import models
 
 from agents_app.models.providers import ModelProvider
@@ -31,6 +31,11 @@ def _limits(least: int, most: int) -> list[Any]:
 
 def _patterns(help_text: str) -> Any:
     return TextListField(most=200, longest=LONGEST, rule=check_pattern, default=list, blank=True, help_text=help_text)
+
+
+def _agent_id(value: str) -> str:
+    validate_slug(value)
+    return value
 
 
 def _hosts(help_text: str) -> Any:
@@ -97,6 +102,15 @@ class Agent(models.Model):
         db_default=models.Value([], models.JSONField()),
         blank=True,
         help_text="Names of MCP servers that get data without approval after a run has read from outside.",
+    )
+    workstream_agents = TextListField(
+        most=50,
+        longest=120,
+        rule=_agent_id,
+        default=list,
+        db_default=models.Value([], models.JSONField()),
+        blank=True,
+        help_text="Ids of other agents that it may launch as workstreams.",
     )
     autonomy = models.CharField(max_length=12, choices=AUTONOMY, default="supervised")
     allowed_tools = _patterns("Patterns of allowed tool calls. Empty: all.")

@@ -15,6 +15,7 @@ from agents_app.prompt.system_prompt import PromptPart, ToolNotes
 from agents_app.runs import child_messages
 from agents_app.runs.run_policy import client_tools_of, limits_of, model_of, policy_of, session_policy_of
 from agents_app.types import Message, RunOptions, Snapshot
+from agents_app.types.child_runs import AGENTS_TOOL
 from agents_app.types.context import ContextSize
 from agents_app.types.prices import PriceList
 from tools_app import profiles
@@ -159,7 +160,8 @@ def tools_of_run(run: Run, flags: Mapping[str, bool] = NO_FLAGS) -> OfferedTools
     flags: those of its claim.
     """
     profile, permitted = run.agent.tool_profile, tools.specs_for(policy_of(run), session_policy_of(run), flags=flags)
-    offered = [spec for spec in permitted if profiles.is_offered(profile, spec.name)]
+    absent = () if run.agent.workstream_agents else (AGENTS_TOOL,)
+    offered = [spec for spec in permitted if profiles.is_offered(profile, spec.name) and spec.name not in absent]
     chosen = offered_tools.choose(offered, profile=profile, budget_tokens=settings.KOMAND_TOOL_TOKENS)
     clients = client_tools_of(run)
     return chosen.adding(tool.spec for tool in clients) if clients else chosen

@@ -14,6 +14,7 @@ MOST_DEPTH = 5
 MOST_OPEN_CHILDREN = 100  # of one run
 
 LAUNCH_TOOL, WAIT_TOOL, NETWORK_TOOL = "launch_workstream", "wait_workstreams", "run_network"
+AGENTS_TOOL = "agents_list"
 
 
 class RunKind(StrEnum):

@@ -2,9 +2,7 @@
 
 from typing import Any
 
-from agents_app import hot_queries
-from agents_app.configuration.agent_versions import use_version
-from agents_app.models import ModelPrice, Run
+from agents_app.models import Agent, ModelPrice, ModelProvider, Run
 from agents_app.runs.children import NewChild, start_child
 from agents_app.runs.run_policy import policy_of, provider_of, session_policy_of
 from agents_app.types import RunOptions
@@ -16,6 +14,7 @@ from agents_app.types.child_runs import (
     ChildSpec,
 )
 from agents_app.workstreams.base import WorkstreamTool, declare
+from agents_app.workstreams.specialists import get_parent, get_specialist
 from audit_app.kernel.ids import derived_id
 from tools_app import services as tools
 from tools_app.parameters import boolean, integer, parameters, text
@@ -44,7 +43,8 @@ class LaunchWorkstream(WorkstreamTool):
                 "Left out: all of yours; []: none.",
             },
             context={"type": "object", "description": "Data for the task."},
-            model=text("Default: yours.", maxLength=200),
+            agent=text("Another agent to do it, of agents_list. Default: yourself.", maxLength=120),
+            model=text("Default: the agent's.", maxLength=200),
             deadline_seconds=integer("Default 300.", LEAST_DEADLINE_SECONDS, MOST_DEADLINE_SECONDS),
             interactive=boolean("It waits for your messages after its task until you terminate it."),
             merge_child_artifacts=boolean("Default true: its files are copied to files/{launch_id}/."),
@@ -54,10 +54,9 @@ class LaunchWorkstream(WorkstreamTool):
 
     def act(self, arguments: dict[str, Any], context: ToolContext) -> Any:
         """Return {"launch_id", "id", "state"}."""
-        parent = hot_queries.GET_CLAIMED_RUN.first(run_id=context.run_id)
-        if parent is None:
-            raise ToolError("The run was deleted.")
-        parent = use_version(parent)
+        parent = get_parent(context)
+        wanted = arguments.get("agent", "")
+        specialist = get_specialist(parent, wanted) if wanted not in ("", parent.agent.agent_id) else None
         spec = ChildSpec(
             name=arguments.get("name") or arguments["id"],
             instruction=arguments["instruction"],
@@ -66,32 +65,36 @@ class LaunchWorkstream(WorkstreamTool):
             deadline_seconds=arguments.get("deadline_seconds", DEFAULT_DEADLINE_SECONDS),
             merges_artifacts=arguments.get("merge_child_artifacts", True),
         )
-        given = RunOptions.from_dict(parent.options)
-        options = RunOptions(
-            model=_model(arguments.get("model", ""), parent) or given.model,
-            tools=_tools(arguments.get("allowed_tools"), parent),
-            agent_version=given.agent_version,
-        )
         child = start_child(
             NewChild(
                 id=derived_id(context.execution_id, arguments["id"]),
                 parent_id=parent.pk,
                 workstream=arguments["id"],
                 spec=spec,
-                options=options,
+                agent=specialist,
+                options=_options(arguments, parent, specialist),
                 budget_tokens=arguments.get("budget_tokens"),
             )
         )
         return {"launch_id": str(child.pk), "id": child.workstream, "state": "running"}
 
 
-def _model(wanted: str, parent: Run) -> str:
+def _options(arguments: dict[str, Any], parent: Run, specialist: Agent | None) -> RunOptions:
+    """Return the options of a child. A specialist has its own model and version, not those of the parent's message."""
+    wanted, allowed = arguments.get("model", ""), _tools(arguments.get("allowed_tools"), parent)
+    if specialist:
+        return RunOptions(model=_model(wanted, specialist, specialist.provider), tools=allowed)
+    given = RunOptions.from_dict(parent.options)
+    model = _model(wanted, parent.agent, provider_of(parent)) or given.model
+    return RunOptions(model=model, tools=allowed, agent_version=given.agent_version)
+
+
+def _model(wanted: str, agent: Agent, provider: ModelProvider) -> str:
     """Return the wanted model if the agent may use it. Raises ToolError with those that it may use."""
     if not wanted:
         return ""
-    provider = provider_of(parent)
-    own = [parent.agent.model_id, provider.default_model]
-    own += [entry["model"] for entry in parent.agent.fallbacks if entry["provider"] == provider.name]
+    own = [agent.model_id, provider.default_model]
+    own += [entry["model"] for entry in agent.fallbacks if entry["provider"] == provider.name]
     own += ModelPrice.objects.filter(provider=provider).values_list("model", flat=True)
     known = [model for model in dict.fromkeys(own) if model]
     if wanted not in known:

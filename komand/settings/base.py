@@ -279,6 +279,7 @@ KOMAND_TOOLS = [
     "tools_app.builtin.write_artifact.WriteArtifact",
     "sessions_app.schedules.tool.ScheduleTool",
     "agents_app.workstreams.launch.LaunchWorkstream",
+    "agents_app.workstreams.specialists.AgentsList",
     "agents_app.workstreams.control.MessageWorkstream",
     "agents_app.workstreams.control.SteerWorkstream",
     "agents_app.workstreams.control.TerminateWorkstream",

@@ -1,9 +1,10 @@
-"""Memories of linked senders: in their own chats they are those of the user."""
+"""The users behind senders. In their own chats, memories of linked senders are those of the user."""
 
 from uuid import UUID
 
 from agents_app.models import Run
 from sessions_app import hot_queries
+from sessions_app.identity.own_actors import users_of
 from sessions_app.models import SenderLink, Session
 from sessions_app.platforms.sender_actors import at_account, find_channel, former_actor, sender_actor
 from tools_app.models import Memory
@@ -30,6 +31,21 @@ class LinkedSenders:
             if user_id and actor == sender_actor(channel, account_id, sender_id):
                 return f"user:{user_id}"
         return actor
+
+    def find_user(self, session_id: UUID, actor: str) -> int | None:
+        """Return the id of the user who is the actor, or with whom the sender is linked or paired.
+
+        None also for a sender of another account than the session's, and for one with several users.
+        """
+        kind, _, key = actor.partition(":")
+        if kind == "user":
+            return int(key) if key.isdecimal() else None
+        session = Session.objects.filter(pk=session_id).only("channel", "account_id").first()
+        sender_id = key.partition(":")[2]
+        if session is None or sender_actor(session.channel, session.account_id, sender_id) != actor:
+            return None
+        users = users_of(session.channel, session.account_id, {sender_id})
+        return users.pop() if len(users) == 1 else None
 
 
 def move_to_user(link: SenderLink) -> int:

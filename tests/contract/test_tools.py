@@ -16,6 +16,7 @@ from tools_app.types import AnyTool, BatchTool, Effect, HumanTool, Risk, ToolCon
 
 # One call of each tool that works anywhere, and one that its schema lets through and that must fail readably (or None).
 CALLS: dict[str, tuple[dict[str, Any] | None, dict[str, Any] | None]] = {
+    "agents_list": (None, {}),
     "calculator": ({"expression": "6*7"}, {"expression": "9**9**9"}),
     "date_time": ({"timezone": "UTC"}, {"timezone": "Nowhere/Else"}),
     "echo": ({"text": "hällo"}, None),

@@ -103,7 +103,11 @@ def decide(
         verdict = _ask_two(verdict)
     if agent_policy.within is None or isinstance(verdict, Deny):
         return verdict
-    wider = decide(call, risk, agent_policy.within, actor, session_policy, situation)
+    is_same = agent_policy.within.agent_id == agent_policy.agent_id
+    above = situation if is_same else replace(situation, grants=())  # grants are for one agent
+    wider = decide(call, risk, agent_policy.within, actor, session_policy, above)
+    if isinstance(wider, Ask) and not is_same:
+        wider = replace(wider, is_standing=False)
     if isinstance(wider, Ask) and isinstance(verdict, Ask) and verdict.needs_two and not wider.needs_two:
         return _ask_two(wider)
     return verdict if isinstance(wider, Allow) else wider

@@ -124,6 +124,7 @@ class AgentBody(CamelCaseSerializer):
     allowed_channels = _column("allowed_channels")
     enabled_tools = _column("enabled_tools", validators=[check_tools_exist], help_text="Null: all.")
     tool_profile = _column("tool_profile")
+    workstream_agents = _column("workstream_agents")
     autonomy = _column("autonomy")
     needs_two_approvers = _column("needs_two_approvers")
     allowed_tools = _column("allowed_tools")

@@ -221,3 +221,13 @@ def test_one_more_denial_never_allows_more(policy, risk, to):
     before = RANK[type(judge(policy, {"to": to}, risk=risk))]
     after = RANK[type(judge(replace(policy, denied=(*policy.denied, "mail(to=ann)")), {"to": to}, risk=risk))]
     assert after >= before
+
+
+@pytest.mark.parametrize("of_parent", ["expert", "default"])
+def test_a_permanent_grant_counts_for_its_agent_alone(of_parent):
+    policy = narrow(AgentPolicy(agent_id=of_parent), to=AgentPolicy(agent_id="expert"))
+    verdict = judge(policy, {"to": "ann"}, risk=Risk.HIGH, grants=("mail",))
+    if of_parent == "expert":
+        assert isinstance(verdict, Allow)
+    else:
+        assert isinstance(verdict, Ask) and not verdict.is_standing
