@@ -22,9 +22,10 @@ from agents_app.configuration.agents import retire_agent as retire_agent
 from agents_app.configuration.agents import roll_back as roll_back
 from agents_app.configuration.agents import save_draft as save_draft
 from agents_app.configuration.agents import update_agent as update_agent
-from agents_app.models import IS_OPEN, IS_ROOT, OPEN, Agent, Run
+from agents_app.models import IS_OPEN, IS_ROOT, Agent, Run
 from agents_app.runs import child_messages, deadline_sweep
 from agents_app.runs.children import NewChild as NewChild
+from agents_app.runs.children import lock_in_tree
 from agents_app.runs.children import start_child as start_child
 from agents_app.runs.context_usage import ContextUsage as ContextUsage
 from agents_app.runs.context_usage import context_usage as context_usage
@@ -33,7 +34,7 @@ from agents_app.runs.emergency_stop import stop_agents as stop_agents
 from agents_app.runs.next_step import CANCELLED, End
 from agents_app.runs.run_events import event_of
 from agents_app.runs.run_policy import policy_of, session_policy_of
-from agents_app.runs.transitions import ADVANCE, QUEUE, end, refresh_waiting_on
+from agents_app.runs.transitions import ADVANCE, QUEUE, end, refresh_waiting_on, request_cancel
 from agents_app.types import RunOptions, RunStatus, WaitingOn
 from audit_app import services as audit
 from audit_app.event_types import NewEvent
@@ -116,14 +117,16 @@ def lock_unclaimed_run(run_id: UUID) -> bool:
 def cancel_run(run_id: UUID, *, reason: str = "Stopped.") -> bool:
     """Cancel a run. Idempotent; owns its transaction.
 
-    A run without an owner ends at once. The owner of any other ends it within a second and keeps its partial text.
+    A run without an owner ends at once, with all below it. The owner of any other ends it within a second and keeps its
+    partial text; until then, and if that owner is dead, none of them starts a run.
     Return False if the run had ended. Raises NotFound.
     """
     with transaction.atomic():
         # Locked: an owner that parked it meanwhile would not see the request, and no later claim would.
-        run = found(_locked_runs().filter(pk=run_id).first(), "There is no such run.")
-        if not Run.objects.filter(pk=run_id, status__in=OPEN).update(cancel_requested_at=Now()):
+        run = lock_in_tree(run_id)
+        if run.ended_at:
             return False
+        request_cancel(run)
         if run.owner is None:
             end(run, replace(CANCELLED, message=reason), held_by=None)
         return True

@@ -18,6 +18,7 @@ from agents_app.models.runs import (
     Run,
     Step,
     held_above,
+    lock_open_below,
 )
 from agents_app.models.templates import PromptTemplate, PromptTemplateVersion
 from agents_app.models.versions import AgentVersion
@@ -36,6 +37,7 @@ __all__ = [
     "IS_UNCOLLECTED",
     "ON_PERSON",
     "held_above",
+    "lock_open_below",
     "ModelPrice",
     "ModelProvider",
     "NetworkVersion",

@@ -183,6 +183,19 @@ class Run(models.Model):
         return self.agent.output_schema if own is None else own
 
 
+def lock_open_below(run: Run) -> list[Run]:
+    """Lock the open runs below a run and return them, those of upper levels first. The caller has locked its row."""
+    rows = Run.objects.select_for_update(no_key=True).filter(
+        IS_OPEN, root_id=run.root_id or run.pk, depth__gt=run.depth
+    )
+    known, below = {run.pk}, []
+    for row in rows.only("parent_id", "waiting_on").order_by("depth", "id"):
+        if row.parent_id in known:
+            known.add(row.pk)
+            below.append(row)
+    return below
+
+
 def held_above(runs: Iterable[Run]) -> set[UUID]:
     """Return the ids of the runs whose deadline stands still: they, or runs below them, wait for a person.
 

@@ -6,7 +6,7 @@ Rows are locked from the root downwards. A child run does not write to its paren
 the parent, which holds its own row's lock, collects it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -17,7 +17,7 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from agents_app import conversation_port, hot_queries
-from agents_app.models import IS_OPEN, IS_UNCOLLECTED, Run, RunMessage
+from agents_app.models import IS_OPEN, IS_UNCOLLECTED, Run, RunMessage, lock_open_below
 from agents_app.prompt import child_texts
 from agents_app.runs import transitions
 from agents_app.selectors import child_view
@@ -100,19 +100,9 @@ def send(run_id: UUID, note: RunNote) -> bool:
 def ask_to_finish(run: Run, text: str) -> None:
     """Ask an open child run, and all below it, to answer with what they have. The caller has locked its row."""
     send(run.pk, RunNote(MessageKind.FINISH, text))
-    for child in _open_below(run):
+    for child in lock_open_below(run):
         is_idle = child.waiting_on == WaitingOn.PARENT.value
         send(child.pk, RunNote(MessageKind.FINISH, child_texts.FINISH, resumes=not is_idle))
-
-
-def _open_below(run: Run) -> Iterator[Run]:
-    """Yield the open runs below a child run, those of upper levels first."""
-    known = {run.pk}
-    rows = Run.objects.filter(IS_OPEN, root_id=run.root_id, depth__gt=run.depth).only("parent_id", "waiting_on")
-    for row in rows.order_by("depth", "id"):
-        if row.parent_id in known:
-            known.add(row.pk)
-            yield row
 
 
 def resume_waiting(run_id: UUID) -> None:

@@ -88,4 +88,5 @@ def _end_or_request(run: Run) -> None:
         transitions.end(run, TERMINATED if run.terminated_at else DEADLINE, held_by=None)
     else:
         again = timezone.now() + timedelta(seconds=GRACE_SECONDS)
-        Run.objects.filter(pk=run.pk).update(cancel_requested_at=Now(), alarm_at=again)
+        Run.objects.filter(pk=run.pk).update(alarm_at=again)
+        transitions.request_cancel(run)

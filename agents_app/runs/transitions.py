@@ -14,7 +14,7 @@ from django.utils import timezone
 from agents_app import conversation_port, hot_queries, selectors
 from agents_app.conversation_port import StoredEnd
 from agents_app.costs.usage_ledger import CallCost
-from agents_app.models import IS_OPEN, IS_UNCOLLECTED, OPEN, Run, Step
+from agents_app.models import IS_OPEN, IS_UNCOLLECTED, OPEN, Run, Step, lock_open_below
 from agents_app.runs import run_events
 from agents_app.runs.next_step import CANCELLED, DEADLINE, PARENT_ENDED, TERMINATED, End
 from agents_app.types import RunStatus, RunTranscript, Snapshot, Usage, WaitingOn
@@ -156,6 +156,15 @@ def _end(
     return [*new_events, run_events.ended(run, outcome, transcript.run.usage, transcript.with_workstreams)]
 
 
+def request_cancel(run: Run) -> None:
+    """Request the cancellation of an open run and of all open runs below it: none of them starts a run any more.
+
+    In the caller's transaction, which has locked its row.
+    """
+    ids = [run.pk, *(row.pk for row in lock_open_below(run))] if run.child_count else [run.pk]
+    Run.objects.filter(pk__in=ids).update(cancel_requested_at=Now())
+
+
 @dataclass(frozen=True)
 class Answered:
     """The claim of a root run without child runs, whose last model call has completed it.
@@ -249,8 +258,9 @@ def _outcome_of_child(run: Run, outcome: End) -> End:
         outcome = replace(outcome, answer=_last_text(run))
     if outcome.code != CANCELLED.code:
         return outcome
-    row = Run.objects.select_related("parent").only("deadline_at", "terminated_at", "parent__ended_at").get(pk=run.pk)
-    if row.parent and row.parent.ended_at:
+    columns = ("deadline_at", "terminated_at", "parent__ended_at", "parent__cancel_requested_at")
+    row = Run.objects.select_related("parent").only(*columns).get(pk=run.pk)
+    if row.parent and (row.parent.ended_at or row.parent.cancel_requested_at):
         return replace(PARENT_ENDED, answer=outcome.answer)
     if row.terminated_at:
         return replace(TERMINATED, answer=outcome.answer)
@@ -289,7 +299,7 @@ def _end_children(run: Run) -> list[NewEvent]:
         if child.owner is None:
             new_events += _end(child, PARENT_ENDED, None, None, {}) or []
         else:
-            Run.objects.filter(pk=child.pk).update(cancel_requested_at=Now())
+            request_cancel(child)
     Run.objects.filter(IS_UNCOLLECTED, parent_id=run.pk).update(end_stored=True)
     return new_events
 

@@ -13,7 +13,7 @@ from agents_app.configuration import agent_versions
 from agents_app.models import Agent, Run
 from agents_app.network_runs.progress import read_progress
 from agents_app.providers.kinds.scripted import Reply, ScriptedProvider
-from agents_app.runs import children, claims, deadline_sweep, emergency_stop, lease, reaper, transitions
+from agents_app.runs import children, claims, deadline_sweep, emergency_stop, lease, reaper, transitions, writes
 from agents_app.runs.children import NewChild
 from agents_app.runs.run_policy import session_policy_of
 from agents_app.types import RunOptions, RunStatus
@@ -128,6 +128,33 @@ def test_a_run_finds_the_tools_of_the_version_that_it_uses(idle: EngineRig) -> N
     runs.update_agent(agent, denied_tools=["*"])
     run_id = idle.send(busy="queue", run=RunOptions(agent_version=version)).run_id
     assert before and claims.list_hidden(run_id) == before
+
+
+@pytest.mark.parametrize("stopped", ["root", "workstream"])
+def test_nothing_below_a_run_that_was_cancelled_starts_another_while_its_dead_owner_holds_it(
+    idle: EngineRig, stopped: str
+) -> None:
+    root_id = idle.send().run_id
+    child = child_of(root_id)
+    below = child_of(child.pk)
+    other = child_of(root_id, "other")
+    run_id = root_id if stopped == "root" else child.pk
+    Run.objects.filter(pk=run_id).update(status="running", owner=uuid4(), fence=1, ready_at=None)
+    assert runs.cancel_run(run_id)
+    marked = set(Run.objects.filter(cancel_requested_at__isnull=False).values_list("pk", flat=True))
+    assert marked == {run_id, child.pk, below.pk, *([other.pk] if stopped == "root" else [])}
+    with pytest.raises(Conflict, match="ending"):
+        child_of(below.pk)
+
+
+def test_what_a_run_that_was_cancelled_has_started_says_that_its_parent_ended(idle: EngineRig) -> None:
+    root_id = idle.send().run_id
+    child = child_of(root_id)
+    Run.objects.filter(pk=root_id).update(status="running", owner=uuid4(), fence=1, ready_at=None)
+    runs.cancel_run(root_id)
+    claim = lease.claim(uuid4(), child.pk)
+    assert claim and writes.decide_and_apply(claim, claim.snapshot) is None
+    assert Run.objects.values_list("status", "error_code").get(pk=child.pk) == ("cancelled", "parent_ended")
 
 
 def broken_for(run_id: UUID, function: Any) -> Any:
