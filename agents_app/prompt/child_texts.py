@@ -15,6 +15,7 @@ FINISH = "The task above yours is about to end. Finish now: answer with what you
 TERMINATE = "Stop this task{reason}. Answer within {seconds} seconds with what you have; you have no more tools."
 WARNING = "[Workstream {workstream} ({launch_id})] {percent} % of its time is over."
 
+_FORKED = "Of the task in the conversation above, do this part only:\n\n"
 _MOST_FILES = 20
 _STATES = {
     ChildState.RUNNING: "has a result and waits for your next message",
@@ -27,9 +28,10 @@ _STATES = {
 
 def task_text(spec: ChildSpec) -> str:
     """Return the first message to a child run."""
+    text = spec.instruction if spec.fork_step is None else _FORKED + spec.instruction
     if not spec.context:
-        return spec.instruction
-    return f"{spec.instruction}\n\nContext:\n{json.dumps(spec.context, ensure_ascii=False, indent=1)}"
+        return text
+    return f"{text}\n\nContext:\n{json.dumps(spec.context, ensure_ascii=False, indent=1)}"
 
 
 def report_text(child: ChildView, files: Sequence[str] = ()) -> str:

@@ -11,6 +11,7 @@ from agents_app.configuration.agent_versions import use_version
 from agents_app.models import ModelProvider, Run
 from agents_app.prompt import context_size, offered_tools, system_prompt, tokens, tool_output_markers
 from agents_app.prompt.offered_tools import OfferedTools
+from agents_app.prompt.run_messages import own_messages
 from agents_app.prompt.system_prompt import PromptPart, ToolNotes
 from agents_app.runs import child_messages
 from agents_app.runs.run_policy import client_tools_of, limits_of, model_of, policy_of, session_policy_of
@@ -19,6 +20,7 @@ from agents_app.types.child_runs import AGENTS_TOOL
 from agents_app.types.context import ContextSize
 from agents_app.types.prices import PriceList
 from tools_app import profiles
+from tools_app import selectors as tool_rows
 from tools_app import services as tools
 from tools_app.catalogue import NO_FLAGS
 from tools_app.types import ToolSpec
@@ -110,10 +112,28 @@ def user_turns_of(run: Run) -> tuple[Message, ...]:
 
 
 def earlier_messages(run: Run) -> tuple[Message, ...]:
-    """Read the conversation before a run, as far as its agent's context can take it. A child run has none."""
+    """Read the conversation before a run, as far as its agent's context can take it. A child run has that of a fork."""
     if run.parent_id:
-        return ()
+        fork_step = run.child_spec.fork_step
+        return () if fork_step is None else _forked_messages(run.parent_id, fork_step)
     return tuple(conversation_port.get().history(run.conversation_id, run.ordinal, longest=_longest(run)))
+
+
+def _forked_messages(parent_id: UUID, fork_step: int) -> tuple[Message, ...]:
+    """Return the conversation of a parent before one of its steps, without what belongs to its model alone."""
+    [stored] = hot_queries.GET_RUN.fetch(run_id=parent_id)
+    parent = use_version(stored)
+    steps, executions = selectors.list_steps(parent.pk), tool_rows.list_executions(parent.pk)
+    seen = next((step.turns_seen for step in steps if step.index == fork_step), 0)
+    before = Snapshot(
+        user_turns=user_turns_of(parent)[:seen],
+        steps=tuple(step for step in steps if step.index < fork_step),
+        executions=tuple(execution for execution in executions if execution.step < fork_step),
+        limits=limits_of(parent),
+        output_schema=parent.output_schema,
+    )
+    own = (replace(message, reasoning="", dialect_state=None) for message in own_messages(before))
+    return (*earlier_messages(parent), *own)
 
 
 def _longest(run: Run) -> int:
@@ -135,6 +155,8 @@ def size_of(run: Run, history: Sequence[Message], offered: OfferedTools, *, mode
     system = system_prompt.system_message(system_parts_of(run, offered))
     listed = offered.listed_with(offered_tools.used_names(history, ()))
     size = context_size.measure(system, history, listed, model=model)
+    if run.parent_id:
+        size = replace(size, turns=0)  # its parent's conversation is not its own to compact
     if 4 * (size.fixed + size.history) < limits_of(run).context_tokens:
         return size
     return replace(size, ratio=tokens.ratio_of(*selectors.last_usage(run.conversation_id, model)))

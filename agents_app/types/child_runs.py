@@ -90,6 +90,7 @@ class ChildSpec:
     is_interactive: waits for further messages after the task and ends only when terminated.
     deadline_seconds: time for the task, without waits for the parent.
     merges_artifacts: the files are copied to those of the parent at the end.
+    fork_step: index of the parent's step from which on it does not see the parent's conversation; None: it sees none.
     """
 
     name: str = ""
@@ -98,6 +99,7 @@ class ChildSpec:
     is_interactive: bool = False
     deadline_seconds: int = DEFAULT_DEADLINE_SECONDS
     merges_artifacts: bool = True
+    fork_step: int | None = None
 
     @classmethod
     def from_dict(cls, stored: dict[str, Any]) -> "ChildSpec":

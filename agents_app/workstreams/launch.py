@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from agents_app.models import Agent, ModelPrice, ModelProvider, Run
+from agents_app.models import Agent, ModelPrice, ModelProvider, Run, Step
 from agents_app.runs.children import NewChild, start_child
 from agents_app.runs.run_policy import policy_of, provider_of, session_policy_of
 from agents_app.types import RunOptions
@@ -34,7 +34,9 @@ class LaunchWorkstream(WorkstreamTool):
             "instruction",
             id=text("Short name, such as `prices_2024`.", pattern=r"^[A-Za-z0-9_]{1,60}$"),
             name=text("For people.", maxLength=120),
-            instruction=text("Its whole task: it sees nothing of this conversation.", minLength=1, maxLength=20_000),
+            instruction=text(
+                "Its whole task: it sees nothing of this conversation, without fork.", minLength=1, maxLength=20_000
+            ),
             allowed_tools={
                 "type": "array",
                 "items": {"type": "string", "minLength": 1, "maxLength": 120},
@@ -43,6 +45,7 @@ class LaunchWorkstream(WorkstreamTool):
                 "Left out: all of yours; []: none.",
             },
             context={"type": "object", "description": "Data for the task."},
+            fork=boolean("It sees this conversation up to now, and then its task."),
             agent=text("Another agent to do it, of agents_list. Default: yourself.", maxLength=120),
             model=text("Default: the agent's.", maxLength=200),
             deadline_seconds=integer("Default 300.", LEAST_DEADLINE_SECONDS, MOST_DEADLINE_SECONDS),
@@ -64,6 +67,7 @@ class LaunchWorkstream(WorkstreamTool):
             is_interactive=arguments.get("interactive", False),
             deadline_seconds=arguments.get("deadline_seconds", DEFAULT_DEADLINE_SECONDS),
             merges_artifacts=arguments.get("merge_child_artifacts", True),
+            fork_step=_last_step(parent) if arguments.get("fork") else None,
         )
         child = start_child(
             NewChild(
@@ -77,6 +81,12 @@ class LaunchWorkstream(WorkstreamTool):
             )
         )
         return {"launch_id": str(child.pk), "id": child.workstream, "state": "running"}
+
+
+def _last_step(parent: Run) -> int | None:
+    """Return the index of the step that makes the call: a run records no other one while it waits for its tools."""
+    steps = Step.objects.filter(run=parent, kind=Step.MODEL).order_by("-index")
+    return steps.values_list("index", flat=True).first()
 
 
 def _options(arguments: dict[str, Any], parent: Run, specialist: Agent | None) -> RunOptions:
