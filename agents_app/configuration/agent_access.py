@@ -120,15 +120,22 @@ def usable_agents(user: User | AnonymousUser, *, or_visible: bool = False) -> Qu
     return rows.filter(usable) if user.is_active and user.is_authenticated else rows.none()
 
 
-def user_of(conversation_id: UUID, actor: str) -> User | None:
-    """Return the active user who is the actor of a run, or with whom its sender is linked or paired."""
+def user_of(conversation_id: UUID, actor: str) -> User | AnonymousUser | None:
+    """Return the user who is the actor of a run, or with whom its sender is linked or paired; None for other senders.
+
+    A user who was deactivated or deleted is anonymous.
+    """
     user_id = memory_holders.find_user(conversation_id, actor)
-    return User.objects.filter(pk=user_id, is_active=True).first() if user_id else None
+    if user_id is None:
+        return None
+    return User.objects.filter(pk=user_id, is_active=True).first() or AnonymousUser()
 
 
-def agents_for(user: User | None) -> QuerySet[Agent]:
+def agents_for(user: User | AnonymousUser | None) -> QuerySet[Agent]:
     """Return the agents that a run may use for the person behind it. None, a sender: those shared with everyone."""
-    return usable_agents(user) if user else Agent.objects.filter(retired_at=None, is_shared_with_everyone=True)
+    return (
+        usable_agents(user) if user is not None else Agent.objects.filter(retired_at=None, is_shared_with_everyone=True)
+    )
 
 
 def check_still_shared(user: User, agent: Agent) -> None:

@@ -97,26 +97,35 @@ def delete(stored: StoredNetwork) -> None:
         stored.delete()
 
 
-def visible_networks(user: User | AnonymousUser) -> QuerySet[StoredNetwork]:
-    """Return the networks that the user may see and, if the user may use their agents, run."""
+def visible_networks(user: User | AnonymousUser | None) -> QuerySet[StoredNetwork]:
+    """Return the networks that the user may see and, if the user may use their agents, run.
+
+    user: None for a sender of a channel who is no user: those shared with everyone.
+    """
+    if user is None:
+        return StoredNetwork.objects.filter(is_shared_with_everyone=True)
     if not user.is_active or not user.is_authenticated:
         return StoredNetwork.objects.none()
     rows = StoredNetwork.objects.all()
     return rows if holds(user, VIEW_NETWORKS) else rows.filter(Q(owner_id=user.pk) | Q(is_shared_with_everyone=True))
 
 
-def get_visible(user: User | AnonymousUser, name: str, *, or_held: Right | None = None) -> StoredNetwork:
-    """Return a network that the user may see, or over which the user has a right. Raises NotFound (unknown_network)."""
-    rows = StoredNetwork.objects.all() if or_held and holds(user, or_held) else visible_networks(user)
+def get_visible(user: User | AnonymousUser | None, name: str, *, or_held: Right | None = None) -> StoredNetwork:
+    """Return a network that the user may see, or over which the user has a right. Raises NotFound (unknown_network).
+
+    user: as for `visible_networks`.
+    """
+    rows = StoredNetwork.objects.all() if user and or_held and holds(user, or_held) else visible_networks(user)
     stored = rows.filter(name=name).first()
     if stored is None:
         raise NotFound(_UNKNOWN, code="unknown_network")
     return stored
 
 
-def get_runnable(user: User | AnonymousUser, name: str, among: QuerySet[Agent]) -> StoredNetwork:
+def get_runnable(user: User | AnonymousUser | None, name: str, among: QuerySet[Agent]) -> StoredNetwork:
     """Return a network that the user may see, and all of whose agents are among those that the user may use.
 
+    user: as for `visible_networks`.
     Raises NotFound (unknown_network) and UnusableFile, with the agents that are not.
     """
     stored = get_visible(user, name)

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-from django.contrib.auth.models import AnonymousUser, User
-
 from agents_app.configuration import agent_access
 from agents_app.network_runs import library
 from agents_app.runs import network_step
@@ -11,14 +9,16 @@ from agents_app.runs.children import NewChild, start_child
 from agents_app.types import RunOptions
 from agents_app.types.child_runs import NETWORK_TOOL, ChildSpec
 from agents_app.workstreams.base import WorkstreamTool, declare
-from audit_app.kernel.errors import AppError
+from audit_app.kernel.errors import NotFound
 from audit_app.kernel.ids import derived_id
 from tools_app.parameters import parameters, text
 from tools_app.types import ToolContext, ToolError
 
+_MOST_NAMES = 30
+
 
 class RunNetwork(WorkstreamTool):
-    """Starts a network that the user may run. Its tasks have no more rights than the run that called the tool."""
+    """Starts a network that the person may run. Its tasks have no more rights than the run that called the tool."""
 
     spec = declare(
         NETWORK_TOOL,
@@ -35,11 +35,12 @@ class RunNetwork(WorkstreamTool):
 
     def act(self, arguments: dict[str, Any], context: ToolContext) -> Any:
         """Return {"launch_id", "id", "state"}. Raises ToolError and AppError."""
-        user = _user_of(context.actor)
+        user = agent_access.user_of(context.session_id, context.actor)
         try:
-            stored = library.get_runnable(user, arguments["name"], agent_access.usable_agents(user))
-        except AppError as error:
-            raise ToolError(error.message) from None
+            stored = library.get_runnable(user, arguments["name"], agent_access.agents_for(user))
+        except NotFound as error:
+            known = ", ".join(library.visible_networks(user).values_list("name", flat=True)[:_MOST_NAMES]) or "none"
+            raise ToolError(f"{error.message} Networks that you may run: {known}.") from None
         seconds = network_step.deadline_of(network_step.read(stored.definition).time_limit)
         child = start_child(
             NewChild(
@@ -51,9 +52,3 @@ class RunNetwork(WorkstreamTool):
             )
         )
         return {"launch_id": str(child.pk), "id": child.workstream, "state": "running"}
-
-
-def _user_of(actor: str) -> User | AnonymousUser:
-    kind, _, pk = actor.partition(":")
-    found = User.objects.filter(pk=pk, is_active=True).first() if kind == "user" and pk.isdecimal() else None
-    return found or AnonymousUser()
