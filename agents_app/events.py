@@ -89,6 +89,17 @@ class WorkstreamProgressed(TypedDict):
     text: Annotated[str, "what it does, or its last result, for people"]
 
 
+class WorkstreamSteered(TypedDict):
+    run_id: Annotated[str, "id of the child run"]
+    parent_run_id: Annotated[str, "id of the run that launched it"]
+    workstream_id: Annotated[str, "name that the parent chose"]
+    launch_id: Annotated[str, "the child run's id"]
+    name: Annotated[str, "name for people"]
+    command: Annotated[str, "message, or the command: add_instruction, pause_requested and so on"]
+    text: Annotated[str, "the text, or empty"]
+    message_id: Annotated[str, "the sender's own id of it, or empty"]
+
+
 class WorkstreamEnded(TypedDict):
     run_id: Annotated[str, "id of the child run"]
     parent_run_id: Annotated[str, "id of the run that launched it"]
@@ -109,7 +120,15 @@ SESSION_COMPACTED = declare("session.compacted", SessionCompacted)
 COMPACTION_FAILED = declare("session.compaction_failed", CompactionFailed)
 WORKSTREAM_LAUNCHED = declare("workstream.launched", WorkstreamLaunched, audit="WorkstreamLaunched")
 WORKSTREAM_PROGRESSED = declare("workstream.progressed", WorkstreamProgressed)
+WORKSTREAM_STEERED = declare("workstream.steered", WorkstreamSteered, audit="WorkstreamSteered")
 WORKSTREAM_ENDED = declare("workstream.ended", WorkstreamEnded, audit="WorkstreamEnded")
+# Names of the events of a child run that every viewer of its session gets.
+WORKSTREAM_EVENTS = (
+    WORKSTREAM_LAUNCHED.name,
+    WORKSTREAM_PROGRESSED.name,
+    WORKSTREAM_STEERED.name,
+    WORKSTREAM_ENDED.name,
+)
 RUN_COMPLETED = declare("run.completed", RunEnded, terminal=True)
 RUN_FAILED = declare("run.failed", RunEnded, terminal=True, audit="RunFailed")
 RUN_CANCELLED = declare("run.cancelled", RunEnded, terminal=True, audit="RunCancelled")

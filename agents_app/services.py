@@ -32,6 +32,9 @@ from agents_app.runs.context_usage import context_usage as context_usage
 from agents_app.runs.emergency_stop import resume_agents as resume_agents
 from agents_app.runs.emergency_stop import stop_agents as stop_agents
 from agents_app.runs.next_step import CANCELLED, End
+from agents_app.runs.person_requests import MESSAGE as MESSAGE
+from agents_app.runs.person_requests import PersonRequest as PersonRequest
+from agents_app.runs.person_requests import ask_child as ask_child
 from agents_app.runs.run_events import event_of
 from agents_app.runs.run_policy import policy_of, session_policy_of
 from agents_app.runs.transitions import ADVANCE, QUEUE, end, refresh_waiting_on, request_cancel

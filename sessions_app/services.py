@@ -33,6 +33,7 @@ from sessions_app.conversation.receive_message import receive
 from sessions_app.conversation.run_options import TRIES_DRAFT
 from sessions_app.conversation.session_key import SessionKey
 from sessions_app.conversation.sessions import ROUTED, event_about, import_history, lock, open_new
+from sessions_app.conversation.workstreams import ask_workstream
 from sessions_app.identity.actor_names import display_name
 from sessions_app.models import Session
 from tools_app.types.authors import PERSON
@@ -44,6 +45,7 @@ __all__ = [
     "NewMessage",
     "ReceiveOptions",
     "answer_history",
+    "ask_workstream",
     "bind_session",
     "cancel_session_runs",
     "compact_session",

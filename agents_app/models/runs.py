@@ -24,6 +24,8 @@ ON_PERSON = (WaitingOn.APPROVAL.value, WaitingOn.INPUT.value)
 IS_UNCOLLECTED = Q(parent__isnull=False, end_stored=False) & (
     Q(ended_at__isnull=False) | Q(status=RunStatus.WAITING.value, waiting_on=WaitingOn.PARENT.value)
 )
+# A child run for whose result its parent waits. One that a person has paused works on when a person resumes it.
+IS_WORKING = Q(IS_OPEN) & (~Q(waiting_on=WaitingOn.PARENT.value) | (~Q(paused_by="") & Q(end_stored=True)))
 ENDED_BADLY = (
     Q(status=RunStatus.FAILED.value) | Q(status=RunStatus.TIMED_OUT.value) | Q(status=RunStatus.CANCELLED.value)
 )
@@ -114,6 +116,9 @@ class Run(models.Model):
     )
     alarm_at = models.DateTimeField(null=True, help_text="Time at which the next part of the deadline has passed.")
     is_paused = models.BooleanField(default=False, db_default=False)
+    paused_by = models.CharField(
+        max_length=200, blank=True, default="", db_default="", help_text="Person who paused it; empty: its parent."
+    )
     terminated_at = models.DateTimeField(null=True, help_text="Time at which the parent asked it to end.")
     budget_tokens = models.BigIntegerField(
         null=True, help_text="Token budget of the run and its children. Null: no limit."
@@ -170,6 +175,12 @@ class Run(models.Model):
     def waits_for_person(self) -> bool:
         """Return whether a call of its own waits for a decision or an answer."""
         return self.status == RunStatus.WAITING.value and self.waiting_on in ON_PERSON
+
+    @property
+    def is_working(self) -> bool:
+        """Return whether its parent waits for its result: IS_WORKING of a loaded row."""
+        is_held = bool(self.paused_by) and self.end_stored
+        return self.ended_at is None and (self.waiting_on != WaitingOn.PARENT.value or is_held)
 
     @property
     def child_spec(self) -> ChildSpec:

@@ -2,9 +2,11 @@
 
 import json
 from collections.abc import Iterable, Sequence
+from uuid import UUID
 
 from agents_app.types import Message
 from agents_app.types.child_runs import ChildSpec, ChildState, ChildView
+from audit_app.kernel.shorten import one_line
 
 INSTRUCTIONS = (
     "You work on a part of another agent's task, as the workstream {name!r}. Your last message is your result: it "
@@ -16,6 +18,13 @@ TERMINATE = "Stop this task{reason}. Answer within {seconds} seconds with what y
 WARNING = "[Workstream {workstream} ({launch_id})] {percent} % of its time is over."
 
 _FORKED = "Of the task in the conversation above, do this part only:\n\n"
+# Lines by which a parent learns what a person has asked of a child run.
+_ASKED_BY_PERSON = {
+    "message": "A person wrote to it: {text}",
+    "pause_requested": "A person has paused it.",
+    "resume_requested": "A person has resumed it.",
+}
+_LONGEST_QUOTE = 300
 _MOST_FILES = 20
 _STATES = {
     ChildState.RUNNING: "has a result and waits for your next message",
@@ -46,6 +55,12 @@ def report_text(child: ChildView, files: Sequence[str] = ()) -> str:
     more = f" and {len(files) - _MOST_FILES} more" if len(files) > _MOST_FILES else ""
     listed = f"Files: {', '.join(files[:_MOST_FILES])}{more}" if files else ""
     return "\n".join([f"[Workstream {child.workstream} ({child.launch_id}) {state}]", *filter(None, (*texts, listed))])
+
+
+def person_text(workstream: str, launch_id: UUID, command: str, text: str) -> str:
+    """Return the line by which a parent learns of a message or a command of a person to a child run."""
+    line = _ASKED_BY_PERSON.get(command, "A person gave it a direction: {text}")
+    return f"[Workstream {workstream} ({launch_id})] {line.format(text=one_line(text, _LONGEST_QUOTE))}"
 
 
 def merge_turns(turns: Sequence[Message], messages: Iterable[tuple[int, Message]]) -> tuple[Message, ...]:

@@ -17,7 +17,7 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from agents_app import conversation_port, hot_queries
-from agents_app.models import IS_OPEN, IS_UNCOLLECTED, Run, RunMessage, lock_open_below
+from agents_app.models import IS_OPEN, IS_UNCOLLECTED, IS_WORKING, Run, RunMessage, lock_open_below
 from agents_app.prompt import child_texts
 from agents_app.runs import transitions
 from agents_app.selectors import child_view
@@ -118,13 +118,14 @@ def resume_waiting(run_id: UUID) -> None:
 def waiting_columns(run: Run, answer: str | None) -> dict[str, Any]:
     """Return the columns to set when a child run begins to wait for its parent. answer: None if it is paused.
 
-    The time in which it waits does not count against its deadline.
+    The time in which it waits does not count against its deadline. A pause by a person is no result for the parent.
     """
-    row = Run.objects.only("deadline_at", "held_seconds", "root_id", "depth").get(pk=run.pk)
+    row = Run.objects.only("deadline_at", "held_seconds", "root_id", "depth", "paused_by").get(pk=run.pk)
     held = held_seconds_of(row) - row.held_seconds
     left = (row.deadline_at - timezone.now()).total_seconds() + held if row.deadline_at else None
     result = {} if answer is None else {"answer": answer}
-    return {"deadline_at": None, "alarm_at": None, "seconds_left": left, "end_stored": False, **result}
+    is_held = answer is None and row.paused_by != ""
+    return {"deadline_at": None, "alarm_at": None, "seconds_left": left, "end_stored": is_held, **result}
 
 
 def held_seconds_of(run: Run) -> float:
@@ -151,7 +152,7 @@ def collect(run_id: UUID) -> tuple[tuple[str, str], ...]:
     rows = Run.objects.select_related("agent").filter(Q(IS_OPEN) | IS_UNCOLLECTED, parent_id=run_id)
     uncollected, working = [], []
     for child in rows.order_by("ended_at", "id"):
-        if child.ended_at is None and child.waiting_on != WaitingOn.PARENT.value:
+        if child.is_working:
             working.append((str(child.id), child.workstream))
         elif not child.end_stored:
             uncollected.append(child)
@@ -171,8 +172,7 @@ def _result_note(child: Run, files: Sequence[str]) -> RunNote:
 
 def working_of(run_id: UUID) -> tuple[tuple[str, str], ...]:
     """Return the (id, workstream) of the children that work or have an uncollected result. Reads only."""
-    is_working = Q(IS_OPEN) & ~Q(waiting_on=WaitingOn.PARENT.value)
-    rows = Run.objects.filter(is_working | IS_UNCOLLECTED, parent_id=run_id).values_list("id", "workstream")
+    rows = Run.objects.filter(IS_WORKING | IS_UNCOLLECTED, parent_id=run_id).values_list("id", "workstream")
     return tuple((str(child_id), workstream) for child_id, workstream in rows)
 
 

@@ -10,7 +10,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from agents_app import events, hot_queries
-from agents_app.models import Agent, Run, RunMessage
+from agents_app.models import Agent, Run, RunMessage, Step
 from agents_app.prompt import child_texts
 from agents_app.runs import child_messages, run_events
 from agents_app.runs.child_messages import RunNote
@@ -96,16 +96,19 @@ def start_child(new: NewChild) -> Run:
         return child
 
 
-def message_child(parent_id: UUID, child_id: UUID, text: str, *, key: UUID | None = None) -> None:
+def message_child(
+    parent_id: UUID, child_id: UUID, text: str, *, key: UUID | None = None, kind: MessageKind = MessageKind.MESSAGE
+) -> None:
     """Send a message to a child run; one that waits for its parent continues. Owns its transaction.
 
     key: key of the message; a second one with it is not sent.
+    kind: MESSAGE of the parent, or PERSON.
 
     Raises NotFound, Conflict (workstream_ended).
     """
     with transaction.atomic():
         child = _lock_child(parent_id, child_id)
-        if child.terminated_at or not child_messages.send(child.pk, RunNote(MessageKind.MESSAGE, text, key=key)):
+        if child.terminated_at or not child_messages.send(child.pk, RunNote(kind, text, key=key)):
             raise Conflict(f"The workstream {child.workstream} has ended.", code="workstream_ended")
 
 
@@ -116,11 +119,19 @@ def _check_command(command: str, text: str) -> None:
         raise InvalidInput(f"{command} needs a text.", code="text_required")
 
 
-def steer_child(parent_id: UUID, child_id: UUID, command: str, text: str = "", *, key: UUID | None = None) -> None:
+def text_of(command: str, text: str) -> str:
+    """Return the text that a child run receives with a command, or with a message."""
+    return _DIRECTIVES[command].format(text=text) if command in _DIRECTIVES else text
+
+
+def steer_child(
+    parent_id: UUID, child_id: UUID, command: str, text: str = "", *, key: UUID | None = None, person: str = ""
+) -> None:
     """Give a child run an instruction, pause it or let it continue. Owns its transaction.
 
     command: command of COMMANDS. A paused child stops before its next model call, and its deadline with it.
-    Raises NotFound, InvalidInput (unknown_command, text_required), Conflict (workstream_ended).
+    person: the actor, if a person commands it and not the parent.
+    Raises NotFound, InvalidInput (unknown_command, text_required), Conflict (workstream_ended, paused_by_person).
     """
     _check_command(command, text)
     with transaction.atomic():
@@ -129,16 +140,27 @@ def steer_child(parent_id: UUID, child_id: UUID, command: str, text: str = "", *
             raise Conflict(f"The workstream {child.workstream} has ended.", code="workstream_ended")
         if command in _DIRECTIVES:
             resumes = child.waiting_on != WaitingOn.PARENT.value
-            directive = _DIRECTIVES[command].format(text=text)
-            child_messages.send(child.pk, RunNote(MessageKind.DIRECTIVE, directive, key=key, resumes=resumes))
+            note = RunNote(MessageKind.DIRECTIVE, text_of(command, text), key=key, resumes=resumes)
+            child_messages.send(child.pk, note)
         else:
-            _pause_or_resume(child, command)
+            _pause_or_resume(child, command, person)
 
 
-def _pause_or_resume(child: Run, command: str) -> None:
-    Run.objects.filter(pk=child.pk).update(is_paused=command == PAUSE)
-    if command == RESUME and child.is_paused and child.waiting_on == WaitingOn.PARENT.value:
+def _pause_or_resume(child: Run, command: str, person: str) -> None:
+    if command == RESUME and child.paused_by and not person:
+        raise Conflict("A person has paused this workstream: only a person resumes it.", code="paused_by_person")
+    is_paused = command == PAUSE
+    paused_by = (person or child.paused_by) if is_paused else ""
+    Run.objects.filter(pk=child.pk).update(is_paused=is_paused, paused_by=paused_by)
+    is_parked = child.is_paused and child.waiting_on == WaitingOn.PARENT.value
+    if command == RESUME and is_parked and not _has_answered(child):
         child_messages.resume_waiting(child.pk)
+
+
+def _has_answered(child: Run) -> bool:
+    """Return whether an interactive child run has answered all of its messages: there is nothing to resume."""
+    last = Step.objects.filter(run_id=child.pk, kind=Step.MODEL).order_by("-index").first()
+    return last is not None and not last.tool_calls and last.turns_seen >= child.user_turn_count
 
 
 def terminate_child(parent_id: UUID, child_id: UUID, *, reason: str = "") -> bool:

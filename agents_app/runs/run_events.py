@@ -97,6 +97,21 @@ def progressed(run: Run, phase: Phase, text: str, *, tool: str = "", iteration: 
     return event_of(run, events.WORKSTREAM_PROGRESSED, payload)
 
 
+def steered(run: Run, command: str, text: str, message_id: str) -> NewEvent:
+    """Return the event of a message or a command of a person. run: a child run, with its agent."""
+    payload: events.WorkstreamSteered = {
+        "run_id": str(run.pk),
+        "parent_run_id": str(run.parent_id),
+        "workstream_id": run.workstream,
+        "launch_id": str(run.pk),
+        "name": run.child_spec.name,
+        "command": command,
+        "text": text,
+        "message_id": message_id,
+    }
+    return event_of(run, events.WORKSTREAM_STEERED, payload)
+
+
 def percent_of(run: Run) -> int | None:
     """Return the part of a child run's deadline that has passed, in percent; None while it stands still."""
     if run.deadline_at is None:

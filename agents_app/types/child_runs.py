@@ -30,6 +30,7 @@ class MessageKind(StrEnum):
 
     TASK: what a child run has to do.
     MESSAGE: a further message of the parent.
+    PERSON: a message of a person.
     DIRECTIVE: an instruction beside it.
     FINISH: the instruction to answer with what it has; it may use no more tools.
     RESULT: what an interactive child has answered.
@@ -39,6 +40,7 @@ class MessageKind(StrEnum):
 
     TASK = "task"
     MESSAGE = "message"
+    PERSON = "person"
     DIRECTIVE = "directive"
     FINISH = "finish"
     RESULT = "result"

@@ -9,14 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from uuid import UUID
 
-from agents_app.events import (
-    RUN_QUEUED,
-    RUN_STARTED,
-    SNAPSHOT,
-    WORKSTREAM_ENDED,
-    WORKSTREAM_LAUNCHED,
-    WORKSTREAM_PROGRESSED,
-)
+from agents_app.events import RUN_QUEUED, RUN_STARTED, SNAPSHOT, WORKSTREAM_EVENTS
 from audit_app.follow.items import START, CaughtUp, Item, LiveEntry, PassingEvent, Position, format_position
 from audit_app.timeline import KeptEvent
 from sessions_app.events import MESSAGE_COMPLETED, STEP_CLOSING
@@ -33,14 +26,7 @@ from tools_app.events import (
 
 _BEGINNING = (RUN_QUEUED.name, RUN_STARTED.name)
 # Events of child runs that every viewer sees, as the root run's: requests to people, and the states of workstreams.
-_OF_CHILDREN = (
-    APPROVAL_REQUESTED.name,
-    APPROVAL_DECIDED.name,
-    INPUT_REQUESTED.name,
-    WORKSTREAM_LAUNCHED.name,
-    WORKSTREAM_PROGRESSED.name,
-    WORKSTREAM_ENDED.name,
-)
+_OF_CHILDREN = (APPROVAL_REQUESTED.name, APPROVAL_DECIDED.name, INPUT_REQUESTED.name, *WORKSTREAM_EVENTS)
 _EXECUTION_ENDED = (TOOL_COMPLETED.name, TOOL_FAILED.name)
 
 

@@ -13,7 +13,7 @@ from sessions_app.surfaces.agent_messages.streaming_chunks import activity_of
 from sessions_app.surfaces.agent_messages.wire_format import Compact, create
 from tools_app import events as tools
 
-LAUNCHED, PROGRESSED, ENDED = runs.WORKSTREAM_LAUNCHED.name, runs.WORKSTREAM_PROGRESSED.name, runs.WORKSTREAM_ENDED.name
+LAUNCHED, PROGRESSED, STEERED, ENDED = runs.WORKSTREAM_EVENTS
 _LONGEST_LINE = 160
 
 
@@ -99,6 +99,16 @@ def _workstream(event: SessionEvent) -> Compact:
     return message_types.workstream(phase, text, workstream, details)
 
 
+def _steered(event: SessionEvent) -> Compact:
+    """Return a message or a command of a person to a workstream."""
+    payload = runs.WORKSTREAM_STEERED.payload(event)
+    workstream, command = payload["workstream_id"], payload["command"]
+    if command == "message":
+        return {**message_types.question(payload["text"], ack=payload["message_id"]), "w": workstream}
+    text = f"{command.replace('_', ' ').capitalize()}: {payload['text']}".removesuffix(": ")
+    return message_types.workstream("", text, workstream, {"launch_id": payload["launch_id"], "command": command})
+
+
 def _citations(event: SessionEvent) -> Compact:
     citations = sessions.CITATIONS_ADDED.payload(event)["citations"]
     return message_types.update(f"{len(citations)} sources", "citations", citations=citations)
@@ -123,6 +133,7 @@ MESSAGES: dict[str, Callable[[SessionEvent], Compact]] = {
     LAUNCHED: _workstream,
     PROGRESSED: _workstream,
     ENDED: _workstream,
+    STEERED: _steered,
     sessions.CITATIONS_ADDED.name: _citations,
     sessions.ATTACHMENTS_OMITTED.name: _omitted,
 }

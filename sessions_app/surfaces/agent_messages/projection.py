@@ -20,7 +20,7 @@ from tools_app.types import Decision
 
 # Signals that end a run for good, and select the last message of its open turn.
 TERMINATE, COMPLETE = "terminate", "complete"
-_ABOUT_WORKSTREAMS = frozenset({event_messages.LAUNCHED, event_messages.PROGRESSED, event_messages.ENDED})
+_ABOUT_WORKSTREAMS = frozenset(runs.WORKSTREAM_EVENTS)
 _CALL_ENDS = frozenset({tools.TOOL_COMPLETED.name, tools.TOOL_FAILED.name})
 # Events that a projection needs of the time before it starts; see `Projection.prime`.
 PRIMING = frozenset({*runs.RUN_ENDS, runs.RUN_QUEUED.name, sessions.SIGNAL_RECEIVED.name, event_messages.LAUNCHED})

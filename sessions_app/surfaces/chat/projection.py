@@ -64,9 +64,7 @@ _CHANGES_OF_QUESTIONS = (
 
 # Events of a child run that its card shows as its state.
 _STATES = (
-    runs.WORKSTREAM_LAUNCHED.name,
-    runs.WORKSTREAM_PROGRESSED.name,
-    runs.WORKSTREAM_ENDED.name,
+    *runs.WORKSTREAM_EVENTS,
     runs.RUN_QUEUED.name,
     runs.RUN_STARTED.name,
     runs.RUN_WAITING.name,

@@ -79,6 +79,14 @@ SAMPLES: dict[str, dict[str, Any]] = {
         "phase": "synthesizing",
         "text": "Not needed.",
     },
+    "workstream.steered": {
+        "run_id": "c1",
+        "workstream_id": "research",
+        "launch_id": "l1",
+        "command": "message",
+        "text": "And the second?",
+        "message_id": "m7",
+    },
     "workstream.ended": {"workstream_id": "research", "launch_id": "l1", "status": "canceled", "summary": "Enough."},
 }
 SILENT = {
@@ -131,6 +139,15 @@ class Timeline:
 def test_every_stored_event_has_a_message_or_is_listed_as_silent() -> None:
     kept = {kind.name for kind in event_types if kind.kept}
     assert kept - SILENT - ENDS - set(SAMPLES) == set()
+
+
+def test_a_persons_message_to_a_workstream_is_a_question_of_it_and_a_command_an_update() -> None:
+    timeline = Timeline()
+    (question,) = timeline.see("workstream.steered")
+    assert (question["m"], question["w"], question["d"]["ack"]) == ("And the second?", "research", "m7")
+    (update,) = timeline.see("workstream.steered", command="pause_requested", text="")
+    assert (update["m"], update["w"]) == ("Pause requested", "research")
+    assert timeline.kinds() == ["QUESTION", "UPDATE"]
 
 
 @pytest.mark.parametrize("kind", SAMPLES)
