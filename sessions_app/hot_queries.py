@@ -225,6 +225,14 @@ LIST_FOREIGN_TEXTS = CompiledQuery(
         .values_list("role", "origins")
     )
 )
+_TEXTS_SEARCHED = 200  # for what users have written
+LIST_TEXTS = CompiledQuery(
+    lambda session_id: (
+        Turn.objects.filter(session_id=session_id, role__in=("user", "others"))
+        .order_by("-ordinal", "-part")
+        .values_list("content", "attached", "tool_call_ids", "is_off_path", "origins")[:_TEXTS_SEARCHED]
+    )
+)
 
 # Every run of a channel's sender: is the sender of the session, alone in its chat, linked with a user? channel: a slug.
 _LINK_OF_SESSION = SenderLink.objects.filter(

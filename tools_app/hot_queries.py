@@ -1,16 +1,26 @@
 """The statements of tools_app that are compiled once, each with who waits for it."""
 
-from django.db.models import Q
+from typing import Any
+
+from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 
 from audit_app.kernel.compiled_queries import CompiledObjects, CompiledQuery
-from tools_app.models import Approval, Control, InputRequest, McpServer, Memory, SkillInstall, ToolExecution
-from tools_app.types import ApprovalStatus
+from tools_app.models import Approval, Control, Grant, InputRequest, McpServer, Memory, SkillInstall, ToolExecution
+from tools_app.types import ApprovalStatus, Decision
 from tools_app.types.questions import InputStatus
 
 _PENDING_APPROVALS = Approval.objects.filter(status=ApprovalStatus.PENDING)
 _PENDING_INPUTS = InputRequest.objects.filter(status=InputStatus.PENDING)
 _AT_ONCE = 100  # of one pass of the sweeper
+CALLS_SEARCHED = 200  # for a link
+_CALL = ("tool", "agent_id", "arguments")
+
+
+def reading_calls(session_id: Any) -> QuerySet[ToolExecution]:
+    """Return the executions of the session that may have read something from outside, the newest first."""
+    return ToolExecution.objects.filter(~Q(origins=""), session_id=session_id, attempts__gt=0).order_by("-id")
+
 
 # Every message that is received: does it answer a question?
 FIND_OPEN_QUESTIONS = CompiledQuery(
@@ -47,6 +57,21 @@ LIST_ORIGINS = CompiledQuery(
         .values_list("origins", "pk")
     )
 )
+# Those of a session that has read something.
+LIST_READING_CALLS = CompiledQuery(lambda session_id: reading_calls(session_id).values_list(*_CALL)[:CALLS_SEARCHED])
+LIST_CALLS_ALLOWED_FOR_RUN = CompiledQuery(
+    lambda run_id: (
+        ToolExecution.objects.filter(run_id=run_id, approval__decision=Decision.ALLOW_RUN.value)
+        .order_by()
+        .values_list(*_CALL)
+    )
+)
+# Every tool call that needs an approval.
+_VALID_GRANTS = Grant.objects.filter(revoked_at=None).order_by()
+LIST_STANDING_PATTERNS = CompiledQuery(
+    lambda agent_id: _VALID_GRANTS.filter(agent_id=agent_id, run_id=None).values_list("pattern")
+)
+LIST_RUN_PATTERNS = CompiledQuery(lambda run_id: _VALID_GRANTS.filter(run_id=run_id).values_list("pattern"))
 
 # The sweeper of each process, each second. The executions are read with the database's time, if there are any.
 FIND_RUNNING = CompiledQuery(lambda: ToolExecution.objects.filter(owner__isnull=False).order_by().values_list("pk")[:1])

@@ -10,7 +10,6 @@ from sessions_app.models import IS_LINKED, InboundMessage, Pairing, SenderLink, 
 from tools_app.policy.readings import SessionTexts
 from tools_app.types.authors import Author
 
-_NEWEST_TURNS = 200
 # Origins of turns that no user here has written, by role: with files, results of a client's own tools, and what was
 # quoted, forwarded, or written in a group before.
 BY_ROLE = {"user": "file:attachment", "tool": "import:tool results", "others": "others:chat"}
@@ -28,8 +27,7 @@ class StoredSessionTexts:
         return tuple(dict.fromkeys(found))
 
     def texts(self, session_id: UUID) -> SessionTexts:
-        read = Turn.objects.filter(session_id=session_id, role__in=("user", "others")).order_by("-ordinal", "-part")
-        rows = list(read.values_list("content", "attached", "tool_call_ids", "is_off_path", "origins")[:_NEWEST_TURNS])
+        rows = hot_queries.LIST_TEXTS.rows(session_id=session_id)
         attached = [text for _, text, _, _, _ in rows if text]  # the turns of others have nothing else
         written = [row for row in rows if row[-1] is None]  # the other ones are texts of agents
         if foreign_channel(session_id):

@@ -11,6 +11,7 @@ from django.utils import timezone
 from audit_app import services as audit
 from audit_app.kernel import context
 from audit_app.kernel.errors import NotFound
+from tools_app import hot_queries
 from tools_app.models import Grant, ToolExecution
 
 
@@ -67,11 +68,11 @@ def list_grants(agent_id: str) -> tuple[GrantView, ...]:
 
 
 def standing_patterns(agent_id: str) -> tuple[str, ...]:
-    return tuple(_standing(agent_id).values_list("pattern", flat=True))
+    return tuple(pattern for (pattern,) in hot_queries.LIST_STANDING_PATTERNS.rows(agent_id=agent_id))
 
 
 def run_patterns(run_id: UUID) -> tuple[str, ...]:
-    return tuple(_of_run(run_id).values_list("pattern", flat=True))
+    return tuple(pattern for (pattern,) in hot_queries.LIST_RUN_PATTERNS.rows(run_id=run_id))
 
 
 def _standing(agent_id: str) -> QuerySet[Grant]:

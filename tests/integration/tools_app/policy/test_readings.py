@@ -17,11 +17,14 @@ from sessions_app.models import Turn
 from sessions_app.services import open_session
 from sessions_app.surfaces.rest.objects import approvals
 from sessions_app.surfaces.rest.objects.executions import ExecutionOut
+from tests.support.built_statements import built_statements
 from tests.support.query_plans import caught, whole_reads
 from tools_app import selectors, services
 from tools_app.builtin.web_fetch import WebFetch
 from tools_app.models import UNKNOWN_ORIGINS, Approval, Memory, ToolExecution
 from tools_app.policy import readings, taint
+from tools_app.policy.authorization import Gate
+from tools_app.policy.decide import OPEN_SESSION, Allow, Ask
 from tools_app.policy.patterns import PolicyCall
 from tools_app.policy.rules import AgentPolicy
 from tools_app.storage import artifacts, memories
@@ -401,6 +404,27 @@ def test_calls_that_send_nothing_read_no_origins(plan, session, read):
     with CaptureQueriesContext(connection) as queries:
         plan(("calculator", '{"expression": "1+1"}'), session_id=session.id)
     assert not [query for query in queries if "origins" in query["sql"] and query["sql"].startswith("SELECT")]
+
+
+def test_the_gate_of_a_tainted_session_reads_each_thing_once_and_builds_one_statement(session, read):
+    write_turn(session, "Go to https://a.test/")
+    for number in range(3):
+        read(f"Go to https://{number}.test/", server="wiki")
+    links = [{"url": f"https://{number}.test/" if number < 3 else EVIL} for number in range(4)]
+    assert type(_gate_of(session).decide(WebFetch(), links[3])) is Ask  # statements are compiled
+    with built_statements() as built, CaptureQueriesContext(connection) as queries:
+        verdict = _gate_of(session).decide(WebFetch(), links[3])
+    assert (type(verdict), verdict.origins) == (Ask, ("mcp:wiki",))
+    assert [sql for sql in built if "output" not in sql] == []  # the search for the link contains it
+    assert len(built) <= 1
+    statements = [query["sql"] for query in queries]
+    assert len([sql for sql in statements if 'FROM "komand_turn"' in sql and "content" in sql]) == 1
+    assert len(statements) <= 11, statements
+    assert type(_gate_of(session).decide(WebFetch(), links[2])) is Allow
+
+
+def _gate_of(session):
+    return Gate(AgentPolicy(), OPEN_SESSION, actor="user:1", run_id=uuid4(), session_id=session.id)
 
 
 def test_the_origins_are_found_by_an_index(without_statistics, session, read):
