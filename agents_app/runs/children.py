@@ -152,8 +152,7 @@ def _pause_or_resume(child: Run, command: str, person: str) -> None:
     is_paused = command == PAUSE
     paused_by = (person or child.paused_by) if is_paused else ""
     Run.objects.filter(pk=child.pk).update(is_paused=is_paused, paused_by=paused_by)
-    is_parked = child.is_paused and child.waiting_on == WaitingOn.PARENT.value
-    if command == RESUME and is_parked and not _has_answered(child):
+    if command == RESUME and child.is_paused and not _has_answered(child):
         child_messages.resume_waiting(child.pk)
 
 

@@ -4,6 +4,7 @@ The state of the network is read from the rows of the child runs each time, and 
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 from functools import lru_cache
 from typing import Any
@@ -29,6 +30,7 @@ from agents_app.types import Message, RunOptions, RunStatus, WaitingOn
 from agents_app.types.child_runs import MOST_DEADLINE_SECONDS, ChildSpec, RunKind
 from audit_app.kernel.errors import AppError
 from audit_app.kernel.ids import derived_id
+from audit_app.kernel.nudges import nudge
 from tools_app.policy.scope import Scope, ScopeMode
 
 _NO_RESULT = "The network ended without a result."
@@ -65,7 +67,8 @@ def advance(claim: Claim) -> None:
 
 def _advance(claim: Claim) -> None:
     network = read(claim.run.options["network"]["definition"])
-    message = message_of(claim.run, claim.snapshot.user_turns)
+    turns = claim.snapshot.user_turns
+    message, instructions = message_of(claim.run, turns), _instructions(turns)
     with transaction.atomic():
         row = children.lock_in_tree(claim.run.pk)
         if (row.owner, row.fence) != (claim.owner, claim.fence):
@@ -78,16 +81,26 @@ def _advance(claim: Claim) -> None:
             if not transitions.end(row, outcome, held_by=claim.owner, **_PROGRESS):
                 raise Fenced
             return
-        for start in decision.starts:
-            _start(row, network, start)
+        for start in () if row.is_paused else decision.starts:
+            _start(row, network, replace(start, prompt="\n\n".join((start.prompt, *instructions))))
         _cancel([child for child in rows if child.workstream in set(map(str, decision.cancels))])
-        until = (
-            row.started_at + timedelta(seconds=network.time_limit) if network.time_limit and row.started_at else None
-        )
-        parked: dict[str, Any] = {"owner": None, "waiting_on": WaitingOn.CHILDREN.value, "ready_at": until}
-        parked |= _PROGRESS
-        if not transitions.move(row, RunStatus.WAITING, held_by=claim.owner, **parked):
-            raise Fenced
+        _park(claim, row, network, is_idle=row.is_paused and all(child.ended_at for child in rows))
+
+
+def _instructions(user_turns: Sequence[Message]) -> list[str]:
+    """Return what was written to the run since its call: it goes to the tasks that start from now on."""
+    return [turn.content for turn in user_turns if not (turn.is_report or turn.is_final)][1:]
+
+
+def _park(claim: Claim, row: Run, network: Network, *, is_idle: bool) -> None:
+    """Park the run until a task ends. is_idle: it is paused and no task works, so it waits for its parent."""
+    until = row.started_at + timedelta(seconds=network.time_limit) if network.time_limit and row.started_at else None
+    parked: dict[str, Any] = {"owner": None, "waiting_on": WaitingOn.CHILDREN.value, "ready_at": until, **_PROGRESS}
+    if is_idle:
+        parked |= {"waiting_on": WaitingOn.PARENT.value, **child_messages.waiting_columns(row, None)}
+        nudge(transitions.ADVANCE, str(row.parent_id), queue=transitions.QUEUE)
+    if not transitions.move(row, RunStatus.WAITING, held_by=claim.owner, **parked):
+        raise Fenced
 
 
 def message_of(run: Run, user_turns: Sequence[Message]) -> str:

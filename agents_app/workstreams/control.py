@@ -18,6 +18,12 @@ def _key_of(context: ToolContext) -> UUID:
     return derived_id(context.execution_id, "message")
 
 
+def _note_of(row: Run) -> dict[str, str]:
+    """Return a note for the model about what a message or a command means to a network."""
+    text = "It is a network: texts go to the tasks that start from now on, and while it is paused none start."
+    return {"note": text} if row.options.get("network") else {}
+
+
 class MessageWorkstream(WorkstreamTool):
     spec = declare(
         "message_workstream",
@@ -28,7 +34,7 @@ class MessageWorkstream(WorkstreamTool):
     def act(self, arguments: dict[str, Any], context: ToolContext) -> Any:
         row = find(context, arguments["workstream"])
         children.message_child(context.run_id, row.pk, arguments["message"], key=_key_of(context))
-        return {"launch_id": str(row.pk), "state": "running"}
+        return {"launch_id": str(row.pk), "state": "running", **_note_of(row)}
 
 
 class SteerWorkstream(WorkstreamTool):
@@ -48,7 +54,7 @@ class SteerWorkstream(WorkstreamTool):
         row = find(context, arguments["workstream"])
         command, text = arguments["command"], arguments.get("text", "")
         children.steer_child(context.run_id, row.pk, command, text, key=_key_of(context))
-        return {"launch_id": str(row.pk), "command": arguments["command"]}
+        return {"launch_id": str(row.pk), "command": command, **_note_of(row)}
 
 
 class TerminateWorkstream(WorkstreamTool):

@@ -4,6 +4,7 @@ import json
 import threading
 from datetime import timedelta
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from django.db.models.functions import Now
@@ -12,7 +13,9 @@ from agents_app import services as runs
 from agents_app.models import Agent, Run, StoredNetwork
 from agents_app.network_runs import library
 from agents_app.providers.kinds.scripted import Reply, ScriptedProvider
+from agents_app.runs import children
 from agents_app.types import RunOptions, RunStatus
+from agents_app.workstreams.control import SteerWorkstream
 from audit_app.kernel import context
 from audit_app.kernel.errors import NotFound
 from sessions_app import integrity_checks
@@ -20,7 +23,7 @@ from sessions_app.models import Turn
 from tests.support.engine import EngineRig, until
 from tests.support.team_script import TeamScript
 from tools_app.models import Approval, SharedValue
-from tools_app.types import ToolCall
+from tools_app.types import ToolCall, ToolContext
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
 
@@ -184,6 +187,65 @@ def test_a_tool_runs_a_network_whose_result_reaches_its_caller(rig: EngineRig) -
     assert script.requests_of("only")[0].messages[-1].content == "Sum up kindly"
     assert any("short." in message.content for message in script.requests_of("main")[-1].messages)
     assert Run.objects.get(workstream="only").depth == 2
+    check()
+
+
+def call_network(rig: EngineRig, tasks: str, main: list[Reply], **replies: list[Reply]) -> tuple[Any, TeamScript]:
+    """Let an agent run a network of these tasks and wait for it; `main` is what it replies then."""
+    rig.agent(Reply(), tool_profile="teams")
+    library.create(f"name: net\ntasks:\n{tasks}", Agent.objects.all(), owner_id=None, is_shared=True)
+    started = ToolCall("1", "run_network", json.dumps({"name": "net", "message": "Sum up"}))
+    first = [Reply(tool_calls=(started,)), Reply(tool_calls=(ToolCall("2", "wait_workstreams", "{}"),))]
+    script = ScriptedProvider.scripts["script"] = TeamScript([*first, *main], replies)
+    with context.bind(actor=f"user:{rig.owner.pk}"):
+        return rig.send("go").run_id, script
+
+
+def steer(command: str, text: str = "") -> None:
+    network = Run.objects.get(workstream__startswith="network_")
+    assert network.parent_id
+    children.steer_child(network.parent_id, network.pk, command, text)
+
+
+def test_a_paused_network_starts_no_task_and_instructions_go_to_those_that_start_later(rig: EngineRig) -> None:
+    one, long = threading.Event(), threading.Event()
+    tasks = "- {name: one}\n- {name: two, depends_on: [one]}\n- {name: long}\n"
+    replies = {"one": [Reply(("1",), held_by=one)], "two": says("2"), "long": [Reply(("3",), held_by=long)]}
+    run_id, script = call_network(rig, tasks, [Reply(("Done.",))], **replies)
+    until(lambda: script.requests_of("one") and script.requests_of("long"))
+    steer(children.PAUSE)
+    one.set()
+    until(lambda: Run.objects.filter(workstream="one", end_stored=True).exists())
+    steer(children.ADD_INSTRUCTION, "in French")
+    until(lambda: Run.objects.filter(workstream__startswith="network_", owner=None, ready_at=None).exists())
+    assert not Run.objects.filter(workstream="two").exists()
+    steer(children.RESUME)
+    until(lambda: Run.objects.filter(workstream="two", status="completed").exists())
+    assert script.requests_of("two")[0].messages[-1].content.endswith("\n\nFurther instruction: in French")
+    assert "French" not in str(script.requests_of("long"))
+    long.set()
+    assert rig.wait(run_id).answer == "Done."
+    check()
+
+
+def test_a_network_that_is_paused_between_its_tasks_waits_for_its_parent(rig: EngineRig) -> None:
+    one, resumed = threading.Event(), threading.Event()
+    tasks = "- {name: one}\n- {name: two, depends_on: [one]}\n"
+    waits = Reply(("It is paused.",), tool_calls=(ToolCall("3", "wait_workstreams", "{}"),), held_by=resumed)
+    replies = {"one": [Reply(("1",), held_by=one)], "two": says("2")}
+    run_id, script = call_network(rig, tasks, [waits, Reply(("Done.",))], **replies)
+    until(lambda: script.requests_of("one"))
+    steer(children.PAUSE)
+    one.set()
+    until(lambda: len(script.requests_of("main")) == 3)
+    assert "is paused]" in str(script.requests_of("main")[-1].messages)
+    network = Run.objects.get(workstream__startswith="network_")
+    assert (network.waiting_on, network.deadline_at) == ("parent", None) and not script.requests_of("two")
+    call = ToolContext(uuid4(), run_id, network.conversation_id, "default", "user:1", "key", 30)
+    arguments = {"workstream": network.workstream, "command": children.RESUME}
+    assert "none start" in SteerWorkstream().act(arguments, call)["note"]
+    resumed.set()
+    assert rig.wait(run_id).answer == "Done." and len(script.requests_of("two")) == 1
     check()
 
 
