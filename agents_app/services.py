@@ -24,6 +24,7 @@ from agents_app.configuration.agents import save_draft as save_draft
 from agents_app.configuration.agents import update_agent as update_agent
 from agents_app.models import IS_OPEN, IS_ROOT, Agent, Run
 from agents_app.runs import child_messages, deadline_sweep
+from agents_app.runs.children import COMMANDS as COMMANDS
 from agents_app.runs.children import NewChild as NewChild
 from agents_app.runs.children import lock_in_tree
 from agents_app.runs.children import start_child as start_child

@@ -30,6 +30,7 @@ from sessions_app.surfaces.rest.views import (
     skills,
     templates,
     usage,
+    workstreams,
 )
 
 app_name = "rest"
@@ -86,6 +87,9 @@ _below_api = [
     path("attachments", files.AttachmentList.as_view(), name="attachment-list"),
     path("attachments/<str:attachment_id>", files.AttachmentDetail.as_view(), name="attachment-detail"),
     path("attachments/<str:file_id>/content", files.AttachmentContent.as_view(), name="attachment-content"),
+    path("runs/messages", workstreams.RunsMessage.as_view(), name="runs-message"),  # before the id of a run
+    path("runs/<str:run_id>/messages", workstreams.RunMessage.as_view(), name="run-message"),
+    path("runs/<str:run_id>/steer", workstreams.RunSteer.as_view(), name="run-steer"),
     path("runs/<str:run_id>", runs.RunDetail.as_view(), name="run-detail"),
     path("runs/<str:run_id>/shared-memory", shared_memory.RunValueList.as_view(), name="run-shared-memory"),
     path("runs/<str:run_id>/shared-memory/<path:key>", shared_memory.RunValue.as_view(), name="run-shared-value"),

@@ -14,12 +14,20 @@ from rest_framework.serializers import (
     UUIDField,
 )
 
+from agents_app.services import COMMANDS
 from agents_app.structured_output import output_of
 from agents_app.types import RunStatus, RunTranscript, WaitingOn
-from agents_app.types.child_runs import ChildState, ChildView, Phase, RunKind
+from agents_app.types.child_runs import MOST_OPEN_CHILDREN, ChildState, ChildView, Phase, RunKind
 from agents_app.types.run_cost import RunCost, TreeCost
 from sessions_app.models import Session
-from sessions_app.surfaces.base.serializers import Count, NullableChoice, NullableText, ObjectSerializer, Timestamp
+from sessions_app.surfaces.base.serializers import (
+    CamelCaseSerializer,
+    Count,
+    NullableChoice,
+    NullableText,
+    ObjectSerializer,
+    Timestamp,
+)
 from sessions_app.surfaces.rest.objects.usage import SpentOut, UsageOut
 from tools_app import selectors as tools
 from tools_app.run_progress import BATCH, TASK_STATUSES, Batch, find_plan, find_progress
@@ -132,6 +140,34 @@ class WorkstreamOut(ObjectSerializer):
     deadline_at = Timestamp(allow_null=True, help_text="Deadline. Null while it stands still.")
     usage = SpentOut(help_text="Its own tokens and cost.")
     usage_with_workstreams = SpentOut(help_text="Together with its own workstreams, at any depth.")
+
+
+class RunMessageBody(CamelCaseSerializer):
+    text = CharField(allow_blank=True, trim_whitespace=False)
+
+
+class RunsMessageBody(RunMessageBody):
+    runs = ListField(child=UUIDField(), min_length=1, max_length=MOST_OPEN_CHILDREN, help_text="Ids of workstreams.")
+
+
+class SteerBody(CamelCaseSerializer):
+    command = ChoiceField(choices=list(COMMANDS))
+    text = CharField(
+        default="",
+        allow_blank=True,
+        trim_whitespace=False,
+        help_text="The instruction, the constraint or the priority.",
+    )
+
+
+class AskedOut(ObjectSerializer):
+    run_id = UUIDField()
+
+
+class AskedRunOut(AskedOut):
+    is_sent = BooleanField()
+    error = NullableText(help_text="Why it was not sent, for people.")
+    error_code = NullableText()
 
 
 def workstreams_json(views: Sequence[ChildView]) -> list[dict[str, Any]]:

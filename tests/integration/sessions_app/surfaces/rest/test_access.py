@@ -35,6 +35,8 @@ OWNED = {
     "run-detail": ("run", "runs/{}", ["GET"]),
     "run-retry": ("run", "runs/{}/retry", ["POST"]),
     "run-cancel": ("run", "runs/{}/cancel", ["POST"]),
+    "run-message": ("run", "runs/{}/messages", ["POST"]),
+    "run-steer": ("run", "runs/{}/steer", ["POST"]),
     "run-workstreams": ("run", "runs/{}/workstreams", ["GET"]),
     "execution-detail": ("execution", "tools/executions/{}", ["GET"]),
     "execution-cancel": ("execution", "tools/executions/{}/cancel", ["POST"]),

@@ -67,6 +67,38 @@ def test_each_workstream_has_its_own_tokens_and_those_with_its_own_workstreams()
     assert api.get(f"runs/{root.pk}").data["usage"]["withWorkstreams"]["inputTokens"] == 3211
 
 
+def test_people_write_to_workstreams_and_steer_them():
+    alice, bob = make_user("alice"), make_user("bob")
+    api, root = RestCaller(alice), make_run(make_session(alice), RunStatus.WAITING, waiting_on="children")
+    prices, news = launch(root.pk, "prices"), launch(root.pk, "news")
+    foreign = launch(make_run(make_session(bob, key="WebChat:default:b"), RunStatus.WAITING).pk, "bobs")
+    key = {"Idempotency_Key": "k1"}
+    for _ in range(2):
+        assert api.post(f"runs/{prices.pk}/messages", {"text": "Look in May."}, **key).data == {"runId": str(prices.pk)}
+    other = api.post(f"runs/{prices.pk}/messages", {"text": "Look in June."}, **key)
+    assert (other.status, other.meta["code"]) == (422, "idempotency_mismatch")
+    assert api.post(f"runs/{prices.pk}/steer", {"command": "add_constraint", "text": "Be brief"}).status == 200
+    assert api.post(f"runs/{prices.pk}/steer", {"command": "shout"}).status == 400
+    assert api.post(f"runs/{prices.pk}/steer", {"command": "pause_requested"}).status == 200
+    assert [*prices.messages.values_list("kind", "text")][1:] == [
+        ("person", "Look in May."),
+        ("directive", "Further constraint: Be brief"),
+    ]
+    listed = {each["workstream"]: each["isPaused"] for each in api.get(f"runs/{root.pk}/workstreams").data}
+    assert listed == {"prices": True, "news": False}
+    for target, status, code in ((root, 409, "not_a_workstream"), (foreign, 404, "not_found")):
+        refused = api.post(f"runs/{target.pk}/messages", {"text": "Hi"})
+        assert (refused.status, refused.meta["code"]) == (status, code)
+    api.post(f"runs/{news.pk}/cancel")
+    asked = api.post("runs/messages", {"runs": [str(run.pk) for run in (prices, news, foreign)], "text": "All of you"})
+    assert [(each["isSent"], each["errorCode"]) for each in asked.data] == [
+        (True, None),
+        (False, "workstream_ended"),
+        (False, "not_found"),
+    ]
+    assert not foreign.messages.filter(kind="person").exists()
+
+
 def test_a_run_of_another_session_is_not_cancelled_with_ones_own():
     alice, bob = make_user("alice"), make_user("bob")
     run = make_run(make_session(bob), RunStatus.WAITING, waiting_on="tools")
