@@ -141,7 +141,7 @@ def options_of(stored: StoredNetwork, context: Mapping[str, Any] | None) -> dict
 
 def agents_of(network: Network) -> tuple[str, ...]:
     """Return the public ids of the agents of a network's tasks."""
-    return tuple(dict.fromkeys(task.agent for _, task in network.placed()))
+    return tuple(dict.fromkeys(task.agent for _, task in network.placed() if task.has_agent))
 
 
 def _record(stored: StoredNetwork, action: str) -> None:
@@ -162,7 +162,7 @@ def _unknown_names(network: Network, among: QuerySet[Agent]) -> Iterator[Fault]:
         *((f"{place}.", task) for place, task in network.placed()),
     ]
     for place, item in scoped:
-        if isinstance(item, Task) and item.agent not in agents:
+        if isinstance(item, Task) and item.has_agent and item.agent not in agents:
             yield Fault(f"{place}agent", f"there is no agent {item.agent!r}")
         for name in item.tools.names:
             if catalogue.find_tool(name, "") is None:

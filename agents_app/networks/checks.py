@@ -3,6 +3,7 @@
 A definition without faults ends: each of its tasks runs, is skipped for a stated reason, or is never needed.
 """
 
+import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -30,6 +31,9 @@ _RESERVED = {"none", "optional", *references.ROOTS}
 _LONGEST_SECONDS = 24 * 3600.0
 _LONGEST_RETRY_SECONDS = 3600
 _LONGEST_PROMPT = 100_000  # characters
+_OF_ITEMS = ("prompt", "value")
+_OF_AGENTS = ("agent", "prompt", "activates", "tools", "mcp_servers", "memory", "model", "output_schema")
+_OF_AGENTS += ("retries", "retry_seconds", "time_limit")
 
 
 @dataclass(frozen=True)
@@ -87,6 +91,7 @@ def _of_limits(place: str, task: Task) -> Iterator[Fault]:
     """Yield the faults of a task that are about it alone."""
     if not task.agent:
         yield Fault(f"{place}.agent", "it needs the id of an agent")
+    yield from _of_value(place, task)
     yield from _of_range(f"{place}.retries", task.retries, 0, MOST_RETRIES)
     yield from _of_range(f"{place}.retry_seconds", task.retry_seconds, 0, _LONGEST_RETRY_SECONDS)
     yield from _seconds(f"{place}.time_limit", task.time_limit)
@@ -101,6 +106,18 @@ def _of_limits(place: str, task: Task) -> Iterator[Fault]:
     yield from _of_condition(f"{place}.when", task.when)
     yield from _of_condition(f"{place}.loop.until", task.loop.until if task.loop else None)
     yield from _of_schema(f"{place}.output_schema", task.output_schema)
+
+
+def _of_value(place: str, task: Task) -> Iterator[Fault]:
+    """Yield the fields of a task without an agent that are for one."""
+    if task.has_agent:
+        return
+    plain = Task(task.name)
+    for name in _OF_AGENTS:
+        if getattr(task, name) != getattr(plain, name):
+            yield Fault(f"{place}.{name}", "a task with `value` calls no model, so it cannot have this field")
+    if len(json.dumps(task.value)) > _LONGEST_PROMPT:
+        yield Fault(f"{place}.value", f"it has more than {_LONGEST_PROMPT:,} characters")
 
 
 def _of_range(place: str, value: float, least: int, most: int) -> Iterator[Fault]:
@@ -121,11 +138,8 @@ def _of_relations(place: str, task: Task, tasks: Mapping[str, Task], known: set[
     yield from _unknown(f"{place}.depends_on", task.depends_on, known)
     yield from _of_activated(f"{place}.activates", task.activates, tasks)
     depends = tasks[task.name].depends_on
-    if task.is_optional and depends:
-        yield Fault(
-            f"{place}.depends_on",
-            "an optional task cannot depend on others: it runs when it is activated, or its condition holds",
-        )
+    if task.optional and depends:
+        yield Fault(f"{place}.depends_on", "an optional task cannot depend on others: it runs when it is activated")
     if task.optional and task.when is None and not any(task.name in one.activates for one in tasks.values()):
         yield Fault(f"{place}.optional", "no task activates it, so it would never run")
     if task.optional and task.when is not None:
@@ -191,6 +205,7 @@ def _of_loop(place: str, graph: Graph, name: str, regions: Mapping[str, frozense
 def _references(task: Task) -> Iterator[tuple[str, str]]:
     """Yield the references of a task, with their places in it."""
     yield from (("prompt", path) for path in references.find(task.prompt))
+    yield from (("value", path) for path in references.find_in(task.value))
     if task.when:
         yield "when", task.when.path
     if task.map_over:
@@ -205,8 +220,8 @@ def _of_reference(place: str, path: str, graph: Graph, name: str, inside: frozen
         yield Fault(place, fault)
         return
     root, *rest = path.split(".")
-    if root in ("item", "index") and (graph.tasks[name].map_over is None or not place.endswith("prompt")):
-        yield Fault(place, f"{path!r} has a value only in the prompt of a task with `map`")
+    if root in ("item", "index") and (graph.tasks[name].map_over is None or not place.endswith(_OF_ITEMS)):
+        yield Fault(place, f"{path!r} has a value only in the prompt or the value of a task with `map`")
     if root == "tasks" and rest[0] not in graph.ancestors[name] and not place.endswith("loop.until"):
         text = f"{name!r} does not depend on it" if rest[0] in graph.tasks else "there is no such task"
         yield Fault(place, f"{path!r} has no value: {text}")

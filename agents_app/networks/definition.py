@@ -81,7 +81,8 @@ class Task:
     prompt: text with references in `{{ }}`; empty: the message and the results it depends on.
     depends_on: names of tasks and groups.
     optional: runs only if a task with it in `activates` names it under `activate` of the answer.
-    when: it runs only if this holds, which makes it optional too.
+    when: it runs only if this holds, which makes it optional too; `depends_on` only makes it wait then.
+    value: JSON with references in its texts: the task calls no model, and this is its output. None: it has an agent.
     context: values for the prompt, merged over those of the network and of the call, key by key.
     tools, mcp_servers: further restrictions of the agent's.
     memory: patterns of keys of the shared memory.
@@ -99,6 +100,7 @@ class Task:
     depends_on: tuple[str, ...] = ()
     optional: bool = False
     when: Condition | None = None
+    value: Any = None
     activates: tuple[str, ...] = ()
     context: Mapping[str, Any] = field(default_factory=dict)
     tools: Scope = INHERIT
@@ -117,6 +119,10 @@ class Task:
     @property
     def is_optional(self) -> bool:
         return self.optional or self.when is not None
+
+    @property
+    def has_agent(self) -> bool:
+        return self.value is None
 
     @property
     def answer_schema(self) -> dict[str, Any] | None:

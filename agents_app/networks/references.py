@@ -45,6 +45,16 @@ def find(prompt: str) -> Iterator[str]:
     yield from (match[1] for match in _MARKER.finditer(prompt))
 
 
+def find_in(value: Any) -> Iterator[str]:
+    """Yield the references in the texts of a JSON value."""
+    match value:
+        case str():
+            yield from find(value)
+        case Mapping() | list():
+            for one in value.values() if isinstance(value, Mapping) else value:
+                yield from find_in(one)
+
+
 def fault_of(path: str) -> str:
     """Return the fault in the form of a reference, as the end of a sentence; empty if there is none."""
     root, *rest = path.split(".")
@@ -82,6 +92,22 @@ def value_at(values: Values, path: str) -> Any:
 def render(prompt: str, values: Values) -> str:
     """Return the text with the value of each reference. Raises MissingValue."""
     return _MARKER.sub(lambda match: as_text(value_at(values, match[1])), prompt)
+
+
+def resolve(value: Any, values: Values) -> Any:
+    """Return a JSON value with its references resolved. Raises MissingValue.
+
+    A text that is one reference becomes its value, of any type; others are rendered.
+    """
+    match value:
+        case str():
+            whole = _MARKER.fullmatch(value)
+            return value_at(values, whole[1]) if whole and len([*find(value)]) == 1 else render(value, values)
+        case Mapping():
+            return {key: resolve(one, values) for key, one in value.items()}
+        case list():
+            return [resolve(one, values) for one in value]
+    return value
 
 
 def as_text(value: Any) -> str:

@@ -21,7 +21,7 @@ from agents_app.networks.outcomes import (
     TaskResult,
     TaskStatus,
 )
-from agents_app.networks.references import MissingValue, Values, as_text, holds, render, task_of, value_at
+from agents_app.networks.references import MissingValue, Values, as_text, holds, render, resolve, task_of, value_at
 
 Results = Mapping[str, TaskResult]
 _WAITING = TaskResult()
@@ -152,6 +152,8 @@ class _Evaluation:
 
     def _of_attempts(self, task: Task, key: AttemptKey, values: Values) -> TaskResult:
         """Return the result of the last attempt of a task or of one item, and note the next one that it wants."""
+        if not task.has_agent:
+            return _of_value(task, key.iteration, values)
         last = None
         while (found := self.attempts.get(key)) is not None:
             last, key = found, replace(key, number=key.number + 1)
@@ -188,6 +190,14 @@ def _together(results: Sequence[TaskResult], iteration: int, *, stops: bool) -> 
     error = f"{len(failed)} of {len(results)} items failed, the first with: {failed[0]}" if failed else ""
     status = TaskStatus.FAILED if failed else TaskStatus.SUCCEEDED
     return TaskResult(status, as_text(output), output, error, attempts=attempts, iteration=iteration)
+
+
+def _of_value(task: Task, iteration: int, values: Values) -> TaskResult:
+    try:
+        output = resolve(task.value, values)
+    except MissingValue as error:
+        return _failed(iteration, f"{error}.")
+    return TaskResult(TaskStatus.SUCCEEDED, as_text(output), output, iteration=iteration)
 
 
 def _after(last: Attempt, task: Task, result: TaskResult) -> TaskResult:

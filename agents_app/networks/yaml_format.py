@@ -143,6 +143,7 @@ class _Reader:
             "when": self._condition,
             "context": self._object,
             "output_schema": self._object,
+            "value": self._json,
             "map_over": self._map,
             "loop": self._loop,
             "on_error": self._on_error,
@@ -176,6 +177,9 @@ class _Reader:
             self.fault(place, f"its values must be JSON; put dates and times in quotes ({error})")
             return {}
         return found
+
+    def _json(self, place: str, value: Any) -> Any:
+        return self._object(place, {"value": value}).get("value")
 
     def _names(self, place: str, value: Any) -> tuple[str, ...]:
         if not isinstance(value, list) or not all(isinstance(one, str) for one in value):

@@ -95,7 +95,7 @@ class Network:
         memory: Memory | None = None,
         hooks: Sequence[Hook] = (),
     ) -> None:
-        tasks = definition.flat()
+        tasks = {name: task for name, task in definition.flat().items() if task.has_agent}
         faults = [*map(str, check(definition))]
         faults += [
             f"{name}: there is no robot {task.agent!r}" for name, task in tasks.items() if task.agent not in robots

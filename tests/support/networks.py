@@ -28,7 +28,7 @@ def task_of(draw: st.DrawFn, number: int) -> Task:
             return replace(task, map_over=MapOver(source))
         case "when" if before:
             path = f"tasks.{draw(st.sampled_from(before))}.output.flag"
-            return replace(task, depends_on=(), when=Condition(path, Operator.EQUALS, True))
+            return replace(task, when=Condition(path, Operator.EQUALS, True))
         case "optional":
             return replace(task, depends_on=(), optional=True)
         case "loop":

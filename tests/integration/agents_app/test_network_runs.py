@@ -86,6 +86,13 @@ tasks:
     check()
 
 
+def test_a_task_with_a_value_starts_no_run(rig: EngineRig) -> None:
+    tasks = "tasks:\n- {name: a}\n- {name: b}\n- {name: joined, value: ['{{ tasks.a.text }}', '{{ tasks.b.text }}']}\n"
+    run_id = start(rig, tasks.replace("]}", "], depends_on: [a, b]}"), a=says("A"), b=says("B"))
+    assert rig.wait(run_id).answer == '["A", "B"]' and sorted(tasks_of(run_id)) == ["a", "b"]
+    check()
+
+
 def test_a_task_is_retried_and_its_failure_ends_the_network(rig: EngineRig) -> None:
     tasks = "tasks:\n- {name: first, retries: 1, retry_seconds: 0}\n- {name: next, depends_on: [first]}\n"
     broken = [Reply(("",))]  # an empty answer is a failure

@@ -48,8 +48,12 @@ UNTIL = Condition("tasks.b.output.good", Operator.EQUALS, True)
         ),
         (
             [Task("a", prompt="{{ item }}")],
-            "tasks[0].prompt: 'item' has a value only in the prompt of a task with `map`",
+            "tasks[0].prompt: 'item' has a value only in the prompt or the value of a task with `map`",
         ),
+        ([Task("a", value={"x": ["{{ item }}"]})], "tasks[0].value: 'item' has a value only in the prompt"),
+        ([Task("a", value="{{ tasks.b.text }}"), Task("b")], "tasks[0].value: 'tasks.b.text' has no value: 'a' does"),
+        ([Task("a", value="x", prompt="y")], "tasks[0].prompt: a task with `value` calls no model"),
+        ([Task("a", value="x", retries=1)], "tasks[0].retries: a task with `value` calls no model"),
         ([Task("a", prompt="{{ previous.a.text }}")], "has a value only within a loop"),
         ([Task("a"), Task("b", when=Condition("tasks.a"))], "tasks[1].when: 'tasks.a' needs a task and a field"),
         ([Task("a", when=Condition("context.x", Operator.IN, "abc"))], "tasks[0].when: `in` needs a list of values"),

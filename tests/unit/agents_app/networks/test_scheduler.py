@@ -248,3 +248,54 @@ def test_the_result_is_that_of_the_last_tasks_or_of_the_named_one() -> None:
 )
 def test_an_attempt_has_a_name(key: AttemptKey, text: str) -> None:
     assert (str(key), AttemptKey.parse(text)) == (text, key)
+
+
+def test_a_condition_can_wait_for_other_tasks() -> None:
+    condition = Condition("tasks.triage.output.kind", Operator.EQUALS, "bill")
+    for kind, waits in (("bill", ["slow"]), ("other", ["slow"])):
+        run = Run(Task("triage"), Task("slow"), Task("bill", when=condition, depends_on=("slow",)))
+        run.end("triage", {"kind": kind})
+        assert run.running() == waits
+        decision = run.end("slow")
+        assert run.running() == (["bill"] if kind == "bill" else [])
+        assert (decision.results["bill"].status is TaskStatus.SKIPPED) is (kind == "other")
+
+
+def test_a_condition_alone_decides_about_a_task_whose_dependencies_were_skipped() -> None:
+    none = Condition("tasks.bill.status", Operator.EQUALS, "skipped")
+    bill = Task("bill", when=Condition("context.bill"))
+    run = Run(bill, Task("reply", when=none, depends_on=("bill",)))
+    assert run.running() == ["reply"]
+
+
+def test_a_task_with_a_value_joins_results_and_calls_no_model() -> None:
+    joined = Task(
+        "joined",
+        value={
+            "both": ["{{ tasks.a.output }}", "{{ tasks.b.output.n }}"],
+            "text": "{{ tasks.b.output.n }} of {{ message }}",
+        },
+        depends_on=("a", "b"),
+    )
+    run = Run(Task("a"), Task("b"), joined, Task("last", prompt="{{ tasks.joined.text }}", depends_on=("joined",)))
+    run.end("a", "A")
+    decision = run.end("b", {"n": 2})
+    assert run.running() == ["last"]
+    assert decision.results["joined"].output == {"both": ["A", 2], "text": "2 of Hello"}
+    assert run.prompt_of("last") == '{"both": ["A", 2], "text": "2 of Hello"}'
+
+
+def test_a_network_of_values_alone_ends_at_once() -> None:
+    run = Run(
+        Task("each", value="{{ index }}: {{ item }}", map_over=MapOver("context.list")),
+        call=Call(context={"list": ["x", "y"]}),
+    )
+    assert run.decision.ending and run.decision.ending.output == ["0: x", "1: y"]
+
+
+def test_a_value_that_is_missing_fails_its_task_whose_fallback_may_be_a_value() -> None:
+    first = Task("a", value="{{ context.none }}", on_error=OnError.FALLBACK, fallback="b")
+    run = Run(first, Task("b", value=0), Task("c", prompt="{{ tasks.a.output }}", depends_on=("a",)))
+    assert run.prompt_of("c") == "0"
+    run = Run(Task("a", value="{{ context.none }}"))
+    assert run.decision.ending and run.decision.ending.error == "The task a failed: there is no value for context.none."

@@ -43,6 +43,10 @@ tasks:
   loop: {until: {value: tasks.review.output.good, equals: true}, most: 2}
 - name: german
   when: {value: context.language, in: [de, at]}
+  depends_on: [review]
+- name: joined
+  value: {reply: '{{ tasks.review.output }}', parts: [1, true]}
+  depends_on: [german]
 """
 
 NETWORK = Network(
@@ -69,7 +73,8 @@ NETWORK = Network(
             depends_on=("research",),
             loop=Loop(Condition("tasks.review.output.good", Operator.EQUALS, True), 2),
         ),
-        Task("german", when=Condition("context.language", Operator.IN, ["de", "at"])),
+        Task("german", when=Condition("context.language", Operator.IN, ["de", "at"]), depends_on=("review",)),
+        Task("joined", value={"reply": "{{ tasks.review.output }}", "parts": [1, True]}, depends_on=("german",)),
     ),
     description="Answers requests.",
     context={"language": "en"},
