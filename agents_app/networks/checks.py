@@ -32,8 +32,10 @@ _LONGEST_SECONDS = 24 * 3600.0
 _LONGEST_RETRY_SECONDS = 3600
 _LONGEST_PROMPT = 100_000  # characters
 _OF_ITEMS = ("prompt", "value")
-_OF_AGENTS = ("agent", "prompt", "activates", "tools", "mcp_servers", "memory", "model", "output_schema")
-_OF_AGENTS += ("retries", "retry_seconds", "time_limit")
+_OF_AGENTS = (
+    *("agent", "prompt", "activates", "tools", "mcp_servers", "memory", "model", "output_schema"),
+    *("retries", "retry_seconds", "time_limit"),
+)
 
 
 @dataclass(frozen=True)
