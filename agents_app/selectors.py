@@ -261,6 +261,7 @@ def run_view(run: Run) -> RunView:
         agent_version=run.agent_version,
         parent_id=run.parent_id,
         workstream=run.workstream,
+        path=run.child_spec.path if run.parent_id else (),
     )
 
 
@@ -297,6 +298,7 @@ def child_view(run: Run, *, current_tool: str | None = None, is_held: bool = Fal
         deadline_seconds=spec.deadline_seconds,
         usage=Usage(run.input_tokens, run.output_tokens),
         cost=run.cost_nanos / NANOS if run.priced_calls else None,
+        path=spec.path,
     )
 
 

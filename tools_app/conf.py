@@ -21,6 +21,8 @@ MAX_ATTEMPTS = 3
 
 MOST_BATCH_ITEMS = 1_000  # whatever the setting is: the numbers of calls depend on it
 
+LONGEST_ASKER = 80  # of the workstream that asks a person, in the text
+
 MAX_ARGUMENTS_CHARACTERS = 256 * 1024
 MAX_OUTPUT_CHARACTERS = 256 * 1024
 # Longer texts are truncated in events; the row has the full text.

@@ -251,7 +251,7 @@ def _columns(new: NewChild, parent: Run, agent: Agent) -> dict[str, Any]:
         "kind": new.kind.value,
         "workstream": new.workstream,
         "depth": parent.depth + 1,
-        "spec": vars(new.spec),
+        "spec": {**vars(new.spec), "above": [*parent.child_spec.path] if parent.parent_id else []},
         "session_policy": restrictions_of_children(parent),
         "options": replace(new.options, instructions=instructions).to_dict(),
         "actor": parent.actor,

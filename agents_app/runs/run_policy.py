@@ -8,6 +8,7 @@ from agents_app import hot_queries
 from agents_app.configuration.agent_versions import use_version
 from agents_app.models import Agent, ModelProvider, Run
 from agents_app.types import Limits, RunOptions
+from agents_app.types.child_runs import title_of
 from agents_app.types.run_cost import Fallback
 from tools_app import conf
 from tools_app import services as tools
@@ -156,6 +157,7 @@ def context_of(run: Run, step: int, *, on_done: tuple[str, str]) -> tools.StepCo
         on_done_queue=on_done[1],
         parent_run_id=run.parent_id,
         workstream=run.workstream,
+        asker=title_of(run.child_spec.path) if run.parent_id else "",
     )
 
 

@@ -1,5 +1,6 @@
 """Frozen data of trees of runs: child runs, their options and states, and messages between runs. Pure."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 from enum import StrEnum
@@ -82,6 +83,11 @@ class Phase(StrEnum):
     DONE = "done"
 
 
+def title_of(path: Sequence[str]) -> str:
+    """Return the name of a workstream for people, with those above it, such as `Prices › Deep one`."""
+    return " › ".join(path)
+
+
 @dataclass(frozen=True)
 class ChildSpec:
     """Options of a child run, stored with it.
@@ -93,6 +99,7 @@ class ChildSpec:
     deadline_seconds: time for the task, without waits for the parent.
     merges_artifacts: the files are copied to those of the parent at the end.
     fork_step: index of the parent's step from which on it does not see the parent's conversation; None: it sees none.
+    above: names of the workstreams above it; set at its start.
     """
 
     name: str = ""
@@ -102,6 +109,12 @@ class ChildSpec:
     deadline_seconds: int = DEFAULT_DEADLINE_SECONDS
     merges_artifacts: bool = True
     fork_step: int | None = None
+    above: Sequence[str] = ()
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        """Return the names for people of the workstreams above it and its own."""
+        return (*self.above, self.name)
 
     @classmethod
     def from_dict(cls, stored: dict[str, Any]) -> "ChildSpec":
@@ -123,6 +136,7 @@ class ChildView:
     error: for users.
     deadline_at: None while it waits for the parent, or it or a run below it for a person.
     usage, cost: its own, without the runs below it; cost in units of the currency, None without a price.
+    path: names for people of the workstreams above it and its own.
     """
 
     launch_id: UUID
@@ -148,3 +162,4 @@ class ChildView:
     deadline_seconds: int
     usage: Usage = Usage()
     cost: float | None = None
+    path: tuple[str, ...] = ()

@@ -115,6 +115,7 @@ class RunView:
     conversation_id: opaque here.
     error_code: stable.
     error_message: for users.
+    path: names for people of the workstreams above it and its own; empty for the run of a message.
     """
 
     id: UUID
@@ -137,6 +138,7 @@ class RunView:
     agent_version: int | None = None
     parent_id: UUID | None = None
     workstream: str = ""
+    path: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

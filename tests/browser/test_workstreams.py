@@ -30,7 +30,7 @@ def test_workstreams_are_cards_that_ask_and_end_live_and_are_the_same_after_a_re
     for _ in ("live", "after a reload"):
         expect(prices.get_by_role("button", name="EUR")).to_be_visible(timeout=SOON)
         expect(prices.locator("> summary .call-state")).to_contain_text("asks a question")
-        expect(prices.get_by_text("Asked by the workstream prices")).to_be_visible()
+        expect(prices.get_by_text("Asked by this workstream")).to_be_visible()
         expect(news.locator("> summary .call-state")).to_contain_text("planning")
         expect(news.locator(".text")).to_be_hidden()
         news.locator("> summary").click()

@@ -20,6 +20,7 @@ from django.utils import timezone
 from audit_app import services as audit
 from audit_app.event_types import NewEvent
 from audit_app.kernel.errors import Conflict, Forbidden, InvalidInput, found
+from audit_app.kernel.shorten import one_line
 from tools_app import catalogue, conf, hot_queries, selectors
 from tools_app.executions import batches, events, nudges
 from tools_app.executions.transitions import allow_first, move, renudge_at, settle
@@ -78,16 +79,16 @@ class ApprovalPrompt:
         return cls(reason, verdict.is_standing, proposal.run, always, verdict.origins, use, verdict.needs_two)
 
 
-def request_approval(row: ToolExecution, prompt: ApprovalPrompt) -> Approval:
+def request_approval(row: ToolExecution, prompt: ApprovalPrompt, asker: str = "") -> Approval:
     """Store the request for an execution planned in this transaction. It binds the arguments shown.
 
-    Expires by the database's clock.
+    asker: name of the workstream that asks, for people. Expires by the database's clock.
     """
     approval = Approval(
         execution=row,
         run_id=row.run_id,
         digest=digest_of(row),
-        reason=f"{_asking(row)}{prompt.reason}"[:200],
+        reason=f"{_asked_by(asker)}{prompt.reason}"[:200],
         is_standing=prompt.is_standing,
         run_pattern=prompt.run_pattern,
         pattern=prompt.pattern,
@@ -103,8 +104,8 @@ def request_approval(row: ToolExecution, prompt: ApprovalPrompt) -> Approval:
     return approval
 
 
-def _asking(row: ToolExecution) -> str:
-    return f"Asked by the workstream {row.workstream}. " if row.workstream else ""
+def _asked_by(asker: str) -> str:
+    return f"Asked by the workstream {one_line(asker, conf.LONGEST_ASKER)}. " if asker else ""
 
 
 @dataclass(frozen=True)

@@ -45,6 +45,7 @@ class StepContext:
 
     on_done, on_done_queue: task to nudge with the run's id when its last open execution has ended, and its queue.
     parent_run_id, workstream: of a child run.
+    asker: name of the child run for people; no column.
     """
 
     run_id: UUID
@@ -57,6 +58,12 @@ class StepContext:
     on_done_queue: str
     parent_run_id: UUID | None = None
     workstream: str = ""
+    asker: str = ""
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """Return the columns of the execution rows."""
+        return {name: value for name, value in vars(self).items() if name != "asker"}
 
 
 @dataclass(frozen=True)
@@ -160,9 +167,9 @@ def plan_executions(
     clients = {tool.spec.name: tool for tool in client_tools}
     planned = [each for index, call in enumerate(calls) for each in _with_items(index, call, gate, context, clients)]
     ToolExecution.objects.bulk_create([row for row, _ in planned])
-    asked = {row.id: request_approval(row, plan.asks) for row, plan in planned if plan.asks}
+    asked = {row.id: request_approval(row, plan.asks, context.asker) for row, plan in planned if plan.asks}
     to_ask = ((row, plan.questions) for row, plan in planned if plan.questions and not plan.error)
-    questions = {row.id: request_input(row, form) for row, form in to_ask}
+    questions = {row.id: request_input(row, form, context.asker) for row, form in to_ask}
     new_events: list[NewEvent] = []
     for row, plan in planned:
         new_events += batches.requested(row, text_length=text_length, is_asked=row.id in asked)
@@ -223,7 +230,7 @@ def new_row(
         batch_id=batch_id,
         created_at=now,
         request_id=request_id.get(),
-        **vars(context),
+        **context.columns,
         **initial,
     )
     if plan.error:

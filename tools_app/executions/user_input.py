@@ -17,7 +17,8 @@ from django.utils import timezone
 
 from audit_app import services as audit
 from audit_app.event_types import NewEvent
-from tools_app import catalogue, hot_queries, selectors
+from audit_app.kernel.shorten import one_line
+from tools_app import catalogue, conf, hot_queries, selectors
 from tools_app.executions import batches, events
 from tools_app.executions.runner import start_here
 from tools_app.executions.transitions import move, settle_input
@@ -34,10 +35,14 @@ class Answered:
     events: list[NewEvent]
 
 
-def request_input(row: ToolExecution, questions: Sequence[Question]) -> InputRequest:
-    """Store the questions of an execution planned in this transaction. Expires by the database's clock."""
-    if row.workstream:
-        questions = [replace(questions[0], text=f"{row.workstream}: {questions[0].text}"), *questions[1:]]
+def request_input(row: ToolExecution, questions: Sequence[Question], asker: str = "") -> InputRequest:
+    """Store the questions of an execution planned in this transaction. Expires by the database's clock.
+
+    asker: name of the workstream that asks, for people.
+    """
+    if asker:
+        named = f"{one_line(asker, conf.LONGEST_ASKER)}: {questions[0].text}"
+        questions = [replace(questions[0], text=named), *questions[1:]]
     request = InputRequest(
         execution=row,
         run_id=row.run_id,

@@ -348,21 +348,36 @@ def test_a_child_asks_a_person_who_answers_in_the_conversation(rig: EngineRig) -
     check()
 
 
-def test_an_approval_of_a_grandchild_says_who_asks(rig: EngineRig) -> None:
-    team(
-        rig,
-        [Reply(tool_calls=(launch("a"),)), Reply(tool_calls=(wait(),)), Reply(("Done.",))],
-        a=[Reply(tool_calls=(launch("b"),)), Reply(tool_calls=(wait(),)), Reply(("Done.",))],
-        b=[
-            Reply(tool_calls=(tell("schedule", action="create", name="x", prompt="y", cron="0 9 * * *"),)),
+def test_an_approval_of_a_grandchild_says_who_asks_by_names_for_people(rig: EngineRig) -> None:
+    asks = tell("schedule", action="create", name="x", prompt="y", cron="0 9 * * *")
+    of_children = {
+        "Prices": [
+            Reply(tool_calls=(tell("launch_workstream", id="b", name="Deep one", instruction="dig"),)),
+            Reply(tool_calls=(wait(),)),
+            Reply(("Done.",)),
+        ],
+        "Deep one": [
+            Reply(tool_calls=(asks,)),
+            Reply(tool_calls=(tell("ask_user", question="Why?"),)),
             Reply(("Set.",)),
         ],
-    )
+    }
+    main = [
+        Reply(tool_calls=(tell("launch_workstream", id="a", name="Prices", instruction="look"),)),
+        Reply(tool_calls=(wait(),)),
+        Reply(("Done.",)),
+    ]
+    team(rig, main, **of_children)
     accepted = rig.send("go")
     approval = until(lambda: Approval.objects.filter(status="pending").first())
-    assert approval.reason.startswith("Asked by the workstream b. ")
-    assert child_of(child_of(accepted.run_id).pk, "b").waiting_on == "approval"
+    assert approval.reason.startswith("Asked by the workstream Prices › Deep one. ")
+    child = child_of(child_of(accepted.run_id).pk, "b")
+    assert child.waiting_on == "approval"
+    assert selectors.get_run(child.pk).path == selectors.get_child(child.pk).path == ("Prices", "Deep one")
     runs.decide_approval(approval.id, decision="allow_once", actor=f"user:{rig.owner.pk}")
+    question = until(lambda: InputRequest.objects.filter(status="pending").first())
+    assert question.question == "Prices › Deep one: Why?"
+    rig.send("Because.")
     assert rig.wait(accepted.run_id).answer == "Done."
     check()
 

@@ -110,6 +110,8 @@ class RunOut(ObjectSerializer):
     agent_version = IntegerField(allow_null=True, help_text="Version of the agent; 0: the draft.")
     parent_run_id = UUIDField(source="parent_id", allow_null=True, help_text="The run that launched this workstream.")
     workstream = NullableText(help_text="Name of the workstream within its parent.")
+    workstream_name = NullableText(help_text="Name of the workstream for people.")
+    path = ListField(child=CharField(), help_text="Names for people of the workstreams above it and its own.")
     usage = UsageOut()
     created_at = Timestamp()
     started_at = Timestamp(allow_null=True)
@@ -123,6 +125,7 @@ class WorkstreamOut(ObjectSerializer):
     parent_run_id = UUIDField(source="parent_id")
     workstream = CharField(help_text="The name that its parent chose; of a network's task, such as draft#2.")
     name = CharField(help_text="Display name.")
+    path = ListField(child=CharField(), help_text="Display names of the workstreams above it and its own.")
     kind = ChoiceField(choices=[kind.value for kind in RunKind if kind is not RunKind.MESSAGE])
     agent_id = CharField()
     state = ChoiceField(choices=list(ChildState))
@@ -195,6 +198,7 @@ def run_json(transcript: RunTranscript, session: Session, cost: RunCost) -> dict
         output=output_of(transcript),
         tool_call_ids=[execution.id for execution in transcript.executions],
         usage=cost,
+        workstream_name=transcript.run.path[-1] if transcript.run.path else "",
     )
 
 

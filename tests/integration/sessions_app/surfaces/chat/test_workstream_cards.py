@@ -83,7 +83,7 @@ async def test_a_workstream_is_shown_live_and_the_same_after_a_reload(rig: Engin
         assert f'href="#workstream-{child.pk}"' in card["html"]
         assert "Pricing" in asked["head"] and not asked["body"]
         form = next(frame for frame in seen.frames if frame["do"] == "call" and frame["run"] == str(child.pk))
-        assert "Asked by the workstream prices" in form["html"] and "Which &lt;currency&gt;?" in form["html"]
+        assert "Asked by this workstream" in form["html"] and "Which &lt;currency&gt;?" in form["html"]
         reloaded = await in_db(page, rig, session.id)
         inside = reloaded[reloaded.index(f'id="workstream-{child.pk}"') :]
         assert "I have to ask." in inside and "Which &lt;currency&gt;?" in inside and "asks a question" in inside
