@@ -9,9 +9,21 @@ from typing import Any
 
 from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Subquery
 from django.db.models.expressions import CombinedExpression
-from django.db.models.functions import Now
+from django.db.models.functions import Coalesce, Now
 
-from agents_app.models import IS_OPEN, IS_ROOT, IS_UNCOLLECTED, Agent, ModelPrice, Run, RunMessage, Step, UserCostCap
+from agents_app.models import (
+    CAN_ADOPT,
+    IS_OPEN,
+    IS_ROOT,
+    IS_UNCOLLECTED,
+    Agent,
+    ModelPrice,
+    Run,
+    RunMessage,
+    Step,
+    UserCostCap,
+    children_of,
+)
 from agents_app.types import RunStatus, WaitingOn
 from audit_app.kernel.compiled_queries import (
     CompiledInsert,
@@ -84,7 +96,7 @@ LOCK_RUN = CompiledObjects(
     lambda run_id: Run.objects.select_for_update(of=("self",), no_key=True).select_related("agent").filter(pk=run_id)
 )
 LIST_OPEN_CHILDREN = CompiledQuery(
-    lambda run_id: Run.objects.filter(IS_OPEN, parent_id=run_id).order_by().values_list("workstream")
+    lambda run_id: Run.objects.filter(children_of(run_id), IS_OPEN).order_by().values_list("workstream")
 )
 COUNT_TREE = CompiledQuery(
     lambda root_id: (
@@ -112,8 +124,17 @@ COUNT_MESSAGE = CompiledReturning(
 )
 INSERT_RUN_MESSAGE = CompiledInsert(RunMessage)
 # Every end of a child run.
-FIND_OPEN_PARENT = CompiledQuery(
-    lambda run_id: Run.objects.filter(ended_at=None, children=run_id).order_by().values_list("pk")
+FIND_LISTENER = CompiledQuery(
+    lambda run_id: (
+        Run.objects.filter(
+            Q(is_on_its_own=True)
+            | Q(listener__isnull=True, parent__ended_at=None)
+            | Q(listener__isnull=False, listener__ended_at=None),
+            pk=run_id,
+        )
+        .order_by()
+        .values_list("is_on_its_own", "listener_id", "parent_id")
+    )
 )
 GET_TREE_REQUESTS = CompiledQuery(
     lambda run_id: Run.objects.filter(pk=run_id).values_list("cancel_requested_at", "is_paused", "terminated_at")
@@ -128,6 +149,11 @@ FIND_FIRST_OPEN_RUN = CompiledQuery(
 )
 
 
+def on_their_own(conversation_id: Any, actor: Any) -> QuerySet[Run]:
+    """Return the child runs of a person that are on their own: no run of the conversation gets their results."""
+    return Run.objects.filter(is_on_its_own=True, conversation_id=conversation_id, actor=actor)
+
+
 def claimable() -> QuerySet[Run]:
     """Return the runs that can be claimed.
 
@@ -138,7 +164,7 @@ def claimable() -> QuerySet[Run]:
     on_tools = Q(waiting_on=WaitingOn.TOOLS.value) | Q(waiting_on=WaitingOn.APPROVAL.value)
     on_tools |= Q(waiting_on=WaitingOn.INPUT.value)  # approvals and questions belong to executions
     tools_done = on_tools & ~Exists(tools.open_executions().filter(run_id=OuterRef("pk")))
-    uncollected = Run.objects.filter(IS_UNCOLLECTED, parent_id=OuterRef("pk")).order_by()
+    uncollected = Run.objects.filter(children_of(OuterRef("pk")), IS_UNCOLLECTED).order_by()
     child_done = Q(waiting_on=WaitingOn.CHILDREN.value) & Exists(uncollected)
     earlier = Run.objects.filter(
         _OPEN_ROOTS, conversation_id=OuterRef("conversation_id"), ordinal__lt=OuterRef("ordinal")
@@ -150,11 +176,13 @@ def claimable() -> QuerySet[Run]:
 
 _RUNNING = Run.objects.filter(owner__isnull=False).order_by().values("actor").annotate(number=Count("*"))
 # With each run that a worker may claim: the number of its user's running runs, null for none; and flags, of which a
-# false one spares a statement: has its agent stored memories, of anyone, its provider prices of models, and so on.
+# false one spares a statement: has its agent stored memories, of anyone, its provider prices of models, its person
+# child runs on their own, and so on.
 _RUNNING_OF_USER = Subquery(_RUNNING.filter(actor=OuterRef("actor")).values("number"))
 CLAIM_FLAGS: dict[str, Exists] = {
     "has_memories": Exists(memories.of_agent(OuterRef("agent__agent_id"))),
     "has_prices": Exists(ModelPrice.objects.filter(provider_id=OuterRef("agent__provider_id"))),
+    "may_adopt": Exists(on_their_own(OuterRef("conversation_id"), OuterRef("actor")).order_by()),
     **tools.source_flags(OuterRef("agent__agent_id")),
 }
 
@@ -253,6 +281,21 @@ LIST_ALARMS = CompiledQuery(
     lambda: (
         Run.objects.filter(IS_OPEN, alarm_at__isnull=False, alarm_at__lte=Now())
         .order_by()
-        .values_list("pk", "parent_id")[:REAPED_AT_ONCE]
+        .values_list("pk", Coalesce("listener_id", "parent_id"))[:REAPED_AT_ONCE]
     )
 )
+# A sweep each second: child runs on their own with a result that has to start a run, which no other will get.
+LIST_REPORTING = CompiledQuery(
+    lambda: (
+        Run.objects.filter(IS_UNCOLLECTED, is_on_its_own=True, starts_run=True, is_paused=False)
+        .exclude(Q(error_code="cancelled") | Q(error_code="stopped"))
+        .exclude(Exists(adopters(OuterRef("conversation_id"), OuterRef("actor"))))
+        .order_by()
+        .values_list("pk")[:REAPED_AT_ONCE]
+    )
+)
+
+
+def adopters(conversation_id: Any, actor: Any) -> QuerySet[Run]:
+    """Return the open runs of a person that adopt child runs on their own."""
+    return Run.objects.filter(CAN_ADOPT, IS_OPEN, conversation_id=conversation_id, actor=actor).order_by()

@@ -22,7 +22,7 @@ from agents_app.configuration.agents import retire_agent as retire_agent
 from agents_app.configuration.agents import roll_back as roll_back
 from agents_app.configuration.agents import save_draft as save_draft
 from agents_app.configuration.agents import update_agent as update_agent
-from agents_app.models import IS_OPEN, IS_ROOT, Agent, Run
+from agents_app.models import IS_OPEN, IS_ROOT, IS_UNCOLLECTED, Agent, Run
 from agents_app.runs import child_messages, deadline_sweep
 from agents_app.runs.children import COMMANDS as COMMANDS
 from agents_app.runs.children import NewChild as NewChild
@@ -40,6 +40,7 @@ from agents_app.runs.run_events import event_of
 from agents_app.runs.run_policy import policy_of, session_policy_of
 from agents_app.runs.transitions import ADVANCE, QUEUE, end, refresh_waiting_on, request_cancel
 from agents_app.types import RunOptions, RunStatus, WaitingOn
+from agents_app.types.child_runs import RunKind
 from audit_app import services as audit
 from audit_app.event_types import NewEvent
 from audit_app.kernel import context
@@ -72,6 +73,7 @@ class NewRun:
 
     ordinal: place in the conversation's queue.
     user_turn_count: number of user turns it answers.
+    spec: ChildSpec fields of a run that no message starts.
     session_policy: restrictions of its session, fixed for this run.
     """
 
@@ -81,6 +83,8 @@ class NewRun:
     agent: Agent
     actor: str
     user_turn_count: int = 1
+    kind: RunKind = RunKind.MESSAGE
+    spec: Mapping[str, Any] | None = None
     session_policy: Mapping[str, Any] = field(default_factory=dict)
     options: RunOptions = DEFAULT_OPTIONS
 
@@ -91,7 +95,7 @@ def start_run(new: NewRun) -> tuple[Run, list[NewEvent]]:
     Raises Stopped if the agent is stopped, IntegrityError if the ordinal is taken.
     """
     emergency_stop.check_running(new.agent.agent_id)
-    values = {**vars(new), "options": new.options.to_dict()}
+    values = {**vars(new), "kind": new.kind.value, "options": new.options.to_dict()}
     run = Run(**values, request_id=context.request_id.get(), created_at=timezone.now())
     hot_queries.INSERT_RUN.run([run])
     nudge(ADVANCE, str(run.id), queue=QUEUE)
@@ -134,6 +138,35 @@ def cancel_run(run_id: UUID, *, reason: str = "Stopped.") -> bool:
         if run.owner is None:
             end(run, replace(CANCELLED, message=reason), held_by=None)
         return True
+
+
+def cancel_on_their_own(conversation_id: UUID, *, reason: str) -> int:
+    """Cancel the child runs of the conversation that are on their own. Return the number of those that were open."""
+    rows = Run.objects.filter(IS_OPEN, is_on_its_own=True, conversation_id=conversation_id)
+    return sum(cancel_run(pk, reason=reason) for pk in list(rows.order_by("id").values_list("pk", flat=True)))
+
+
+def take_reports(conversation_id: UUID, actor: str) -> list[Run]:
+    """Return the child runs of a person on their own that a run of the session has to be started for; each once.
+
+    In the caller's transaction, which starts it. The oldest comes first; each with the run that launched it.
+    """
+    rows = hot_queries.on_their_own(conversation_id, actor).filter(IS_UNCOLLECTED, starts_run=True, is_paused=False)
+    locked = rows.select_for_update(of=("self",), no_key=True).select_related("parent__agent", "listener")
+    found = list(locked.order_by("id"))
+    Run.objects.filter(pk__in=[run.pk for run in found]).update(starts_run=False)
+    return found
+
+
+def count_since_message(child: Run) -> int:
+    """Return the number of runs since the last message of a person: of the tree of a child run's last listener, and
+    those before it.
+    """
+    listener = child.listener or child.parent
+    if listener is None:
+        return 0
+    below = sum(number for (number,) in hot_queries.COUNT_TREE.rows(root_id=listener.pk))
+    return listener.child_spec.runs_before + 1 + int(below)
 
 
 def end_open_runs(reason: str) -> int:

@@ -20,9 +20,9 @@ from komand.celery import app
 from sessions_app.approvals import decisions
 from sessions_app.attachments import sweeper as files
 from sessions_app.channels import accounts
-from sessions_app.channels.inbound import file_fetcher
+from sessions_app.channels.inbound import file_fetcher, pairing_codes
 from sessions_app.channels.outbound import outbox, prompts, question_prompts, sweeper, worker
-from sessions_app.conversation import delivery_port, message_index
+from sessions_app.conversation import delivery_port, message_index, report_runs
 from sessions_app.identity import scopes
 from sessions_app.platforms.base import ChannelAdapter
 from sessions_app.platforms.registry import channels
@@ -74,6 +74,8 @@ def connect() -> None:
     hooks.sweeps += [Sweep(sweeper.sweep, sweeper.SWEPT), Sweep(files.sweep, files.SWEPT)]
     hooks.on_ask += [prompts.sweep, question_prompts.sweep]
     hooks.sweeps += [Sweep(retention.sweep), Sweep(memories.sweep)]
+    report_runs.may_be_reached.append(pairing_codes.may_be_reached)
+    hooks.sweeps.append(Sweep(lambda _: report_runs.sweep(), report_runs.SWEPT))
     hooks.sweeps.append(Sweep(message_index.sweep, message_index.SWEPT, message_index.swept_values))
     verification.record_checks += [evidence.find_missing, evidence.find_changed]
     anchors.post = audit_webhook.post_anchor

@@ -9,28 +9,35 @@ SELECT id, status, waiting_on FROM komand_run r
 WHERE status IN {open} AND owner IS NULL AND ready_at IS NULL AND {first} AND NOT EXISTS
   (SELECT 1 FROM komand_tool_execution x WHERE x.run_id = r.id AND x.status IN ('Pending', 'Running'))
   AND NOT (waiting_on = 'parent' AND parent_id IS NOT NULL)
-  AND NOT (waiting_on = 'children' AND EXISTS (SELECT 1 FROM komand_run c WHERE c.parent_id = r.id
+  AND NOT (waiting_on = 'children' AND EXISTS (SELECT 1 FROM komand_run c
+    WHERE COALESCE(c.listener_id, c.parent_id) = r.id
     AND c.status IN {open} AND c.waiting_on <> 'parent'))
 
--- 2: an open child run has an open parent, or is being cancelled
--- child run {0} is {1} although its parent {2} has ended
-SELECT c.id, c.status, c.parent_id FROM komand_run c JOIN komand_run p ON p.id = c.parent_id
-WHERE c.status IN {open} AND p.ended_at IS NOT NULL AND (c.owner IS NULL OR c.cancel_requested_at IS NULL)
+-- 2: an open child run has an open listener, is on its own, or is being cancelled
+-- child run {0} is {1} although its listener {2} has ended
+SELECT c.id, c.status, p.id FROM komand_run c JOIN komand_run p ON p.id = COALESCE(c.listener_id, c.parent_id)
+WHERE c.status IN {open} AND p.ended_at IS NOT NULL AND NOT c.is_on_its_own
+  AND (c.owner IS NULL OR c.cancel_requested_at IS NULL)
+
+-- 2: the listener of a child run on its own has ended
+-- child run {0} is on its own although its listener {1} is open
+SELECT c.id, p.id FROM komand_run c JOIN komand_run p ON p.id = COALESCE(c.listener_id, c.parent_id)
+WHERE c.is_on_its_own AND p.ended_at IS NULL
 
 -- 2: an open child run has a deadline that has not passed, or waits for its parent
 -- child run {0} is {1} without a deadline
 SELECT id, status FROM komand_run
 WHERE parent_id IS NOT NULL AND status IN {open} AND deadline_at IS NULL AND seconds_left IS NULL
 
--- 3: the end of a child run has reached its parent, once, unless the parent ended before it or was told to finish
--- parent {1} got {2} reports of the end of its child run {0}
-SELECT c.id, c.parent_id, COUNT(m.id)
-FROM komand_run c JOIN komand_run p ON p.id = c.parent_id LEFT JOIN komand_run_message m
-  ON m.about_id = c.id AND m.kind = 'report' AND m.run_id = c.parent_id
-WHERE c.ended_at IS NOT NULL AND (p.status = 'completed' OR (p.ended_at IS NULL AND c.conversation_told))
+-- 3: the end of a child run has reached its listener, once, unless that ended before it or was told to finish
+-- run {1} got {2} reports of the end of the child run {0}
+SELECT c.id, p.id, COUNT(m.id)
+FROM komand_run c JOIN komand_run p ON p.id = COALESCE(c.listener_id, c.parent_id) LEFT JOIN komand_run_message m
+  ON m.about_id = c.id AND m.kind = 'report' AND m.run_id = p.id
+WHERE c.ended_at IS NOT NULL AND NOT c.is_on_its_own AND (p.status = 'completed' OR (p.ended_at IS NULL AND c.conversation_told))
   AND c.error_code <> 'parent_ended'
   AND NOT EXISTS (SELECT 1 FROM komand_run_message f WHERE f.run_id = p.id AND f.kind = 'finish')
-GROUP BY c.id, c.parent_id HAVING COUNT(m.id) <> 1
+GROUP BY c.id, p.id HAVING COUNT(m.id) <> 1
 
 -- 3: a completed run has read every message to it
 -- run {0} has completed with {1} messages, of which its model got {2}

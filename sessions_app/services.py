@@ -182,7 +182,7 @@ def delete_session(session: Session) -> None:
 
 
 def cancel_session_runs(session: Session, *, reason: str, run_id: UUID | None = None) -> int:
-    """Cancel the open runs of the session, or the given one, which may be a child run. Idempotent.
+    """Cancel the open runs of the session and its child runs on their own, or the given one of either. Idempotent.
 
     reason: shown to users. Each run is cancelled in a transaction of its own.
     Return the number of runs that were open: 0 if `run_id` is not an open run of the session.
@@ -191,7 +191,8 @@ def cancel_session_runs(session: Session, *, reason: str, run_id: UUID | None = 
         is_of_session = Run.objects.filter(pk=run_id, conversation_id=session.id).exists()
         return int(is_of_session and runs.cancel_run(run_id, reason=reason))
     # From the last to the first: cancelling the first would start the second.
-    return sum(runs.cancel_run(run.id, reason=reason) for run in reversed(agents.list_open_runs(session.id)))
+    count = sum(runs.cancel_run(run.id, reason=reason) for run in reversed(agents.list_open_runs(session.id)))
+    return count + runs.cancel_on_their_own(session.id, reason=reason)
 
 
 def retry_run(session: Session, run_id: UUID, *, actor: str, owner: User | None = None) -> UUID:

@@ -8,6 +8,7 @@ from agents_app.models.recall import RunRecall
 from agents_app.models.run_messages import RunMessage
 from agents_app.models.runs import (
     ACTIVE,
+    CAN_ADOPT,
     ENDED_BADLY,
     IS_ACTIVE,
     IS_OPEN,
@@ -18,6 +19,7 @@ from agents_app.models.runs import (
     OPEN,
     Run,
     Step,
+    children_of,
     held_above,
     lock_open_below,
 )
@@ -32,12 +34,14 @@ __all__ = [
     "CostTotal",
     "DailyUsage",
     "ENDED_BADLY",
+    "CAN_ADOPT",
     "IS_ACTIVE",
     "IS_OPEN",
     "IS_ROOT",
     "IS_UNCOLLECTED",
     "IS_WORKING",
     "ON_PERSON",
+    "children_of",
     "held_above",
     "lock_open_below",
     "ModelPrice",

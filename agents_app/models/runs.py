@@ -20,12 +20,24 @@ IS_ACTIVE = Q(status=RunStatus.RUNNING.value) | Q(status=RunStatus.WAITING.value
 IS_OPEN = Q(status=RunStatus.QUEUED.value) | IS_ACTIVE
 IS_ROOT = Q(parent__isnull=True)
 ON_PERSON = (WaitingOn.APPROVAL.value, WaitingOn.INPUT.value)
-# A child run whose last result its parent has not received yet.
+# Root runs that adopt child runs: those with a model that reads their results.
+CAN_ADOPT = Q(IS_ROOT, options__network__isnull=True, options__compacts_only__isnull=True)
+# A child run whose last result its listener has not got.
 IS_UNCOLLECTED = Q(parent__isnull=False, end_stored=False) & (
     Q(ended_at__isnull=False) | Q(status=RunStatus.WAITING.value, waiting_on=WaitingOn.PARENT.value)
 )
 # A child run for whose result its parent waits. One that a person has paused works on when a person resumes it.
 IS_WORKING = Q(IS_OPEN) & (~Q(waiting_on=WaitingOn.PARENT.value) | (~Q(paused_by="") & Q(end_stored=True)))
+
+
+def children_of(run_id: Any) -> Q:
+    """Return the condition of the child runs whose listener is a run: those that it launched and has adopted.
+
+    Once another run has adopted one, its parent is no longer the listener. run_id: or a reference to a column.
+    """
+    return Q(listener_id=run_id) | Q(listener__isnull=True, parent_id=run_id)
+
+
 ENDED_BADLY = (
     Q(status=RunStatus.FAILED.value) | Q(status=RunStatus.TIMED_OUT.value) | Q(status=RunStatus.CANCELLED.value)
 )
@@ -98,6 +110,19 @@ class Run(models.Model):
     root = models.ForeignKey(
         "self", on_delete=models.CASCADE, null=True, related_name="+", help_text="Root of a child run."
     )
+    listener = models.ForeignKey(
+        "self",
+        on_delete=models.SET_NULL,
+        null=True,
+        related_name="+",
+        help_text="Run of the conversation that has adopted the child run. Null: its parent gets its results.",
+    )
+    is_on_its_own = models.BooleanField(
+        default=False, db_default=False, help_text="Its listener has answered, and no run gets its results now."
+    )
+    starts_run = models.BooleanField(
+        default=False, db_default=False, help_text="The next result of the child run on its own starts a run."
+    )
     kind = models.CharField(max_length=12, choices=KINDS, default=RunKind.MESSAGE, db_default=RunKind.MESSAGE.value)
     workstream = models.CharField(max_length=120, blank=True, default="", db_default="", help_text="Empty: main.")
     depth = models.PositiveSmallIntegerField(default=0, db_default=0)
@@ -156,6 +181,8 @@ class Run(models.Model):
             models.Index(fields=["conversation_id"], name="run_open_in_conversation", condition=IS_OPEN),
             # sweeper: child runs of whose deadline another part has passed
             models.Index(fields=["alarm_at"], name="run_alarm", condition=Q(alarm_at__isnull=False)),
+            # claims, sweeper: child runs on their own
+            models.Index(fields=["conversation_id"], name="run_on_its_own", condition=Q(is_on_its_own=True)),
         ]
 
     def __str__(self) -> str:
@@ -188,8 +215,21 @@ class Run(models.Model):
         return ChildSpec.from_dict(self.spec or {})
 
     @property
+    def can_adopt(self) -> bool:
+        """Return whether it adopts child runs that are on their own: `CAN_ADOPT` of a row."""
+        return self.parent_id is None and not (self.options.get("network") or self.options.get("compacts_only"))
+
+    @property
+    def outlives(self) -> bool:
+        """Return whether a child run goes on when its listener, a root run, answers."""
+        spec = self.child_spec
+        return self.depth == 1 and bool(self.listener_id or spec.is_background or spec.is_interactive)
+
+    @property
     def output_schema(self) -> dict[str, Any] | None:
         """The JSON Schema of the answer: that of the message, or of the agent."""
+        if self.kind == RunKind.REPORT.value:
+            return None
         own: dict[str, Any] | None = self.options.get("output_schema")
         return self.agent.output_schema if own is None else own
 
@@ -275,6 +315,12 @@ class Step(models.Model):
 
     def __str__(self) -> str:
         return f"step {self.index} of {self.run_id}"
+
+    @classmethod
+    def last_text_of(cls, run_id: UUID) -> str:
+        """Return the last text that a run has written."""
+        steps = cls.objects.filter(run_id=run_id, kind=cls.MODEL).exclude(text="")
+        return steps.order_by("-index").values_list("text", flat=True).first() or ""
 
     @classmethod
     def of_response(cls, response: ModelResponse, **fields: Any) -> "Step":

@@ -15,6 +15,10 @@ INSTRUCTIONS = (
 WRAP_UP = "80 % of your time is over. Finish now: answer with what you have; you have no more tools."
 FINISH = "The task above yours is about to end. Finish now: answer with what you have; you have no more tools."
 TERMINATE = "Stop this task{reason}. Answer within {seconds} seconds with what you have; you have no more tools."
+REPORTED = (
+    "The results above came after your last answer. Nobody has written since then. Tell the person what matters "
+    "to them; if nothing does, answer with an empty text, which is not sent."
+)
 WARNING = "[Workstream {workstream} ({launch_id})] {percent} % of its time is over."
 
 _FORKED = "Of the task in the conversation above, do this part only:\n\n"

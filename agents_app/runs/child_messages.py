@@ -12,17 +12,17 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Q
+from django.db.models import F, Q
 from django.db.models.functions import Now
 from django.utils import timezone
 
 from agents_app import conversation_port, hot_queries
-from agents_app.models import IS_OPEN, IS_UNCOLLECTED, IS_WORKING, Run, RunMessage, lock_open_below
+from agents_app.models import IS_OPEN, IS_UNCOLLECTED, IS_WORKING, Run, RunMessage, children_of, lock_open_below
 from agents_app.prompt import child_texts
 from agents_app.runs import transitions
 from agents_app.selectors import child_view
 from agents_app.types import Message, RunStatus, Snapshot, WaitingOn
-from agents_app.types.child_runs import MessageKind
+from agents_app.types.child_runs import MessageKind, RunKind, WorkingChild
 from audit_app.kernel.ids import new_id
 from audit_app.kernel.nudges import nudge
 from tools_app import selectors as tools
@@ -143,17 +143,41 @@ def held_seconds_of(run: Run) -> float:
     return seconds
 
 
-def collect(run_id: UUID) -> tuple[tuple[str, str], ...]:
+def receive(run: Run, *, adopts: bool) -> None:
+    """Store the results of a claimed run's child runs as messages to it. The caller has locked its row.
+
+    adopts: first become the listener of those that are on their own.
+    """
+    if adopts:
+        run.child_count += _adopt(run)
+    if not run.child_count:
+        return
+    collect(run.pk)
+    if adopts and run.kind == RunKind.REPORT.value:
+        send(run.pk, RunNote(MessageKind.DIRECTIVE, child_texts.REPORTED, resumes=False))
+
+
+def _adopt(run: Run) -> int:
+    """Make a run the listener of the child runs that are on their own. Return their number."""
+    rows = hot_queries.on_their_own(run.conversation_id, run.actor).select_for_update(no_key=True)
+    ids = list(rows.order_by("id").values_list("pk", flat=True))
+    Run.objects.filter(pk__in=ids).update(listener=run.pk, is_on_its_own=False)
+    Run.objects.filter(pk=run.pk).update(child_count=F("child_count") + len(ids))
+    return len(ids)
+
+
+def collect(run_id: UUID) -> tuple[WorkingChild, ...]:
     """Store the results that the run's children have for it as messages to it. The caller has locked the run's row.
 
-    Return the (id, workstream) of the children that work.
+    Return the children that work.
     """
     # One statement: a child that ends meanwhile is either working or uncollected.
-    rows = Run.objects.select_related("agent").filter(Q(IS_OPEN) | IS_UNCOLLECTED, parent_id=run_id)
+    rows = Run.objects.select_related("agent").filter(children_of(run_id), Q(IS_OPEN) | IS_UNCOLLECTED)
+    rows = rows.filter(is_on_its_own=False)
     uncollected, working = [], []
     for child in rows.order_by("ended_at", "id"):
         if child.is_working:
-            working.append((str(child.id), child.workstream))
+            working.append(WorkingChild(str(child.id), child.workstream, child.outlives))
         elif not child.end_stored:
             uncollected.append(child)
     if uncollected:
@@ -170,10 +194,11 @@ def _result_note(child: Run, files: Sequence[str]) -> RunNote:
     return RunNote(kind, child_texts.report_text(child_view(child), files), about=child.pk, resumes=False)
 
 
-def working_of(run_id: UUID) -> tuple[tuple[str, str], ...]:
-    """Return the (id, workstream) of the children that work or have an uncollected result. Reads only."""
-    rows = Run.objects.filter(IS_WORKING | IS_UNCOLLECTED, parent_id=run_id).values_list("id", "workstream")
-    return tuple((str(child_id), workstream) for child_id, workstream in rows)
+def working_of(run_id: UUID) -> tuple[WorkingChild, ...]:
+    """Return the children that work or have an uncollected result. Reads only."""
+    rows = Run.objects.filter(children_of(run_id), IS_WORKING | IS_UNCOLLECTED)
+    children = rows.only("workstream", "depth", "listener_id", "spec")
+    return tuple(WorkingChild(str(child.id), child.workstream, child.outlives) for child in children)
 
 
 def refreshed(run: Run, snapshot: Snapshot) -> Snapshot:

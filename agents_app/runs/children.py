@@ -10,7 +10,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from agents_app import events, hot_queries
-from agents_app.models import Agent, Run, RunMessage, Step
+from agents_app.models import Agent, Run, RunMessage, Step, children_of
 from agents_app.prompt import child_texts
 from agents_app.runs import child_messages, run_events
 from agents_app.runs.child_messages import RunNote
@@ -206,7 +206,7 @@ def _lock_child(parent_id: UUID, child_id: UUID) -> Run:
     """Lock a run and then its child, and return the child, after what it has for its parent was collected."""
     rows = Run.objects.select_for_update(of=("self",), no_key=True).select_related("agent")
     found(rows.filter(pk=parent_id).first(), _NO_CHILD)
-    child = found(rows.filter(pk=child_id, parent_id=parent_id).first(), _NO_CHILD)
+    child = found(rows.filter(children_of(parent_id), pk=child_id).first(), _NO_CHILD)
     child_messages.collect(parent_id)
     return child
 
@@ -230,7 +230,7 @@ def _check_tree(new: NewChild, parent: Run) -> None:
     if new.kind is RunKind.TASK:
         return
     below = sum(number for (number,) in hot_queries.COUNT_TREE.rows(root_id=parent.root_id or parent.pk))
-    if 1 + below < most:
+    if 1 + below + parent.child_spec.runs_before < most:
         return
     problem = f"This message has {most:,} runs, the most that one may have. Do the rest yourself."
     raise Conflict(problem, code="too_many_runs")
@@ -251,7 +251,11 @@ def _columns(new: NewChild, parent: Run, agent: Agent) -> dict[str, Any]:
         "kind": new.kind.value,
         "workstream": new.workstream,
         "depth": parent.depth + 1,
-        "spec": {**vars(new.spec), "above": [*parent.child_spec.path] if parent.parent_id else []},
+        "spec": {
+            **vars(new.spec),
+            "above": [*parent.child_spec.path] if parent.parent_id else [],
+            "runs_before": parent.child_spec.runs_before,
+        },
         "session_policy": restrictions_of_children(parent),
         "options": replace(new.options, instructions=instructions).to_dict(),
         "actor": parent.actor,

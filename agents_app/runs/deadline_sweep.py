@@ -22,9 +22,9 @@ SWEPT = (hot_queries.LIST_ALARMS,)
 
 def sweep() -> None:
     """Handle the parts of deadlines that have passed. Owns its transactions."""
-    for run_id, parent_id in hot_queries.LIST_ALARMS.rows():
+    for run_id, listener_id in hot_queries.LIST_ALARMS.rows():
         with isolated(f"handling the deadline of run {run_id}"), transaction.atomic():
-            _handle(run_id, parent_id)
+            _handle(run_id, listener_id)
 
 
 def hold(run_id: UUID) -> None:
@@ -51,9 +51,9 @@ def _hold(run: Run) -> bool:
     return Run.objects.filter(pk=run.pk, deadline_at__isnull=False).update(**moved) == 1
 
 
-def _handle(run_id: UUID, parent_id: UUID) -> None:
-    # Lock order: a parent's row before those of its children.
-    Run.objects.select_for_update(no_key=True).filter(pk=parent_id).first()
+def _handle(run_id: UUID, listener_id: UUID) -> None:
+    # Lock order: the row of a child run's listener before its own.
+    Run.objects.select_for_update(no_key=True).filter(pk=listener_id).first()
     rows = Run.objects.select_for_update(of=("self",), no_key=True).select_related("agent")
     run = rows.filter(pk=run_id, status__in=OPEN, alarm_at__lte=Now()).first()
     if run is None:
@@ -70,16 +70,16 @@ def _handle(run_id: UUID, parent_id: UUID) -> None:
         return
     following = PARTS[PARTS.index(passed) + 1]
     Run.objects.filter(pk=run_id).update(alarm_at=alarm_of(deadline_at, seconds, following))
-    _warn(run, parent_id, passed)
+    _warn(run, listener_id, passed)
 
 
-def _warn(run: Run, parent_id: UUID, passed: int) -> None:
-    """Tell the child run to finish at one part of its deadline, and its parent of the others."""
+def _warn(run: Run, listener_id: UUID, passed: int) -> None:
+    """Tell the child run to finish at one part of its deadline, and its listener of the others."""
     if passed == CHILD_AT:
         child_messages.ask_to_finish(run, child_texts.WRAP_UP)
     else:
         text = child_texts.WARNING.format(workstream=run.workstream, launch_id=run.pk, percent=passed)
-        child_messages.send(parent_id, RunNote(MessageKind.NOTICE, text, about=run.pk, resumes=False))
+        child_messages.send(listener_id, RunNote(MessageKind.NOTICE, text, about=run.pk, resumes=False))
 
 
 def _end_or_request(run: Run) -> None:

@@ -22,7 +22,7 @@ from agents_app.runs.run_events import event_of
 from agents_app.runs.run_policy import limits_of, model_of, provider_of
 from agents_app.runs.transitions import ADVANCE, QUEUE, end
 from agents_app.types import Limits, Message, RunStatus, Snapshot, WaitingOn
-from agents_app.types.child_runs import Phase
+from agents_app.types.child_runs import Phase, RunKind
 from agents_app.types.message_parts import VoiceNotes
 from agents_app.types.prices import PriceList
 from audit_app import services as audit
@@ -109,6 +109,7 @@ def load_snapshot(run: Run, user_turns: tuple[Message, ...]) -> Snapshot:
         compactions=compactions,
         preparations=compactions + transcriptions,
         compacts_only=run.options.get("compacts_only", False),
+        reports_only=run.kind == RunKind.REPORT.value,
         recalled=recall.recalled_text(run) if hasattr(run, "recall") else "",
         working=child_messages.working_of(run.pk) if run.child_count else (),
         is_interactive=run.parent_id is not None and run.child_spec.is_interactive,
@@ -136,23 +137,24 @@ def _claim_row(
         resumes = run.status == RunStatus.RUNNING.value or run.waiting_on == WaitingOn.RETRY.value
         recalls = found.flags["has_memories"] and run.agent.memory_budget_tokens and run.started_at is None
         recalled = recall.find(run) if recalls else ()
-        if _claim_as_read(run, owner, recalled):
+        adopts = found.flags["may_adopt"] and run.can_adopt and run.started_at is None
+        if _claim_as_read(run, owner, recalled, adopts=adopts):
             return run, resumes, found.flags
     return None
 
 
-def _claim_as_read(run: Run, owner: UUID, recalled: tuple[RecalledMemory, ...]) -> bool:
+def _claim_as_read(run: Run, owner: UUID, recalled: tuple[RecalledMemory, ...], *, adopts: bool) -> bool:
     """Claim a run if its row is unchanged. The reads stay out of the transaction, which locks all of SQLite.
 
-    recalled: memories for its first claim.
+    recalled, adopts: memories for its first claim, and whether there are child runs on their own for it.
     """
     try:
         with transaction.atomic():
             if not transitions.claim(run, owner):
                 return False
             run.fence += 1
-            if run.child_count:
-                child_messages.collect(run.pk)
+            if run.child_count or adopts:
+                child_messages.receive(run, adopts=adopts)
             if run.started_at is None:
                 _record_start(run, recalled)
             elif run.parent_id and run.waiting_on in _ON_CALLS:

@@ -102,6 +102,8 @@ def next_step(snapshot: Snapshot) -> NextStep:
         return CANCELLED
     if snapshot.compacts_only and (snapshot.compactions or not snapshot.context.turns):
         return End(RunStatus.COMPLETED)
+    if snapshot.reports_only and not snapshot.user_turns:
+        return End(RunStatus.COMPLETED)  # another run has got them
     if not snapshot.steps:
         return _think_or_end(snapshot, 0)
     last = snapshot.steps[-1]
@@ -155,17 +157,19 @@ def _finish_asked(snapshot: Snapshot) -> int | None:
 def _after_answer(snapshot: Snapshot, last: StepView) -> NextStep:
     """Decide after a response without tool calls.
 
-    A run does not end while its child runs work: it waits for all of them and then calls the model with their results.
+    A run does not end while its child runs work: it waits for all of them and then calls the model with their results,
+    except for those that outlive it.
     One that was asked to finish does not wait: its answer with the results so far ends it, and its child runs with it.
     """
     unseen, is_finishing = snapshot.user_turns[last.turns_seen :], _is_finishing(snapshot)
-    if any(not message.is_report for message in unseen) or (unseen and (is_finishing or not snapshot.working)):
+    has_to_wait = any(not child.outlives for child in snapshot.working) and not is_finishing
+    if any(not message.is_report for message in unseen) or (unseen and not has_to_wait):
         return _think_or_end(snapshot, last.index + 1)
     if last.rejected_text:
         return _repair_or_end(snapshot, last)
-    if snapshot.working and not is_finishing:
+    if has_to_wait:
         return WaitForChildren()
-    if not last.text.strip():
+    if not last.text.strip() and not snapshot.reports_only:
         return _EMPTY_ANSWER
     if snapshot.is_terminating:
         return replace(TERMINATED, answer=last.text)
@@ -188,7 +192,7 @@ def _waits_for_children(snapshot: Snapshot, last: StepView, execution: Execution
     results = [message for message in unseen if message.is_result and (not named or named & set(message.about))]
     if execution.arguments.get("until") == "any" and results:
         return False
-    return any(not named or named & set(child) for child in snapshot.working)
+    return any(not named or named & {child.id, child.workstream} for child in snapshot.working)
 
 
 def stopped(reason: str) -> End:

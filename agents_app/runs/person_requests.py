@@ -45,8 +45,8 @@ def ask_child(run_id: UUID, request: PersonRequest) -> None:
     not_a_workstream for a root run, executes_network.
     """
     with transaction.atomic():
-        parent_id = _parent_of(run_id)
-        children.lock_in_tree(parent_id)
+        listener_id = _listener_of(run_id)
+        children.lock_in_tree(listener_id)
         child = Run.objects.select_related("agent").get(pk=run_id)
         if network_step.executes(child):
             problem = "A network takes no messages and no pauses. Write to one of its tasks, or stop it."
@@ -54,19 +54,20 @@ def ask_child(run_id: UUID, request: PersonRequest) -> None:
         key = derived_id(run_id, f"{request.actor} {request.key}") if request.key else None
         if key and _is_repeated(key, request):
             return
-        _carry_out(parent_id, child, request, key)
+        _carry_out(listener_id, child, request, key)
         line = child_texts.person_text(child.workstream, child.pk, request.command, request.text)
-        child_messages.send(parent_id, RunNote(MessageKind.NOTICE, line, about=child.pk, resumes=False))
+        child_messages.send(listener_id, RunNote(MessageKind.NOTICE, line, about=child.pk, resumes=False))
         event = run_events.steered(child, request.command, request.text, request.key)
         audit.emit([replace(event, actor=request.actor)])
 
 
-def _parent_of(run_id: UUID) -> UUID:
-    run = found(Run.objects.filter(pk=run_id).only("parent_id").first(), "There is no such workstream.")
+def _listener_of(run_id: UUID) -> UUID:
+    """Return the run that gets the results of a child run; if it is on its own, the one that got them last."""
+    run = found(Run.objects.filter(pk=run_id).only("parent_id", "listener_id").first(), "There is no such workstream.")
     if run.parent_id is None:
         problem = "This run answers a message of its session. Write to the session instead."
         raise Conflict(problem, code="not_a_workstream")
-    return run.parent_id
+    return run.listener_id or run.parent_id
 
 
 def _is_repeated(key: UUID, request: PersonRequest) -> bool:
@@ -77,9 +78,9 @@ def _is_repeated(key: UUID, request: PersonRequest) -> bool:
     return sent is not None
 
 
-def _carry_out(parent_id: UUID, child: Run, request: PersonRequest, key: UUID | None) -> None:
+def _carry_out(listener_id: UUID, child: Run, request: PersonRequest, key: UUID | None) -> None:
     if request.command == MESSAGE:
         kind = MessageKind.PERSON
-        children.message_child(parent_id, child.pk, request.text, key=key, kind=kind)
+        children.message_child(listener_id, child.pk, request.text, key=key, kind=kind)
     else:
-        children.steer_child(parent_id, child.pk, request.command, request.text, key=key, person=request.actor)
+        children.steer_child(listener_id, child.pk, request.command, request.text, key=key, person=request.actor)

@@ -14,7 +14,7 @@ from django.utils import timezone
 from agents_app import conversation_port, hot_queries, selectors
 from agents_app.conversation_port import StoredEnd
 from agents_app.costs.usage_ledger import CallCost
-from agents_app.models import IS_OPEN, IS_UNCOLLECTED, OPEN, Run, Step, lock_open_below
+from agents_app.models import IS_OPEN, IS_UNCOLLECTED, OPEN, Run, Step, children_of, lock_open_below
 from agents_app.runs import run_events
 from agents_app.runs.next_step import CANCELLED, DEADLINE, PARENT_ENDED, TERMINATED, End
 from agents_app.types import RunStatus, RunTranscript, Snapshot, Usage, WaitingOn
@@ -120,7 +120,8 @@ def end(
 ) -> bool:
     """End a run, in the caller's transaction: its status, the conversation's turns, the events, a nudge for the next.
 
-    Its open child runs end with it; those that have an owner are cancelled by it within a second.
+    Its open child runs end with it; those that have an owner are cancelled by it within a second. If it is a root run
+    that completes, those that outlive it are on their own from now on.
     held_by: the run's owner, or None.
     recorded: the steps and executions, if they are known and all executions have ended.
     earlier_events: events to store before those of the end.
@@ -145,14 +146,16 @@ def _end(
     """
     is_child = run.parent_id is not None
     outcome = _outcome_of_child(run, outcome) if is_child else outcome
-    stored = _columns_of_child(run) if is_child else _END_STORED
+    listeners = hot_queries.FIND_LISTENER.rows(run_id=run.pk) if is_child else ()
+    stored = {"end_stored": not listeners}  # without a listener nobody collects it
     if not _move_to_end(run, outcome, held_by, {**stored, **changes}):
         return None
-    new_events = _end_children(run) if run.child_count else []
+    has_answered = outcome.status is RunStatus.COMPLETED and not is_child
+    new_events = _end_children(run, leaves=has_answered) if run.child_count else []
     if outcome.status is not RunStatus.COMPLETED:  # a completed run has no open execution
         new_events += tools.cancel_executions(run.id, reason=outcome.message or "The run ended.")
     transcript = selectors.get_transcript(run.id, recorded)
-    new_events += _report_to_parent(run, outcome, transcript) if is_child else _end_in_conversation(transcript)
+    new_events += _report(run, outcome, transcript, listeners) if is_child else _end_in_conversation(transcript)
     return [*new_events, run_events.ended(run, outcome, transcript.run.usage, transcript.with_workstreams)]
 
 
@@ -252,15 +255,17 @@ _END_ANSWERED = CompiledReturning(
 def _outcome_of_child(run: Run, outcome: End) -> End:
     """Return the outcome of a child run, with the last text that it has written if it did not complete.
 
-    It is another one if the run was cancelled because its parent or deadline demanded it.
+    It is another one if the run was cancelled because its listener or deadline demanded it.
     """
     if outcome.status is not RunStatus.COMPLETED and not outcome.answer:
-        outcome = replace(outcome, answer=_last_text(run))
+        outcome = replace(outcome, answer=Step.last_text_of(run.pk))
     if outcome.code != CANCELLED.code:
         return outcome
-    columns = ("deadline_at", "terminated_at", "parent__ended_at", "parent__cancel_requested_at")
-    row = Run.objects.select_related("parent").only(*columns).get(pk=run.pk)
-    if row.parent and (row.parent.ended_at or row.parent.cancel_requested_at):
+    of_run = [f"{name}__{column}" for name in ("parent", "listener") for column in ("ended_at", "cancel_requested_at")]
+    rows = Run.objects.select_related("parent", "listener")
+    row = rows.only("deadline_at", "terminated_at", "is_on_its_own", *of_run).get(pk=run.pk)
+    listener = row.listener or row.parent
+    if listener and not row.is_on_its_own and (listener.ended_at or listener.cancel_requested_at):
         return replace(PARENT_ENDED, answer=outcome.answer)
     if row.terminated_at:
         return replace(TERMINATED, answer=outcome.answer)
@@ -268,39 +273,36 @@ def _outcome_of_child(run: Run, outcome: End) -> End:
     return replace(DEADLINE, answer=outcome.answer) if is_late else outcome
 
 
-def _last_text(run: Run) -> str:
-    steps = Step.objects.filter(run_id=run.pk, kind=Step.MODEL).exclude(text="")
-    return steps.order_by("-index").values_list("text", flat=True).first() or ""
-
-
-def _columns_of_child(run: Run) -> dict[str, Any]:
-    """Return further columns of an ended child run. Its parent collects the result, unless the parent has ended."""
-    is_parent_open = bool(hot_queries.FIND_OPEN_PARENT.rows(run_id=run.pk))
-    return {"end_stored": not is_parent_open}
-
-
-def _report_to_parent(run: Run, outcome: End, transcript: RunTranscript) -> list[NewEvent]:
-    """Let the parent of an ended child run have its files, and continue. Return the event for it."""
+def _report(run: Run, outcome: End, transcript: RunTranscript, listeners: Sequence[Sequence[Any]]) -> list[NewEvent]:
+    """Let the listener of an ended child run have its files, and continue. Return the event for it."""
     if transcript.executions and run.child_spec.merges_artifacts:  # tools write the files
         artifacts.merge_artifacts(run.conversation_id, run.pk)
-    nudge(ADVANCE, str(run.parent_id), queue=QUEUE)
+    nudge_listener(listeners)
     return [run_events.child_ended(run, outcome)]
 
 
-def _end_children(run: Run) -> list[NewEvent]:
-    """End the open children of a run that ends, and return the events. Nobody receives their results."""
+def nudge_listener(found: Sequence[Sequence[Any]]) -> None:
+    """Nudge the listener of a child run. found: the result of `hot_queries.FIND_LISTENER`."""
+    for is_on_its_own, listener_id, parent_id in found:
+        if not is_on_its_own:  # else a sweep starts a run
+            nudge(ADVANCE, str(listener_id or parent_id), queue=QUEUE)
+
+
+def _end_children(run: Run, *, leaves: bool) -> list[NewEvent]:
+    """End the open children of a run that ends, and return the events. Nobody receives their results.
+
+    leaves: those that outlive it go on, on their own.
+    """
     new_events: list[NewEvent] = []
-    children = (
-        Run.objects.select_for_update(of=("self",), no_key=True)
-        .select_related("agent")
-        .filter(IS_OPEN, parent_id=run.pk)
-    )
-    for child in children.order_by("id"):
-        if child.owner is None:
-            new_events += _end(child, PARENT_ENDED, None, None, {}) or []
-        else:
+    rows = Run.objects.select_for_update(of=("self",), no_key=True).select_related("agent")
+    for child in rows.filter(children_of(run.pk), Q(IS_OPEN) | IS_UNCOLLECTED).order_by("id"):
+        if leaves and child.outlives:
+            Run.objects.filter(pk=child.pk).update(is_on_its_own=True, starts_run=child.child_spec.is_notified)
+        elif child.owner is not None:
             request_cancel(child)
-    Run.objects.filter(IS_UNCOLLECTED, parent_id=run.pk).update(end_stored=True)
+        elif child.ended_at is None:
+            new_events += _end(child, PARENT_ENDED, None, None, {}) or []
+    Run.objects.filter(children_of(run.pk), IS_UNCOLLECTED, is_on_its_own=False).update(end_stored=True)
     return new_events
 
 

@@ -41,7 +41,6 @@ from agents_app.types.run_cost import Fallback
 from audit_app import services as audit
 from audit_app.event_types import NewEvent
 from audit_app.kernel.after_commit import after_commit
-from audit_app.kernel.nudges import nudge
 from tools_app import services as tools
 from tools_app.policy import emergency_stop
 
@@ -233,7 +232,7 @@ def _park_in_tree(claim: Claim, snapshot: Snapshot, decision: WaitForChildren | 
         return None
     _park(claim, WaitingOn.PARENT, **child_messages.waiting_columns(claim.run, decision.answer))
     if claim.run.parent_id:
-        nudge(ADVANCE, str(claim.run.parent_id), queue=QUEUE)
+        transitions.nudge_listener(hot_queries.FIND_LISTENER.rows(run_id=claim.run.pk))
     return None
 
 

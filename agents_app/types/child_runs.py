@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from agents_app.types.model_calls import Usage
@@ -19,11 +19,25 @@ AGENTS_TOOL = "agents_list"
 
 
 class RunKind(StrEnum):
-    """Reason why a run exists: a message of a session, a part of another run's task, or a task of a network."""
+    """Reason why a run exists.
+
+    MESSAGE: a message of a session.
+    WORKSTREAM: a part of another run's task.
+    TASK: a task of a network.
+    REPORT: results of child runs on their own; no message of a person.
+    """
 
     MESSAGE = "message"
     WORKSTREAM = "workstream"
     TASK = "task"
+    REPORT = "report"
+
+
+class Notify(StrEnum):
+    """Effect of the end of a child run on its own: a run that reports it, or none before the person's next message."""
+
+    DONE = "done"
+    SILENT = "silent"
 
 
 class MessageKind(StrEnum):
@@ -100,6 +114,9 @@ class ChildSpec:
     merges_artifacts: the files are copied to those of the parent at the end.
     fork_step: index of the parent's step from which on it does not see the parent's conversation; None: it sees none.
     above: names of the workstreams above it; set at its start.
+    is_background: goes on when the root run that launched it answers.
+    notify: a `Notify`.
+    runs_before: number of runs since the last message of a person, without those of its own tree.
     """
 
     name: str = ""
@@ -110,6 +127,14 @@ class ChildSpec:
     merges_artifacts: bool = True
     fork_step: int | None = None
     above: Sequence[str] = ()
+    is_background: bool = False
+    notify: str = Notify.DONE.value
+    runs_before: int = 0
+
+    @property
+    def is_notified(self) -> bool:
+        """Return whether a person gets its result before their next message."""
+        return self.notify != Notify.SILENT.value
 
     @property
     def path(self) -> tuple[str, ...]:
@@ -121,6 +146,14 @@ class ChildSpec:
         """Return the spec that `vars` gave. Keys that this release does not know are ignored."""
         known = {field.name for field in fields(cls)}
         return cls(**{name: value for name, value in stored.items() if name in known})
+
+
+class WorkingChild(NamedTuple):
+    """A child run that works. outlives: a run that answers does not wait for it."""
+
+    id: str
+    workstream: str
+    outlives: bool = False
 
 
 @dataclass(frozen=True)

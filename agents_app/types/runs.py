@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
+from agents_app.types.child_runs import WorkingChild
 from agents_app.types.context import ContextOverflow, ContextSize, Limits
 from agents_app.types.message_parts import VoiceNotes
 from agents_app.types.model_calls import Message, Usage
@@ -81,7 +82,8 @@ class Snapshot:
     overflow: overflow of the last model call, if its server refused it as too long.
     compacts_only: it answers nothing.
     recalled: memories in front of its user turns.
-    working: (id, workstream) of its child runs that work. Those that wait for it are not among them.
+    reports_only: it has no message of a person: it reports what child runs have done. It may answer with nothing.
+    working: its child runs that work. Those that wait for it are not among them.
     is_interactive, is_paused, is_terminating: of a child run.
     is_interactive: it waits after its task.
     """
@@ -102,7 +104,8 @@ class Snapshot:
     overflow: ContextOverflow | None = None
     compacts_only: bool = False
     recalled: str = ""
-    working: tuple[tuple[str, str], ...] = ()
+    reports_only: bool = False
+    working: tuple[WorkingChild, ...] = ()
     is_interactive: bool = False
     is_paused: bool = False
     is_terminating: bool = False

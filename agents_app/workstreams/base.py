@@ -4,7 +4,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
-from agents_app.models import Run
+from agents_app.models import Run, children_of
 from agents_app.types.child_runs import ChildView
 from audit_app.kernel.durable_writes import retry_until_stored
 from audit_app.kernel.errors import AppError
@@ -47,7 +47,7 @@ def declare(
 
 def find(context: ToolContext, named: str) -> Run:
     """Return the workstream of the run with this launch id or name, with its agent. Raises what `pick` raises."""
-    return pick(list(Run.objects.select_related("agent").filter(parent_id=context.run_id).order_by("-id")), named)
+    return pick(list(Run.objects.select_related("agent").filter(children_of(context.run_id)).order_by("-id")), named)
 
 
 def pick(rows: Sequence[Run], named: str) -> Run:

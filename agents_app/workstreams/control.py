@@ -4,7 +4,7 @@ from typing import Any
 from uuid import UUID
 
 from agents_app import selectors
-from agents_app.models import Run
+from agents_app.models import Run, children_of
 from agents_app.runs import children
 from agents_app.types.child_runs import WAIT_TOOL
 from agents_app.workstreams.base import WORKSTREAM, WorkstreamTool, declare, find, pick, shown
@@ -74,7 +74,7 @@ class ListWorkstreams(WorkstreamTool):
     spec = declare("list_workstreams", "List your workstreams with their states.", parameters(), effect=Effect.READ)
 
     def act(self, arguments: dict[str, Any], context: ToolContext) -> Any:
-        rows = list(Run.objects.select_related("agent").filter(parent_id=context.run_id).order_by("id"))
+        rows = list(Run.objects.select_related("agent").filter(children_of(context.run_id)).order_by("id"))
         return {"workstreams": [shown(view) for view in selectors.child_views(rows)]}
 
 
@@ -94,6 +94,6 @@ class WaitWorkstreams(WorkstreamTool):
 
     def act(self, arguments: dict[str, Any], context: ToolContext) -> Any:
         """Return {"workstreams": names}. What they have done comes as messages."""
-        rows = list(Run.objects.filter(parent_id=context.run_id).order_by("-id").only("workstream"))
+        rows = list(Run.objects.filter(children_of(context.run_id)).order_by("-id").only("workstream"))
         named = [pick(rows, name) for name in arguments.get("workstreams", ())]
         return {"workstreams": [row.workstream for row in named or reversed(rows)]}

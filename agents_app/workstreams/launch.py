@@ -12,6 +12,7 @@ from agents_app.types.child_runs import (
     LEAST_DEADLINE_SECONDS,
     MOST_DEADLINE_SECONDS,
     ChildSpec,
+    Notify,
 )
 from agents_app.workstreams.base import WorkstreamTool, declare
 from agents_app.workstreams.specialists import get_parent, get_specialist
@@ -50,6 +51,13 @@ class LaunchWorkstream(WorkstreamTool):
             model=text("Default: the agent's.", maxLength=200),
             deadline_seconds=integer("Default 300.", LEAST_DEADLINE_SECONDS, MOST_DEADLINE_SECONDS),
             interactive=boolean("It waits for your messages after its task until you terminate it."),
+            background=boolean("It goes on after you have answered, and its result starts a new turn of yours."),
+            notify={
+                "type": "string",
+                "enum": [*Notify],
+                "description": "Of one that goes on after your answer. done (default): its result starts a turn of "
+                "yours. silent: you get it with the next message.",
+            },
             merge_child_artifacts=boolean("Default true: its files are copied to files/{launch_id}/."),
             budget_tokens=integer("Most tokens that it and its own workstreams may use.", 1),
         ),
@@ -66,6 +74,8 @@ class LaunchWorkstream(WorkstreamTool):
             context=arguments.get("context"),
             is_interactive=arguments.get("interactive", False),
             deadline_seconds=arguments.get("deadline_seconds", DEFAULT_DEADLINE_SECONDS),
+            is_background=arguments.get("background", False),
+            notify=arguments.get("notify", Notify.DONE.value),
             merges_artifacts=arguments.get("merge_child_artifacts", True),
             fork_step=_last_step(parent) if arguments.get("fork") else None,
         )

@@ -10,8 +10,9 @@ from django.utils import timezone
 
 from audit_app import services as audit
 from sessions_app.conversation.inbound_record import count_refused
+from sessions_app.conversation.session_key import STORED_CHANNELS
 from sessions_app.identity import one_time_codes
-from sessions_app.models import ChannelAccount, Pairing
+from sessions_app.models import ChannelAccount, InboundMessage, Pairing, Session
 from sessions_app.platforms.messages import clean_name
 
 MINUTES = 15
@@ -45,6 +46,16 @@ def may_write(account: ChannelAccount, sender_id: str, chat_id: str) -> bool:
             return bool({sender_id, chat_id} & {*account.allowed_senders})
         case _:
             return is_paired(account, sender_id)
+
+
+def may_be_reached(session: Session, actor: str) -> bool:
+    """Return whether a sender may still use the account of a session; True for sessions of no channel."""
+    if session.channel in STORED_CHANNELS:
+        return True
+    arrived = InboundMessage.objects.select_related("account").filter(session=session, reason="").order_by("-id")
+    last = arrived.first()
+    sender_id = actor.split(":", 2)[2] if actor.startswith("sender:") else session.sender_id
+    return last is not None and last.account.is_enabled and may_write(last.account, sender_id, last.chat_id)
 
 
 def may_try(account: ChannelAccount, sender_id: str) -> bool:

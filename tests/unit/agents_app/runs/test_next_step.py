@@ -21,6 +21,7 @@ from agents_app.runs.next_step import (
     next_step,
 )
 from agents_app.types import Limits, Message, RunStatus, Snapshot, StepView
+from agents_app.types.child_runs import WorkingChild
 from agents_app.types.message_parts import MessagePart, VoiceNote, VoiceNotes
 from tools_app.types import ExecutionStatus, ExecutionView, ToolCall
 
@@ -67,7 +68,8 @@ def ran(call: ToolCall, status: ExecutionStatus, *, step: int = 0, index: int = 
 
 DONE, RUNNING, FAILED = ExecutionStatus.COMPLETED, ExecutionStatus.RUNNING, ExecutionStatus.FAILED
 
-A = (("1", "a"),)
+A = (WorkingChild("1", "a"),)
+ON = (WorkingChild("1", "a", outlives=True),)
 REPORT = Message("user", "[Workstream b completed]", is_report=True, is_result=True, about=("2", "b"))
 NOTICE = Message("user", "[Workstream a] 75 % of its time is over.", is_report=True)
 WAIT = ToolCall("call_1", "wait_workstreams", "{}")
@@ -110,6 +112,32 @@ TABLE = [
         "an answer while one child run has a result and another works: wait for all",
         replace(EMPTY, steps=(step_view("Started."),), user_turns=(*EMPTY.user_turns, REPORT), working=A),
         WaitForChildren(),
+    ),
+    (
+        "an answer while a child run works that outlives the run: the run ends",
+        replace(EMPTY, steps=(step_view("Started."),), working=ON),
+        answered("Started."),
+    ),
+    (
+        "an answer while one of those has a result: think",
+        replace(EMPTY, steps=(step_view("Started."),), user_turns=(*EMPTY.user_turns, REPORT), working=ON),
+        Think(1),
+    ),
+    (
+        "an answer while one of those and another child run work: wait",
+        replace(EMPTY, steps=(step_view("Started."),), working=(*ON, *A)),
+        WaitForChildren(),
+    ),
+    ("a call of the wait tool while one of those works: wait", waiting(working=ON), WaitForChildren()),
+    (
+        "nothing to report any more: the run ends",
+        replace(EMPTY, user_turns=(), reports_only=True),
+        End(RunStatus.COMPLETED),
+    ),
+    (
+        "nothing to say about reports: the run ends without an answer",
+        replace(EMPTY, steps=(step_view(""),), reports_only=True),
+        End(RunStatus.COMPLETED),
     ),
     (
         "a result that came during the call: think",

@@ -1,0 +1,247 @@
+"""Child runs that outlive the answer of the run that launched them, and the runs that hear them afterwards."""
+
+import json
+import threading
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+from django.utils import timezone
+
+from agents_app import selectors
+from agents_app import services as runs
+from agents_app.models import Agent, Run
+from agents_app.providers.kinds.scripted import Reply, ScriptedProvider
+from agents_app.runs import lease, writes
+from agents_app.runs.writes import Spent
+from agents_app.types import ModelRequest, ModelResponse, RunStatus, RunTranscript
+from agents_app.types.child_runs import ChildSpec
+from audit_app.kernel.errors import Conflict
+from sessions_app import integrity_checks
+from sessions_app import services as sessions
+from sessions_app.conversation import report_runs
+from sessions_app.models import Session
+from tests.support.engine import EngineRig, until
+from tests.support.team_script import TeamScript
+from tools_app.types import ToolCall
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
+
+
+def launch(name: str = "a", **arguments: Any) -> Reply:
+    given = {"id": name, "instruction": f"task {name}", **arguments}
+    return Reply(tool_calls=(ToolCall("launch", "launch_workstream", json.dumps(given)),))
+
+
+def calls(tool: str, **arguments: Any) -> Reply:
+    return Reply(tool_calls=(ToolCall(tool, tool, json.dumps(arguments)),))
+
+
+def team(rig: EngineRig, main: list[Reply], **of_children: list[Reply]) -> TeamScript:
+    rig.agent(Reply(), tool_profile="teams")
+    script = ScriptedProvider.scripts["script"] = TeamScript(main, of_children)
+    return script
+
+
+def texts(request: ModelRequest) -> str:
+    return "\n".join(message.content for message in request.messages)
+
+
+def report_run(session_id: UUID) -> RunTranscript:
+    """Return the ended run that the results of child runs have started."""
+    rows = Run.objects.filter(conversation_id=session_id, kind="report", ended_at__isnull=False)
+    found = until(lambda: rows.first())
+    return selectors.get_transcript(found.pk)
+
+
+def child(name: str = "a") -> Run:
+    return Run.objects.get(workstream=name)
+
+
+def check() -> None:
+    assert integrity_checks.find_violations() == []
+
+
+def test_a_background_child_works_on_after_the_answer_and_its_result_starts_a_run(rig: EngineRig) -> None:
+    go_on = threading.Event()
+    script = team(
+        rig,
+        [launch(background=True), Reply(("I look into it.",)), Reply(("It is Alpha.",))],
+        a=[Reply(("Al", "pha."), held_by=go_on)],
+    )
+    accepted = rig.send("go")
+    assert rig.wait(accepted.run_id).answer == "I look into it."
+    assert (child().status, child().is_on_its_own) == ("running", True)
+    check()
+    go_on.set()
+    told = report_run(accepted.session_id)
+    assert (told.run.status, told.answer) == (RunStatus.COMPLETED, "It is Alpha.")
+    assert (child().listener_id, child().is_on_its_own, child().end_stored) == (told.run.id, False, True)
+    last = script.requests_of("main")[-1].messages
+    assert "Alpha." in last[-1].content and "Nobody has written" in last[-1].content
+    assert script.requests_of("main")[0].messages[0] == last[0], "the beginning of requests is no longer the same"
+    assert Run.objects.filter(parent=None).count() == 2
+    check()
+
+
+def test_the_next_message_hears_a_silent_child_and_addresses_an_interactive_one(rig: EngineRig) -> None:
+    script = team(
+        rig,
+        [
+            launch(notify="silent", background=True),
+            launch("b", interactive=True),
+            calls("wait_workstreams", workstreams=["b"]),
+            Reply(("Both are at it.",)),
+            calls("list_workstreams"),
+            calls("message_workstream", workstream="b", message="And the second?"),
+            calls("wait_workstreams"),
+            Reply(("The second is Delta.",)),
+        ],
+        a=[Reply(("Alpha.",))],
+        b=[Reply(("Beta.",)), Reply(("Delta.",))],
+    )
+    accepted = rig.send("go")
+    assert rig.wait(accepted.run_id).answer == "Both are at it."
+    until(lambda: child().ended_at)
+    report_runs.sweep()
+    second = rig.wait(rig.send("and now?").run_id)
+    assert second.answer == "The second is Delta."
+    assert "Delta." in texts(script.requests_of("main")[-1])
+    heard = Run.objects.get(pk=second.run.id)
+    assert heard.child_count == (2 if child().listener_id == heard.pk else 1)
+    assert [run.kind for run in Run.objects.filter(parent=None)] == ["message", "message"]
+    assert (child("b").is_on_its_own, child("b").waiting_on) == (True, "parent")
+    sessions.cancel_session_runs(Session.objects.get(), reason="Stopped.")
+    assert (child("b").status, child("b").error_code) == ("cancelled", "cancelled")
+    report_runs.sweep()
+    assert not Run.objects.filter(ended_at=None).exists()
+    check()
+
+
+def test_a_report_that_says_nothing_is_no_message(rig: EngineRig) -> None:
+    go_on = threading.Event()
+    main = [launch(background=True), Reply(("Started.",)), Reply((" ",))]
+    team(rig, main, a=[Reply(("Nothing ", "new."), held_by=go_on)])
+    accepted = rig.send("go")
+    rig.wait(accepted.run_id)
+    go_on.set()
+    told = report_run(accepted.session_id)
+    assert (told.run.status, told.answer) == (RunStatus.COMPLETED, " ")
+    check()
+
+
+def idle_with_report(idle: EngineRig, **given: Any) -> tuple[Any, Run]:
+    """Return an answered message and its child on its own, which has ended."""
+    idle.agent(Reply(), tool_profile="teams")
+    accepted = idle.send("go")
+    spec = runs.NewChild(UUID(int=7), accepted.run_id, "a", child_spec(**given))
+    started = runs.start_child(spec)
+    answer(accepted.run_id)
+    answer(started.pk)
+    return accepted, Run.objects.get(pk=started.pk)
+
+
+def child_spec(**given: Any) -> ChildSpec:
+    return ChildSpec("a", "Work.", is_background=True, **given)
+
+
+def answer(run_id: UUID, text: str = "Done.") -> None:
+    """Let a process claim the run, and the model answer."""
+    claim = lease.claim(uuid4(), run_id)
+    assert claim
+    writes.record_and_decide(
+        claim, claim.snapshot, len(claim.snapshot.steps), ModelResponse(text), Spent(0.1, timezone.now())
+    )
+
+
+def started_runs() -> list[Run]:
+    return list(Run.objects.filter(kind="report"))
+
+
+def test_one_run_is_started_for_all_results_however_often_a_sweep_looks(idle: EngineRig) -> None:
+    accepted, _ = idle_with_report(idle)
+    for _ in range(3):
+        report_runs.sweep()
+    [started] = started_runs()
+    assert (started.status, started.session_policy, started.spec) == ("queued", {}, {"runs_before": 2})
+    runs.cancel_run(started.pk)
+    report_runs.sweep()
+    assert len(started_runs()) == 1, "a person had withdrawn it"
+    answer(idle.send("next").run_id)
+    assert child().listener_id != started.pk and child().end_stored
+    check()
+
+
+def test_no_run_is_started_while_one_of_the_person_will_hear_it(idle: EngineRig) -> None:
+    idle_with_report(idle)
+    queued = idle.send("next")
+    report_runs.sweep()
+    assert started_runs() == []
+    answer(queued.run_id)
+    assert (child().listener_id, child().end_stored) == (queued.run_id, True)
+    check()
+
+
+def test_a_run_whose_reports_another_one_has_heard_ends_without_a_call_of_the_model(idle: EngineRig) -> None:
+    idle_with_report(idle)
+    report_runs.sweep()
+    [started] = started_runs()
+    Run.objects.filter(pk=child().pk).update(is_on_its_own=False, end_stored=True)
+    claim = lease.claim(uuid4(), started.pk)
+    assert claim and writes.decide_and_apply(claim, claim.snapshot) is None
+    assert Run.objects.values_list("status", "answer").get(pk=started.pk) == ("completed", "")
+
+
+def test_nobody_is_told_who_lost_the_agent_or_the_session(idle: EngineRig) -> None:
+    idle_with_report(idle)
+    Agent.objects.update(is_shared_with_everyone=False)
+    report_runs.sweep()
+    assert started_runs() == [] and not child().starts_run
+    Agent.objects.update(is_shared_with_everyone=True)
+    report_runs.sweep()
+    assert started_runs() == []
+    answer(idle.send("next").run_id)
+    assert child().end_stored
+    check()
+
+
+def test_an_agent_that_is_stopped_tells_when_it_may_work_again(idle: EngineRig) -> None:
+    idle_with_report(idle)
+    runs.stop_agents("default")
+    report_runs.sweep()
+    assert started_runs() == []
+    runs.resume_agents("default")
+    report_runs.sweep()
+    assert len(started_runs()) == 1
+
+
+def test_the_runs_of_a_chain_of_reports_are_limited(idle: EngineRig, settings: Any) -> None:
+    settings.KOMAND_MAX_RUNS_PER_MESSAGE = 4
+    accepted, _ = idle_with_report(idle)
+    report_runs.sweep()
+    [started] = started_runs()
+    runs.start_child(runs.NewChild(UUID(int=8), started.pk, "b", child_spec()))
+    with pytest.raises(Conflict, match="4 runs"):
+        runs.start_child(runs.NewChild(UUID(int=9), started.pk, "c", child_spec()))
+    answer(started.pk)
+    answer(UUID(int=8))
+    report_runs.sweep()
+    assert len(started_runs()) == 1, "the results wait for a message of a person"
+    answer(idle.send("next").run_id)
+    assert child("b").end_stored
+    check()
+
+
+def test_a_child_on_its_own_is_cancelled_with_its_session_and_reported_with_the_next_message(idle: EngineRig) -> None:
+    idle.agent(Reply(), tool_profile="teams")
+    accepted = idle.send("go")
+    runs.start_child(runs.NewChild(UUID(int=7), accepted.run_id, "a", child_spec()))
+    answer(accepted.run_id)
+    session = Session.objects.get()
+    assert sessions.cancel_session_runs(session, reason="Stopped.") == 1
+    assert sessions.cancel_session_runs(session, reason="Stopped.") == 0
+    report_runs.sweep()
+    assert started_runs() == []
+    answer(idle.send("next").run_id)
+    assert child().end_stored
+    check()
