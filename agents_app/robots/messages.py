@@ -77,6 +77,11 @@ class Message(ABC):
             case MessageType.TEXT:
                 return TextMessage(_part(data, "role"), _part(data, "content"), data.get("stop_reason"))
 
+    @staticmethod
+    def from_hash(data: Mapping[str, Any] | None = None, /, **fields: Any) -> "AnyMessage":
+        """Return the message of `from_dict`, also of keywords: `Message.from_hash(role="user", content="…")`."""
+        return Message.from_dict({**(data or {}), **fields})
+
     @property
     def is_text(self) -> bool:
         return self.type is MessageType.TEXT
@@ -161,13 +166,15 @@ class ToolCallMessage(Message):
     """Tool calls of the model. `content` is always None."""
 
     type: ClassVar[MessageType] = MessageType.TOOL_CALL
-    content: ClassVar[None] = None
     role: Role
     tools: tuple[ToolMessage, ...]
     stop_reason: StopReason | None = StopReason.TOOL
+    content: None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.content is not None:
+            raise ValueError("a message with tool calls has no content")
         object.__setattr__(self, "tools", tuple(self.tools))
 
     def to_dict(self) -> dict[str, Any]:

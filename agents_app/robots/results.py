@@ -117,6 +117,11 @@ class RobotResult:
             **known,
         )
 
+    @classmethod
+    def from_hash(cls, data: Mapping[str, Any]) -> "RobotResult":
+        """Return the result of `from_dict`."""
+        return cls.from_dict(data)
+
     def _content(self) -> dict[str, Any]:
         return {
             "output": [message.to_dict() for message in self.output],

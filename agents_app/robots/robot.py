@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from agents_app.robots import robot_hooks, robot_setup
+from agents_app.robots import robot_hooks, robot_setup, sync_loop
 from agents_app.robots.conversions import typed, untyped
 from agents_app.robots.failures import RobotError
 from agents_app.robots.messages import AnyMessage
@@ -49,6 +49,7 @@ class Robot:
     """A robot with its history. It has one run at a time; `copy` makes another one without the history.
 
     The options are the keywords of `RobotOptions`, and can be changed between runs: `robot.options.model = …`.
+    Raises InvalidInput (unknown_template, invalid_template) for a template that cannot be used with its `context`.
     """
 
     def __init__(self, name: str = "robot", **options: Any) -> None:
@@ -58,6 +59,8 @@ class Robot:
         self._memory: Memory | None = None  # of the present run
         self._busy = threading.Lock()
         robot_setup.split_tools(self.options.tools)  # raises for what is no tool
+        if (self.options.template or self.options.skills) and not sync_loop.is_own_thread():
+            sync_loop.run_sync(in_db(robot_setup.check_template, self.options))
         if self.options.bus:
             self.options.bus.join(self.name, self._receive)
 
@@ -191,4 +194,5 @@ class Robot:
 
     def _receive(self, message: RobotMessage) -> None:
         if self.options.on_message:
-            self.options.on_message(message)
+            with self.memory.written_by(self.name):
+                self.options.on_message(message)

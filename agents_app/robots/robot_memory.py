@@ -4,10 +4,11 @@ Thread-safe. Nothing is stored: a memory lives as long as its object.
 """
 
 import contextlib
+import itertools
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -15,10 +16,12 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from audit_app.kernel.errors import AppError
+from tools_app.types import ToolError
 
 logger = logging.getLogger(__name__)
 
 MOST_KEYS = 10_000
+RESERVED = frozenset(("data", "results", "messages", "session_id"))
 _writer: ContextVar[str] = ContextVar("writer", default="")
 
 
@@ -45,14 +48,23 @@ class MemoryChange:
     timestamp: datetime = field(default_factory=lambda: datetime.now(UTC))
 
 
+class MemoryRefused(AppError, ToolError):
+    """A key that a memory, or its task, may not use. The model of a robot whose function meets it gets the reason."""
+
+    code = "memory_refused"
+
+
 class Memory:
-    """A memory. A key is any text; by convention `area:name`, so that patterns such as `area:*` fit."""
+    """A memory. A key is any text but RESERVED; by convention `area:name`, so that patterns such as `area:*` fit.
+
+    `memory[key]` raises KeyError for a key without a value.
+    """
 
     def __init__(self, values: Mapping[str, Any] | None = None) -> None:
         self._values: dict[str, Any] = {}
         self._writers: dict[str, str] = {}
         self._subscriptions: dict[int, tuple[tuple[str, ...], Callable[[MemoryChange], None]]] = {}
-        self._next_id = 0
+        self._ids = itertools.count(1)
         self._changed = threading.Condition()
         self.merge(values or {})
 
@@ -64,6 +76,25 @@ class Memory:
     def set(self, key: str, value: Any) -> None:
         """Store a value, let those that wait for it continue, and call the subscribers in this thread."""
         self._change(key, value, is_deleted=False)
+
+    def __getitem__(self, key: str) -> Any:
+        self._check(key)
+        with self._changed:
+            return self._values[key]
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        self.set(key, value)
+
+    def __delitem__(self, key: str) -> None:
+        self.delete(key)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self.keys()
+
+    def clear(self) -> None:
+        """Remove all keys, each with a call of its subscribers."""
+        for key in self.keys():
+            self.delete(key)
 
     def delete(self, key: str) -> None:
         """Remove a key. Subscribers are called if there was one."""
@@ -78,6 +109,8 @@ class Memory:
 
         wait: until all keys have a value: True without an end, a number of seconds in all. Raises MemoryTimeout.
         """
+        for key in keys:
+            self._check(key)
         with self._changed:
             if wait is not False:
                 limit = None if wait is True else float(wait)
@@ -95,19 +128,18 @@ class Memory:
         return self._writers.get(key, "")
 
     def keys(self) -> tuple[str, ...]:
-        with self._changed:
-            return tuple(self._values)
+        return tuple(self.to_dict())
 
     def to_dict(self) -> dict[str, Any]:
         with self._changed:
-            return dict(self._values)
+            return {key: value for key, value in self._values.items() if self._allows(key)}
 
     def subscribe(self, *patterns: str, callback: Callable[[MemoryChange], None]) -> int:
         """Call back for each change of the keys, in which `*` and `?` are wildcards. Return the subscription's id."""
         with self._changed:
-            self._next_id += 1
-            self._subscriptions[self._next_id] = (patterns, callback)
-            return self._next_id
+            number = next(self._ids)
+            self._subscriptions[number] = (patterns, callback)
+            return number
 
     def unsubscribe(self, subscription: int) -> None:
         with self._changed:
@@ -122,7 +154,22 @@ class Memory:
         finally:
             _writer.reset(token)
 
+    def limited(self, patterns: Collection[str]) -> "Memory":
+        """Return this memory with the keys that fit these patterns alone; others raise MemoryRefused."""
+        return _LimitedMemory(self, tuple(patterns))
+
+    def _allows(self, key: str) -> bool:
+        return True
+
+    def _check(self, key: str) -> None:
+        if key in RESERVED:
+            problem = f"The key {key!r} is reserved, like {', '.join(sorted(RESERVED - {key}))}. Use another one."
+            raise MemoryRefused(problem)
+        if not self._allows(key):
+            raise MemoryRefused(f"This task may not use the key {key!r} of the memory.")
+
     def _change(self, key: str, value: Any, *, is_deleted: bool) -> None:
+        self._check(key)
         with self._changed:
             is_known = key in self._values
             if is_deleted and not is_known:
@@ -148,3 +195,21 @@ class Memory:
                 callback(change)
             except Exception:
                 logger.exception("a subscriber of the memory key %s failed", key)
+
+
+class _LimitedMemory(Memory):
+    """The values of another memory, as far as their keys fit patterns. Subscribers get changes of these keys alone."""
+
+    def __init__(self, whole: Memory, patterns: tuple[str, ...]) -> None:
+        self.__dict__.update(vars(whole))
+        self._whole, self._patterns = whole, patterns
+
+    def subscribe(self, *patterns: str, callback: Callable[[MemoryChange], None]) -> int:
+        def fitting(change: MemoryChange) -> None:
+            if self._allows(change.key):
+                callback(change)
+
+        return super().subscribe(*patterns, callback=fitting)
+
+    def _allows(self, key: str) -> bool:
+        return self._whole._allows(key) and any(fnmatchcase(key, pattern) for pattern in self._patterns)

@@ -22,6 +22,7 @@ from agents_app.robots.robot_setup import Levels
 from agents_app.robots.sync_loop import run_sync
 from audit_app.kernel.errors import AppError, InvalidInput
 from audit_app.kernel.futures import cancel_all
+from tools_app.policy.scope import resolve
 
 RESULTS = "results:"  # prefix of the memory keys of results, before the name of the task
 
@@ -43,12 +44,14 @@ class NetworkResult:
     context: values of the call, with the outputs of its tasks.
 
     robot_results: results of the attempts that succeeded, in the order in which they ended.
+    by_task: the last one of each task under its name; `draft#2`, `each[0]` are those of a loop and of items.
     """
 
     output: Any
     results: Mapping[str, TaskResult]
     context: Mapping[str, Any]
     robot_results: tuple[RobotResult, ...] = ()
+    by_task: Mapping[str, RobotResult] = field(default_factory=dict)
 
     @property
     def reply(self) -> str:
@@ -71,10 +74,13 @@ class NetworkTask:
         options = robot.options
         options.model = task.model or options.model or network.model
         options.output_schema = options.output_schema if task.answer_schema is None else task.answer_schema
+        patterns = resolve(task.memory, network.memory)
+        memory = call.network_memory
+        limited = memory.limited(patterns) if memory is not None and patterns is not None else memory
         levels = Levels(task.tools, task.mcp_servers, network.tools, network.mcp_servers)
         context = merged(network.context, call.context, task.context)
         async with asyncio.timeout(task.time_limit):
-            result = await robot.acall(replace(call, levels=levels, context=context))
+            result = await robot.acall(replace(call, levels=levels, context=context, network_memory=limited))
         return result, robot.origins
 
 
@@ -122,7 +128,10 @@ class Network:
 
 @dataclass
 class _Execution:
-    """One run of a network. origins: of everything that its robots have read from outside."""
+    """One run of a network. origins: of everything that its robots have read from outside.
+
+    stored: tasks whose lists and values the memory has.
+    """
 
     network: Network
     call: Call
@@ -130,12 +139,15 @@ class _Execution:
     attempts: dict[AttemptKey, Attempt] = field(default_factory=dict)
     running: dict[AttemptKey, asyncio.Task[Attempt]] = field(default_factory=dict)
     results: list[RobotResult] = field(default_factory=list)
+    by_task: dict[str, RobotResult] = field(default_factory=dict)
+    stored: set[str] = field(default_factory=set)
     origins: dict[str, None] = field(default_factory=dict)
 
     async def run(self) -> NetworkResult:
         try:
             while True:
                 decision = decide(self.network.definition, self.call, self.attempts.values())
+                self._remember(decision.results)
                 if decision.ending:
                     return self._ended(decision.ending, decision.results)
                 for start in decision.starts:
@@ -174,17 +186,29 @@ class _Execution:
         except AppError as error:
             return Attempt(key, AttemptStatus.FAILED, error=error.message)
         self.results.append(result)
+        self.by_task |= dict.fromkeys((str(replace(key, number=1)), key.task), result)
         self.origins |= dict.fromkeys(origins)
         text = result.reply or ""
         schemas = (task.task.answer_schema, task.robot.options.output_schema)
         output = text if schemas == (None, None) else structured_output.value_of(text)
-        with memory.written_by(result.robot_name):
-            memory.set(f"{RESULTS}{key.task}", output)
+        if task.task.map_over is None:
+            with memory.written_by(result.robot_name):
+                memory.set(f"{RESULTS}{key.task}", output)
         return Attempt(key, AttemptStatus.SUCCEEDED, text, output)
+
+    def _remember(self, results: Mapping[str, TaskResult]) -> None:
+        """Store the lists of tasks that run for each item, and values, which no robot writes."""
+        for name, task in self.network.definition.flat().items():
+            is_written = (task.map_over is None and task.has_agent) or name in self.stored
+            if is_written or results[name].output is None or not results[name].status.is_ended:
+                continue
+            self.stored.add(name)
+            with self.network.memory.written_by(task.agent if task.has_agent else ""):
+                self.network.memory.set(f"{RESULTS}{name}", results[name].output)
 
     def _ended(self, ending: Ending, results: Mapping[str, TaskResult]) -> NetworkResult:
         if ending.failed:
             raise NetworkFailed(ending.error, ending.failed, results)
         outputs = {name: result.output for name, result in results.items() if result.output is not None}
         context = {**merged(self.network.definition.context, self.call.context), **outputs}
-        return NetworkResult(ending.output, results, context, tuple(self.results))
+        return NetworkResult(ending.output, results, context, tuple(self.results), self.by_task)

@@ -25,6 +25,7 @@ from agents_app.types.prices import PriceList
 from audit_app.kernel.errors import NotFound
 from tools_app import catalogue
 from tools_app.executions.in_process import find_registered
+from tools_app.models import McpServer
 from tools_app.policy import scope
 from tools_app.policy.rules import AgentPolicy
 from tools_app.policy.scope import INHERIT, Scope, ScopeMode
@@ -96,6 +97,17 @@ def prepare(options: RobotOptions, levels: Levels, given: Mapping[str, Any]) -> 
     )
 
 
+def check_template(options: RobotOptions) -> None:
+    """Check that the templates of a robot exist and can be rendered with its values. Values of a function come later.
+
+    Raises InvalidInput (unknown_template, invalid_template).
+    """
+    if not callable(options.context):
+        _prompt(options, None, {})
+    else:
+        template_sandbox.expand(_template_of(options, options.template), prompt_templates.get_template)
+
+
 def split_tools(tools: Names) -> tuple[Scope, tuple[AnyTool, ...]]:
     """Return the scope of a robot's tools and the local ones among them. A list is exactly these."""
     if isinstance(tools, str | Scope):
@@ -142,6 +154,7 @@ def _policy(
             raise RobotError(f"There is no tool {name!r} that works without a stored run.", code="unknown_tool")
     if shadowed := [name for name in local if catalogue.find_tool(name, agent_id)]:
         raise RobotError(f"The tool {shadowed[0]!r} has the name of a registered one.", code="unknown_tool")
+    _check_servers({*as_scope(levels.mcp).names, *as_scope(options.mcp).names})
     servers = scope.resolve(
         as_scope(levels.mcp),
         as_scope(options.mcp),
@@ -162,16 +175,26 @@ def _policy(
     )
 
 
+def _check_servers(names: Collection[str]) -> None:
+    known = McpServer.objects.filter(name__in=names).values_list("name", flat=True) if names else ()
+    if unknown := sorted(set(names) - set(known)):
+        raise RobotError(f"There is no MCP server {unknown[0]!r}.", code="unknown_mcp_server")
+
+
 def _prompt(options: RobotOptions, agent: Agent | None, given: Mapping[str, Any]) -> tuple[Template, Rendered]:
     reference, values = options.template, options.context
     values = {**(values() if callable(values) else values), **given}
     if agent and not reference and not options.system_prompt:
         reference, values = agent.template, {**agent.template_parameters, **values}
-    template = prompt_templates.get_template(reference) if reference else Template("robot", "")
-    template = replace(template, skills=(*options.skills, *template.skills))
+    template = _template_of(options, reference)
     known = template_sandbox.declared(template_sandbox.expand(template, prompt_templates.get_template))
     fitting = {name: value for name, value in values.items() if name in known}
     return template, template_sandbox.render(template, prompt_templates.get_template, fitting)
+
+
+def _template_of(options: RobotOptions, reference: str) -> Template:
+    template = prompt_templates.get_template(reference) if reference else Template("robot", "")
+    return replace(template, skills=(*options.skills, *template.skills))
 
 
 def _provider_row(name: Any, agent: Agent | None) -> ModelProvider:

@@ -19,7 +19,7 @@ def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:
     Raises RuntimeError on the event loop of robots itself, which would wait for itself: use the asynchronous form.
     """
     loop = _started()
-    if threading.current_thread() is _thread:
+    if is_own_thread():
         coroutine.close()
         raise RuntimeError("Await the asynchronous form (`arun`) here: this is the event loop of robots.")
     future = asyncio.run_coroutine_threadsafe(coroutine, loop)
@@ -28,6 +28,11 @@ def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:
     except BaseException:
         future.cancel()
         raise
+
+
+def is_own_thread() -> bool:
+    """Return whether this is the thread of the event loop of robots, which cannot wait for itself."""
+    return threading.current_thread() is _thread
 
 
 def _started() -> asyncio.AbstractEventLoop:

@@ -313,6 +313,21 @@ def test_a_template_sets_the_prompt_the_model_and_the_tools(tmp_path: Path, sett
     clerk.options.context = {}
     with pytest.raises(InvalidInput, match="needs the parameter 'who'"):
         clerk.run("go")
+    # A robot is not built with what its runs could not use; the values of a function come with them.
+    with pytest.raises(InvalidInput, match="needs the parameter 'who'"):
+        Robot(template="greet", **options)
+    for wrong in ({"template": "nothing"}, {"template": "nothing", "context": dict}, {"skills": ["nothing"]}):
+        with pytest.raises(InvalidInput, match="There is no template 'nothing'"):
+            Robot(**wrong, **options)
+    assert Robot(template="greet", context=dict, **options).run("go", who="Ada").robot_name == "anna"
+
+
+def test_an_mcp_server_that_does_not_exist_is_refused() -> None:
+    for given in ({"mcp": ["files", "typo"]}, {"tools": ["typo"]}):
+        with pytest.raises(RobotError, match="There is no (MCP server 'files'|tool 'typo')"):
+            robot(**given).run("go")
+    with pytest.raises(RobotError, match="There is no MCP server 'typo'"):
+        robot().run("go", mcp=["typo"])
 
 
 class Recorder(Hook):

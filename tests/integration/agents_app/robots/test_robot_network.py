@@ -19,6 +19,7 @@ from agents_app.robots.robot_hooks import Hook, HookContext
 from agents_app.robots.robot_memory import Memory
 from agents_app.robots.robot_network import NetworkFailed
 from audit_app.kernel.errors import InvalidInput
+from tools_app.policy.scope import Scope, ScopeMode
 from tools_app.types import Reads, ToolCall
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey"), pytest.mark.one_database]
@@ -68,6 +69,39 @@ def test_a_map_runs_one_try_for_each_item_and_a_failed_one_is_tried_again() -> N
     tasks = (Task("each", "flaky", "{{ item }}", map_over=MapOver("context.files"), retries=1, retry_seconds=0.01),)
     result = robot_network.Network(Network("files", tasks, concurrency=1), {"flaky": flaky}).run(files=["a", "b"])
     assert result.output == ["ok", "ok"] and prompts("flaky") == ["a", "a", "b"]
+
+
+def test_results_of_all_items_are_in_the_memory_and_each_is_found_by_its_name() -> None:
+    one, two = robot("one", Reply(("1",)), Reply(("2",))), robot("two", Reply(("sum",)))
+    tasks = (
+        Task("each", "one", "{{ item }}", map_over=MapOver("context.files")),
+        Task("joined", value="{{ tasks.each.output.1 }}", depends_on=("each",)),
+        Task("last", "two", depends_on=("joined",)),
+    )
+    memory = Memory({"results:each": "of an earlier run"})
+    network = robot_network.Network(Network("files", tasks, concurrency=1), {"one": one, "two": two}, memory=memory)
+    result = network.run(files=["a", "b"])
+    assert memory["results:each"] == ["1", "2"] and memory.writer_of("results:each") == "one"
+    assert (memory["results:joined"], memory.writer_of("results:joined"), memory["results:last"]) == ("2", "", "sum")
+    replies = {name: one.reply for name, one in result.by_task.items()}
+    assert replies == {"each[0]": "1", "each[1]": "2", "each": "2", "last": "sum"}
+
+
+def test_a_task_has_only_the_keys_of_the_memory_that_it_may_use() -> None:
+    def note(key: str, robot: Robot) -> str:
+        """Store a note."""
+        robot.memory.set(key, "x")
+        return "Stored."
+
+    calls = tuple(ToolCall(key, "note", f'{{"key": "{key}"}}') for key in ("facts:a", "plan"))
+    one = robot("one", Reply((), tool_calls=calls), Reply(("Ok.",)), tools=[note])
+    definition = Network(
+        "n", (Task("a", "one", memory=Scope(ScopeMode.LIST, ("facts:*",))),), memory=Scope(ScopeMode.NONE)
+    )
+    network = robot_network.Network(definition, {"one": one})
+    network.run("go")
+    assert network.memory.keys() == ("facts:a", "results:a")
+    assert "This task may not use the key" in str(ScriptedProvider.scripts["network-one"].requests[-1].messages)
 
 
 def test_a_failed_task_ends_the_network_with_a_typed_failure_and_no_text() -> None:

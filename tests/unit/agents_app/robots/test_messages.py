@@ -18,6 +18,7 @@ from agents_app.robots.messages import (
     ToolResultMessage,
     UserMessage,
 )
+from agents_app.robots.results import RobotResult
 from tests.unit.agents_app.robots.strategies import JSON, MESSAGES, TOOLS
 
 TEXTS = st.text(max_size=12)
@@ -132,3 +133,13 @@ def test_a_user_message_keeps_its_metadata_and_wraps_the_text(
 def test_a_tool_message_is_a_tool_call() -> None:
     tool = ToolMessage("1", "echo")
     assert tool.is_tool_call and not tool.is_tool_result and not tool.is_text
+
+
+def test_messages_and_results_are_read_by_their_other_names() -> None:
+    assert Message.from_hash(type="text", role="user", content="Hi") == TextMessage(Role.USER, "Hi")
+    call = ToolCallMessage(role="assistant", content=None, stop_reason="tool", tools=[ToolMessage("1", "echo")])
+    assert Message.from_hash(call.to_dict()) == call and "content" not in call.to_dict()
+    with pytest.raises(ValueError, match="has no content"):
+        ToolCallMessage("assistant", (), content="x")
+    result = RobotResult("clerk", (TextMessage(Role.ASSISTANT, "Hi"),))
+    assert RobotResult.from_hash(result.to_dict()) == result

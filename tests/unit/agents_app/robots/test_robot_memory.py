@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from agents_app.robots.robot_memory import MOST_KEYS, Memory, MemoryChange, MemoryTimeout
+from agents_app.robots.robot_memory import MOST_KEYS, RESERVED, Memory, MemoryChange, MemoryRefused, MemoryTimeout
 
 
 def test_values_have_the_robot_that_wrote_them() -> None:
@@ -80,3 +80,39 @@ def test_a_memory_has_a_limit() -> None:
     memory.set("0", 2)
     with pytest.raises(ValueError, match="at most"):
         memory.set("more", 1)
+
+
+def test_a_memory_is_used_like_a_dict_and_can_be_cleared() -> None:
+    memory, deleted = Memory({"a": 1}), []
+    memory.subscribe("*", callback=lambda change: deleted.append(change.key) if change.is_deleted else None)
+    memory["b"] = 2
+    assert (memory["b"], "b" in memory, "c" in memory) == (2, True, False)
+    with pytest.raises(KeyError):
+        memory["c"]
+    del memory["a"]
+    memory.clear()
+    assert memory.keys() == () and deleted == ["a", "b"]
+
+
+@pytest.mark.parametrize("key", sorted(RESERVED))
+def test_a_reserved_key_is_refused(key: str) -> None:
+    memory = Memory()
+    for use in (lambda: memory.set(key, 1), lambda: memory.get(key), lambda: memory[key], lambda: Memory({key: 1})):
+        with pytest.raises(MemoryRefused, match=f"The key '{key}' is reserved, like "):
+            use()
+
+
+def test_a_limited_memory_has_some_keys_of_another_one() -> None:
+    memory, seen = Memory({"facts:a": 1, "plan": 2}), []
+    limited = memory.limited(["facts:*"])
+    limited.subscribe("*", callback=lambda change: seen.append(change.key))
+    with limited.written_by("clerk"):
+        limited.set("facts:b", 3)
+    memory.set("plan", 4)
+    assert limited.to_dict() == {"facts:a": 1, "facts:b": 3} and memory.writer_of("facts:b") == "clerk"
+    assert seen == ["facts:b"] and "plan" not in limited
+    for use in (lambda: limited.set("plan", 5), lambda: limited.get("plan"), lambda: limited.delete("plan")):
+        with pytest.raises(MemoryRefused, match="may not use the key 'plan'"):
+            use()
+    limited.clear()
+    assert memory.to_dict() == {"plan": 4}
