@@ -249,6 +249,16 @@ KOMAND_SURFACES = [
     "sessions_app.surfaces.threads.surface.SURFACE",
     "sessions_app.surfaces.webchat.surface.SURFACE",
 ]
+# What the MCP server offers: modules that register tools, resources and prompts.
+KOMAND_MCP_OFFERS = [
+    "sessions_app.surfaces.mcp.offers.agents",
+    "sessions_app.surfaces.mcp.offers.artifacts",
+    "sessions_app.surfaces.mcp.offers.memories",
+    "sessions_app.surfaces.mcp.offers.runs",
+    "sessions_app.surfaces.mcp.offers.own_sessions",
+    "sessions_app.surfaces.mcp.offers.skills",
+    "sessions_app.surfaces.mcp.offers.templates",
+]
 KOMAND_CHANNELS = [
     "sessions_app.platforms.adapters.telegram.adapter.Telegram",
     "sessions_app.platforms.adapters.webhook.Webhook",

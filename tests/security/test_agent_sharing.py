@@ -29,7 +29,7 @@ from sessions_app.services import NewMessage, open_session, receive, retry_run
 from sessions_app.surfaces.agent_messages import agent_runs
 from sessions_app.surfaces.agent_messages import commands as agent_messages
 from sessions_app.surfaces.chat import commands as chat
-from sessions_app.surfaces.mcp import tools as mcp
+from sessions_app.surfaces.mcp.offers import runs as mcp
 from sessions_app.surfaces.openai import commands as openai
 from sessions_app.surfaces.openai.requests import read_completion
 from sessions_app.surfaces.rest import consumers as rest

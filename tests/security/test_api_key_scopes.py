@@ -20,7 +20,7 @@ from sessions_app.identity import access_tokens, api_keys
 from sessions_app.identity.authentication import authenticate
 from sessions_app.identity.scopes import MissingScope, described
 from sessions_app.models import ApiKey, Session
-from sessions_app.surfaces.mcp import tools as mcp
+from sessions_app.surfaces.mcp.offers import runs as mcp
 from tests.support.rest import RestCaller, make_agent, make_execution, make_run, make_session, make_user
 from tools_app.models import Approval
 

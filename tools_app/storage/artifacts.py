@@ -17,7 +17,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from django.db import IntegrityError, transaction
-from django.db.models import Sum
+from django.db.models import QuerySet, Sum
 from django.utils import timezone
 
 from audit_app.kernel.advisory_lock import serialize
@@ -131,6 +131,12 @@ def get_artifact(artifact_id: UUID) -> ArtifactView:
 def list_artifacts(session_id: UUID) -> tuple[ArtifactView, ...]:
     """Return the session's files, by path."""
     return tuple(_view(row) for row in Artifact.objects.filter(session_id=session_id).order_by("path"))
+
+
+def list_artifacts_of(session_ids: QuerySet[Any, UUID], *, offset: int, limit: int) -> tuple[ArtifactView, ...]:
+    """Return files of these sessions, the last changed first."""
+    rows = Artifact.objects.filter(session_id__in=session_ids).order_by("-updated_at", "-pk")
+    return tuple(_view(row) for row in rows[offset : offset + limit])
 
 
 def list_paths_of(session_id: UUID, run_ids: Collection[UUID]) -> dict[UUID, list[str]]:

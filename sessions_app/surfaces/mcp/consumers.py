@@ -29,8 +29,9 @@ _creation_locks: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = We
 
 
 class McpEndpoint(LiveConsumer):
-    methods = ("POST",)
-    admit = staticmethod(admit_bearer)  # also with a read-only key: `tools.call` refuses such a key per tool
+    methods = ("POST", "GET", "DELETE")
+    is_endless = True
+    admit = staticmethod(admit_bearer)  # also with a read-only key: such a key is refused per tool
 
     @Operation(
         "Send a JSON-RPC message",
@@ -42,9 +43,26 @@ class McpEndpoint(LiveConsumer):
             202: Answer("Accepted; a notification has no result."),
             406: Answer("`Accept` must include application/json."),
         },
-        description="Streamable HTTP without sessions; answers are JSON. Tools that call an agent wait for it.",
+        description="Streamable HTTP. With `Accept: text/event-stream` an answer may be a stream of messages.",
     )
-    async def respond(self, body: bytes) -> None:
+    async def post(self, body: bytes) -> None:
+        await self._answer(body)
+
+    @Operation(
+        "Receive the messages of an MCP session",
+        errors=[404, 406],
+        streams=True,
+        answers={200: Answer("A stream of messages.", media_type="text/event-stream")},
+        description="Of the session that `Mcp-Session-Id` names: notifications of changed resources.",
+    )
+    async def get(self, body: bytes) -> None:
+        await self._answer(body)
+
+    @Operation("End an MCP session", errors=[404], description="The session that `Mcp-Session-Id` names.")
+    async def delete(self, body: bytes) -> None:
+        await self._answer(body)
+
+    async def _answer(self, body: bytes) -> None:
         unread = [{"type": "http.request", "body": body, "more_body": False}]
 
         async def receive() -> Any:
@@ -53,7 +71,7 @@ class McpEndpoint(LiveConsumer):
             return await asyncio.Event().wait()  # the base class cancels this when the client leaves
 
         endpoint = await _endpoint()
-        await endpoint.answer(self.principal, self.scope, receive, self.send)
+        await endpoint.answer(self.principal, self.scope, body, receive, self.send)
 
 
 async def _endpoint() -> Any:

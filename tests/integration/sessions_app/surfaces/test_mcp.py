@@ -66,12 +66,12 @@ async def test_current_and_legacy_clients_list_the_tools(key: str, mode: str) ->
         listed = await mcp.list_tools()
         answer = await mcp.call_tool("list_sessions", {})
     assert [tool.name for tool in listed.tools] == [
-        "list_agents",
         "ask_agent",
-        "get_run",
         "decide_approval",
-        "list_sessions",
+        "get_run",
         "get_session_history",
+        "list_agents",
+        "list_sessions",
     ]
     writing = [tool.name for tool in listed.tools if not tool.annotations.read_only_hint]
     assert writing == ["ask_agent", "decide_approval"]
@@ -100,7 +100,7 @@ async def test_the_cookie_of_the_chat_page_does_not_authenticate(alice: Any) -> 
 async def test_other_methods_and_bodies_are_refused(key: str) -> None:
     async with http(key, Accept="application/json, text/event-stream") as inner:
         get = await inner.get("/mcp")
-        assert (get.status_code, get.headers["allow"]) == (405, "POST")
+        assert (get.status_code, get.headers["allow"]) == (405, "POST, GET, DELETE")
         assert (await inner.post("/mcp", json=[1])).status_code == 400
         assert (await inner.post("/mcp", content=b"x", headers={"Content-Type": "text/plain"})).status_code == 415
 
