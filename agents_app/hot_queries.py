@@ -50,7 +50,7 @@ LIST_OPEN_RUNS = CompiledObjects(
 )
 LIST_OPEN_RUN_IDS = CompiledQuery(
     lambda conversation_id: (
-        Run.objects.filter(_OPEN_ROOTS, conversation_id=conversation_id).order_by().values_list("pk")
+        Run.objects.filter(_OPEN_ROOTS, conversation_id=conversation_id).order_by().values_list("pk", "waiting_on")
     )
 )
 
@@ -123,6 +123,14 @@ COUNT_MESSAGE = CompiledReturning(
     )
 )
 INSERT_RUN_MESSAGE = CompiledInsert(RunMessage)
+
+
+def _later_messages() -> QuerySet[Run]:
+    """Return the queued runs behind a root run that answer something."""
+    later = Run.objects.filter(_OPEN_ROOTS, options__compacts_only__isnull=True, ordinal__gt=OuterRef("ordinal"))
+    return later.filter(conversation_id=OuterRef("conversation_id")).order_by()
+
+
 # Every end of a child run.
 FIND_LISTENER = CompiledQuery(
     lambda run_id: (
@@ -137,7 +145,9 @@ FIND_LISTENER = CompiledQuery(
     )
 )
 GET_TREE_REQUESTS = CompiledQuery(
-    lambda run_id: Run.objects.filter(pk=run_id).values_list("cancel_requested_at", "is_paused", "terminated_at")
+    lambda run_id: Run.objects.filter(pk=run_id).values_list(
+        "cancel_requested_at", "is_paused", "terminated_at", Exists(_later_messages())
+    )
 )
 # The next message in the queue of a conversation whose run has ended.
 FIND_FIRST_OPEN_RUN = CompiledQuery(
@@ -158,7 +168,8 @@ def claimable() -> QuerySet[Run]:
     """Return the runs that can be claimed.
 
     They have no owner, are the first open root run of their conversation or child runs, are not stopped by an operator,
-    and are due, waited for tool executions that have all ended, or wait for child runs of which one has a result.
+    and are due, waited for tool executions that have all ended, or wait for child runs of which one has a result, or
+    while another run of the conversation waits for them.
     """
     due = Q(ready_at__lte=Now())
     on_tools = Q(waiting_on=WaitingOn.TOOLS.value) | Q(waiting_on=WaitingOn.APPROVAL.value)
@@ -166,12 +177,14 @@ def claimable() -> QuerySet[Run]:
     tools_done = on_tools & ~Exists(tools.open_executions().filter(run_id=OuterRef("pk")))
     uncollected = Run.objects.filter(children_of(OuterRef("pk")), IS_UNCOLLECTED).order_by()
     child_done = Q(waiting_on=WaitingOn.CHILDREN.value) & Exists(uncollected)
+    is_awaited = Q(CAN_ADOPT, waiting_on=WaitingOn.CHILDREN.value) & Exists(_later_messages())
     earlier = Run.objects.filter(
         _OPEN_ROOTS, conversation_id=OuterRef("conversation_id"), ordinal__lt=OuterRef("ordinal")
     )
     is_first = Q(parent__isnull=False) | ~Exists(earlier)
     stopped = emergency_stop.stops_of(OuterRef("agent__agent_id"))
-    return Run.objects.filter(IS_OPEN, due | tools_done | child_done, is_first, ~Exists(stopped), owner=None)
+    can_go_on = due | tools_done | child_done | is_awaited
+    return Run.objects.filter(IS_OPEN, can_go_on, is_first, ~Exists(stopped), owner=None)
 
 
 _RUNNING = Run.objects.filter(owner__isnull=False).order_by().values("actor").annotate(number=Count("*"))

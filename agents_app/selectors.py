@@ -96,8 +96,7 @@ def find_root_ordinal(run_id: UUID) -> int | None:
 
 def find_open_run(conversation_id: UUID) -> RunView | None:
     """Return the active run of the conversation, else the first of its queue."""
-    runs = list_open_runs(conversation_id)
-    return runs[0] if runs else None
+    return next(iter(list_open_runs(conversation_id)), None)
 
 
 def find_open_compaction(conversation_id: UUID) -> UUID | None:
@@ -172,8 +171,9 @@ def child_views(rows: Sequence[Run]) -> tuple[ChildView, ...]:
     return tuple(child_view(row, current_tool=names.get(row.id, ""), is_held=row.id in held) for row in rows)
 
 
-def count_open_runs(conversation_id: UUID) -> int:
-    return len(hot_queries.LIST_OPEN_RUN_IDS.rows(conversation_id=conversation_id))
+def list_open_run_ids(conversation_id: UUID) -> list[tuple[UUID, str]]:
+    """Return the open runs of the conversation, each with what it waits for."""
+    return list(hot_queries.LIST_OPEN_RUN_IDS.rows(conversation_id=conversation_id))
 
 
 def has_unstored_runs(conversation_id: UUID) -> bool:

@@ -102,6 +102,11 @@ def start_run(new: NewRun) -> tuple[Run, list[NewEvent]]:
     return run, [event_of(run, events.RUN_QUEUED, {"ordinal": run.ordinal, "agent_id": run.agent.agent_id})]
 
 
+def nudge_run(run_id: UUID) -> None:
+    """Nudge a worker after commit."""
+    nudge(ADVANCE, str(run_id), queue=QUEUE)
+
+
 def delay_run(run_id: UUID, seconds: float, *, is_exact: bool = False) -> bool:
     """Start a run that was never claimed after this many seconds, or now, in the caller's transaction.
 

@@ -121,6 +121,7 @@ def _rows(sql: str) -> list[tuple[Any, ...]]:
 def _names() -> dict[str, str]:
     """Return the SQL for the names in braces: r is a run, s a step, m an inbound message, b the one before it."""
     is_postgresql = connection.vendor == "postgresql"
+    length = "jsonb_array_length" if is_postgresql else "json_array_length"
     audited = [(event_type.name, event_type.audit) for event_type in event_types if event_type.audit]
     return {
         "index": '"index"',  # a keyword of SQL
@@ -132,13 +133,14 @@ def _names() -> dict[str, str]:
         "calls": '(SELECT COUNT(*) FROM komand_tool_execution x WHERE x.run_id = s.run_id AND x.step = s."index"'
         " AND x.batch_id IS NULL)",
         "is_answer": "run_id IS NOT NULL AND status <> 'draft' AND kind <> 'step'",
-        "last_text": "(SELECT s.text FROM komand_step s WHERE s.run_id = r.id AND s.call_kind = 'model'"
+        "last_text": f"(SELECT CASE WHEN {length}(s.tool_calls) = 0 THEN s.text ELSE '' END"  # noqa: S608 - constants
+        " FROM komand_step s WHERE s.run_id = r.id AND s.call_kind = 'model'"
         ' ORDER BY s."index" DESC LIMIT 1)',
         # Older rows may have been deleted by retention.
         "kept_events": _younger("r.created_at", settings.KOMAND_TIMELINE_DAYS),
         "kept_steps": _younger("r.created_at", settings.KOMAND_STEP_DAYS),
         "kept_entries": _younger("ts", settings.KOMAND_AUDIT_DAYS, in_ms=True),
-        "length": "jsonb_array_length" if is_postgresql else "json_array_length",
+        "length": length,
         "seconds_apart": "EXTRACT(EPOCH FROM m.received_at - b.received_at)"
         if is_postgresql
         else "(julianday(m.received_at) - julianday(b.received_at)) * 86400",

@@ -181,12 +181,28 @@ def collect(run_id: UUID) -> tuple[WorkingChild, ...]:
         elif not child.end_stored:
             uncollected.append(child)
     if uncollected:
-        Run.objects.filter(pk__in=[child.pk for child in uncollected]).update(end_stored=True)
-        ended = [child.pk for child in uncollected if child.ended_at]
-        files = artifacts.list_paths_of(uncollected[0].conversation_id, ended) if ended else {}
-        for child in uncollected:
-            send(run_id, _result_note(child, files.get(child.pk, ())))
+        _store_results(run_id, uncollected)
     return tuple(working)
+
+
+def _store_results(run_id: UUID, children: Sequence[Run]) -> None:
+    Run.objects.filter(pk__in=[child.pk for child in children]).update(end_stored=True)
+    ended = [child.pk for child in children if child.ended_at]
+    files = artifacts.list_paths_of(children[0].conversation_id, ended) if ended else {}
+    for child in children:
+        send(run_id, _result_note(child, files.get(child.pk, ())))
+
+
+def return_results(run: Run, unread_from: int) -> None:
+    """Leave the results that a run has got, and has not answered with, to the next run. The caller has locked its row.
+
+    unread_from: number of its user turns that the model has received.
+    """
+    messages = RunMessage.objects.filter(run_id=run.pk)
+    about = messages.filter(kind__in=_RESULTS).values_list("about_id", flat=True)
+    Run.objects.filter(children_of(run.pk), pk__in=list(about)).update(end_stored=False)
+    messages.filter(position__gte=unread_from).delete()
+    Run.objects.filter(pk=run.pk).update(user_turn_count=unread_from)
 
 
 def _result_note(child: Run, files: Sequence[str]) -> RunNote:
@@ -204,12 +220,13 @@ def working_of(run_id: UUID) -> tuple[WorkingChild, ...]:
 def refreshed(run: Run, snapshot: Snapshot) -> Snapshot:
     """Return the snapshot with what the run's parent and children have changed. The caller has locked the run's row."""
     working = collect(run.pk) if run.child_count else ()
-    [(cancel_requested_at, is_paused, terminated_at)] = hot_queries.GET_TREE_REQUESTS.rows(run_id=run.pk)
+    [(cancel_requested_at, is_paused, terminated_at, is_awaited)] = hot_queries.GET_TREE_REQUESTS.rows(run_id=run.pk)
     return replace(
         snapshot,
         user_turns=user_turns_of(run),
         working=working,
         cancel_requested=cancel_requested_at is not None,
+        has_later_message=is_awaited,
         is_paused=is_paused,
         is_terminating=terminated_at is not None,
     )

@@ -67,12 +67,14 @@ class End:
     code: stable error code; `length` if the model's own limit cut a completed answer; else empty
     message: the error, for users
     answer: the final text, partial unless the run completed
+    unread_from: number of the user turns that the model has received, if the child runs of a root run go on without it
     """
 
     status: RunStatus
     code: str = ""
     message: str = ""
     answer: str = ""
+    unread_from: int | None = None
 
 
 ModelStep = Think | Compact | Transcribe  # the steps that need a model
@@ -119,8 +121,16 @@ def next_step(snapshot: Snapshot) -> NextStep:
     if any(execution.is_abandoned for execution in executions):
         return End(RunStatus.COMPLETED)  # its client went on without it
     if not _is_finishing(snapshot) and any(_waits_for_children(snapshot, last, each) for each in executions):
-        return WaitForChildren()
+        return _wait_or_leave(snapshot, last)
     return _think_or_end(snapshot, last.index + 1)
+
+
+def _wait_or_leave(snapshot: Snapshot, last: StepView) -> WaitForChildren | End:
+    """Wait for child runs; if another run waits for this one, end it with what it has, and let them go on."""
+    if not snapshot.has_later_message:
+        return WaitForChildren()
+    answer = "" if last.tool_calls else last.text
+    return End(RunStatus.COMPLETED, answer=answer, unread_from=last.turns_seen)
 
 
 def _act(snapshot: Snapshot, last: StepView) -> Act | End:
@@ -158,7 +168,7 @@ def _after_answer(snapshot: Snapshot, last: StepView) -> NextStep:
     """Decide after a response without tool calls.
 
     A run does not end while its child runs work: it waits for all of them and then calls the model with their results,
-    except for those that outlive it.
+    except for those that outlive it. If another run waits for it, all of them do.
     One that was asked to finish does not wait: its answer with the results so far ends it, and its child runs with it.
     """
     unseen, is_finishing = snapshot.user_turns[last.turns_seen :], _is_finishing(snapshot)
@@ -168,7 +178,7 @@ def _after_answer(snapshot: Snapshot, last: StepView) -> NextStep:
     if last.rejected_text:
         return _repair_or_end(snapshot, last)
     if has_to_wait:
-        return WaitForChildren()
+        return _wait_or_leave(snapshot, last)
     if not last.text.strip() and not snapshot.reports_only:
         return _EMPTY_ANSWER
     if snapshot.is_terminating:

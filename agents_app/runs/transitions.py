@@ -150,8 +150,7 @@ def _end(
     stored = {"end_stored": not listeners}  # without a listener nobody collects it
     if not _move_to_end(run, outcome, held_by, {**stored, **changes}):
         return None
-    has_answered = outcome.status is RunStatus.COMPLETED and not is_child
-    new_events = _end_children(run, leaves=has_answered) if run.child_count else []
+    new_events = _end_children(run, outcome) if run.child_count else []
     if outcome.status is not RunStatus.COMPLETED:  # a completed run has no open execution
         new_events += tools.cancel_executions(run.id, reason=outcome.message or "The run ended.")
     transcript = selectors.get_transcript(run.id, recorded)
@@ -261,9 +260,7 @@ def _outcome_of_child(run: Run, outcome: End) -> End:
         outcome = replace(outcome, answer=Step.last_text_of(run.pk))
     if outcome.code != CANCELLED.code:
         return outcome
-    of_run = [f"{name}__{column}" for name in ("parent", "listener") for column in ("ended_at", "cancel_requested_at")]
-    rows = Run.objects.select_related("parent", "listener")
-    row = rows.only("deadline_at", "terminated_at", "is_on_its_own", *of_run).get(pk=run.pk)
+    row = Run.objects.select_related("parent", "listener").get(pk=run.pk)
     listener = row.listener or row.parent
     if listener and not row.is_on_its_own and (listener.ended_at or listener.cancel_requested_at):
         return replace(PARENT_ENDED, answer=outcome.answer)
@@ -288,15 +285,16 @@ def nudge_listener(found: Sequence[Sequence[Any]]) -> None:
             nudge(ADVANCE, str(listener_id or parent_id), queue=QUEUE)
 
 
-def _end_children(run: Run, *, leaves: bool) -> list[NewEvent]:
+def _end_children(run: Run, outcome: End) -> list[NewEvent]:
     """End the open children of a run that ends, and return the events. Nobody receives their results.
 
-    leaves: those that outlive it go on, on their own.
+    Those that outlive a root run that has answered go on, on their own.
     """
     new_events: list[NewEvent] = []
+    leaves, all_go_on = outcome.status is RunStatus.COMPLETED and not run.parent_id, outcome.unread_from is not None
     rows = Run.objects.select_for_update(of=("self",), no_key=True).select_related("agent")
     for child in rows.filter(children_of(run.pk), Q(IS_OPEN) | IS_UNCOLLECTED).order_by("id"):
-        if leaves and child.outlives:
+        if leaves and (all_go_on or child.outlives):
             Run.objects.filter(pk=child.pk).update(is_on_its_own=True, starts_run=child.child_spec.is_notified)
         elif child.owner is not None:
             request_cancel(child)

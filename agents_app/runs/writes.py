@@ -249,16 +249,17 @@ def _plan(claim: Claim, snapshot: Snapshot, step: Act) -> tools.Planned:
 
 
 def _end_decided(claim: Claim, snapshot: Snapshot, outcome: End, earlier_events: Sequence[NewEvent]) -> None:
+    given: dict[str, Any] = {"held_by": claim.owner, "earlier_events": earlier_events}
     if outcome.status is RunStatus.COMPLETED:
-        ended = transitions.end(
-            claim.run, outcome, held_by=claim.owner, recorded=snapshot, earlier_events=earlier_events
-        )
+        if outcome.unread_from is not None:
+            child_messages.return_results(claim.run, outcome.unread_from)
+        ended = transitions.end(claim.run, outcome, recorded=snapshot, **given)
     else:
         last = snapshot.steps[-1] if snapshot.steps else None
         # An answer that a later user turn superseded, or that was rejected.
         answer = last.rejected_text or last.text if last and not last.tool_calls else ""
         outcome = replace(outcome, answer=answer)
-        ended = transitions.end(claim.run, outcome, held_by=claim.owner, earlier_events=earlier_events)
+        ended = transitions.end(claim.run, outcome, **given)
     if not ended:
         raise Fenced
 

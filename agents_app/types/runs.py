@@ -83,6 +83,7 @@ class Snapshot:
     compacts_only: it answers nothing.
     recalled: memories in front of its user turns.
     reports_only: it has no message of a person: it reports what child runs have done. It may answer with nothing.
+    has_later_message: another run of the conversation waits for it.
     working: its child runs that work. Those that wait for it are not among them.
     is_interactive, is_paused, is_terminating: of a child run.
     is_interactive: it waits after its task.
@@ -105,6 +106,7 @@ class Snapshot:
     compacts_only: bool = False
     recalled: str = ""
     reports_only: bool = False
+    has_later_message: bool = False
     working: tuple[WorkingChild, ...] = ()
     is_interactive: bool = False
     is_paused: bool = False

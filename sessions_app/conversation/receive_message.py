@@ -14,6 +14,7 @@ from agents_app.configuration import agent_access
 from agents_app.configuration.agent_access import AgentNotShared, HiddenAgent
 from agents_app.errors import IdempotencyMismatch, QueueFull, RunBusy
 from agents_app.models import Run
+from agents_app.types import WaitingOn
 from audit_app import services as audit
 from audit_app.event_types import NewEvent
 from audit_app.kernel.errors import Forbidden, InvalidInput
@@ -125,7 +126,8 @@ def _accept(message: ValidatedMessage, session: Session | None, agent_id: str) -
     if message.inbound.attachments:
         message = _with_files(message, session)
     # Runs that begin after this have ordinals from `session.next_ordinal` on.
-    open_runs = agents.count_open_runs(session.id)
+    open_ids = agents.list_open_run_ids(session.id)
+    open_runs = len(open_ids)
     question = tools.find_question(session.id, options.answers) if open_runs and options.may_answer else None
     text = f"{message.text}\n\n{message.attached}" if message.attached else message.text
     request_id = options.answers
@@ -144,6 +146,9 @@ def _accept(message: ValidatedMessage, session: Session | None, agent_id: str) -
     expected = session.next_ordinal
     session = lock_seen(session)
     _check_queue(session, policy, open_runs if session.next_ordinal == expected else None)
+    for run_id, waiting_on in open_ids:
+        if waiting_on == WaitingOn.CHILDREN.value:  # it ends for this message; its workstreams go on
+            runs.nudge_run(run_id)
     return _start(message, session, created), policy
 
 
@@ -258,7 +263,7 @@ def _check_queue(session: Session, policy: str, open_runs: int | None) -> None:
     if policy == "interrupt":
         return
     if open_runs is None:
-        open_runs = agents.count_open_runs(session.id)
+        open_runs = len(agents.list_open_run_ids(session.id))
     if open_runs and policy == "reject":
         raise RunBusy
     if open_runs > session.agent.queue_limit:

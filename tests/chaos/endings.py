@@ -65,6 +65,8 @@ def ending_of(session_id: UUID, *, unknown: Collection[_PLACE], ignored: frozens
                 run.waiting_on,
                 run.owner,
                 run.end_stored,
+                run.is_on_its_own,
+                order.get(run.listener_id),
             )
             # a recorded step forgives the crashes before it; a run that recorded none keeps its count
             + (run.crashes if run.status == "completed" else 0,)

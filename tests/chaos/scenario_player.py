@@ -86,7 +86,9 @@ class Play:
 
     def _at_rest(self, session_id: UUID) -> bool:
         runs = Run.objects.filter(conversation_id=session_id)
-        return not self.gateway.broker and not runs.exclude(ended_at__isnull=False, end_stored=True).exists()
+        open_runs = runs.exclude(ended_at__isnull=False, end_stored=True)
+        idle = {"is_on_its_own": True, "waiting_on": "parent", "end_stored": True}
+        return not self.gateway.broker and not open_runs.exclude(**idle).exists()
 
     def check(self, session_id: UUID, usual: UUID, usual_calls: int, cuts: int) -> None:
         """Check that it ended as the usual session did. Only calls with effect `once` may have an unknown outcome."""

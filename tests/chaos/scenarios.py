@@ -159,16 +159,39 @@ def compact(gateway: Gateway, session_id: UUID) -> None:
     gateway.run_until_stored("web", ask)
 
 
-def launch(name: str) -> ToolCall:
-    return ToolCall("call_1", "launch_workstream", json.dumps({"id": name, "instruction": "Do it."}))
+def launch(name: str, **options: bool) -> ToolCall:
+    return ToolCall("call_1", "launch_workstream", json.dumps({"id": name, "instruction": "Do it.", **options}))
+
+
+def approve_after_the_answer(gateway: Gateway, session_id: UUID, task: str) -> None:
+    """Approve every request once the first message is answered."""
+    if Run.objects.filter(conversation_id=session_id, ordinal=0, ended_at__isnull=False).exists():
+        approve_all(gateway, session_id, task)
+
+
+def write_again(gateway: Gateway, session_id: UUID) -> None:
+    message = replace(gateway.inbound, text="more")
+    given: dict[str, Any] = {"owner": person_of(), "idempotency_key": f"{session_id} more"}
+    gateway.run_until_stored("web", lambda: receive(message, **given))
+
+
+def stop_the_tree(gateway: Gateway, session_id: UUID, task: str) -> None:
+    """Stop the run once its workstream waits for one of its own, which waits for a person."""
+    if (rows := _waiting_tree(session_id)) and rows[""].cancel_requested_at is None:
+        gateway.run_until_stored("web", lambda: runs.cancel_run(rows[""].pk))
 
 
 def end_the_workstream(gateway: Gateway, session_id: UUID, task: str) -> None:
     """End the workstream `a` as its parent does, once it waits for its own workstream, which waits for a person."""
+    if (rows := _waiting_tree(session_id)) and rows["a"].terminated_at is None:
+        gateway.run_until_stored("web", lambda: children.terminate_child(rows[""].pk, rows["a"].pk))
+
+
+def _waiting_tree(session_id: UUID) -> dict[str, Run]:
+    """Return the runs by workstream if all wait, the lowest for a person; else none."""
     rows = {run.workstream: run for run in Run.objects.filter(conversation_id=session_id, owner=None, ended_at=None)}
     waits = {name: run.waiting_on for name, run in rows.items()}
-    if waits == {"": "children", "a": "children", "b": "approval"} and rows["a"].terminated_at is None:
-        gateway.run_until_stored("web", lambda: children.terminate_child(rows[""].pk, rows["a"].pk))
+    return rows if waits == {"": "children", "a": "children", "b": "approval"} else {}
 
 
 def send_a_voice_note(gateway: Gateway, session_id: UUID) -> None:
@@ -302,6 +325,47 @@ SCENARIOS = (
             ),
             "b": (Reply(("I pay. ",), tool_calls=(call("pay", 1),), usage=Usage(7, 2)),),
         },
+    ),
+    Scenario(
+        "a tree of workstreams is stopped",
+        (Reply(tool_calls=(launch("a"),), usage=Usage(10, 5)), Reply(tool_calls=(WAIT,)), Reply(("Never.",))),
+        person=stop_the_tree,
+        ignored=frozenset({"run.waiting"}),
+        children={
+            "a": (Reply(("I begin. ",), tool_calls=(launch("b"),)), Reply(tool_calls=(WAIT,)), Reply(("Never.",))),
+            "b": (Reply(("I pay. ",), tool_calls=(call("pay", 1),), usage=Usage(7, 2)),),
+        },
+    ),
+    Scenario(
+        "a workstream in the background ends after the answer, with no run to get its result",
+        (
+            Reply(tool_calls=(launch("a", background=True),), usage=Usage(10, 5)),
+            Reply(("It is ", "begun.")),
+            Reply(("It is ", "paid.")),
+        ),
+        person=approve_after_the_answer,
+        ignored=frozenset({"run.waiting"}),
+        # Without usage: the sum of the tree at the answer depends on how far it is by then.
+        children={"a": (Reply(("I pay. ",), tool_calls=(call("pay", 1),)), Reply(("Paid.",)))},
+    ),
+    Scenario(
+        "a later message addresses an interactive workstream",
+        (
+            Reply(tool_calls=(launch("a", interactive=True),)),
+            Reply(tool_calls=(WAIT,)),
+            Reply(("It is ", "ready.")),
+            Reply(
+                tool_calls=(
+                    ToolCall("call_5", "message_workstream", json.dumps({"workstream": "a", "message": "And now?"})),
+                )
+            ),
+            Reply(tool_calls=(WAIT,)),
+            Reply(tool_calls=(ToolCall("call_6", "terminate_workstream", json.dumps({"workstream": "a"})),)),
+            Reply(("All ", "done.")),
+        ),
+        afterwards=(write_again,),
+        ignored=frozenset({"run.waiting"}),
+        children={"a": (Reply(("I am ", "ready.")), Reply(("Here ", "it is.")))},
     ),
     Scenario(
         "a network of five tasks, one with an approval",

@@ -245,3 +245,33 @@ def test_a_child_on_its_own_is_cancelled_with_its_session_and_reported_with_the_
     answer(idle.send("next").run_id)
     assert child().end_stored
     check()
+
+
+def test_a_message_to_a_run_that_waits_is_answered_at_once_and_the_results_come_later(rig: EngineRig) -> None:
+    go_on = threading.Event()
+    script = team(
+        rig,
+        [
+            launch(),
+            launch("b"),
+            Reply(("I wait for both. ",), tool_calls=calls("wait_workstreams").tool_calls),
+            Reply(("It is noon.",)),
+            Reply(("Alpha and Beta.",)),
+        ],
+        a=[Reply(("Alpha.",))],
+        b=[Reply(("Be", "ta."), held_by=go_on)],
+    )
+    first = rig.send("go")
+    until(lambda: Run.objects.filter(pk=first.run_id, waiting_on="children", user_turn_count=2).exists())
+    second = rig.wait(rig.send("what time is it?", busy="queue").run_id)
+    assert second.answer == "It is noon."
+    request = texts(script.requests_of("main")[3])
+    assert "Alpha." in request and "what time" in request, "the run before had not read the result"
+    waited = rig.wait(first.run_id)
+    assert (waited.run.status, waited.answer, waited.texts[-2:]) == (RunStatus.COMPLETED, "", ["I wait for both. ", ""])
+    assert (child("b").status, child("b").is_on_its_own) == ("running", True)
+    check()
+    go_on.set()
+    assert report_run(first.session_id).answer == "Alpha and Beta."
+    assert Run.objects.filter(parent=None).count() == 3
+    check()

@@ -138,9 +138,13 @@ BREAKS: dict[str, Callable[[], Any]] = {
     "run {0} ({1} {2}) is stuck: it has no owner, no due time, no open tool execution and no run that it awaits": (
         lambda: open_again(status="waiting", waiting_on="tools")
     ),
-    "child run {0} is {1} although its parent {2} has ended": lambda: start_child(status="waiting"),
+    "child run {0} is {1} although its listener {2} has ended": lambda: start_child(status="waiting"),
+    "child run {0} is on its own although its listener {1} is open": lambda: [
+        start_child(status="waiting", is_on_its_own=True),
+        Run.objects.update(ended_at=None),
+    ],
     "child run {0} is {1} without a deadline": lambda: start_child(status="waiting"),
-    "parent {1} got {2} reports of the end of its child run {0}": lambda: start_child(
+    "run {1} got {2} reports of the end of the child run {0}": lambda: start_child(
         status="completed", ended_at=timezone.now()
     ),
     "run {0} has completed with {1} messages, of which its model got {2}": lambda: Run.objects.update(

@@ -130,6 +130,21 @@ TABLE = [
     ),
     ("a call of the wait tool while one of those works: wait", waiting(working=ON), WaitForChildren()),
     (
+        "an answer while a child run works and another message waits: the run ends and leaves it",
+        replace(EMPTY, steps=(step_view("Started."),), working=A, has_later_message=True),
+        replace(answered("Started."), unread_from=1),
+    ),
+    (
+        "a wait for child runs while another message waits: the run ends without a text of its own",
+        replace(waiting({}, REPORT, working=A), has_later_message=True),
+        End(RunStatus.COMPLETED, unread_from=1),
+    ),
+    (
+        "a message of its own comes first",
+        replace(waiting({}, Message("user", "?"), working=A), has_later_message=True),
+        Think(1),
+    ),
+    (
         "nothing to report any more: the run ends",
         replace(EMPTY, user_turns=(), reports_only=True),
         End(RunStatus.COMPLETED),
