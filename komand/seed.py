@@ -1,6 +1,6 @@
-"""The first user, roles, model provider and agent of a new installation.
+"""The first user, roles, model provider and agents of a new installation.
 
-Each is created if it is missing and never changed afterwards.
+Each is created if it is missing and never changed afterwards; the agent of a team at the first start alone.
 """
 
 import secrets
@@ -19,6 +19,14 @@ from tools_app import profiles
 from tools_app.secrets import vault
 
 ADMIN_NAME, ADMIN_EMAIL = "admin", "admin@localhost"
+TEAM_AGENT = "team"
+_TEAM_PROMPT = """\
+You lead a team. Answer simple questions yourself. Split a task with independent parts:
+1. Launch a workstream for each part with launch_workstream, all in one step. A workstream sees nothing of this
+   conversation: write its whole part into its instruction, and how long its answer should be.
+2. Call wait_workstreams.
+3. Answer from their results. If one failed, say which part is missing, and why.
+What takes long, and what the person need not wait for: launch it with background, and say that you will report."""
 _DEFAULT_MODEL = "gpt-5.4-mini"
 _WITHOUT_LOOKALIKES = "abcdefghijkmnpqrstuvwxyz23456789"
 
@@ -42,6 +50,8 @@ def seed() -> Seeded:
         is_first_start = not ModelProvider.objects.exists()
         password = _make_admin()
         agent = _make_agent(_make_providers(is_first_start))
+        if is_first_start:
+            _make_team(agent.provider)
         agent_versions.record_missing()
         return Seeded(password, agent)
 
@@ -66,6 +76,18 @@ def _make_agent(provider: ModelProvider) -> Agent:
         },
     )
     return agent
+
+
+def _make_team(provider: ModelProvider) -> None:
+    Agent.objects.create(
+        agent_id=TEAM_AGENT,
+        name="Team",
+        provider=provider,
+        description="Gives the parts of a task to workstreams that work at the same time, and reports what they found.",
+        system_prompt=_TEAM_PROMPT,
+        is_shared_with_everyone=True,
+        tool_profile=profiles.TEAMS,
+    )
 
 
 def _make_providers(is_first_start: bool) -> ModelProvider:

@@ -3,6 +3,7 @@
 from typing import Any
 
 from agents_app.configuration import agent_access
+from agents_app.models import StoredNetwork
 from agents_app.network_runs import library
 from agents_app.runs import network_step
 from agents_app.runs.children import NewChild, start_child
@@ -35,12 +36,7 @@ class RunNetwork(WorkstreamTool):
 
     def act(self, arguments: dict[str, Any], context: ToolContext) -> Any:
         """Return {"launch_id", "id", "state"}. Raises ToolError and AppError."""
-        user = agent_access.user_of(context.session_id, context.actor)
-        try:
-            stored = library.get_runnable(user, arguments["name"], agent_access.agents_for(user))
-        except NotFound as error:
-            known = ", ".join(library.visible_networks(user).values_list("name", flat=True)[:_MOST_NAMES]) or "none"
-            raise ToolError(f"{error.message} Networks that you may run: {known}.") from None
+        stored = _runnable(context, arguments["name"])
         seconds = network_step.deadline_of(network_step.read(stored.definition).time_limit)
         child = start_child(
             NewChild(
@@ -52,3 +48,13 @@ class RunNetwork(WorkstreamTool):
             )
         )
         return {"launch_id": str(child.pk), "id": child.workstream, "state": "running"}
+
+
+def _runnable(context: ToolContext, name: str) -> StoredNetwork:
+    """Return the network if the person behind the run may run it. Raises ToolError with those that may be run."""
+    user = agent_access.user_of(context.session_id, context.actor)
+    try:
+        return library.get_runnable(user, name, agent_access.agents_for(user))
+    except NotFound as error:
+        known = ", ".join(library.visible_networks(user).values_list("name", flat=True)[:_MOST_NAMES]) or "none"
+        raise ToolError(f"{error.message} Networks that you may run: {known}.") from None

@@ -68,29 +68,32 @@ class LaunchWorkstream(WorkstreamTool):
         parent = get_parent(context)
         wanted = arguments.get("agent", "")
         specialist = get_specialist(parent, wanted) if wanted not in ("", parent.agent.agent_id) else None
-        spec = ChildSpec(
-            name=arguments.get("name") or arguments["id"],
-            instruction=arguments["instruction"],
-            context=arguments.get("context"),
-            is_interactive=arguments.get("interactive", False),
-            deadline_seconds=arguments.get("deadline_seconds", DEFAULT_DEADLINE_SECONDS),
-            is_background=arguments.get("background", False),
-            notify=arguments.get("notify", Notify.DONE.value),
-            merges_artifacts=arguments.get("merge_child_artifacts", True),
-            fork_step=_last_step(parent) if arguments.get("fork") else None,
-        )
         child = start_child(
             NewChild(
                 id=derived_id(context.execution_id, arguments["id"]),
                 parent_id=parent.pk,
                 workstream=arguments["id"],
-                spec=spec,
+                spec=_spec(arguments, parent),
                 agent=specialist,
                 options=_options(arguments, parent, specialist),
                 budget_tokens=arguments.get("budget_tokens"),
             )
         )
         return {"launch_id": str(child.pk), "id": child.workstream, "state": "running"}
+
+
+def _spec(arguments: dict[str, Any], parent: Run) -> ChildSpec:
+    return ChildSpec(
+        name=arguments.get("name") or arguments["id"],
+        instruction=arguments["instruction"],
+        context=arguments.get("context"),
+        is_interactive=arguments.get("interactive", False),
+        deadline_seconds=arguments.get("deadline_seconds", DEFAULT_DEADLINE_SECONDS),
+        is_background=arguments.get("background", False),
+        notify=arguments.get("notify", Notify.DONE.value),
+        merges_artifacts=arguments.get("merge_child_artifacts", True),
+        fork_step=_last_step(parent) if arguments.get("fork") else None,
+    )
 
 
 def _last_step(parent: Run) -> int | None:

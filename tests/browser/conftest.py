@@ -93,8 +93,8 @@ def careful(live_komand: LiveKomand) -> str:
 
 @pytest.fixture(scope="package")
 def team(live_komand: LiveKomand) -> str:
-    """Create an agent with the tools of workstreams."""
-    return _create_agent(live_komand, agentId="team", name="Team", toolProfile="teams")
+    """Return the agent with the tools of workstreams that a new installation has."""
+    return "team"
 
 
 def _create_agent(live_komand: LiveKomand, **agent: Any) -> str:

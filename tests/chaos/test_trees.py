@@ -35,7 +35,7 @@ def test_trees_end_the_same_whatever_is_killed(tmp_path: Path, kind: str) -> Non
         open_postgres(synchronous_commit="on") if kind == "postgresql" else nullcontext() as server,
         open_installation(tmp_path, model, server.url if server else "", KOMAND_RUN_WORKERS="2") as host,
     ):
-        host.post("/api/agents", {"agentId": "team", "name": "Team", "toolProfile": "teams", "modelId": "fake"})
+        host.post("/api/agents", {"agentId": "trees", "name": "Trees", "toolProfile": "teams", "modelId": "fake"})
         storm = Storm(host)
         try:
             storm.run(SECONDS / 10)
@@ -63,7 +63,7 @@ class Storm:
         """Begin trees until the time is over, and check each at its end."""
         deadline = time.monotonic() + seconds
         while not self._trees or time.monotonic() < deadline:
-            tree = Tree(self._host, "team")
+            tree = Tree(self._host, "trees")
             self._trees += 1
             self._kill_during(tree)
             self._host.wait_ended(tree.run_id, _TREE_SECONDS)

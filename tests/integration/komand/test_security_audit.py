@@ -114,7 +114,7 @@ def test_a_mail_account_that_verifies_nobody_is_found(config: dict[str, str], pr
 
 
 def test_an_agent_that_sends_without_approval_is_found() -> None:
-    Agent.objects.update(autonomy="full", egress_servers=["wiki"])
+    Agent.objects.filter(agent_id="default").update(autonomy="full", egress_servers=["wiki"])
     assert "default" in found()["agents.egress"] and "wiki" in found()["agents.egress"]
     Agent.objects.update(autonomy="supervised")
     assert found() == {}
@@ -235,7 +235,7 @@ def test_a_database_that_is_away_is_a_problem(monkeypatch: pytest.MonkeyPatch) -
 def test_each_examination_makes_one_query_at_most(settings: Any) -> None:
     settings.KOMAND_PUBLIC_URL, settings.KOMAND_APPROVERS = "https://komand.example", "owners"
     add_account("email", "open", tools=[])
-    Agent.objects.update(autonomy="full", egress_servers=["wiki"])
+    Agent.objects.filter(agent_id="default").update(autonomy="full", egress_servers=["wiki"])
     ModelProvider.objects.update(input_price=0.1, output_price=0.2)
     own = ("open_accounts", "mail_accounts", "agents", "costs", "approvers", "second_factors", "passwords")
     for name in own:

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from agents_app.prompt.tool_output_markers import split_memories, unmark, without_context
-from agents_app.providers.kinds.demo import texts
+from agents_app.providers.kinds.demo import delegation, texts
 from agents_app.providers.kinds.demo.intents import Intent, find_intents, supported
 from agents_app.types import Message
+from agents_app.types.child_runs import WAIT_TOOL
 from audit_app.kernel.shorten import one_line
 from tools_app.profiles import FIND_TOOLS
 from tools_app.types import ToolCall, ToolSpec, without_receipt
@@ -34,9 +35,11 @@ class Decision:
 
 def decide(messages: Sequence[Message], tools: Sequence[ToolSpec]) -> Decision:
     """Return the next response. messages: a history that ends with a user turn or with tool results."""
-    last_user = max((at for at, message in enumerate(messages) if message.role == "user"), default=None)
+    last_user = delegation.last_written(messages)
     if last_user is None:
         return Decision(texts.INTRODUCTION)
+    if team := delegation.launched(messages[last_user + 1 :]):
+        return _decide_for_team(team, messages[last_user + 1 :], tools)
     _, content = split_memories(messages[last_user].content)
     written, _, _ = without_context(content).partition(_FILES)  # what the files contain asks for nothing
     calls = {call.id: call for message in messages[last_user + 1 :] for call in message.tool_calls}
@@ -48,6 +51,14 @@ def decide(messages: Sequence[Message], tools: Sequence[ToolSpec]) -> Decision:
     if results := _results(messages[last_user + 1 :], calls):
         return Decision("\n".join([texts.FOUND, "", *results]) + texts.FOOTER)
     return _first_decision(written, () if made else tools)
+
+
+def _decide_for_team(team: Mapping[str, str], messages: Sequence[Message], tools: Sequence[ToolSpec]) -> Decision:
+    """Return the wait for workstreams without a result, else the report about all. team: their names by id."""
+    is_waiting = not team.keys() <= delegation.reports(messages).keys()
+    if is_waiting and (wait := supported([Intent(WAIT_TOOL, {})], tools)):
+        return Decision("", wait)
+    return Decision("\n".join([texts.TEAM_FOUND, "", *delegation.summary(team, messages)]) + texts.FOOTER)
 
 
 def _results(messages: Sequence[Message], calls: Mapping[str, ToolCall]) -> list[str]:
@@ -66,7 +77,14 @@ def _first_decision(text: str, tools: Sequence[ToolSpec]) -> Decision:
         return Decision(texts.BEFORE_ERROR, fails=True)
     if command:
         return Decision(texts.COMMANDS.get(command[1].lower(), texts.INTRODUCTION))
-    intents = find_intents(text)
+    decision = _decide_intents(find_intents(text), tools)
+    return decision or Decision(texts.INTRODUCTION if _GREETING.fullmatch(newest) else texts.NOT_UNDERSTOOD)
+
+
+def _decide_intents(intents: Sequence[Intent], tools: Sequence[ToolSpec]) -> Decision | None:
+    """Return the decision for a message with these intents, None without any."""
+    if team := supported(delegation.launches(intents), tools):
+        return Decision(texts.DELEGATING, team)
     calls = supported(intents, tools)
     missing = sorted({intent.tool for intent in intents if intent not in calls})
     if missing:
@@ -75,7 +93,7 @@ def _first_decision(text: str, tools: Sequence[ToolSpec]) -> Decision:
         return Decision(texts.CALLING, calls)
     if missing:
         return Decision(texts.NOT_OFFERED.format(" and ".join(f"`{tool}`" for tool in missing)) + texts.FOOTER)
-    return Decision(texts.INTRODUCTION if _GREETING.fullmatch(newest) else texts.NOT_UNDERSTOOD)
+    return None
 
 
 def describe(tool: str, arguments: str, content: str) -> str:

@@ -34,6 +34,8 @@ export KOMAND_MODEL=your-model
 
 CALLING = "Let me look that up."
 FOUND = "Here is what I found:"
+DELEGATING = "I give each part to a workstream of its own."
+TEAM_FOUND = "Here is what my team found:"
 NOT_UNDERSTOOD = f"""\
 I am only the **demo model**, so I cannot answer that. I can do arithmetic, show the time, fetch web pages and echo \
 text: try *what is 17\\*23 and what time is it in Tokyo?*, or send *help*.

@@ -39,6 +39,18 @@ def test_a_new_installation_gets_an_administrator_whose_password_is_shown_once()
     assert prepare()["login"] is None
 
 
+def test_a_new_installation_has_the_agent_of_a_team_and_an_older_one_gets_none() -> None:
+    prepare()
+    team = Agent.objects.get(agent_id="team")
+    assert (team.tool_profile, team.provider.name, team.is_shared_with_everyone, team.version) == (
+        *("teams", "demo", True),
+        1,
+    )
+    team.delete()
+    prepare()
+    assert list(Agent.objects.values_list("agent_id", flat=True)) == ["default"]
+
+
 def test_an_existing_administrator_is_enough() -> None:
     User.objects.create_superuser("boss")
     assert prepare()["login"] is None and not User.objects.filter(username="admin").exists()

@@ -1,3 +1,4 @@
+import json
 from typing import Any
 from zoneinfo import available_timezones
 
@@ -9,6 +10,7 @@ from agents_app.providers.base import ProviderError
 from agents_app.providers.kinds.demo.intents import MAX_INTENTS, Intent, find_intents, supported, zone_of_city
 from agents_app.providers.kinds.demo.provider import DemoProvider
 from agents_app.providers.kinds.demo.response import decide, describe
+from agents_app.providers.kinds.demo.texts import FOOTER
 from agents_app.types import Message, ModelRequest
 from tests.fakes.streams import Streamed, collect, request_of
 from tools_app.registry import tools
@@ -245,3 +247,47 @@ def test_a_tool_that_is_not_listed_is_looked_for_first() -> None:
     ]
     assert decide(searched, (*FINDER, *TOOLS)).intents == (Intent("echo", {"text": "good morning"}),)
     assert "not allowed to use" in decide(searched, FINDER).text
+
+
+TEAM = (
+    *TOOLS,
+    ToolSpec("launch_workstream", "", {"properties": {"id": {}, "name": {}, "instruction": {}}}),
+    ToolSpec("wait_workstreams", "", {"properties": {}}),
+)
+
+
+def report(workstream: str, state: str, text: str) -> Message:
+    header = f"[Workstream {workstream} (01a224e7-0000-7000-8000-000000000001) {state}]"
+    return Message("user", f"{header}\n[tool output 0123456789ab]\n{text}\n[end of tool output 0123456789ab]")
+
+
+def test_an_agent_of_a_team_launches_a_workstream_for_each_part_waits_and_reports() -> None:
+    messages = [Message("user", "What is 17*23 and what time is it in Tokyo?")]
+    launching = decide(messages, TEAM)
+    given = [intent.arguments for intent in launching.intents]
+    assert [intent.tool for intent in launching.intents] == ["launch_workstream"] * 2
+    assert [one["instruction"] for one in given] == ["What is 17*23?", "What time is it in Asia/Tokyo?"]
+    calls = tuple(ToolCall(f"c{n}", "launch_workstream", json.dumps(one)) for n, one in enumerate(given))
+    messages += [Message("assistant", launching.text, calls)]
+    messages += [Message("tool", '{"launch_id": "1"}', tool_call_id=call.id) for call in calls]
+    assert [intent.tool for intent in decide(messages, TEAM).intents] == ["wait_workstreams"]
+    # The parts do themselves what they were given.
+    parts = [decide([Message("user", one["instruction"])], TEAM) for one in given]
+    assert [[intent.tool for intent in part.intents] for part in parts] == [["calculator"], ["date_time"]]
+    messages += [report("part_1", "completed", f"Here is what I found:\n\n- `17*23` is **391**.{FOOTER}")]
+    assert [intent.tool for intent in decide(messages, TEAM).intents] == ["wait_workstreams"]
+    messages += [report("part_2", "ran out of time", "The clock is late.")]
+    answer = decide(repair(messages), TEAM)
+    assert not answer.intents and answer.text.startswith(
+        "Here is what my team found:\n\n- *What is 17*23?* `17*23` is **391**.\n"
+        "- *What time is it in Asia/Tokyo?* ran out of time. The clock is late.\n"
+    )
+    messages += [Message("assistant", answer.text), Message("user", "What is 1+1?")]
+    assert [intent.tool for intent in decide(messages, TEAM).intents] == ["calculator"]
+
+
+def test_a_launch_that_is_refused_is_not_waited_for() -> None:
+    call = ToolCall("c", "launch_workstream", '{"id": "part_1", "name": "x", "instruction": "x"}')
+    refused = Message("tool", "[Failed] You may not.", tool_call_id="c")
+    decision = decide([Message("user", "2*3 and 4*5"), Message("assistant", "", (call,)), refused], TEAM)
+    assert not decision.intents and "You may not." in decision.text
