@@ -2,6 +2,7 @@
 
 import json
 import re
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from agents_app.providers.kinds.scripted import Reply, ScriptedProvider
 from agents_app.types import RunTranscript
 from sessions_app import integrity_checks
 from sessions_app.models import Session
-from tests.support.engine import EngineRig
+from tests.support.engine import EngineRig, until
 from tests.support.examples import EXAMPLES, import_agents
 from tests.support.rest import RestCaller, make_session
 from tests.support.team_script import TeamScript
@@ -23,10 +24,10 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
 
 
 def run(rig: EngineRig, name: str, main: list[Reply], session: Session | None = None, **children: Any) -> RunTranscript:
-    """Import the agent of an example and send it a message. children: texts of its workstreams, by their names."""
+    """Import the agent of an example and send it a message. children: replies of its workstreams, by their names."""
     rig.agent(Reply())
     [agent] = import_agents(name)
-    replies = {child: [Reply((text,)) for text in texts] for child, texts in children.items()}
+    replies = {child: [_reply(text) for text in texts] for child, texts in children.items()}
     ScriptedProvider.scripts["script"] = TeamScript(main, replies)
     if session:
         Session.objects.filter(pk=session.pk).update(agent=agent)
@@ -35,6 +36,10 @@ def run(rig: EngineRig, name: str, main: list[Reply], session: Session | None = 
     ended = rig.wait(accepted.run_id, 30)
     assert ended.run.agent_id == agent.agent_id and integrity_checks.find_violations() == []
     return ended
+
+
+def _reply(given: str | Reply) -> Reply:
+    return given if isinstance(given, Reply) else Reply((given,))
 
 
 def calls(*named: tuple[str, dict[str, Any]]) -> Reply:
@@ -88,6 +93,34 @@ def test_round_table(rig: EngineRig) -> None:
     assert all("The others say no." in str(requests_of(name)[-1].messages) for name in names)
     ends_of = Run.objects.filter(kind="workstream").values_list("error_code", flat=True)
     assert list(ends_of) == ["terminated"] * 3
+
+
+def test_background_researcher(rig: EngineRig) -> None:
+    launch = ("launch_workstream", {"id": "find", "instruction": "Is it worth repairing?", "background": True})
+    main = [calls(launch), Reply(("I am looking into it.",)), Reply(("Repair it.",))]
+    go_on = threading.Event()
+    found = {"find": [Reply(("It pays ", "off."), held_by=go_on)]}
+    assert run(rig, "background_researcher", main, **found).answer == "I am looking into it."
+    go_on.set()
+    told = until(lambda: Run.objects.filter(kind="report", ended_at__isnull=False).first())
+    assert (told.answer, told.agent.agent_id) == ("Repair it.", "background-researcher")
+    assert integrity_checks.find_violations() == []
+
+
+def test_expert(rig: EngineRig) -> None:
+    wait, listed = calls(("wait_workstreams", {})), calls(("list_workstreams", {}))
+    launch = ("launch_workstream", {"id": "expert", "instruction": "Is it worth repairing?", "interactive": True})
+    main = [listed, calls(launch), wait, Reply(("It says yes.",))]
+    for word in ("no", "maybe"):
+        ask = ("message_workstream", {"workstream": "expert", "message": f"And if it is {word}?"})
+        main += [listed, calls(ask), wait, Reply((f"It says {word}.",))]
+    first = run(rig, "expert", main, expert=["yes", "no", "maybe"])
+    assert first.answer == "It says yes."
+    session = Session.objects.get()
+    for word in ("no", "maybe"):
+        assert rig.wait(rig.send(word, session=session).run_id).answer == f"It says {word}."
+    assert len(requests_of("expert")) == 3 and "yes" in str(requests_of("expert")[-1].messages)
+    assert Run.objects.get(workstream="expert").is_on_its_own
 
 
 def test_planner(rig: EngineRig) -> None:
