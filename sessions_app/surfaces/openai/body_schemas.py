@@ -1,5 +1,6 @@
 """JSON Schemas of request bodies, with the fields of the protocol that this surface supports."""
 
+from sessions_app.surfaces.base.function_tools import MOST_TOOLS
 from sessions_app.surfaces.base.openapi.schemas import (
     BOOLEAN,
     OBJECT,
@@ -13,7 +14,6 @@ from sessions_app.surfaces.base.openapi.schemas import (
     record,
 )
 from sessions_app.surfaces.openai.chat_messages import MOST_MESSAGES
-from sessions_app.surfaces.openai.client_tools import MOST_TOOLS
 from sessions_app.surfaces.openai.requests import LABELS, LONGEST_LABEL, LONGEST_TEXT
 
 _MAYBE_TEXT = nullable(TEXT)

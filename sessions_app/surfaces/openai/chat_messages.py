@@ -7,10 +7,9 @@ data, not fetched: see `data_parts`.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agents_app.types import LoadedPart, Message
+from agents_app.types import Message
+from sessions_app.surfaces.base.function_tools import ToolOutput, invalid_param
 from sessions_app.surfaces.openai import data_parts
-from sessions_app.surfaces.openai.client_tools import ToolOutput
-from sessions_app.surfaces.openai.data_parts import invalid_param
 from tools_app.types import ToolCall
 
 _ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant", "tool": "tool"}
@@ -50,11 +49,6 @@ def outputs_at_end(messages: Sequence[Message]) -> tuple[ToolOutput, ...]:
 def join_texts(messages: Sequence[Message]) -> str:
     """Return the texts of messages as one, with an empty line between them."""
     return "\n\n".join(message.content for message in messages)
-
-
-def files_of(messages: Sequence[Message]) -> tuple[LoadedPart, ...]:
-    """Return the files of messages, in order."""
-    return tuple(part for message in messages for part in message.parts if isinstance(part, LoadedPart))
 
 
 def split_instructions(history: Sequence[Message]) -> tuple[str, tuple[Message, ...]]:

@@ -4,31 +4,13 @@ Chat Completions: `tools[].function`. Responses: `tools[]` of type `function`. A
 """
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
-from uuid import UUID
 
-from agents_app.structured_output import check_schema
 from agents_app.types import RunTranscript, Usage
-from audit_app.kernel.errors import InvalidInput
-from sessions_app.surfaces.openai.data_parts import invalid_param
+from sessions_app.surfaces.base.function_tools import MOST_TOOLS, check_distinct, invalid_param, read_function
 from tools_app.types import ExecutionView
-
-MOST_TOOLS = 128
-_LONGEST_DESCRIPTION = 10_000
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_CALL_ID = re.compile(r"call_([0-9a-f]{32})")
-_NO_PARAMETERS = {"type": "object", "properties": {}}
-
-
-@dataclass(frozen=True)
-class ToolOutput:
-    """The output of a call that a client has made. call_id: as the response has named the call."""
-
-    call_id: str
-    text: str
 
 
 def read_tools(body: Mapping[str, Any]) -> tuple[list[dict[str, Any]] | None, str]:
@@ -43,10 +25,7 @@ def read_tools(body: Mapping[str, Any]) -> tuple[list[dict[str, Any]] | None, st
     if not isinstance(given, list) or len(given) > MOST_TOOLS:
         raise invalid_param(f"tools must be a list of at most {MOST_TOOLS} functions.", "tools")
     tools = [_read_tool(tool, f"tools[{index}]") for index, tool in enumerate(given)]
-    names = [tool["name"] for tool in tools]
-    for name in names:
-        if names.count(name) > 1:
-            raise invalid_param(f"tools has two functions of the name {name!r}.", "tools")
+    names = check_distinct(tools)
     if choice == "none" or not tools:
         return None, ""
     return tools, _read_choice(choice, names)
@@ -57,21 +36,7 @@ def _read_tool(tool: Any, param: str) -> dict[str, Any]:
     if kind != "function":
         message = f"{param}: a tool must be of the type function. {kind!r} is not offered: the agent has its own tools."
         raise invalid_param(message, param, "unsupported_tool")
-    function = tool.get("function", tool)
-    name = function.get("name") if isinstance(function, Mapping) else None
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise invalid_param(f"{param}: a function's name has 1 to 64 letters, digits, dashes and underscores.", param)
-    description = function.get("description") or ""
-    if not isinstance(description, str) or len(description) > _LONGEST_DESCRIPTION:
-        raise invalid_param(f"{param}: the description must have at most {_LONGEST_DESCRIPTION:,} characters.", param)
-    parameters = function.get("parameters") or _NO_PARAMETERS
-    try:
-        parameters = check_schema(parameters)
-    except InvalidInput as error:
-        raise invalid_param(f"{param}: the parameters of {name} cannot be used. {error.message}", param) from None
-    if parameters.get("type") != "object":
-        raise invalid_param(f"{param}: the parameters of {name} must be the JSON Schema of an object.", param)
-    return {"name": name, "description": description, "parameters": parameters}
+    return read_function(tool.get("function", tool), param)
 
 
 def _read_choice(choice: Any, names: Sequence[str]) -> str:
@@ -93,17 +58,6 @@ def tools_as_sent(tools: Sequence[Mapping[str, Any]] | None) -> list[dict[str, A
 def choice_as_sent(choice: str) -> Any:
     """Return the tool choice of a run's client, as a response repeats it."""
     return {"type": "function", "name": choice} if choice not in ("", "required") else choice or "auto"
-
-
-def call_id_of(execution_id: UUID) -> str:
-    """Return the id of a call for clients. It names our execution, whatever else the client sends with it."""
-    return f"call_{execution_id.hex}"
-
-
-def execution_of(call_id: str) -> UUID | None:
-    """Return the execution that the id of a call names, None if it is none of our ids."""
-    found = _CALL_ID.fullmatch(call_id)
-    return UUID(hex=found[1]) if found else None
 
 
 @dataclass(frozen=True)

@@ -4,19 +4,16 @@ Synchronous. A request that names no session is a conversation of its own, which
 sends the messages before each time.
 """
 
-import hashlib
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from django.contrib.auth.models import User
-from django.db import IntegrityError, transaction
 
 from agents_app import selectors as agents
 from agents_app import services as runs
-from agents_app.types import LoadedPart, Message
+from agents_app.types import Message
 from audit_app.kernel.errors import NotFound
 from sessions_app import services
 from sessions_app.access import access_agent, access_run, access_session
@@ -24,14 +21,13 @@ from sessions_app.attachments import uploads
 from sessions_app.conversation import branches
 from sessions_app.identity.principal import Principal
 from sessions_app.live_view.viewer import cursor_now
-from sessions_app.models import Attachment, Session, Turn
+from sessions_app.models import Session, Turn
 from sessions_app.services import Accepted, NewMessage
-from sessions_app.surfaces.openai import client_calls
-from sessions_app.surfaces.openai.chat_messages import files_of
-from sessions_app.surfaces.openai.data_parts import invalid_param
+from sessions_app.surfaces.base import client_calls, own_sessions
+from sessions_app.surfaces.base.function_tools import invalid_param
+from sessions_app.surfaces.base.message_files import digest_of
 from sessions_app.surfaces.openai.requests import LONGEST_TEXT, NAME, ParsedRequest
 
-CHANNEL = "Api"
 _HEX = 32  # characters of an id
 
 
@@ -66,10 +62,9 @@ def accept(principal: Principal, parsed: ParsedRequest, idempotency_key: str) ->
         return _accept_outputs(principal, parsed, idempotency_key)
     session = _session_of(principal.user, parsed, idempotency_key)
     cursor = cursor_now(session.id)
-    digest = "\n".join(hashlib.sha256(file.data).hexdigest() for file in parsed.files)
-    with uploads.unsent_discarded(_uploaded(principal.user, parsed.files)) as files:
+    with uploads.unsent_discarded(own_sessions.upload_parts(principal.user, parsed.files)) as files:
         accepted = services.receive(
-            NewMessage.into(session, parsed.text, attachments=files, attachments_digest=digest),
+            NewMessage.into(session, parsed.text, attachments=files, attachments_digest=digest_of(parsed.files)),
             owner=principal.user,
             session=session,
             idempotency_key=idempotency_key,
@@ -98,15 +93,16 @@ def _accept_outputs(principal: Principal, parsed: ParsedRequest, idempotency_key
     Raises InvalidInput (unknown_tool_call) if the calls are none of ours and the conversation does not contain them.
     """
     user = principal.user
-    if calls := client_calls.find(user, parsed):
+    param = "input" if parsed.previous else "messages"
+    if calls := client_calls.find(user, parsed.outputs, parsed.model, param):
         session = access_session(user, calls.session_id)
         cursor = "" if calls.are_answered else cursor_now(session.id)
-        if not (cursor and client_calls.answer(calls, parsed)):
+        if not (cursor and runs.answer_client_calls(calls.run_id, calls.outputs, options=parsed.options)):
             cursor = ""  # an earlier request brought the outputs: its answer may have begun
         run = agents.get_run(calls.run_id)
         request = _request(session, run.id, run.created_at, cursor, parsed.options.output_schema)
         return replace(request, first_step=calls.step + 1)
-    client_calls.check_contained(parsed)
+    client_calls.check_contained(parsed.outputs, parsed.history, param)
     session = _own_session(user, parsed, list(parsed.history), idempotency_key)
     cursor = cursor_now(session.id)
     accepted = services.answer_history(session, owner=user, actor=principal.actor, options=parsed.options)
@@ -153,11 +149,6 @@ def _session_of(user: User, parsed: ParsedRequest, idempotency_key: str) -> Sess
     return _own_session(user, parsed, history, idempotency_key)
 
 
-def _uploaded(user: User, files: Iterable[LoadedPart]) -> tuple[Attachment, ...]:
-    """Store the files of a message. What is not sent then is deleted after a day."""
-    return tuple(uploads.upload(user, file.name, file.data) for file in files)
-
-
 def _check_agent(session: Session, parsed: ParsedRequest) -> None:
     if session.agent.agent_id != parsed.model:
         raise invalid_param(f"That conversation belongs to the agent {session.agent.agent_id!r}.", "model")
@@ -171,32 +162,5 @@ def _history_until(session_id: UUID, ordinal: int) -> list[Turn]:
 
 def _own_session(user: User, parsed: ParsedRequest, history: list[Message | Turn], idempotency_key: str) -> Session:
     """Open a session; return the same one when the request is repeated under its key."""
-    thread_id = hashlib.sha256(idempotency_key.encode()).hexdigest()[:32] if idempotency_key else ""
-    fields: dict[str, Any] = {"owner": user, "agent_id": parsed.model, "channel": CHANNEL, "thread_id": thread_id}
-    if thread_id and (found := _find_session(user, thread_id)):
-        return found
-    files = _upload_files(user, history)
-    try:
-        with transaction.atomic():
-            session = services.open_session(**fields, metadata={NAME: {}})
-            services.import_history(session, history, files)
-            return session
-    except IntegrityError:  # the same request, sent concurrently
-        found = _find_session(user, thread_id)
-        if found is None:
-            raise
-        return found
-
-
-def _upload_files(user: User, history: list[Message | Turn]) -> dict[int, tuple[UUID, ...]]:
-    """Store the files of a history. Return their ids by the place of their message."""
-    return {
-        place: tuple(row.pk for row in _uploaded(user, files_of([message])))
-        for place, message in enumerate(history)
-        if isinstance(message, Message) and message.parts
-    }
-
-
-def _find_session(user: User, thread_id: str) -> Session | None:
-    rows = Session.objects.select_related("agent").filter(owner=user, channel=CHANNEL, deleted_at=None)
-    return rows.filter(key__endswith=f":{thread_id}").first()
+    thread_id = own_sessions.thread_id_of(idempotency_key) if idempotency_key else ""
+    return own_sessions.open_session(user, parsed.model, thread_id, history, {NAME: {}})

@@ -11,15 +11,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from agents_app.types import LoadedPart
-from audit_app.kernel.errors import InvalidInput
+from sessions_app.surfaces.base.function_tools import invalid_param
 
 _NESTED = {"image_url": "image_url", "input_audio": "input_audio", "file": "file"}
 _TYPES = (*_NESTED, "input_image", "input_file")
-
-
-def invalid_param(message: str, param: str, code: str = "invalid_value") -> InvalidInput:
-    """Return the error to raise for a request parameter. param: its name, as the error object of the API has it."""
-    return InvalidInput(message, code=code, param=param)
 
 
 def is_file(part: Any) -> bool:

@@ -8,8 +8,9 @@ from sessions_app.conversation.citations import Citation
 from sessions_app.events import STEP_CLOSING
 from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.surfaces.base.append_only_text import BREAK, TEXT, AppendedText
+from sessions_app.surfaces.base.function_tools import call_id_of
 from sessions_app.surfaces.openai.annotations import completion_annotations
-from sessions_app.surfaces.openai.client_tools import Part, call_id_of
+from sessions_app.surfaces.openai.client_tools import Part
 from sessions_app.surfaces.openai.responses import as_json
 from tools_app.events import APPROVAL_REQUESTED, ApprovalRequested
 from tools_app.types import ExecutionView

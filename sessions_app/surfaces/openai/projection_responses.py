@@ -11,10 +11,11 @@ from sessions_app.conversation.citations import Citation
 from sessions_app.events import CITATIONS_ADDED, STEP_CLOSING
 from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.surfaces.base.append_only_text import TEXT, AppendedText
+from sessions_app.surfaces.base.step_parts import CallEnded, CallStarted, see_call
 from sessions_app.surfaces.openai import responses
 from sessions_app.surfaces.openai.annotations import annotations_of
 from sessions_app.surfaces.openai.responses import ResponseContext, text_part
-from tools_app.events import APPROVAL_REQUESTED, TOOL_COMPLETED, TOOL_FAILED, TOOL_REQUESTED, ToolRequested
+from tools_app.events import APPROVAL_REQUESTED
 
 Event = dict[str, Any]
 
@@ -65,19 +66,15 @@ class ResponseEvents:
             self._cited[event.step] = [Citation.from_dict(cited) for cited in added["citations"]]
         elif event.step is not None and event.type in STEP_CLOSING:
             events += self._close_message(event.payload["text_length"])
-        if event.type == TOOL_REQUESTED.name and event.step is not None:
-            requested = TOOL_REQUESTED.payload(event)
-            if requested["tool"] in self._client_tools:  # its arguments follow at the end, unmasked
-                self._last_step = max(self._last_step, event.step)
-            else:
-                events += self._begin_call(event.step, requested)
-        elif event.type == TOOL_COMPLETED.name:
-            completed = TOOL_COMPLETED.payload(event)
-            events += self._end_call(completed["execution_id"], output=completed["output"])
-        elif event.type == TOOL_FAILED.name:
-            failed = TOOL_FAILED.payload(event)
-            events += self._end_call(failed["execution_id"], error=failed["error"])
-        elif event.type == APPROVAL_REQUESTED.name and event.parent_run_id:
+        match see_call(event):
+            case CallStarted() as call if event.step is not None:
+                if call.tool in self._client_tools:  # its arguments follow at the end, unmasked
+                    self._last_step = max(self._last_step, event.step)
+                else:
+                    events += self._begin_call(event.step, call)
+            case CallEnded() as ended:
+                events += self._end_call(ended)
+        if event.type == APPROVAL_REQUESTED.name and event.parent_run_id:
             events += self._ask(event)
         return self._fresh(*events)
 
@@ -178,13 +175,13 @@ class ResponseEvents:
             self._event("response.output_item.done", place + 3, output_index=index, item=item),
         ]
 
-    def _begin_call(self, step: int, payload: ToolRequested) -> list[Event]:
+    def _begin_call(self, step: int, call: CallStarted) -> list[Event]:
         self._last_step = max(self._last_step, step)
-        item = responses.call_item(payload["execution_id"], payload["tool"], payload["arguments"])
+        item = responses.call_item(call.execution_id, call.tool, call.arguments)
         self._items.append(item)
         index = len(self._items) - 1
-        place = step * _STEP + _CALL_PLACE + payload["call_index"] * _CALL
-        self._calls[payload["execution_id"]] = index, step
+        place = step * _STEP + _CALL_PLACE + call.place * _CALL
+        self._calls[call.execution_id] = index, step
         where = {"item_id": item["id"], "output_index": index}
         return [
             self._event("response.output_item.added", place, output_index=index, item={**item, "arguments": ""}),
@@ -192,14 +189,13 @@ class ResponseEvents:
             self._event("response.mcp_call_arguments.done", place + 2, **where, arguments=item["arguments"]),
         ]
 
-    def _end_call(self, execution_id: str, *, output: str | None = None, error: str | None = None) -> list[Event]:
-        if execution_id not in self._calls:
+    def _end_call(self, call: CallEnded) -> list[Event]:
+        if call.execution_id not in self._calls:
             return []
-        index, step = self._calls[execution_id]
-        ended = {"output": output, "error": responses.call_error(error), "status": "failed" if error else "completed"}
-        item = {**self._items[index], **ended}
-        self._items[index] = item
-        kind = "failed" if error else "completed"
+        index, step = self._calls[call.execution_id]
+        kind = "failed" if call.error else "completed"
+        ended = {"output": call.output, "error": responses.call_error(call.error), "status": kind}
+        item = self._items[index] = {**self._items[index], **ended}
         place = step * _STEP + _END_PLACE + self._ended * _CALL
         self._ended += 1
         return [

@@ -10,15 +10,10 @@ from typing import Any
 from agents_app.structured_output import check_schema
 from agents_app.types import LoadedPart, Message, RunOptions
 from audit_app.kernel.errors import InvalidInput
-from sessions_app.surfaces.openai.chat_messages import (
-    files_of,
-    join_texts,
-    outputs_at_end,
-    read_conversation,
-    split_instructions,
-)
-from sessions_app.surfaces.openai.client_tools import ToolOutput, read_tools
-from sessions_app.surfaces.openai.data_parts import invalid_param
+from sessions_app.surfaces.base.function_tools import ToolOutput, invalid_param
+from sessions_app.surfaces.base.message_files import files_of
+from sessions_app.surfaces.openai.chat_messages import join_texts, outputs_at_end, read_conversation, split_instructions
+from sessions_app.surfaces.openai.client_tools import read_tools
 
 LONGEST_TEXT = 200_000
 NAME = "openai"  # the key of this surface's data in sessions and runs

@@ -13,8 +13,9 @@ from uuid import UUID
 
 from agents_app.types import RunOptions, RunStatus, RunTranscript, Usage
 from audit_app.kernel.redact import masked_arguments
+from sessions_app.surfaces.base.function_tools import call_id_of
 from sessions_app.surfaces.openai.annotations import CitedByStep, annotations_of
-from sessions_app.surfaces.openai.client_tools import call_id_of, choice_as_sent, part_from, tools_as_sent
+from sessions_app.surfaces.openai.client_tools import choice_as_sent, part_from, tools_as_sent
 from sessions_app.surfaces.openai.requests import LABELS, NAME
 from tools_app.types import ApprovalView, ExecutionStatus, ExecutionView
 

@@ -9,11 +9,11 @@ from audit_app.kernel.database import in_db
 from sessions_app import services
 from sessions_app.access import access_session
 from sessions_app.live_view.viewer import wait_until_ended
+from sessions_app.surfaces.base.function_tools import invalid_param
 from sessions_app.surfaces.base.openapi.operations import EVENTS, Answer, Operation, Parameter
 from sessions_app.surfaces.base.openapi.schemas import COUNT, one_of, ref
 from sessions_app.surfaces.openai import responses
 from sessions_app.surfaces.openai.commands import run_of
-from sessions_app.surfaces.openai.data_parts import invalid_param
 from sessions_app.surfaces.openai.endpoint import AnswerEndpoint, load, read, stream_response
 
 # A run's owner ends it within a second; a process that hangs must not keep the client waiting.

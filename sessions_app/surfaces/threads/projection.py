@@ -5,17 +5,17 @@ the client has are left out; a text that began again is sent again only where it
 """
 
 import json
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 from uuid import UUID
 
 from agents_app import events as runs
 from sessions_app.conversation.citations import Citation
-from sessions_app.events import CITATIONS_ADDED, STEP_CLOSING
+from sessions_app.events import CITATIONS_ADDED
 from sessions_app.live_view.cursor import SessionEvent
-from sessions_app.live_view.step_text import NOTHING, TextUpdate
+from sessions_app.surfaces.base.step_parts import Kind, Part, PartChange, StepParts
 from sessions_app.surfaces.base.timestamps import iso
 from sessions_app.surfaces.threads import event_ids
 from sessions_app.surfaces.threads.citation_parts import chunk_citations
@@ -29,7 +29,10 @@ from tools_app.types import Decision
 # Statuses of `message_end` by the event that ended the run. The four types have one payload.
 ENDS = {runs.RUN_COMPLETED.name: "completed", runs.RUN_CANCELLED.name: "canceled"}
 ENDS |= dict.fromkeys((runs.RUN_FAILED.name, runs.RUN_TIMED_OUT.name), "failed")
-_ZONES = {"reasoning": (event_ids.REASONING, event_ids.REASONING_END), "text": (event_ids.TEXT, event_ids.TEXT_END)}
+_ZONES: dict[Kind, tuple[int, int]] = {
+    "reasoning": (event_ids.REASONING, event_ids.REASONING_END),
+    "text": (event_ids.TEXT, event_ids.TEXT_END),
+}
 
 
 class ThreadEvent(NamedTuple):
@@ -38,23 +41,6 @@ class ThreadEvent(NamedTuple):
     name: str
     data: dict[str, Any]
     entry_id: str = ""
-
-
-@dataclass
-class _Part:
-    """The reasoning or the text of a step. is_started, is_ended: `…_start`, `…_end` was sent."""
-
-    text: ResumableText = field(default_factory=ResumableText)
-    is_started: bool = False
-    is_ended: bool = False
-
-
-@dataclass
-class _Step:
-    """call_events: number of events about its tool calls."""
-
-    parts: dict[str, _Part]
-    call_events: int = 0
 
 
 class MessageEvents:
@@ -78,7 +64,8 @@ class MessageEvents:
         self._after = after or EventPosition(number, -1)
         self._number = number
         self._clock = clock
-        self._steps: dict[int, _Step] = {}
+        self._parts = StepParts(self._part)
+        self._call_events: Counter[int] = Counter()  # by step
         self._last_step = 0
         self._tool_steps = ToolSteps(allowed_decisions)
         self._citations: list[dict[str, Any]] = []
@@ -96,7 +83,7 @@ class MessageEvents:
         step = self._place_of(event)
         if step is None or step < self._after.step:
             return []
-        events = [] if event.parent_run_id else self._see_text(event, step)
+        events = [] if event.parent_run_id else self._see_text(event)
         if event.type in STORED:
             events += self._see_call(event, step)
         elif event.type == TOOL_PROGRESS.name and (call := self._tool_steps.progress(event)) and self.last_position:
@@ -129,66 +116,33 @@ class MessageEvents:
 
     # Texts.
 
-    def _see_text(self, event: SessionEvent, step: int) -> list[ThreadEvent]:
-        match event.type:
-            case runs.TEXT_DELTA.name:
-                piece = runs.TEXT_DELTA.payload(event)["text"]
-                update = self._update(step, "text", lambda text: text.add(piece))
-                return [*self._close(step, "reasoning"), *update]
-            case runs.SNAPSHOT.name:
-                whole = runs.SNAPSHOT.payload(event)["text"]
-                update = self._update(step, "text", lambda text: text.replace(whole))
-                return [*self._close(step, "reasoning"), *update]
-            case runs.REASONING_DELTA.name:
-                thought = runs.REASONING_DELTA.payload(event)["text"]
-                return self._update(step, "reasoning", lambda text: text.add(thought))
-            case runs.MESSAGE_RESET.name:
-                for part in self._step(step).parts.values():
-                    part.text.reset()
-        if event.type in STEP_CLOSING:
-            return [*self._close(step, "reasoning"), *self._close(step, "text")]
-        return []
+    def _see_text(self, event: SessionEvent) -> list[ThreadEvent]:
+        return [sent for change in self._parts.see(event) for sent in self._part_events(change)]
 
-    def _update(self, step: int, kind: str, change: Callable[[ResumableText], TextUpdate]) -> list[ThreadEvent]:
-        part = self._step(step).parts[kind]
-        return [] if part.is_ended else self._send(step, kind, part, change(part.text))
-
-    def _send(self, step: int, kind: str, part: _Part, update: TextUpdate) -> list[ThreadEvent]:
-        zone, _ = _ZONES[kind]
+    def _part_events(self, change: PartChange) -> list[ThreadEvent]:
+        part = change.part
+        zone, end = _ZONES[part.kind]
         events = []
-        if update.restarts or (update.piece and not part.is_started):
-            restarted = {"restarted": True} if update.restarts else {}
-            events.append(self._part_event(f"{kind}_start", EventPosition(self._number, step, zone), kind, **restarted))
-            part.is_started = True
-        if update.piece:
-            position = EventPosition(self._number, step, zone, part.text.length, part.text.check)
-            events.append(self._part_event(f"{kind}_delta", position, kind, delta=update.piece))
+        if change.starts or change.restarts:
+            restarted = {"restarted": True} if change.restarts else {}
+            position = EventPosition(self._number, part.step, zone)
+            events.append(self._part_event(f"{part.kind}_start", position, part.kind, **restarted))
+        if change.piece:
+            text = cast(ResumableText, part.text)
+            position = EventPosition(self._number, part.step, zone, text.length, text.check)
+            events.append(self._part_event(f"{part.kind}_delta", position, part.kind, delta=change.piece))
+        if change.ends:
+            events.append(self._part_event(f"{part.kind}_end", EventPosition(self._number, part.step, end), part.kind))
         return events
 
-    def _close(self, step: int, kind: str) -> list[ThreadEvent]:
-        part = self._step(step).parts[kind]
-        if part.is_ended:
-            return []
-        # Reasoning is not stored while a step is open, so it cannot be compared: it ends as far as it was sent.
-        events = self._send(step, kind, part, part.text.close() if kind == "text" else NOTHING)
-        part.is_ended = True
-        if part.is_started:
-            events.append(self._part_event(f"{kind}_end", EventPosition(self._number, step, _ZONES[kind][1]), kind))
-        return events
-
-    def _step(self, index: int) -> _Step:
-        if index not in self._steps:
-            self._steps[index] = _Step({kind: self._part(index, *zones) for kind, zones in _ZONES.items()})
-        return self._steps[index]
-
-    def _part(self, step: int, zone: int, end: int) -> _Part:
+    def _part(self, run_id: UUID, step: int, kind: Kind) -> Part:
         """Return a part as the client has it, if its position is in this step."""
-        after = self._after
+        after, (zone, end) = self._after, _ZONES[kind]
         if after.step != step or after.zone < zone:
-            return _Part()
+            return Part(run_id, step, kind, ResumableText())
         if after.zone >= end:
-            return _Part(is_started=True, is_ended=True)
-        return _Part(ResumableText(after.offset, after.check), is_started=True)
+            return Part(run_id, step, kind, ResumableText(), is_started=True, is_ended=True)
+        return Part(run_id, step, kind, ResumableText(after.offset, after.check), is_started=True)
 
     # Tool calls.
 
@@ -210,9 +164,8 @@ class MessageEvents:
         return events
 
     def _next_position(self, index: int) -> EventPosition:
-        step = self._step(index)
-        step.call_events += 1
-        return EventPosition(self._number, index, event_ids.CALLS, step.call_events)
+        self._call_events[index] += 1
+        return EventPosition(self._number, index, event_ids.CALLS, self._call_events[index])
 
     # Events.
 

@@ -6,13 +6,8 @@ from uuid import uuid4
 import pytest
 
 from audit_app.kernel.errors import InvalidInput
-from sessions_app.surfaces.openai.client_tools import (
-    call_id_of,
-    choice_as_sent,
-    execution_of,
-    read_tools,
-    tools_as_sent,
-)
+from sessions_app.surfaces.base.function_tools import call_id_of, execution_of
+from sessions_app.surfaces.openai.client_tools import choice_as_sent, read_tools, tools_as_sent
 from sessions_app.surfaces.openai.requests import read_completion, read_response
 
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
