@@ -12,6 +12,7 @@ from sessions_app import hot_queries
 from sessions_app.attachments import records as attachments
 from sessions_app.conversation import branch_paths
 from sessions_app.conversation.citations import Citation
+from sessions_app.conversation.new_message import scoped_key
 from sessions_app.identity import scopes
 from sessions_app.models import Attachment, Branch, Checkpoint, Session, Turn
 
@@ -55,6 +56,12 @@ def sessions_of(owner: User) -> QuerySet[Session]:
 def sessions_by_id(session_ids: Collection[UUID]) -> dict[UUID, Session]:
     """Return the sessions by id, without those that are deleted."""
     return {session.pk: session for session in Session.objects.filter(pk__in=session_ids, deleted_at=None)}
+
+
+def find_received_run(owner: User, idempotency_key: str) -> UUID | None:
+    """Return the run of the user's message that was received under this key."""
+    turn = hot_queries.FIND_TURN_BY_KEY.first(key=scoped_key(f"user:{owner.pk}", idempotency_key))
+    return turn.run_id if turn else None
 
 
 def find_owner_id(session_id: UUID) -> int | None:

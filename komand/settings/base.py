@@ -240,6 +240,7 @@ KOMAND_PROVIDERS = {
 }
 KOMAND_SURFACES = [
     "sessions_app.surfaces.account.surface.SURFACE",
+    "sessions_app.surfaces.ag_ui.surface.SURFACE",
     "sessions_app.surfaces.agent_messages.surface.SURFACE",
     "sessions_app.surfaces.chat.surface.SURFACE",
     "sessions_app.surfaces.mcp.surface.SURFACE",

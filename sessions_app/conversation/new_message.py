@@ -180,8 +180,12 @@ def validated(
 
 
 def _scoped_key(inbound: NewMessage, owner: User | None, idempotency_key: str) -> str | None:
-    """Return the key prefixed by its caller, hashed because a caller's key may be of any length."""
+    """Return the key as it is stored, None if there is none."""
     if not idempotency_key:
         return None
-    scope = f"user:{owner.pk}" if owner else f"{inbound.channel}:{inbound.account_id}"
+    return scoped_key(f"user:{owner.pk}" if owner else f"{inbound.channel}:{inbound.account_id}", idempotency_key)
+
+
+def scoped_key(scope: str, idempotency_key: str) -> str:
+    """Return an idempotency key as it is stored: prefixed by its caller, and hashed since it may be of any length."""
     return hashlib.sha256(f"{scope}\0{idempotency_key}".encode()).hexdigest()

@@ -61,7 +61,7 @@ class Sample:
     wrong_method: method and path.
     missing: a path of the surface at which there is nothing.
     keys: the keys of an error body, nested ones with dots.
-    stream: path of a GET that streams the session `{}`.
+    stream: path of a GET that streams the session `{}`. streams_post: answers to messages are streams.
     socket: path of a WebSocket for the session `{}`; close_code: of it, when its credential is revoked.
     reader: the client of `test_surfaces_resumption` that proves that a resumed stream has neither gaps nor duplicates,
         and that one that begins after a crash has nothing of the dead attempt.
@@ -74,6 +74,7 @@ class Sample:
     missing: str
     keys: set[str]
     stream: str = ""
+    streams_post: bool = False
     socket: str = ""
     close_code: int = 1000
     reader: type | None = None
@@ -83,6 +84,14 @@ class Sample:
 
 HUB = f"/{django_settings.KOMAND_HUB_PATHS[0]}"
 SURFACES = {
+    "ag_ui": Sample(
+        post=("/ag-ui/agents/default", {"threadId": "t", "runId": "r", "messages": []}),
+        wrong_method=("PUT", "/ag-ui/agents/default"),
+        missing="/ag-ui/nothing",
+        keys={"message", "code"},
+        reader=readers.FrontEndClient,
+        streams_post=True,
+    ),
     "agent_messages": Sample(
         post=("/api/v1/agents", {"data": {"task": "x"}}),
         wrong_method=("PATCH", "/api/v1/agents"),
@@ -105,6 +114,7 @@ SURFACES = {
         missing="/v1/nothing",
         keys={"error.message", "error.type", "error.param", "error.code"},
         reader=readers.ResponseClient,
+        streams_post=True,
     ),
     "rest": Sample(
         post=("/api/webchat/message", {"senderId": "x", "text": "x"}),
@@ -316,7 +326,8 @@ async def test_a_websocket_is_closed_when_its_credential_is_revoked(name: str, m
 
 def test_every_surface_that_streams_has_a_reader_in_the_property_of_resuming() -> None:
     """`tests/unit/sessions_app/test_surfaces_resumption.py` cuts every reader off at every place."""
-    streaming = {name for name in NAMES if SURFACES[name].stream or SURFACES[name].socket} | {"openai"}
+    kinds = {name: (each.stream, each.socket, each.streams_post) for name, each in SURFACES.items()}
+    streaming = {name for name in NAMES if any(kinds[name])}
     assert {name for name in NAMES if SURFACES[name].reader} == streaming
 
 

@@ -33,7 +33,7 @@ from tools_app.types.questions import questions_of
 # Parameters that name something that every user may read.
 _SHARED = {"model", "skill_id", "provider", "user_id", "account"}
 # The name is the caller's to choose, or one of an agent.
-_OF_THE_CALLER = {"PUT /api/credentials/{}", "POST /api/v1/workflows/execute/{}"}
+_OF_THE_CALLER = {"PUT /api/credentials/{}", "POST /api/v1/workflows/execute/{}", "POST /ag-ui/agents/{}"}
 # The object is named in the query or in the body.
 _NAMED_IN_THE_BODY = {"GET /api/v1/files/list", "POST /api/v1/files/download-url", "POST /api/v1/files/upload-url"}
 _MANIFEST = {"skillId": "greet", "name": "G", "version": "1.0.0", "publisherId": "us", "instruction": {"body": "Hi"}}

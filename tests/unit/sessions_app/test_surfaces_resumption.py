@@ -22,6 +22,7 @@ from tests.unit.sessions_app.surfaces.protocol_readers import (
     ANSWER,
     RUN,
     AgentClient,
+    FrontEndClient,
     HubClient,
     PageClient,
     Reader,
@@ -30,6 +31,7 @@ from tests.unit.sessions_app.surfaces.protocol_readers import (
     VisitorClient,
 )
 
+EVERYBODY = [ThreadClient, ResponseClient, AgentClient, PageClient, VisitorClient, HubClient, FrontEndClient]
 PREAMBLE, FIRST, LAST = ("Let ", "me."), ("Hel", "lo w", "orld"), ("Do", "ne.")
 SECOND = {
     "the same": ("Hello", " world"),
@@ -198,7 +200,7 @@ def cut_and_resume(
         yield was_there and is_there
 
 
-@pytest.mark.parametrize("reader", [ThreadClient, ResponseClient, AgentClient, PageClient, VisitorClient, HubClient])
+@pytest.mark.parametrize("reader", EVERYBODY)
 @often
 @given(STORIES, st.integers(0, 40))
 def test_a_client_that_joins_after_a_crash_sees_no_text_of_the_dead_claim(
@@ -239,7 +241,7 @@ def last_place(world: World, type_: str, text: str | None) -> int:
     )
 
 
-@pytest.mark.parametrize("reader", [ThreadClient, ResponseClient, AgentClient, PageClient, VisitorClient])
+@pytest.mark.parametrize("reader", [each for each in EVERYBODY if each is not HubClient])
 @often
 @given(STORIES, st.data())
 def test_every_client_ends_with_the_stored_text(reader: type[Reader], story: Story, data: st.DataObject) -> None:
@@ -250,7 +252,7 @@ def test_every_client_ends_with_the_stored_text(reader: type[Reader], story: Sto
         assert client.text(step) == text
 
 
-@pytest.mark.parametrize("reader", [ThreadClient, AgentClient, VisitorClient])
+@pytest.mark.parametrize("reader", [ThreadClient, AgentClient, VisitorClient, FrontEndClient])
 @often
 @given(STORIES, st.data())
 def test_text_shown_meanwhile_is_that_of_one_attempt(reader: type[Reader], story: Story, data: st.DataObject) -> None:

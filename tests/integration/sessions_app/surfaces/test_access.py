@@ -39,6 +39,7 @@ TESTED = {
     "mcp": "test_mcp",
     "threads": "threads/test_access",
     "agent_messages": "agent_messages/test_agent_runs",
+    "ag_ui": "test_ag_ui",
     "webchat": "platforms/adapters/test_web",
 }
 # Every route of the two, with the requests that name somebody's object: method, address, body. None: it names none.

@@ -11,6 +11,8 @@ from agents_app.types import RunOptions
 from audit_app.timeline import KeptEvent
 from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.live_view.session_stream import SessionStream
+from sessions_app.surfaces.ag_ui.projection import RunEvents
+from sessions_app.surfaces.ag_ui.requests import read_request
 from sessions_app.surfaces.agent_messages import consumers, message_stream, queries
 from sessions_app.surfaces.agent_messages.projection import StepTextRecord, StoredText, TurnText
 from sessions_app.surfaces.agent_messages.streaming_chunks import activity_of
@@ -122,6 +124,33 @@ class ResponseClient:
 
     def text(self, step: int) -> str:
         return self.done.get(message_id(RUN, step), "")
+
+
+class FrontEndClient:
+    """Keeps messages, and sends them when it connects again."""
+
+    def __init__(self) -> None:
+        self.sent: list[str] = []
+        self._messages: dict[str, dict[str, Any]] = {}
+
+    def connect(self, world: World, *, stream_is_there: bool) -> tuple[SessionStream, list[SessionEvent]]:
+        body = {"threadId": "t", "runId": "r", "messages": list(self._messages.values())}
+        self._events = RunEvents(RUN, read_request(body), may_decide=False)
+        return world.watch("1", stream_is_there=stream_is_there)
+
+    def see(self, event: SessionEvent) -> None:
+        for sent in self._events.end(event) if event.type in ENDS else self._events.see(event):
+            if sent["type"] == "MESSAGES_SNAPSHOT":
+                self._messages = {message["id"]: dict(message) for message in sent["messages"]}
+            elif sent["type"] == "TEXT_MESSAGE_START":
+                new = {"id": sent["messageId"], "role": "assistant", "content": ""}
+                self._messages.setdefault(sent["messageId"], new)
+            elif sent["type"] == "TEXT_MESSAGE_CONTENT":
+                self._messages[sent["messageId"]]["content"] += sent["delta"]
+                self.sent.append(sent["delta"])
+
+    def text(self, step: int) -> str:
+        return str(self._messages.get(f"text_{RUN.hex}_{step}", {}).get("content") or "")
 
 
 class VisitorClient:

@@ -65,6 +65,10 @@ WAITING: dict[str, tuple[str, dict[str, Any]]] = {
             "params": {"name": "ask_agent", "arguments": {"agent": "default", "message": "x"}},
         },
     ),
+    "ag_ui": (
+        "/ag-ui/agents/default",
+        {"threadId": "t", "runId": "r", "messages": [{"id": "m", "role": "user", "content": "Hi"}]},
+    ),
     "threads ask": ("/v1/agent/ask", {"agent_id": "default", "prompt": "Hi"}),
     "openai": ("/v1/responses", {"model": "default", "input": "Hi"}),
     "openai stream": (
@@ -188,7 +192,7 @@ async def test_a_request_that_waits_is_refused(name: str, lose: Callable[[Alice]
     await happens(lambda: in_db(Run.objects.exists))
     await in_db(lose, alice)
     status, answer = await asyncio.wait_for(waiting, 60)
-    assert status == (200 if body.get("stream") else 401), answer
+    assert status == (200 if body.get("stream") or name == "ag_ui" else 401), answer
     assert not caller.sent[-1].get("more_body")
     stops = name == "threads ask"  # nobody could fetch its answer later
     assert (await in_db(Run.objects.get)).status == ("cancelled" if stops else "queued")

@@ -1,0 +1,1 @@
+"""The AG-UI protocol 1.0."""
