@@ -1,8 +1,7 @@
 """Reads of agents, runs and steps, as frozen views."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
-from typing import Any
 from uuid import UUID
 
 from django.db.models import Count, Sum
@@ -11,7 +10,7 @@ from django.db.models.functions import Coalesce, Substr
 from agents_app import hot_queries
 from agents_app.configuration.agent_access import get_agent as get_agent
 from agents_app.configuration.agent_versions import use_version
-from agents_app.models import IS_OPEN, IS_ROOT, ModelProvider, Run, Step, held_above
+from agents_app.models import IS_OPEN, IS_ROOT, ModelProvider, Run, RunMessage, Step, held_above
 from agents_app.types import (
     REJECTED,
     RunOptions,
@@ -23,12 +22,11 @@ from agents_app.types import (
     Usage,
     WaitingOn,
 )
-from agents_app.types.child_runs import LAUNCH_TOOL, NETWORK_TOOL, ChildView, Phase, RunKind, state_of
+from agents_app.types.child_runs import ChildView, MessageKind, Phase, RunKind, state_of
 from agents_app.types.prices import NANOS, PriceList
 from agents_app.types.run_cost import Fallback, RunCost, TreeCost
 from audit_app.kernel.compiled_queries import padded
 from audit_app.kernel.errors import found
-from audit_app.kernel.ids import derived_id
 from tools_app import selectors as tools
 from tools_app.types import ToolCall
 
@@ -136,16 +134,6 @@ def list_descendants(root_ids: Collection[UUID]) -> tuple[ChildView, ...]:
     return child_views(rows)
 
 
-# The argument from which a call of each tool derives the id of the child run that it starts.
-_NAMING = {LAUNCH_TOOL: "id", NETWORK_TOOL: "name"}
-
-
-def child_id_of(tool: str, execution_id: UUID, arguments: Mapping[str, Any]) -> UUID | None:
-    """Return the id of the child run that a tool call starts, the same however often it is executed; else None."""
-    name = arguments.get(_NAMING.get(tool, ""))
-    return derived_id(execution_id, name) if isinstance(name, str) else None
-
-
 def list_subtree(run_id: UUID) -> tuple[ChildView, ...]:
     """Return the child runs of this run, at any depth, oldest first. Raises NotFound."""
     run = _run(run_id)
@@ -190,6 +178,12 @@ def list_steps_of(run_ids: Collection[UUID]) -> list[tuple[UUID, StepView]]:
     steps = Step.objects.filter(run_id__in=run_ids, kind=Step.MODEL)
     rows = steps.order_by("run_id", "index") if run_ids else ()
     return [(step.run_id, step_view(step)) for step in rows]
+
+
+def list_person_messages(run_ids: Collection[UUID]) -> list[tuple[UUID, int, str]]:
+    """Return the messages of people to these child runs: the run, the position among its user turns, and the text."""
+    rows = RunMessage.objects.filter(run_id__in=run_ids, kind=MessageKind.PERSON.value).order_by("run_id", "position")
+    return list(rows.values_list("run_id", "position", "text")) if run_ids else []
 
 
 def count_preparations(run_id: UUID) -> tuple[int, int]:

@@ -25,6 +25,8 @@ from agents_app.configuration.agents import update_agent as update_agent
 from agents_app.models import IS_OPEN, IS_ROOT, IS_UNCOLLECTED, Agent, Run
 from agents_app.runs import child_messages, deadline_sweep
 from agents_app.runs.children import COMMANDS as COMMANDS
+from agents_app.runs.children import PAUSE as PAUSE
+from agents_app.runs.children import RESUME as RESUME
 from agents_app.runs.children import NewChild as NewChild
 from agents_app.runs.children import lock_in_tree
 from agents_app.runs.children import start_child as start_child

@@ -11,7 +11,7 @@ from django.db import transaction
 from agents_app.errors import IdempotencyMismatch
 from agents_app.models import Run, RunMessage
 from agents_app.prompt import child_texts
-from agents_app.runs import child_messages, children, network_step, run_events
+from agents_app.runs import child_messages, children, run_events
 from agents_app.runs.child_messages import RunNote
 from agents_app.types.child_runs import MessageKind
 from audit_app import services as audit
@@ -41,16 +41,13 @@ def ask_child(run_id: UUID, request: PersonRequest) -> None:
 
     A message is the next task of one that waits for its parent. One that a person has paused counts as working, so that
     its parent waits for it, and continues when a person resumes it.
-    Raises NotFound, InvalidInput (unknown_command, text_required), IdempotencyMismatch and Conflict: workstream_ended,
-    not_a_workstream for a root run, executes_network.
+    Raises NotFound, InvalidInput (unknown_command, text_required), IdempotencyMismatch and Conflict (workstream_ended,
+    not_a_workstream for a root run).
     """
     with transaction.atomic():
         listener_id = _listener_of(run_id)
         children.lock_in_tree(listener_id)
         child = Run.objects.select_related("agent").get(pk=run_id)
-        if network_step.executes(child):
-            problem = "A network takes no messages and no pauses. Write to one of its tasks, or stop it."
-            raise Conflict(problem, code="executes_network")
         key = derived_id(run_id, f"{request.actor} {request.key}") if request.key else None
         if key and _is_repeated(key, request):
             return

@@ -1,6 +1,6 @@
 """Frozen data of trees of runs: child runs, their options and states, and messages between runs. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 from enum import StrEnum
@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from agents_app.types.model_calls import Usage
+from audit_app.kernel.ids import derived_id
 
 DEFAULT_DEADLINE_SECONDS, LEAST_DEADLINE_SECONDS, MOST_DEADLINE_SECONDS = 300, 30, 1800
 GRACE_SECONDS = 60  # of a child run that was asked to end
@@ -16,6 +17,16 @@ MOST_OPEN_CHILDREN = 100  # of one run
 
 LAUNCH_TOOL, WAIT_TOOL, NETWORK_TOOL = "launch_workstream", "wait_workstreams", "run_network"
 AGENTS_TOOL = "agents_list"
+
+
+# The argument from which a call of each tool derives the id of the child run that it starts.
+_NAMING = {LAUNCH_TOOL: "id", NETWORK_TOOL: "name"}
+
+
+def child_id_of(tool: str, execution_id: UUID, arguments: Mapping[str, Any]) -> UUID | None:
+    """Return the id of the child run that a tool call starts, the same however often it is executed; else None."""
+    name = arguments.get(_NAMING.get(tool, ""))
+    return derived_id(execution_id, name) if isinstance(name, str) else None
 
 
 class RunKind(StrEnum):

@@ -49,3 +49,41 @@ def test_workstreams_are_cards_that_ask_and_end_live_and_are_the_same_after_a_re
         expect(chat.page.locator(".call + .workstream")).to_have_count(2)
         chat.page.reload()
         expect(chat.answers.first).to_be_visible()
+
+
+def test_a_person_writes_to_a_workstream_that_waits_and_pauses_and_resumes_it(
+    new_tab: NewTab, team: str, model_server: ModelServer
+) -> None:
+    chat = new_tab().open(f"/chat/new?agent={team}")
+    waiting = launch("deep", "Deep one", text="Ready.")
+    waiting[1]["interactive"] = True  # type: ignore[index]
+    writing = launch("news", "News", text="It is calm. " + answering(text="All done."), hold=3)
+    chat.ask(tools=[waiting, writing], text="They work.")
+    deep, news = card(chat, "Deep one"), card(chat, "News")
+    state = deep.locator("> summary .call-state")
+    expect(state).to_contain_text("waiting for a message", timeout=SOON)
+    deep.locator("> summary").click()
+    box = deep.get_by_label("Message to the workstream Deep one")
+    box.fill(answering(text="The second is **blue**."))
+    box.press("Enter")
+    expect(box).to_have_value("", timeout=SOON)
+    for _ in ("live", "after a reload"):
+        expect(deep.locator(".workstream-message")).to_have_count(1)
+        expect(deep.locator(".text strong")).to_have_text("blue", timeout=SOON)
+        expect(deep.locator(".workstream-message + .text")).to_contain_text("The second is blue.")
+        chat.page.reload()
+        deep.locator("> summary").click()
+    expect(state).to_contain_text("waiting for a message", timeout=SOON)
+    deep.get_by_role("button", name="Pause the workstream Deep one").click()
+    expect(state).to_contain_text("paused", timeout=SOON)
+    box.fill("Half a sentence")
+    resume = deep.get_by_role("button", name="Resume the workstream Deep one")
+    resume.focus()
+    chat.page.keyboard.press("Enter")
+    expect(deep.get_by_role("button", name="Pause the workstream Deep one")).to_be_visible(timeout=SOON)
+    expect(box).to_have_value("Half a sentence")
+    news.locator("> summary").click()
+    news.get_by_role("button", name="Stop the workstream News").click()
+    expect(news.locator("> summary .call-state")).to_contain_text("stopped", timeout=SOON)
+    model_server.go_on()
+    chat.wait_finished()

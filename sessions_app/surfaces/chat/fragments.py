@@ -90,6 +90,7 @@ def workstream_frame(card: WorkstreamCard, *, is_announced: bool) -> Frame:
     html = {
         "html": render_to_string("chat/_workstream.html", {"card": card}),
         "head": render_to_string("chat/_workstream_head.html", {"card": card}),
+        "foot": render_to_string("chat/_workstream_foot.html", {"card": card}) if card.is_open else "",
         "body": "" if card.is_open else render_to_string("chat/_workstream_body.html", {"card": card}),
     }
     return {"do": "workstream", **place, **html, "say": f"{card.name}: {card.state.label}." if is_announced else ""}

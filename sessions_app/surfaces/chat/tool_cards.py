@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from agents_app import selectors as agents
+from agents_app.types.child_runs import child_id_of
 from audit_app.kernel.redact import masked, masked_arguments
 from sessions_app.surfaces.chat import labels
 from sessions_app.surfaces.chat.approval_cards import ApprovalCard
@@ -105,7 +105,7 @@ class ToolCard:
     @property
     def launched_id(self) -> UUID | None:
         """Return the id of the workstream that the call launches, None if it launches none."""
-        return None if self.state.is_bad else agents.child_id_of(self.tool, self.id, self.arguments)
+        return None if self.state.is_bad else child_id_of(self.tool, self.id, self.arguments)
 
     @property
     def is_batch(self) -> bool:

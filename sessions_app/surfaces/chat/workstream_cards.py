@@ -33,6 +33,13 @@ _ASKS = {"approval": labels.ASKS, "input": ("asks", "asks a question")}
 
 
 @dataclass(frozen=True)
+class PersonPart:
+    """A message of a person to a workstream, in its card."""
+
+    person_text: str
+
+
+@dataclass(frozen=True)
 class WorkstreamCard:
     """A child run on the page.
 
@@ -67,6 +74,11 @@ class WorkstreamCard:
     @property
     def is_open(self) -> bool:
         return self.view.ended_at is None
+
+    @property
+    def takes_messages(self) -> bool:
+        """Return whether people may write to it and pause it. One that was asked to end takes no more."""
+        return self.is_open and self.view.state is ChildState.RUNNING
 
     @property
     def asks(self) -> bool:

@@ -8,11 +8,11 @@ from django.utils.safestring import SafeString
 
 from agents_app import selectors as agents
 from agents_app.types import StepView
-from agents_app.types.child_runs import ChildView
+from agents_app.types.child_runs import ChildView, child_id_of
 from sessions_app.surfaces.base import markdown
 from sessions_app.surfaces.chat.tool_cards import NO_DETAILS, CallDetails
-from sessions_app.surfaces.chat.turn_views import recorded_parts
-from sessions_app.surfaces.chat.workstream_cards import WorkstreamCard, placed
+from sessions_app.surfaces.chat.turn_views import Part, recorded_parts
+from sessions_app.surfaces.chat.workstream_cards import PersonPart, WorkstreamCard, placed
 from tools_app import selectors as tools
 from tools_app.run_progress import BATCH, find_plan, find_progress
 from tools_app.types import ExecutionView
@@ -40,6 +40,9 @@ class ChildRuns:
         self._steps: dict[UUID, list[StepView]] = {}
         for run_id, step in agents.list_steps_of(open_ids):
             self._steps.setdefault(run_id, []).append(step)
+        self._messages: dict[UUID, list[tuple[int, str]]] = {}
+        for run_id, position, text in agents.list_person_messages(open_ids):
+            self._messages.setdefault(run_id, []).append((position, text))
         self.executions = _executions_of(open_ids) if open_ids else ()
 
     @property
@@ -54,22 +57,30 @@ class ChildRuns:
 
         details: details of these and of its workstreams' calls.
         """
-        launching = {agents.child_id_of(call.tool, call.id, call.arguments): call for call in calls}
+        launching = {child_id_of(call.tool, call.id, call.arguments): call for call in calls}
         found = []
         for view in self._of_parent.get(run_id, ()):
             own = [execution for execution in self.executions if execution.run_id == view.launch_id]
             nested = self.cards_of(view.launch_id, own, details)
-            steps = self._steps.get(view.launch_id, ())
-            parts = recorded_parts(steps, own, markdown.render, details, asker=view.workstream)
+            parts = self._parts_of(view, own, details)
             found.append(_card(view, launching.get(view.launch_id), own, placed(parts, nested)))
         return found
+
+    def _parts_of(self, view: ChildView, own: Sequence[ExecutionView], details: CallDetails) -> list[Part]:
+        """Return what an open child run has recorded, and the messages of people before the steps that saw them."""
+        parts, seen, messages = list[Part](), 0, self._messages.get(view.launch_id, ())
+        for step in self._steps.get(view.launch_id, ()):
+            parts += [PersonPart(text) for position, text in messages if seen <= position < step.turns_seen]
+            parts += recorded_parts([step], own, markdown.render, details, asker=view.workstream)
+            seen = step.turns_seen
+        return [*parts, *(PersonPart(text) for position, text in messages if position >= seen)]
 
 
 def read_card(run_id: UUID) -> WorkstreamCard:
     """Return the card of a child run as it is now, of an open one without its parts. Raises NotFound."""
     view = agents.get_child(run_id)
     calls = tools.list_executions(view.parent_id)
-    call = next((one for one in calls if agents.child_id_of(one.tool, one.id, one.arguments) == run_id), None)
+    call = next((one for one in calls if child_id_of(one.tool, one.id, one.arguments) == run_id), None)
     if view.ended_at is None:
         return _card(view, call, tools.list_executions(run_id))
     return _card(view, call, parts=tuple(ChildRuns(agents.list_subtree(run_id)).cards_of(run_id)))

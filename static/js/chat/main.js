@@ -11,6 +11,7 @@ import { Scroll } from "./scroll.js";
 import { setUpSidebar } from "./sidebar.js";
 import { follow } from "./socket.js";
 import { setUpVersions } from "./versions.js";
+import { setUpWorkstreams } from "./workstreams.js";
 
 const session = document.body.dataset.session;
 const sidebar = setUpSidebar();
@@ -25,5 +26,6 @@ setUpPreferences();
 const composer = setUpComposer(session, log, scroll);
 setUpKeys(composer, sidebar);
 setUpVersions(composer);
+setUpWorkstreams();
 log.refresh();
 if (session) follow(session, document.body.dataset.cursor, log);

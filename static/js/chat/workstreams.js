@@ -12,9 +12,17 @@ export function reveal(element) {
   for (let fold = element.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
 }
 
+// Empty the box of a workstream once its message was sent.
+export function setUpWorkstreams() {
+  document.body.addEventListener("htmx:afterRequest", ({ detail, target }) => {
+    if (detail.successful && target.matches(".workstream-write")) target.reset();
+  });
+}
+
 // Show a workstream below the call that launched it, or its state. Its end replaces what it was doing.
 // parts: of the open run that launched it, null if that is not shown.
-export function showWorkstream(parts, { id, call, html, head, body }) {
+// foot: its buttons.
+export function showWorkstream(parts, { id, call, html, head, foot, body }) {
   const card = byId(`workstream-${id}`);
   if (!card) {
     const launching = byId(`call-${call}`);
@@ -22,6 +30,7 @@ export function showWorkstream(parts, { id, call, html, head, body }) {
   } else if (card.hasAttribute("data-open")) {
     htmx.swap(byId(`workstream-head-${id}`), head, { swapStyle: "outerHTML" });
     if (body) end(card, body);
+    else htmx.swap(byId(`workstream-foot-${id}`), foot, { swapStyle: "outerHTML" });
   }
 }
 
