@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from uuid import UUID
 
-from django.db.models import Count, Sum
+from django.db.models import Count, Q, Sum
 from django.db.models.functions import Coalesce, Substr
 
 from agents_app import hot_queries
@@ -22,7 +22,7 @@ from agents_app.types import (
     Usage,
     WaitingOn,
 )
-from agents_app.types.child_runs import ChildView, MessageKind, Phase, RunKind, state_of
+from agents_app.types.child_runs import FIRST_ORDINAL, ChildView, MessageKind, Phase, RunKind, state_of
 from agents_app.types.prices import NANOS, PriceList
 from agents_app.types.run_cost import Fallback, RunCost, TreeCost
 from audit_app.kernel.compiled_queries import padded
@@ -105,9 +105,8 @@ def find_open_compaction(conversation_id: UUID) -> UUID | None:
 
 def find_last_run(conversation_id: UUID) -> RunView | None:
     """Return the run of the conversation with the highest ordinal."""
-    rows = Run.objects.select_related("agent").filter(IS_ROOT, conversation_id=conversation_id)
-    run = rows.order_by("-ordinal").first()
-    return run_view(run) if run else None
+    rows = Run.objects.select_related("agent").filter(IS_ROOT, conversation_id=conversation_id).order_by("-ordinal")
+    return next(map(run_view, rows[:1]), None)
 
 
 def list_open_runs(conversation_id: UUID) -> tuple[RunView, ...]:
@@ -175,9 +174,15 @@ def list_steps(run_id: UUID) -> tuple[StepView, ...]:
 
 def list_steps_of(run_ids: Collection[UUID]) -> list[tuple[UUID, StepView]]:
     """Return the recorded steps of these runs, each with the run's id, in order."""
-    steps = Step.objects.filter(run_id__in=run_ids, kind=Step.MODEL)
-    rows = steps.order_by("run_id", "index") if run_ids else ()
-    return [(step.run_id, step_view(step)) for step in rows]
+    steps = Step.objects.filter(run_id__in=run_ids, kind=Step.MODEL).order_by("run_id", "index") if run_ids else ()
+    return [(step.run_id, step_view(step)) for step in steps]
+
+
+def list_workstreams(conversation_id: UUID, numbers: Collection[int] = ()) -> tuple[ChildView, ...]:
+    """Return the child runs of a conversation with these numbers, else the open ones, oldest first."""
+    chosen = Q(ordinal__in=[FIRST_ORDINAL + number - 1 for number in numbers]) if numbers else IS_OPEN
+    rows = Run.objects.filter(chosen, conversation_id=conversation_id, ordinal__gte=FIRST_ORDINAL)
+    return child_views(list(rows.select_related("agent").order_by("ordinal")))
 
 
 def list_person_messages(run_ids: Collection[UUID]) -> list[tuple[UUID, int, str]]:
@@ -293,6 +298,7 @@ def child_view(run: Run, *, current_tool: str | None = None, is_held: bool = Fal
         usage=Usage(run.input_tokens, run.output_tokens),
         cost=run.cost_nanos / NANOS if run.priced_calls else None,
         path=spec.path,
+        number=run.ordinal - FIRST_ORDINAL + 1,
     )
 
 

@@ -20,6 +20,7 @@ from agents_app.runs.run_policy import restrictions_of_children
 from agents_app.runs.transitions import ADVANCE, QUEUE, end
 from agents_app.types import RunOptions, RunStatus, WaitingOn
 from agents_app.types.child_runs import (
+    FIRST_ORDINAL,
     GRACE_SECONDS,
     MOST_DEPTH,
     MOST_OPEN_CHILDREN,
@@ -34,8 +35,6 @@ from audit_app.kernel.errors import Conflict, InvalidInput, found
 from audit_app.kernel.nudges import nudge
 from tools_app.policy import emergency_stop
 
-# Behind the messages of every conversation: to a release that knows no child runs, their root is always before them.
-_FIRST_ORDINAL = 2**30
 # Waits that last until a person or the parent writes.
 _UNTIL_ASKED = (WaitingOn.PARENT.value, WaitingOn.APPROVAL.value, WaitingOn.INPUT.value)
 _NO_CHILD = "There is no such workstream."
@@ -237,14 +236,14 @@ def _check_tree(new: NewChild, parent: Run) -> None:
 
 
 def _columns(new: NewChild, parent: Run, agent: Agent) -> dict[str, Any]:
-    last = hot_queries.FIND_LAST_ORDINAL.rows(conversation_id=parent.conversation_id, least=_FIRST_ORDINAL)
+    last = hot_queries.FIND_LAST_ORDINAL.rows(conversation_id=parent.conversation_id, least=FIRST_ORDINAL)
     role = child_texts.INSTRUCTIONS.format(name=new.spec.name)
     instructions = "\n\n".join(text for text in (new.options.instructions, role) if text)
     return {
         "id": new.id,
         "conversation_id": parent.conversation_id,
         "session_key": parent.session_key,
-        "ordinal": last[0][0] + 1 if last else _FIRST_ORDINAL,
+        "ordinal": last[0][0] + 1 if last else FIRST_ORDINAL,
         "agent": agent,
         "parent_id": parent.pk,
         "root_id": parent.root_id or parent.pk,

@@ -15,6 +15,9 @@ GRACE_SECONDS = 60  # of a child run that was asked to end
 MOST_DEPTH = 5
 MOST_OPEN_CHILDREN = 100  # of one run
 
+# Behind the messages of every conversation: to a release that knows no child runs, their root is always before them.
+FIRST_ORDINAL = 2**30
+
 LAUNCH_TOOL, WAIT_TOOL, NETWORK_TOOL = "launch_workstream", "wait_workstreams", "run_network"
 AGENTS_TOOL = "agents_list"
 
@@ -181,6 +184,7 @@ class ChildView:
     deadline_at: None while it waits for the parent, or it or a run below it for a person.
     usage, cost: its own, without the runs below it; cost in units of the currency, None without a price.
     path: names for people of the workstreams above it and its own.
+    number: among the child runs of its conversation, from 1.
     """
 
     launch_id: UUID
@@ -207,3 +211,4 @@ class ChildView:
     usage: Usage = Usage()
     cost: float | None = None
     path: tuple[str, ...] = ()
+    number: int = 0

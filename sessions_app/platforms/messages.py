@@ -13,7 +13,7 @@ from sessions_app.platforms.inbound_parts import uploaded_source as uploaded_sou
 _LONGEST_NAME = 200
 COMMANDS = (
     *("/new", "/stop", "/agent", "/compact", "/help", "/status", "/pair", "/start", "/link", "/unlink"),
-    *("/approve", "/deny"),
+    *("/approve", "/deny", "/agents"),
 )
 
 

@@ -84,3 +84,6 @@ def _find(session: Session | None, name: str) -> ApprovalView:
         ids = ", ".join(f"`{prompt_text.short_id(approval.id)}` ({approval.tool})" for approval in waiting)
         raise NotFound(f"Which one? Pending: {ids}." if waiting else "No such request is pending here.")
     return found
+
+
+COMMANDS = {"/approve": handle_command, "/deny": handle_command}

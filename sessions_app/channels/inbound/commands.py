@@ -23,6 +23,7 @@ _HELP = """Send me a message and I will answer. Commands:
 - `/new`: start a new conversation
 - `/stop`: stop the current answer
 - `/agent`: show who can answer here, or choose by `/agent NAME`
+- `/agents`: list the workstreams of an answer; `/agents 2 TEXT` writes to one, `/agents 2 pause` pauses it
 - `/compact`: summarise the earlier messages
 - `/status`: show what I am working on
 - `/link CODE`: link this chat with your user, `/unlink`: end that

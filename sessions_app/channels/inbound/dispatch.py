@@ -29,6 +29,7 @@ from sessions_app.channels.inbound import (
     pairing_codes,
     refusals,
     routed_session,
+    workstream_commands,
 )
 from sessions_app.channels.open_access import SenderBudgetUsedUp
 from sessions_app.channels.outbound import question_prompts, transitions
@@ -66,6 +67,7 @@ from sessions_app.services import Accepted, NewMessage, cancel_session_runs, rec
 logger = logging.getLogger(__name__)
 
 _REFUSED = ("not_allowed", "not_paired")
+_OF_SESSIONS = {**approval_buttons.COMMANDS, **workstream_commands.COMMANDS}
 _DAY = timedelta(days=1)
 _MOST_NOTICES = 20
 _WRONG_CODE = "This code is not valid. A code works once, within 15 minutes."
@@ -260,14 +262,13 @@ def _take_press(account: ChannelAccount, adapter: ChannelAdapter, press: ButtonP
 
 def _handle_command(case: _Case) -> None:
     command, *arguments = case.incoming.text.split()
-    if command in ("/approve", "/deny"):
-        approval_buttons.handle_command(case.arrival, case.destination, case.key, case.incoming.text)
-    elif command in link_commands.COMMANDS:
+    if command in link_commands.COMMANDS:
         link_commands.handle(case.arrival, case.destination, case.incoming.text)
     elif command == "/pair" and len(arguments) == 1:
         _pair(case, arguments[0])
     else:
-        commands.handle_command(case.arrival, case.destination, case.key, case.incoming.text)
+        handle = _OF_SESSIONS.get(command, commands.handle_command)
+        handle(case.arrival, case.destination, case.key, case.incoming.text)
 
 
 def _receive(case: _Case, answers: UUID | None = None) -> Accepted | None:

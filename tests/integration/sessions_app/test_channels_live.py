@@ -1,5 +1,6 @@
 """Channels on all processes of Komand: a bot is added from the command line, gets a message, and answers."""
 
+import itertools
 import json
 import os
 import signal
@@ -23,15 +24,31 @@ SECRET = "live-secret-0123456789"
 @pytest.fixture
 def bot(live_komand: LiveKomand, platform: FakeTelegram, tmp_path: Path) -> Iterator[str]:
     """Return a new account name for each test."""
+    name = add_bot(live_komand, platform, tmp_path, "--tools", "none")
+    yield name
+    live_komand.manage("channel", "disable", "telegram", name)  # its platform ends with the test
+
+
+@pytest.fixture
+def team_bot(live_komand: LiveKomand, platform: FakeTelegram, tmp_path: Path) -> Iterator[str]:
+    """Return the name of an account whose agent launches workstreams."""
+    agent = {"agentId": "team", "name": "Team", "toolProfile": "teams"}
+    headers = {"Authorization": f"Bearer {live_komand.access_token()}"}
+    assert httpx2.post(f"{live_komand.url}/api/agents", json=agent, headers=headers, timeout=60).is_success
+    name = add_bot(live_komand, platform, tmp_path, "--agent", "team", "--tools", "launch_workstream")
+    yield name
+    live_komand.manage("channel", "disable", "telegram", name)
+
+
+def add_bot(komand: LiveKomand, platform: FakeTelegram, tmp_path: Path, *options: str) -> str:
     name = f"bot{time.monotonic_ns()}"
     config = {"api_url": platform.url, "bot_username": BOT_NAME, "chat_seconds": 0}
     (tmp_path / "config.json").write_text(json.dumps(config))
     (tmp_path / "secrets.json").write_text(json.dumps({"bot_token": TOKEN, "webhook_secret": SECRET}))
     files = ["--config", str(tmp_path / "config.json"), "--secrets", str(tmp_path / "secrets.json")]
-    added = live_komand.manage("channel", "add", "telegram", name, *files, "--access", "open", "--tools", "none")
+    added = komand.manage("channel", "add", "telegram", name, *files, "--access", "open", *options)
     assert added.returncode == 0, added.stderr
-    yield name
-    live_komand.manage("channel", "disable", "telegram", name)  # its platform ends with the test
+    return name
 
 
 def send(komand: LiveKomand, bot: str, update: dict[str, Any]) -> int:
@@ -55,6 +72,29 @@ def test_a_command_is_answered_while_an_answer_is_being_written(
     model_server.go_on()
     wait_for(lambda: len(platform.chat(501)) == 2, 60, "the answer")
     assert platform.chat(501)[-1] == "tok0 tok1"
+
+
+def test_a_chat_writes_to_a_workstream_and_reads_its_answer(
+    live_komand: LiveKomand, platform: FakeTelegram, team_bot: str
+) -> None:
+    updates = itertools.count(1)
+
+    def replies(text: str, wanted: str) -> bool:
+        """Send a message, and return whether a reply to it has the wanted text."""
+        known = len(platform.chat(501))
+        assert send(live_komand, team_bot, private_update(next(updates), text)) == 200
+        wait_for(lambda: len(platform.chat(501)) > known, 60, "a reply")
+        return any(wanted in reply for reply in platform.chat(501)[known:])
+
+    deep = {"id": "deep", "name": "Deep one", "instruction": '[[text="Ready."]]', "interactive": True}
+    calls = json.dumps([["launch_workstream", deep]])
+    assert send(live_komand, team_bot, private_update(next(updates), f'[[tools={calls} text="They work."]]')) == 200
+    # At most 12 messages a minute: a sender gets 20 answered.
+    wait_for(lambda: replies("/agents", "1 Deep one: waiting for a message"), 150, "the workstream", every=5)
+    assert replies('/agents 1 [[text="The second is blue."]]', "Sent to: 1.")
+    wait_for(lambda: replies("/agents 1", "The second is blue."), 150, "its answer", every=5)
+    assert replies("/agents 1 pause", "Paused: 1.") and replies("/agents", "1 Deep one: paused")
+    assert replies("/agents all stop", "Stopped: 1.")
 
 
 def test_a_worker_that_dies_in_mid_answer_costs_the_chat_nothing(

@@ -123,6 +123,7 @@ class WorkstreamOut(ObjectSerializer):
 
     id = UUIDField(source="launch_id", help_text="Run id of the workstream.")
     parent_run_id = UUIDField(source="parent_id")
+    number = IntegerField(help_text="Number among the workstreams of the session, as `/agents` lists it in chats.")
     workstream = CharField(help_text="The name that its parent chose; of a network's task, such as draft#2.")
     name = CharField(help_text="Display name.")
     path = ListField(child=CharField(), help_text="Display names of the workstreams above it and its own.")
