@@ -26,7 +26,7 @@ COMPILE = $(TOOLS)/bin/uv pip compile -q --upgrade --universal --python-version 
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test test-all lint format bench chaos real-model real-mail foreign fuzz properties lock sbom audit clean
+.PHONY: help install run test test-all lint format bench chaos real-model real-mail foreign conformance fuzz properties lock sbom audit clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -75,6 +75,9 @@ real-mail: $(VENV)/.installed-dev ## tests with an IMAP server of this machine: 
 
 foreign: $(VENV)/.installed-dev ## tests with clients of the npm registry (needs node and npm)
 	$(PY) -m pytest tests/surfaces -m npm
+
+conformance: $(VENV)/.installed-dev ## official conformance suites of protocols, pinned; writes docs/conformance.md (needs npm)
+	$(PY) -m tests.conformance
 
 fuzz: $(VENV)/.installed-dev ## fuzz test of the HTTP API by its OpenAPI document (SEED=…)
 	$(PY) -m tests.fuzz $(SEED)

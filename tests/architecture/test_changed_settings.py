@@ -10,7 +10,15 @@ from komand.settings import base
 from tests.support import changed_settings as changed
 
 ROOT = Path(__file__).resolve().parents[2]
-PLACES = ["benchmarks", "tests/chaos", "tests/fuzz", "tests/installed", "tests/support", "tests/upgrade"]
+PLACES = [
+    "benchmarks",
+    "tests/chaos",
+    "tests/conformance",
+    "tests/fuzz",
+    "tests/installed",
+    "tests/support",
+    "tests/upgrade",
+]
 # Addresses of test services and switches of the tests themselves; an installation does not know them.
 OWN_PREFIXES = ("KOMAND_TEST", "KOMAND_CHAOS", "KOMAND_CUT", "KOMAND_FUZZ")
 

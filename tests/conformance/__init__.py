@@ -1,0 +1,1 @@
+"""The conformance suite of MCP, run against this server with the suite's fixtures."""
