@@ -33,7 +33,7 @@ def test_trees_end_the_same_whatever_is_killed(tmp_path: Path, kind: str) -> Non
     with (
         TreeModel() as model,
         open_postgres(synchronous_commit="on") if kind == "postgresql" else nullcontext() as server,
-        open_installation(tmp_path, model, server.url if server else "", KOMAND_RUN_WORKERS="2") as host,
+        open_installation(tmp_path, model, server.url if server else "") as host,
     ):
         host.post("/api/agents", {"agentId": "trees", "name": "Trees", "toolProfile": "teams", "modelId": "fake"})
         storm = Storm(host)
@@ -96,7 +96,7 @@ class Storm:
                 self._host.komand.restart()
                 continue
             if kind == "runs":
-                wait_for(lambda: len(self._host.pids("runs")) == 2, 60, "both runs workers")
+                wait_for(lambda: self._host.pids("runs"), 60, "a runs worker")
             self._kill(kind)
 
     def _kill(self, kind: str) -> None:
