@@ -16,7 +16,7 @@ class RunStarted(TypedDict):
 
 
 class RunWaiting(TypedDict):
-    waiting_on: Annotated[str, "retry | approval | input | children | parent | place"]
+    waiting_on: Annotated[str, "retry | approval | input | children | parent | budget | place"]
     reason: Annotated[str, "text"]
     until: Annotated[str | None, "ISO time or null"]
 

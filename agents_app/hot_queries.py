@@ -149,6 +149,23 @@ GET_TREE_REQUESTS = CompiledQuery(
         "cancel_requested_at", "is_paused", "terminated_at", Exists(_later_messages())
     )
 )
+# Every model call of a child run with a budget above it, before and after the call.
+LIST_TREE_USAGE = CompiledQuery(
+    lambda root_id: (
+        Run.objects.filter(root_id=root_id)
+        .order_by("created_at", "id")
+        .values_list(
+            "pk",
+            "parent_id",
+            "workstream",
+            "budget_tokens",
+            F("input_tokens") + F("output_tokens"),
+            "reserved_tokens",
+            "owner",
+            "waiting_on",
+        )
+    )
+)
 # The next message in the queue of a conversation whose run has ended.
 FIND_FIRST_OPEN_RUN = CompiledQuery(
     lambda conversation_id: (

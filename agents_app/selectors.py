@@ -31,7 +31,7 @@ from tools_app import selectors as tools
 from tools_app.types import ToolCall
 
 _SUMMED = ("input_tokens", "output_tokens", "cost_nanos", "priced_calls")
-_BLOCKED = (WaitingOn.PARENT.value, WaitingOn.CHILDREN.value, WaitingOn.PLACE.value)
+_BLOCKED = (WaitingOn.PARENT.value, WaitingOn.CHILDREN.value, WaitingOn.BUDGET.value, WaitingOn.PLACE.value)
 
 
 def get_run(run_id: UUID) -> RunView:

@@ -40,7 +40,7 @@ from agents_app.runs.person_requests import PersonRequest as PersonRequest
 from agents_app.runs.person_requests import ask_child as ask_child
 from agents_app.runs.run_events import event_of
 from agents_app.runs.run_policy import policy_of, session_policy_of
-from agents_app.runs.transitions import ADVANCE, QUEUE, end, refresh_waiting_on, request_cancel
+from agents_app.runs.transitions import ADVANCE, QUEUE, end, request_cancel
 from agents_app.types import RunOptions, RunStatus, WaitingOn
 from agents_app.types.child_runs import RunKind
 from audit_app import services as audit
@@ -210,7 +210,7 @@ def decide_approval(approval_id: UUID, *, decision: str, actor: str, note: str =
             policy=tool_services.CurrentPolicy(policy_of(run), session_policy_of(run)),
             requesters=conversation_port.get().requesters(run.conversation_id, run.actor),
         )
-        refresh_waiting_on(run_id)
+        deadline_sweep.refresh_waiting_on(run_id)
         if run.parent_id:
             after_commit(deadline_sweep.hold, run_id)
         return decided
@@ -229,7 +229,7 @@ def answer_input(
     run = _locked_runs().filter(IS_OPEN, pk=run_id).first()
     answered = tool_services.answer_input(run_id, text, actor=actor, request_id=request_id) if run else None
     if answered:
-        refresh_waiting_on(run_id)
+        deadline_sweep.refresh_waiting_on(run_id)
         if root_id:
             after_commit(deadline_sweep.hold, run_id)
         nudge(ADVANCE, str(run_id), queue=QUEUE)

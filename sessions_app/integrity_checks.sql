@@ -249,6 +249,11 @@ WHERE {kept_steps} GROUP BY r.id, r.input_tokens, r.output_tokens
 HAVING r.input_tokens < COALESCE(SUM(s.input_tokens), 0)
   OR r.output_tokens < COALESCE(SUM(s.output_tokens), 0)
 
+-- 9: only a run that calls a model, or waits for the tokens of the call, has reserved any
+-- run {0} is {1} but has reserved {2} tokens
+SELECT id, status, reserved_tokens FROM komand_run
+WHERE reserved_tokens <> 0 AND owner IS NULL AND waiting_on <> 'budget'
+
 -- 10: each audited event has an audit entry
 -- session {0}: {2} events have no audit entry {1}
 SELECT session_id, action, SUM(n)

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from django.conf import settings
 from django.db.models import F, Min, Sum
 
-from agents_app.costs import cost_caps, tree_budget
+from agents_app.costs import cost_caps
 from agents_app.costs.usage_ledger import CallCost
 from agents_app.models import Agent, Run, Spending
 from agents_app.types.prices import NANOS
@@ -29,8 +29,8 @@ def _add(agent: Agent, call: CallCost) -> None:
 
 
 def refusal_of(run: Run) -> str:
-    """Return the reason, for users, why a budget of the run or of its agent forbids a model call now. Reads only."""
-    return (tree_budget.refusal(run) if run.root_id else "") or budget_refusal(run.agent, run.actor)
+    """Return `budget_refusal` for a run. Its token budgets are checked when the call is reserved."""
+    return budget_refusal(run.agent, run.actor)
 
 
 def budget_refusal(agent: Agent, actor: str = "") -> str:

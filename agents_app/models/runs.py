@@ -148,6 +148,9 @@ class Run(models.Model):
     budget_tokens = models.BigIntegerField(
         null=True, help_text="Token budget of the run and its children. Null: no limit."
     )
+    reserved_tokens = models.BigIntegerField(
+        default=0, db_default=0, help_text="Tokens that its model call may use of the budgets above it, or waits for."
+    )
     budget_nanos = models.BigIntegerField(
         null=True, help_text="Cost budget of the run and its children. Null: no limit."
     )
@@ -224,6 +227,11 @@ class Run(models.Model):
         """Return whether a child run goes on when its listener, a root run, answers."""
         spec = self.child_spec
         return self.depth == 1 and bool(self.listener_id or spec.is_background or spec.is_interactive)
+
+    @property
+    def may_have_budget(self) -> bool:
+        """Return whether the run, or one above it, may have a token budget."""
+        return self.root_id is not None and self.child_spec.may_have_budget
 
     @property
     def output_schema(self) -> dict[str, Any] | None:

@@ -129,8 +129,8 @@ def waiting_columns(run: Run, answer: str | None) -> dict[str, Any]:
 
 
 def held_seconds_of(run: Run) -> float:
-    """Return for how long a child run, or a run below it, has waited for a person."""
-    rows = Run.objects.filter(root_id=run.root_id, depth__gt=run.depth).order_by("depth")
+    """Return for how long a run in a tree, or a run below it, has waited for a person."""
+    rows = Run.objects.filter(root_id=run.root_id or run.pk, depth__gt=run.depth).order_by("depth")
     below = {run.pk}
     for run_id, parent_id in rows.values_list("id", "parent_id"):
         if parent_id in below:

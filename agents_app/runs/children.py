@@ -239,6 +239,9 @@ def _columns(new: NewChild, parent: Run, agent: Agent) -> dict[str, Any]:
     last = hot_queries.FIND_LAST_ORDINAL.rows(conversation_id=parent.conversation_id, least=FIRST_ORDINAL)
     role = child_texts.INSTRUCTIONS.format(name=new.spec.name)
     instructions = "\n\n".join(text for text in (new.options.instructions, role) if text)
+    may_have_budget = new.budget_tokens is not None or parent.may_have_budget
+    above = [*parent.child_spec.path] if parent.parent_id else []
+    set_at_start = {"above": above, "runs_before": parent.child_spec.runs_before, "may_have_budget": may_have_budget}
     return {
         "id": new.id,
         "conversation_id": parent.conversation_id,
@@ -250,11 +253,7 @@ def _columns(new: NewChild, parent: Run, agent: Agent) -> dict[str, Any]:
         "kind": new.kind.value,
         "workstream": new.workstream,
         "depth": parent.depth + 1,
-        "spec": {
-            **vars(new.spec),
-            "above": [*parent.child_spec.path] if parent.parent_id else [],
-            "runs_before": parent.child_spec.runs_before,
-        },
+        "spec": {**vars(new.spec), **set_at_start},
         "session_policy": restrictions_of_children(parent),
         "options": replace(new.options, instructions=instructions).to_dict(),
         "actor": parent.actor,

@@ -29,6 +29,7 @@ from agents_app.runs.lease import Held
 from agents_app.runs.live_text import LiveText, NoLiveText
 from agents_app.runs.model_call import Interrupted, ModelCall, build_request, chunks_of
 from agents_app.runs.next_step import DEFECT, Compact, End, ModelStep, Think, Transcribe, next_step
+from agents_app.runs.reservations import reserve
 from agents_app.runs.writes import Spent
 from agents_app.types import ModelChunk, ModelResponse, RunStatus, Snapshot
 from agents_app.types.context import ContextOverflow
@@ -226,11 +227,14 @@ class Engine:
 
     async def _think(self, drive: Drive, snapshot: Snapshot, step: Think) -> Snapshot | None:
         claim, started_at = drive.claim, timezone.now()
+        most = await self._persist(reserve, claim, snapshot) if claim.run.may_have_budget else 0
+        if most is None:
+            return None
         drive.live.begin(step.step, reset=drive.reset)
         drive.reset = ""
         try:
             provider = await registry.opened(claim.provider)
-            request = build_request(claim, snapshot, provider, may_call_tools=step.may_call_tools)
+            request = build_request(claim, snapshot, provider, may_call_tools=step.may_call_tools, answer_limit=most)
             outcome = await self._call(drive, snapshot, chunks_of(provider, request), drive.live)
         except ProviderError as error:
             if error.code == "model_context_overflow":

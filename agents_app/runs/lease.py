@@ -35,6 +35,7 @@ from tools_app.catalogue import NO_FLAGS
 # Of a crash for each run of the dead process, and what sums of shares lack of whole numbers.
 _LEAST_SHARE, _ROUNDING = 0.2, 1e-6
 _ON_CALLS = (WaitingOn.TOOLS.value, *ON_PERSON)
+_BEFORE_CALL = (WaitingOn.RETRY.value, WaitingOn.BUDGET.value)  # of a step that an earlier claim may have begun
 _ATTEMPTS = 5  # at a claim that another worker wins; later the sweep nudges again
 
 
@@ -134,7 +135,7 @@ def _claim_row(
         if found.is_held_back:
             raise HeldBack(found.run.actor)
         run = use_version(found.run) if found.run.names_version else found.run
-        resumes = run.status == RunStatus.RUNNING.value or run.waiting_on == WaitingOn.RETRY.value
+        resumes = run.status == RunStatus.RUNNING.value or run.waiting_on in _BEFORE_CALL
         recalls = found.flags["has_memories"] and run.agent.memory_budget_tokens and run.started_at is None
         recalled = recall.find(run) if recalls else ()
         adopts = found.flags["may_adopt"] and run.can_adopt and run.started_at is None
@@ -152,7 +153,7 @@ def _claim_as_read(run: Run, owner: UUID, recalled: tuple[RecalledMemory, ...], 
         with transaction.atomic():
             if not transitions.claim(run, owner):
                 return False
-            run.fence += 1
+            run.fence, run.reserved_tokens = run.fence + 1, 0
             child_messages.receive(run, adopts=adopts)
             if run.started_at is None:
                 _record_start(run, recalled)

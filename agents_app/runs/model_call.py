@@ -44,12 +44,13 @@ class Interrupted:
 
 
 def build_request(
-    claim: Claim, snapshot: Snapshot, provider: Provider | None = None, *, may_call_tools: bool
+    claim: Claim, snapshot: Snapshot, provider: Provider | None = None, *, may_call_tools: bool, answer_limit: int = 0
 ) -> ModelRequest:
     """Return the request of the next model call: system prompt, history and this run's own steps.
 
     provider: the one that is called; parts of messages that its model does not take are left out. None: keep all, for a
         request that is not sent.
+    answer_limit: most tokens of the answer by the budgets above the run; 0 without one.
     """
     limits, options = snapshot.limits, RunOptions.from_dict(claim.run.options)
     messages, omitted = distinct_messages(claim, snapshot, provider)
@@ -60,7 +61,9 @@ def build_request(
         may_call_tools=may_call_tools,
         total_seconds=limits.call_seconds,
         idle_seconds=limits.idle_seconds,
-        options=replace(options, output_schema=snapshot.output_schema),
+        options=replace(
+            options, output_schema=snapshot.output_schema, max_output_tokens=answer_limit or options.max_output_tokens
+        ),
         parallel_tool_calls=claim.run.agent.parallel_tool_calls,
         tool_choice=options.tool_choice if options.tool_choice and _begins_answer(snapshot) else "",
         omitted=omitted,

@@ -5,7 +5,7 @@ The state of the network is read from the rows of the child runs each time, and 
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any
 
@@ -33,6 +33,8 @@ from audit_app.kernel.ids import derived_id
 from audit_app.kernel.nudges import nudge
 from tools_app.policy.scope import Scope, ScopeMode
 
+# While a person is waited for, what is left of the limit stays the same, however often it is looked at.
+_LEAST_PAUSE = timedelta(seconds=1)
 _NO_RESULT = "The network ended without a result."
 _STATUSES = {
     RunStatus.COMPLETED.value: AttemptStatus.SUCCEEDED,
@@ -94,7 +96,8 @@ def _instructions(user_turns: Sequence[Message]) -> list[str]:
 
 def _park(claim: Claim, row: Run, network: Network, *, is_idle: bool) -> None:
     """Park the run until a task ends. is_idle: it is paused and no task works, so it waits for its parent."""
-    until = row.started_at + timedelta(seconds=network.time_limit) if network.time_limit and row.started_at else None
+    if until := _ends_at(row, network):
+        until = max(until, timezone.now() + _LEAST_PAUSE)
     parked: dict[str, Any] = {"owner": None, "waiting_on": WaitingOn.CHILDREN.value, "ready_at": until, **_PROGRESS}
     if is_idle:
         parked |= {"waiting_on": WaitingOn.PARENT.value, **child_messages.waiting_columns(row, None)}
@@ -148,10 +151,21 @@ def _outcome(run: Run, network: Network, decision: Decision) -> End | None:
         return End(RunStatus.FAILED, "network_failed", decision.ending.error)
     if decision.ending:
         return End(RunStatus.COMPLETED, answer=as_text(decision.ending.output) or _NO_RESULT)
-    limit = network.time_limit
-    if limit and run.started_at and timezone.now() >= run.started_at + timedelta(seconds=limit):
-        return End(RunStatus.TIMED_OUT, "time_limit", f"The network ran for {limit:g} seconds, which is its limit.")
+    if (until := _ends_at(run, network)) and timezone.now() >= until:
+        text = f"The network ran for {network.time_limit:g} seconds, which is its limit."
+        return End(RunStatus.TIMED_OUT, "time_limit", text)
     return None
+
+
+def _ends_at(run: Run, network: Network) -> datetime | None:
+    """Return the time at which a network that a person has started reaches its limit; None without one.
+
+    The limit stands still while a task waits for a person, as the deadline of a child run does. That of a network which
+    an agent has started is such a deadline.
+    """
+    if not network.time_limit or run.started_at is None or run.parent_id:
+        return None
+    return run.started_at + timedelta(seconds=network.time_limit + child_messages.held_seconds_of(run))
 
 
 def _start(run: Run, network: Network, start: Start) -> None:

@@ -12,7 +12,7 @@ from audit_app.event_types import EventType, NewEvent, P
 from audit_app.kernel.shorten import shorten
 
 _TEXT_CHARACTERS = 500
-_ON_CHILDREN = "Waiting for workstreams."
+_ON_RUNS = {WaitingOn.CHILDREN: "Waiting for workstreams.", WaitingOn.BUDGET: "Waiting for tokens of its budget."}
 _PHASE_TEXTS = {Phase.BLOCKED: "Waiting for a person.", Phase.SYNTHESIZING: "Working with the results."}
 _END_EVENTS: dict[RunStatus, EventType[events.RunEnded]] = {
     RunStatus.COMPLETED: events.RUN_COMPLETED,
@@ -132,13 +132,21 @@ def parked(run: Run, decision: WaitForChildren | WaitForParent) -> list[NewEvent
     run: as it was before its claim. No event for one that already waited for its children.
     """
     if isinstance(decision, WaitForChildren):
-        if run.waiting_on == WaitingOn.CHILDREN.value:
-            return []
-        payload = events.RunWaiting(waiting_on=WaitingOn.CHILDREN.value, reason=_ON_CHILDREN, until=None)
-        blocked = [progressed(run, Phase.BLOCKED, _ON_CHILDREN)] if run.parent_id else []
-        return [event_of(run, events.RUN_WAITING, payload), *blocked]
+        return waits_for_runs(run, WaitingOn.CHILDREN)
     text = "Paused." if decision.answer is None else decision.answer
     return [progressed(run, Phase.BLOCKED, text)]
+
+
+def waits_for_runs(run: Run, on: WaitingOn) -> list[NewEvent]:
+    """Return the events of a run that begins to wait for other runs, as for `parked`. on: one of `_ON_RUNS`."""
+    if run.waiting_on == on.value:
+        return []
+    text = _ON_RUNS[on]
+    blocked = [progressed(run, Phase.BLOCKED, text)] if run.parent_id else []
+    return [
+        event_of(run, events.RUN_WAITING, events.RunWaiting(waiting_on=on.value, reason=text, until=None)),
+        *blocked,
+    ]
 
 
 def child_ended(run: Run, outcome: End) -> NewEvent:

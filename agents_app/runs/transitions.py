@@ -13,17 +13,18 @@ from django.utils import timezone
 
 from agents_app import conversation_port, hot_queries, selectors
 from agents_app.conversation_port import StoredEnd
+from agents_app.costs import tree_budget
 from agents_app.costs.usage_ledger import CallCost
 from agents_app.models import IS_OPEN, IS_UNCOLLECTED, OPEN, Run, Step, children_of, lock_open_below
 from agents_app.runs import run_events
 from agents_app.runs.next_step import CANCELLED, DEADLINE, PARENT_ENDED, TERMINATED, End
-from agents_app.types import RunStatus, RunTranscript, Snapshot, Usage, WaitingOn
+from agents_app.types import RunStatus, RunTranscript, Snapshot, Usage
 from audit_app import services as audit
 from audit_app.event_types import NewEvent
+from audit_app.kernel.after_commit import after_commit
 from audit_app.kernel.compiled_queries import CompiledReturning, CompiledUpdate, Param
 from audit_app.kernel.database import is_away
 from audit_app.kernel.nudges import nudge
-from tools_app import selectors as tool_selectors
 from tools_app import services as tools
 from tools_app.storage import artifacts
 
@@ -44,7 +45,15 @@ def move(run: Run, to: RunStatus, *, held_by: UUID | None, expect: Sequence[str]
 
     Return False if it has not, because another process changed it first. changes: further columns to set.
     """
-    return _guarded(run.id, expect, run.fence, held_by).update(status=to.value, **changes) == 1
+    changes = {"status": to.value, "reserved_tokens": 0, **changes}
+    _give_back(run)
+    return _guarded(run.id, expect, run.fence, held_by).update(**changes) == 1
+
+
+def _give_back(run: Run) -> None:
+    """Let runs continue that wait for tokens which this one had reserved, once the caller's transaction commits."""
+    if run.reserved_tokens:
+        after_commit(tree_budget.give_back, run, on_free=(ADVANCE, QUEUE))
 
 
 def claim(run: Run, owner: UUID) -> bool:
@@ -67,6 +76,7 @@ def _claimed(owner: UUID, **changes: Any) -> dict[str, Any]:
         "fence": F("fence") + 1,
         "waiting_on": "",
         "ready_at": None,
+        "reserved_tokens": 0,
         "started_at": Coalesce("started_at", Now()),
         **changes,
     }
@@ -86,6 +96,7 @@ def record_progress(run: Run, owner: UUID, *, active_seconds: float, call: CallC
 
     Return False if `owner` no longer holds it with the fence of `run`.
     """
+    _give_back(run)
     return _PROGRESS.run(run_id=run.id, fence=run.fence, owner=owner, **_spent(active_seconds, call)) == 1
 
 
@@ -104,7 +115,7 @@ _PROGRESSED = {"crashes": 0, "crash_share": 0.0, "tries": 0, **{name: F(name) + 
 _PROGRESS = CompiledUpdate(
     lambda run_id, fence, owner: (
         _guarded(run_id, _RUNNING, fence, owner),
-        {**_PROGRESSED, "error_code": "", "error_message": ""},
+        {**_PROGRESSED, "reserved_tokens": 0, "error_code": "", "error_message": ""},
     )
 )
 
@@ -213,9 +224,9 @@ def end_answered(run: Run, outcome: End, answered: Answered) -> list[NewEvent] |
 
 def _move_to_end(run: Run, outcome: End, held_by: UUID | None, changes: Mapping[str, Any]) -> bool:
     if held_by and changes.keys() == _END_STORED.keys():
-        stated = {"answer": outcome.answer, "code": outcome.code, "message": outcome.message}
-        key = {"run_id": run.id, "fence": run.fence, "owner": held_by}
-        return _END.run(**key, status=outcome.status.value, **stated, **changes) == 1
+        _give_back(run)
+        key = {"run_id": run.id, "fence": run.fence, "owner": held_by, "status": outcome.status.value, **changes}
+        return _END.run(**key, answer=outcome.answer, code=outcome.code, message=outcome.message) == 1
     ended = _ended(outcome.answer, outcome.code, outcome.message)
     return move(run, outcome.status, expect=OPEN, held_by=held_by, **ended, **changes)
 
@@ -225,6 +236,7 @@ def _ended(answer: Any, code: Any, message: Any) -> dict[str, Any]:
         "owner": None,
         "waiting_on": "",
         "ready_at": None,
+        "reserved_tokens": 0,
         "answer": answer,
         "error_code": code,
         "error_message": message,
@@ -308,7 +320,9 @@ def _end_in_conversation(transcript: RunTranscript) -> Sequence[NewEvent]:
     """Have the conversation store an ended run, and nudge the next one. Return the events."""
     stored = _store_end(transcript)
     if stored.has_later_runs:
-        _nudge_next(transcript.run.conversation_id)
+        for run_id, owner in hot_queries.FIND_FIRST_OPEN_RUN.rows(conversation_id=transcript.run.conversation_id):
+            if owner is None:
+                nudge(ADVANCE, str(run_id), queue=QUEUE)
     return stored.events
 
 
@@ -329,19 +343,3 @@ def _store_end(transcript: RunTranscript) -> StoredEnd:
         )
         Run.objects.filter(pk=transcript.run.id).update(end_stored=False)
         return StoredEnd(())
-
-
-def _nudge_next(conversation_id: UUID) -> None:
-    for run_id, owner in hot_queries.FIND_FIRST_OPEN_RUN.rows(conversation_id=conversation_id):
-        if owner is None:
-            nudge(ADVANCE, str(run_id), queue=QUEUE)
-
-
-def refresh_waiting_on(run_id: UUID) -> None:
-    """Recompute what a parked run waits for, after a decision, an answer or a time-out."""
-    if tool_selectors.has_pending_approval(run_id):
-        waiting_on = WaitingOn.APPROVAL
-    else:
-        waiting_on = WaitingOn.INPUT if tool_selectors.has_open_question(run_id) else WaitingOn.TOOLS
-    on_person = Q(waiting_on=WaitingOn.APPROVAL.value) | Q(waiting_on=WaitingOn.INPUT.value)
-    Run.objects.filter(on_person, pk=run_id, status=RunStatus.WAITING).update(waiting_on=waiting_on)

@@ -131,6 +131,8 @@ class ChildSpec:
     is_background: goes on when the root run that launched it answers.
     notify: a `Notify`.
     runs_before: number of runs since the last message of a person, without those of its own tree.
+    may_have_budget: it or a run above it has a token budget. Set by `start_child`; runs of earlier releases have no
+        value, so their budgets are looked for.
     """
 
     name: str = ""
@@ -144,6 +146,7 @@ class ChildSpec:
     is_background: bool = False
     notify: str = Notify.DONE.value
     runs_before: int = 0
+    may_have_budget: bool = True
 
     @property
     def is_notified(self) -> bool:

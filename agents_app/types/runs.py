@@ -38,6 +38,7 @@ class WaitingOn(StrEnum):
     CHILDREN = "children"
     PARENT = "parent"
     RETRY = "retry"
+    BUDGET = "budget"  # other runs have reserved the tokens that a budget above it has left
     PLACE = "place"  # of a queued run: its user has as many running runs as one may have
 
 

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -21,6 +22,7 @@ from django.db import connections
 from redis.exceptions import ResponseError
 
 from agents_app import hot_queries
+from agents_app.costs import tree_budget
 from agents_app.runs import engine as engine_module
 from agents_app.runs import reaper as reaper_module
 from audit_app import stream
@@ -167,6 +169,7 @@ class Gateway:
         for query in (hot_queries.LIST_LATE_CLAIMABLE, hot_queries.FIND_MISSED_END):
             monkeypatch.setattr(query, "_compiled", {})
         monkeypatch.setattr(conf, "RENUDGE_SECONDS", 0)
+        monkeypatch.setattr(tree_budget, "AGAIN_AFTER", timedelta())
         monkeypatch.setattr(settings, "KOMAND_DRAIN_SECONDS", 0)
         wrapper = connections["default"]
         commit = wrapper.commit

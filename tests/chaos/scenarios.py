@@ -159,8 +159,9 @@ def compact(gateway: Gateway, session_id: UUID) -> None:
     gateway.run_until_stored("web", ask)
 
 
-def launch(name: str, **options: bool) -> ToolCall:
-    return ToolCall("call_1", "launch_workstream", json.dumps({"id": name, "instruction": "Do it.", **options}))
+def launch(name: str, call_id: str = "call_1", **arguments: Any) -> ToolCall:
+    given = {"id": name, "instruction": "Do it.", **arguments}
+    return ToolCall(call_id, "launch_workstream", json.dumps(given))
 
 
 def approve_after_the_answer(gateway: Gateway, session_id: UUID, task: str) -> None:
@@ -366,6 +367,20 @@ SCENARIOS = (
         afterwards=(write_again,),
         ignored=frozenset({"run.waiting"}),
         children={"a": (Reply(("I am ", "ready.")), Reply(("Here ", "it is.")))},
+    ),
+    Scenario(
+        "two workstreams that share a budget of one model call",
+        (Reply(tool_calls=(launch("a", budget_tokens=3000),)), Reply(tool_calls=(WAIT,)), Reply(("All ", "done."))),
+        ignored=frozenset({"run.waiting", "workstream.progressed"}),
+        children={
+            "a": (
+                Reply(("I begin. ",), tool_calls=(launch("b"), launch("c", "call_2")), usage=Usage(7, 2)),
+                Reply(tool_calls=(WAIT,), usage=Usage(7, 2)),
+                Reply(("Both ", "did."), usage=Usage(9, 2)),
+            ),
+            "b": (Reply(("One.",), usage=Usage(5, 1)),),
+            "c": (Reply(tool_calls=(call("peek", 1),), usage=Usage(5, 1)), Reply(("Two.",), usage=Usage(6, 1))),
+        },
     ),
     Scenario(
         "a network of five tasks, one with an approval",

@@ -47,6 +47,7 @@ ONE_PROCESS = {
 CONSTANTS = {
     "LOST_NUDGE_SECONDS": "A crash point loses the nudge; the sweep that finds it need not wait for its age.",
     "RENUDGE_SECONDS": "As above: the run is nudged again at once.",
+    "AGAIN_AFTER": "As above: a run that waits for its budget looks again at once.",
     "_STOPPED_SECONDS": "Work that a stopping engine abandons stays in this process and gets time to end.",
     "_CHORES_END_SECONDS": "As above.",
 }

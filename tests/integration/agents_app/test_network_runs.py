@@ -8,6 +8,7 @@ from uuid import uuid4
 
 import pytest
 from django.db.models.functions import Now
+from django.utils import timezone
 
 from agents_app import services as runs
 from agents_app.models import Agent, Run, StoredNetwork
@@ -164,6 +165,24 @@ def test_a_network_has_a_time_limit(rig: EngineRig) -> None:
     ended = rig.wait(run_id)
     assert (ended.run.status, ended.run.error_code) == (RunStatus.TIMED_OUT, "time_limit")
     until(lambda: tasks_of(run_id) == {"slow": "cancelled"})
+
+
+def test_the_time_limit_of_a_network_stands_still_while_a_person_is_awaited(rig: EngineRig) -> None:
+    call = ToolCall("1", "echo", json.dumps({"text": "hi"}))
+    run_id = start(rig, "time_limit: 600\ntasks: [{name: act}]\n", act=[Reply(tool_calls=(call,)), Reply(("Acted.",))])
+    approval = until(lambda: Approval.objects.first())
+    parked = Run.objects.filter(pk=run_id, waiting_on="children", owner=None)
+    until(parked.exists)
+    now = timezone.now()
+    Approval.objects.update(created_at=now - timedelta(seconds=700))
+    parked.update(started_at=now - timedelta(seconds=900), ready_at=Now())
+    assert rig.engine
+    rig.engine.nudge(run_id)
+    row = until(lambda: parked.filter(ready_at__gt=now + timedelta(minutes=1)).first())
+    assert timedelta(seconds=390) < row.ready_at - now < timedelta(seconds=500), "200 of 600 seconds are used"
+    runs.decide_approval(approval.pk, decision="allow_once", actor=f"user:{rig.owner.pk}")
+    assert rig.wait(run_id).answer == "Acted."
+    check()
 
 
 def test_an_approval_in_a_network_is_decided_by_the_person(rig: EngineRig) -> None:

@@ -56,7 +56,10 @@ POLLERS: dict[str, Callable[[Session], object]] = {
     "runs of a user that wait for a place": lambda session: turns.show_waits("user:1"),
     "the run of a nudge": lambda session: lease.claim(uuid4(), agents.list_open_runs(session.id)[0].id),
     "runs of this worker": lambda session: lease.list_held(uuid4()),
-    "the budget of a workstream": lambda session: tree_budget.refusal(Run(id=uuid4(), root_id=uuid4())),
+    "the budget of a workstream": lambda session: tree_budget.Tree(uuid4()),
+    "the return of tokens to a budget": lambda session: tree_budget.give_back(
+        Run(root_id=uuid4(), reserved_tokens=1), ("", "")
+    ),
     "due schedules": lambda session: Starter().start_part(),
     "due deliveries": lambda session: transitions.list_due(50),
     "due deliveries while chats wait": lambda session: transitions.list_due(50, (), [(session.pk, "501")]),

@@ -203,6 +203,7 @@ BREAKS: dict[str, Callable[[], Any]] = {
     "inbound message {0} is not a user turn of its run {1}": lambda: take_in(run=Run.objects.first()),
     "turn {0} comes from inbound messages that do not belong together, {1} and {2}": take_in_twice,
     "run {0} counts {1} and {2} tokens, fewer than its steps": lambda: Run.objects.update(input_tokens=1),
+    "run {0} is {1} but has reserved {2} tokens": lambda: Run.objects.update(reserved_tokens=1),
     "session {0}: {2} events have no audit entry {1}": lambda: AuditEntry.objects.filter(
         action="MessageReceived"
     ).delete(),

@@ -1,4 +1,4 @@
-"""Budgets of child runs: caps on the tokens of a run and of all runs below it, without reservations."""
+"""Budgets of child runs: caps on the tokens of a run and of all runs below it, reserved before each model call."""
 
 import json
 from uuid import uuid4
@@ -37,6 +37,11 @@ def use(run: Run, tokens: int) -> None:
     Run.objects.filter(pk=run.pk).update(input_tokens=F("input_tokens") + tokens)
 
 
+def refusal_of(run: Run) -> str:
+    assert run.root_id
+    return tree_budget.Tree(run.root_id).room_of(run.pk).refusal
+
+
 def root_of(idle: EngineRig) -> Run:
     return Run.objects.get(pk=idle.send().run_id)
 
@@ -45,14 +50,14 @@ def test_children_without_a_budget_draw_from_that_above_them(idle: EngineRig) ->
     team = child_of(root_of(idle), "team", 100)
     first, second = child_of(team, "first"), child_of(team, "second")
     below = child_of(second, "below")
-    assert [tree_budget.refusal(run) for run in (team, first, second, below)] == ["", "", "", ""]
+    assert [refusal_of(run) for run in (team, first, second, below)] == ["", "", "", ""]
     use(first, 60)
     use(below, 39)
-    assert [tree_budget.refusal(run) for run in (team, first, second, below)] == ["", "", "", ""]
+    assert [refusal_of(run) for run in (team, first, second, below)] == ["", "", "", ""]
     use(team, 1)
-    assert tree_budget.refusal(team) == "The run has used up its budget of 100 tokens."
+    assert refusal_of(team) == "The run has used up its budget of 100 tokens."
     above = "The workstream team, to which it belongs, has used up its budget of 100 tokens."
-    assert [tree_budget.refusal(run) for run in (first, second, below)] == [above] * 3
+    assert [refusal_of(run) for run in (first, second, below)] == [above] * 3
 
 
 def test_a_childs_own_budget_is_a_further_cap(idle: EngineRig) -> None:
@@ -61,23 +66,34 @@ def test_a_childs_own_budget_is_a_further_cap(idle: EngineRig) -> None:
     small, large, beside = child_of(team, "small", 10), child_of(team, "large", 1000), child_of(root, "beside")
     use(small, 10)
     use(beside, 5000)
-    assert tree_budget.refusal(small) == "The run has used up its budget of 10 tokens."
-    assert [tree_budget.refusal(run) for run in (team, large, beside)] == ["", "", ""]
+    assert refusal_of(small) == "The run has used up its budget of 10 tokens."
+    assert [refusal_of(run) for run in (team, large, beside)] == ["", "", ""]
     use(large, 90)
-    assert "workstream team" in tree_budget.refusal(large)
-    assert tree_budget.refusal(beside) == ""
+    assert "workstream team" in refusal_of(large)
+    assert refusal_of(beside) == ""
 
 
-def test_a_tree_without_budgets_costs_one_query_a_call(idle: EngineRig) -> None:
+def test_runs_without_a_budget_above_them_pay_nothing(idle: EngineRig, monkeypatch: pytest.MonkeyPatch) -> None:
     root = root_of(idle)
-    child = child_of(root, "a")
-    tree_budget.refusal(child)
-    with CaptureQueriesContext(connection) as queries:
-        assert tree_budget.refusal(child) == tree_budget.refusal(root) == ""
-    assert len(queries) <= 1
+    child_of(child_of(root, "a"), "b")
+    assert set(Run.objects.filter(parent__isnull=False).values_list("spec__may_have_budget", flat=True)) == {False}
+    for name in ("Tree", "lock", "give_back"):
+        monkeypatch.setattr(tree_budget, name, lambda *_, **__: pytest.fail("the budgets were read"))
+    ended = idle.start().wait(root.pk)
+    assert ended.run.status is RunStatus.COMPLETED
+    assert set(Run.objects.values_list("status", "reserved_tokens")) == {("completed", 0)}
 
 
-def test_a_budget_of_a_large_tree_costs_one_statement_that_returns_one_row(idle: EngineRig) -> None:
+def test_budgets_are_looked_for_above_runs_of_earlier_releases(idle: EngineRig) -> None:
+    team = child_of(root_of(idle), "team", 100)
+    child = child_of(team, "first")
+    spec = {name: value for name, value in child.spec.items() if name != "may_have_budget"}
+    Run.objects.filter(pk=child.pk).update(spec=spec)
+    use(team, 100)
+    assert Run.objects.get(pk=child.pk).may_have_budget and "workstream team" in refusal_of(child)
+
+
+def test_a_budget_of_a_large_tree_costs_one_statement(idle: EngineRig) -> None:
     root = root_of(idle)
     team = child_of(root, "team", 100)
     child = child_of(team, "first")
@@ -86,10 +102,10 @@ def test_a_budget_of_a_large_tree_costs_one_statement_that_returns_one_row(idle:
         Run(parent=team, conversation_id=uuid4(), workstream=f"w{n}", input_tokens=1, **fields) for n in range(99)
     )
     with CaptureQueriesContext(connection) as queries:
-        assert tree_budget.refusal(child) == ""
-    assert len(queries) == 1 and "RECURSIVE" in queries[0]["sql"]
+        assert refusal_of(child) == ""
+    assert len(queries) == 1
     use(child, 1)
-    assert "workstream team" in tree_budget.refusal(child)
+    assert "workstream team" in refusal_of(child)
 
 
 def test_a_workstream_with_a_budget_continues_beside_its_own_workstreams(idle: EngineRig) -> None:
