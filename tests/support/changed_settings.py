@@ -40,6 +40,7 @@ ONE_PROCESS = {
     "KOMAND_DRAIN_SECONDS": "A test that stops the engine in the middle of a run wants the run left, not ended.",
     "KOMAND_MAX_ANSWER_CHARACTERS": "A test of the longest answer need not write 200,000 characters.",
     "KOMAND_CALLBACK_ALLOW_PRIVATE": "The receiver of callbacks is on this machine.",
+    "KOMAND_MCP_OFFERS": "The conformance suite wants its own tools, resources and prompts beside ours.",
     "KOMAND_REDIS_URL": "The test makes Valkey unreachable.",
 }
 

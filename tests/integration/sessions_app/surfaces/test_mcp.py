@@ -86,6 +86,17 @@ async def test_a_missing_or_wrong_key_is_401_with_www_authenticate(bearer: str) 
     assert list(answer.json()) == ["jsonrpc", "id", "error"]
 
 
+async def test_the_metadata_of_the_protected_resource_is_public(settings: Any) -> None:
+    settings.KOMAND_PUBLIC_URL = "https://komand.example.com"
+    async with http() as inner:
+        refused = (await inner.post("/mcp", json=PING)).headers["www-authenticate"]
+    path = "/.well-known/oauth-protected-resource/mcp"
+    assert refused == f'Bearer realm="komand", resource_metadata="https://komand.example.com{path}"'
+    answer = await in_db(DjangoClient().get, path)
+    assert answer.json()["resource"] == "https://komand.example.com/mcp"
+    assert answer.json()["scopes_supported"] == ["mcp", "mcp:read"]
+
+
 async def test_the_cookie_of_the_chat_page_does_not_authenticate(alice: Any) -> None:
     def log_in() -> str:
         page = DjangoClient()
