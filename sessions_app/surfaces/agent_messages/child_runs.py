@@ -52,6 +52,12 @@ def child_details(run: AgentRun, child_id: str) -> dict[str, Any]:
     return {**_record(view, _unique_names(run)), **result, **({"error": {"message": view.error}} if view.error else {})}
 
 
+def find_child(run: AgentRun, workstream: str) -> UUID:
+    """Return the id of the child run with this name, as the messages have it. Raises NotFound (unknown_workstream)."""
+    found_id = next((run_id for run_id, name in _unique_names(run).items() if name == workstream), None)
+    return found(found_id, f"There is no workstream {workstream!r}.", code="unknown_workstream")
+
+
 def _rows(run: AgentRun) -> Any:
     return Run.objects.select_related("agent").filter(conversation_id=run.session.id, parent__isnull=False)
 

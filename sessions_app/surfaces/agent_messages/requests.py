@@ -12,6 +12,7 @@ from typing import Any
 from agents_app.structured_output import check_schema
 from agents_app.types import RunOptions
 from audit_app.kernel.errors import InvalidInput
+from sessions_app.surfaces.agent_messages.wire_format import MAIN
 from sessions_app.surfaces.base.bodies import clean
 
 LONGEST_TEXT = 200_000
@@ -81,12 +82,14 @@ class UserInput:
 
     request_id: the input request that it answers.
     decision: on an approval request.
+    workstream: to which the message goes; empty: the main agent.
     """
 
     text: str
     ack: str = ""
     request_id: str = ""
     decision: str = ""
+    workstream: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -152,13 +155,17 @@ def read_user_input(body: Any) -> UserInput:
     if not isinstance(ack, str) or len(ack) > _LONGEST_LINE:
         message = f"`client_message_id` must be a string of at most {_LONGEST_LINE} characters."
         raise InvalidInput(message, param="client_message_id")
+    workstream = body.get("workstream_id") or ""
+    if not isinstance(workstream, str):
+        raise InvalidInput("`workstream_id` must be a string.", param="workstream_id")
     metadata = {} if body.get("metadata") is None else body["metadata"]
     if not isinstance(metadata, dict):
         raise InvalidInput("`metadata` must be an object.", param="metadata")
     metadata = clean(metadata)
     request_id = _text_in(metadata, "request_input_response", "request_id")
     decision = _text_in(metadata, "tool_approval_response", "decision")
-    return UserInput(clean(text), clean(ack), request_id, decision, metadata)
+    workstream = "" if workstream == MAIN else workstream
+    return UserInput(clean(text), clean(ack), request_id, decision, workstream, metadata)
 
 
 def _text_in(metadata: Mapping[str, Any], name: str, key: str) -> str:

@@ -13,10 +13,12 @@ from audit_app.kernel.errors import Conflict, InvalidInput, NotFound
 from sessions_app import services
 from sessions_app.access import access_approval
 from sessions_app.approvals import decisions
+from sessions_app.identity import rate_limits
 from sessions_app.identity.principal import Principal
 from sessions_app.models import Session
 from sessions_app.surfaces.agent_messages import (
     agent_runs,
+    child_runs,
     message_types,
     requests,
     run_files,
@@ -101,6 +103,8 @@ def _user_input(principal: Principal, run: AgentRun, body: Any) -> SignalResult:
         return SignalResult(_DECIDED)
     if may_decide and (approval := _approval_of(principal, session, sent)):
         return _decide(principal, session, approval, sent)
+    if sent.workstream and not sent.request_id:
+        return _write_to(principal, run, sent)
     if run.metadata.get("status"):
         agent_runs.update_metadata(session, status="")
     given = {"metadata": dict(sent.metadata), "tool_approval_response": sent.metadata.get("tool_approval_response")}
@@ -109,6 +113,14 @@ def _user_input(principal: Principal, run: AgentRun, body: Any) -> SignalResult:
     message = UserMessage(sent.text, sent.ack, sent.ack, note, act=act, answers=answers)
     session_writes.send_user_message(principal, session, message)
     return SignalResult("The agent has the message.")
+
+
+def _write_to(principal: Principal, run: AgentRun, sent: UserInput) -> SignalResult:
+    """Send the message to a workstream. It interrupts nothing."""
+    child_id = child_runs.find_child(run, sent.workstream)
+    rate_limits.take(rate_limits.chat_limit(), principal.actor)
+    services.ask_workstream(run.session, child_id, sent.text, actor=principal.actor, key=sent.ack)
+    return SignalResult("The workstream has the message.")
 
 
 def _question_of(session: Session, sent: UserInput) -> UUID | None:

@@ -6,13 +6,15 @@ from typing import Any
 
 import pytest
 
-from agents_app.providers.kinds.scripted import Reply
+from agents_app.models import Run
+from agents_app.providers.kinds.scripted import Reply, ScriptedProvider
 from audit_app.kernel.database import in_db
 from sessions_app.surfaces.agent_messages.wire_format import AgentMessageType, Compact
 from tests.support.agents import TURN_ENDS, AgentCaller
 from tests.support.approvals import Launch, wants_to_launch
 from tests.support.conditions import eventually
 from tests.support.engine import EngineRig, until
+from tests.support.team_script import TeamScript
 from tools_app.types import ToolCall
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
@@ -358,3 +360,36 @@ def test_denied_tools_are_not_offered(rig: EngineRig, caller: AgentCaller) -> No
     run = caller.start("go", excluded_tools=["echo"], tool_names=["echo", "calculator"])["id"]
     until(lambda: len(caller.messages(run)) >= 3)
     assert [spec.name for spec in script.requests[0].tools] == ["calculator"]
+
+
+async def test_a_message_to_a_workstream_is_its_question_and_interrupts_nothing(
+    rig: EngineRig, caller: AgentCaller
+) -> None:
+    go_on = threading.Event()
+    launches = [
+        ToolCall(name, "launch_workstream", json.dumps({"id": name, "instruction": "dig", "interactive": name == "a"}))
+        for name in "ab"
+    ]
+    await in_db(rig.agent, Reply(), tool_profile="teams")
+    ScriptedProvider.scripts["script"] = TeamScript(
+        [Reply(tool_calls=tuple(launches)), Reply(("Started.",)), Reply(("Both.",))],
+        {"a": [Reply(("First.",)), Reply(("Second.",))], "b": [Reply(("Beta.",), held_by=go_on)]},
+    )
+    run = await in_db(caller.start, "go")
+    await eventually(lambda: Run.objects.filter(workstream="a", waiting_on="parent").exists())
+    given = {"message": "And the second?", "client_message_id": "m-2", "workstream_id": "a"}
+    for _ in range(2):
+        sent = await in_db(caller, "POST", f"agents/{run['id']}/signal/UserInput", given)
+        assert sent.status == 200 and sent.data["status"] == "success"
+    unknown = await in_db(caller, "POST", f"agents/{run['id']}/signal/UserInput", {**given, "workstream_id": "c"})
+    assert (unknown.status, unknown.data["code"]) == (404, "unknown_workstream")
+    await eventually(lambda: Run.objects.filter(workstream="a", answer="Second.", waiting_on="parent").exists())
+    go_on.set()
+    messages = await eventually(
+        lambda: (found := caller.messages(run["id"])) and found[-1]["t"] in TURN_ENDS and "w" not in found[-1] and found
+    )
+    asked = [one for one in messages if one["t"] == AgentMessageType.QUESTION and one.get("w") == "a"]
+    assert [(one["m"], one["d"]["ack"]) for one in asked] == [("And the second?", "m-2")]
+    after = messages[messages.index(asked[0]) :]
+    assert [one["m"] for one in after if one["t"] == AgentMessageType.ANSWER and one.get("w") == "a"] == ["Second."]
+    assert not await in_db(Run.objects.filter(workstream="b", status="cancelled").exists)
