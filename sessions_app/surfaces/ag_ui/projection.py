@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from agents_app import events as runs
-from agents_app import selectors as agents
+from agents_app.types.child_runs import child_id_of
 from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.live_view.step_text import StepText
 from sessions_app.surfaces.ag_ui.interrupts import interrupt_of
@@ -203,7 +203,7 @@ class RunEvents:
     def _begin_call(self, event: SessionEvent, run_id: UUID, call: CallStarted) -> list[Event]:
         call_id, is_client = call_id_of(call.execution_id), call.tool in self._client_tools and run_id == self._run_id
         self._calls[call.execution_id] = _Call(run_id, is_client)
-        if child_id := agents.child_id_of(call.tool, UUID(call.execution_id), call.arguments):
+        if child_id := child_id_of(call.tool, UUID(call.execution_id), call.arguments):
             self._launches[child_id] = call_id, str(call.arguments.get("instruction") or "")
         if is_client:  # its arguments follow at the end, unmasked
             return []
