@@ -6,7 +6,17 @@ from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 
 from audit_app.kernel.compiled_queries import CompiledObjects, CompiledQuery
-from tools_app.models import Approval, Control, Grant, InputRequest, McpServer, Memory, SkillInstall, ToolExecution
+from tools_app.models import (
+    IS_OPEN,
+    Approval,
+    Control,
+    Grant,
+    InputRequest,
+    McpServer,
+    Memory,
+    SkillInstall,
+    ToolExecution,
+)
 from tools_app.types import ApprovalStatus, Decision
 from tools_app.types.questions import InputStatus
 
@@ -33,6 +43,10 @@ FIND_OPEN_QUESTIONS = CompiledQuery(
 # Every request that waits for its run.
 LIST_EXECUTIONS = CompiledObjects(
     lambda run_id: ToolExecution.objects.filter(run_id=run_id, batch_id__isnull=True).order_by("step", "call_index")
+)
+# Every end of a tool call: has its run others?
+FIND_OPEN_EXECUTION = CompiledQuery(
+    lambda run_id: ToolExecution.objects.filter(IS_OPEN, run_id=run_id).order_by().values_list("pk")[:1]
 )
 # Every step of a run, and every tool call.
 LIST_STOPPED_SCOPES = CompiledQuery(lambda: Control.objects.filter(is_stopped=True).values_list("scope", "reason"))

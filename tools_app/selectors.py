@@ -100,7 +100,7 @@ def list_asking_items(batch_ids: Collection[UUID]) -> tuple[ExecutionView, ...]:
 
 def has_open(run_id: UUID) -> bool:
     """Return whether any execution of the run is pending or running."""
-    return open_executions().filter(run_id=run_id).exists()
+    return bool(hot_queries.FIND_OPEN_EXECUTION.rows(run_id=run_id))
 
 
 def open_executions() -> QuerySet[ToolExecution]:

@@ -18,8 +18,7 @@ from audit_app.kernel import context, liveness, redact
 from audit_app.kernel.database import is_away
 from tools_app import catalogue, conf, schema
 from tools_app.events import InjectionWarning
-from tools_app.executions import batches, events, result_sources
-from tools_app.executions.transitions import move
+from tools_app.executions import batches, events, result_sources, transitions
 from tools_app.injection import guard
 from tools_app.models import ToolExecution
 from tools_app.policy import emergency_stop
@@ -92,9 +91,9 @@ def claim(execution_id: UUID, owner: UUID) -> ToolExecution | None:
     Returns None if it is no longer pending, or its agent is stopped.
     """
     with transaction.atomic():
-        if not move(execution_id, ExecutionStatus.RUNNING, owner=owner):
+        row = transitions.claim(execution_id, owner)
+        if row is None:
             return None
-        row = ToolExecution.objects.get(id=execution_id)
         if emergency_stop.why_stopped(row.agent_id):
             transaction.set_rollback(True)  # its run is about to be ended
             return None
@@ -107,7 +106,7 @@ def start_here(row: ToolExecution) -> bool:
 
     Return False if it is no longer pending.
     """
-    if not move(row.id, ExecutionStatus.RUNNING):
+    if not transitions.move(row.id, ExecutionStatus.RUNNING):
         return False
     row.refresh_from_db(fields=["attempts"])
     events.record_started(row)
@@ -121,13 +120,13 @@ def finish(row: ToolExecution, outcome: Outcome) -> bool:
     Joins the caller's transaction, which must be `atomic`. Returns whether the attempt was still current.
     """
     batches.lock(row)
-    if not move(row.id, outcome.status, attempt=row.attempts, **outcome.columns()):
+    ended = transitions.end(row, outcome.status, **outcome.columns())
+    if ended is None:
         return False
-    row.refresh_from_db()
-    warned = [events.warned(row, outcome.warning)] if outcome.warning else []
-    reported = [events.reported(row, outcome.report)] if outcome.report else []
-    audit.emit([*warned, *batches.ended(row), *reported])
-    batches.item_ended(row)
+    warned = [events.warned(ended, outcome.warning)] if outcome.warning else []
+    reported = [events.reported(ended, outcome.report)] if outcome.report else []
+    audit.emit([*warned, *batches.ended(ended), *reported])
+    batches.item_ended(ended)
     return True
 
 

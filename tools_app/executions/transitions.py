@@ -7,6 +7,7 @@ from uuid import UUID
 from django.db.models import F
 from django.db.models.functions import Now
 
+from audit_app.kernel.compiled_queries import CompiledReturning, CompiledUpdate
 from tools_app import conf
 from tools_app.models import Approval, InputRequest, ToolExecution
 from tools_app.receipts import receipts
@@ -45,6 +46,32 @@ def move(execution_id: UUID, to: ExecutionStatus, *, attempt: int | None = None,
     return True
 
 
+def claim(execution_id: UUID, owner: UUID) -> ToolExecution | None:
+    """Start a pending execution in a process, and return it as it is then; None if it is not pending.
+
+    A compiled `move`.
+    """
+    return _CLAIM.first(execution_id=execution_id, owner=owner)
+
+
+def end(row: ToolExecution, to: ExecutionStatus, **columns: Any) -> ToolExecution | None:
+    """End the attempt of `row`, and return the execution as it is then; None if another process has ended it.
+
+    A `move`, which is compiled for the result of most calls.
+    """
+    if to is ExecutionStatus.COMPLETED and columns.keys() <= _RESULT:
+        columns = {**columns, "origins": columns.get("origins", row.origins)}
+        del columns["error"]
+        stored = _COMPLETE.first(execution_id=row.id, attempt=row.attempts, **columns)
+        if stored is not None:
+            stored.receipt = receipts.sign(stored)
+            _SIGN.run(execution_id=row.id, receipt=stored.receipt)
+        return stored
+    if not move(row.id, to, attempt=row.attempts, **columns):
+        return None
+    return ToolExecution.objects.get(id=row.id)
+
+
 def settle(approval_id: UUID, to: ApprovalStatus, *, decided_by: str, note: str = "", decision: str = "") -> bool:
     """Decide a pending approval, once. After its expiry it can only expire. Joins the caller's transaction."""
     rows = Approval.objects.filter(id=approval_id, status=ApprovalStatus.PENDING)
@@ -78,3 +105,27 @@ def _stamps(to: ExecutionStatus) -> dict[str, Any]:
 def renudge_at(seconds: float) -> Any:
     """Return a column value: that many seconds from now, by the database's clock."""
     return Now() + timedelta(seconds=seconds)
+
+
+_RESULT = {"output", "error", "origins"}  # the columns of `_COMPLETE`, which has no error
+_CLAIM = CompiledReturning(
+    lambda execution_id, owner: (
+        ToolExecution.objects.filter(id=execution_id, status=PENDING.value),
+        {"status": RUNNING.value, "owner": owner, **_stamps(RUNNING)},
+    )
+)
+_COMPLETE = CompiledReturning(
+    lambda execution_id, attempt, output, origins: (
+        ToolExecution.objects.filter(id=execution_id, status=RUNNING.value, attempts=attempt),
+        {
+            "status": ExecutionStatus.COMPLETED.value,
+            "output": output,
+            "error": None,
+            "origins": origins,
+            **_stamps(ExecutionStatus.COMPLETED),
+        },
+    )
+)
+_SIGN = CompiledUpdate(
+    lambda execution_id, receipt: (ToolExecution.objects.filter(id=execution_id), {"receipt": receipt})
+)

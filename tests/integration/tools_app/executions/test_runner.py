@@ -12,10 +12,12 @@ from django.test.utils import CaptureQueriesContext
 
 from audit_app.kernel import context
 from audit_app.models import AuditEntry, Event
+from tests.support.built_statements import built_statements
 from tools_app import conf, selectors, services
 from tools_app.executions import runner
 from tools_app.executions.transitions import move
 from tools_app.models import ToolExecution
+from tools_app.receipts import receipts
 from tools_app.types import ExecutionStatus, ToolError, without_receipt
 
 pytestmark = pytest.mark.usefixtures("world")
@@ -34,6 +36,19 @@ def test_a_result_is_stored_emitted_and_nudged(plan, nudges, passing):
     assert event.payload["output"] == '{"text": "hi"}'
     assert event.payload["duration_ms"] == round(done.duration_seconds * 1000)
     assert AuditEntry.objects.filter(action="ToolExecutionCompleted", actor="user:7", agent_id="default").count() == 1
+
+
+def test_a_call_is_claimed_and_ended_by_few_statements_none_of_which_is_built(plan):
+    first, second = plan(("echo", '{"text": "a"}'), ("echo", '{"text": "b"}'))
+    services.execute(first.id)  # statements are compiled
+    with built_statements() as built, CaptureQueriesContext(connection) as queries:
+        services.execute(second.id)
+    assert built == []
+    of_executions = [query["sql"] for query in queries if '"komand_tool_execution"' in query["sql"]]
+    assert len(of_executions) <= 4, of_executions  # claim, end, receipt, and whether others are open
+    done = selectors.get_execution(second.id)
+    assert (done.status, done.output) == (ExecutionStatus.COMPLETED, '{"text": "b"}')
+    assert receipts.verify_receipt(done.receipt).is_valid
 
 
 def test_a_second_nudge_runs_nothing(plan, make_tool):
