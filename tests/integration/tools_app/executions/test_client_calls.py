@@ -52,7 +52,7 @@ def test_the_first_output_counts(called, nudges):
     assert _answer(called, "18 degrees") == 1
     assert _answer(called, "19 degrees") == 0
     assert _view(called).output == '"18 degrees"' and nudges.of("test.done") == [str(called.run_id)]
-    actions = list(AuditEntry.objects.order_by("number").values_list("action", flat=True))
+    actions = list(AuditEntry.objects.order_by("id").values_list("action", flat=True))
     assert actions == ["ToolCallRequested", "ToolExecutionStarted", "ToolExecutionCompleted"]
     assert _view(called).origins == ("tool:get_weather",), "what a client sends is from outside"
 
