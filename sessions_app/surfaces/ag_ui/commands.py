@@ -13,7 +13,7 @@ from agents_app import services as runs
 from audit_app import timeline
 from audit_app.kernel.errors import Conflict, Forbidden, InvalidInput, NotFound
 from sessions_app import selectors, services
-from sessions_app.access import access_agent, access_approval
+from sessions_app.access import access_agent, access_approval, access_session
 from sessions_app.approvals import decisions, permissions
 from sessions_app.attachments import uploads
 from sessions_app.conversation.new_message import QuestionClosed
@@ -77,7 +77,8 @@ class _Thread:
     def accept(self) -> AcceptedRun:
         """Store the request, or find the run that it named before. Raises Refused."""
         request = self._request
-        session = own_sessions.find_session(self._user, self._key)
+        found = own_sessions.find_session(self._user, self._key)
+        session = access_session(self._user, found.id) if found else None
         if session and (run_id := selectors.find_received_run(self._user, f"{self._key}:{request.run_id}")):
             return self._follow(session, run_id)
         if session and request.resume:

@@ -66,8 +66,8 @@ class RunEvents:
 
     def _begin_connection(self) -> None:
         self._messages: dict[str, Event] = {message["id"]: dict(message) for message in self._request.messages}
-        calls = [call for message in self._request.messages for call in message.get("toolCalls") or ()]
-        self._known = {call["id"] for call in calls} | {each.get("toolCallId") for each in self._request.messages}
+        self._known = set(self._request.known_calls)
+        self._texts: dict[str, StepText] = {}
         self._parts = StepParts(self._part)
         self._open_step: str | None = None
         self._has_state = False
@@ -115,6 +115,8 @@ class RunEvents:
             self._close_ask(decided["approval_id"], is_answered=bool(decided["decision"]))
         elif event.type == tools.CALLS_RETURNED.name:
             self.returned |= set(tools.CALLS_RETURNED.payload(event)["execution_ids"])
+        elif event.type == runs.STEP_COMPLETED.name and is_root:  # a step without calls, and the run goes on
+            self._waits_for_children = True
         elif event.type == runs.RUN_WAITING.name and is_root:
             self._waits_for_children = runs.RUN_WAITING.payload(event)["waiting_on"] == "children"
         elif event.type == tools.PLAN_UPDATED.name and is_root:
@@ -162,7 +164,8 @@ class RunEvents:
     def _part(self, run_id: UUID, step: int, kind: Kind) -> Part:
         """Return a part as the client has it."""
         text = StepText()
-        if known := self._messages.get(_message_id(run_id, step, kind), {}).get("content"):
+        known = self._messages.get(_message_id(run_id, step, kind), {}).get("content")
+        if isinstance(known, str) and known:
             text.add(known)
             text.reset()
         return Part(run_id, step, kind, text)
@@ -171,13 +174,12 @@ class RunEvents:
         part, sent = change.part, list[Event]()
         message_id = _message_id(part.run_id, part.step, part.kind)
         role, prefix = ("assistant", "TEXT") if part.kind == "text" else ("reasoning", "REASONING")
-        message = self._messages.setdefault(message_id, self._of(part.run_id, {"id": message_id, "role": role}))
+        self._messages.setdefault(message_id, self._of(part.run_id, {"id": message_id, "role": role}))
+        self._texts[message_id] = part.text
         if change.starts:
             opened = ["REASONING_START"] if part.kind == "reasoning" else []
             sent += [self._event(part.run_id, kind, messageId=message_id) for kind in opened]
             sent.append(self._event(part.run_id, f"{prefix}_MESSAGE_START", messageId=message_id, role=role))
-        before = "" if change.restarts else message.get("content") or ""
-        message["content"] = before + change.piece
         if change.restarts:  # the only way to take back what the client has
             sent.append(self._messages_snapshot())
         elif change.piece:
@@ -297,7 +299,9 @@ class RunEvents:
         return {"type": "STATE_SNAPSHOT", "snapshot": {**self._request.state, **self._state}}
 
     def _messages_snapshot(self) -> Event:
-        return {"type": "MESSAGES_SNAPSHOT", "messages": [dict(message) for message in self._messages.values()]}
+        texts = {message_id: {"content": text.sent} for message_id, text in self._texts.items()}
+        messages = [{**message, **texts.get(message_id, {})} for message_id, message in self._messages.items()]
+        return {"type": "MESSAGES_SNAPSHOT", "messages": messages}
 
     def _close(self) -> list[Event]:
         """Return the ends of all that is open. Workstreams that go on are suspended."""

@@ -38,6 +38,7 @@ class RunRequest:
     messages: as the client sent them.
     history: those before the new ones.
     new: the ids and messages of the user at the end.
+    known_calls: ids of the calls that the messages contain.
     outputs: of the client's tools, if they end the messages.
     state: of the client, kept beside that of the run.
     resume: answers to interrupts, by id; None for one that the user left without an answer.
@@ -48,6 +49,7 @@ class RunRequest:
     messages: Sequence[Mapping[str, Any]]
     history: tuple[Message, ...]
     new: tuple[tuple[str, Message], ...]
+    known_calls: frozenset[str]
     outputs: tuple[ToolOutput, ...]
     state: Mapping[str, Any]
     options: RunOptions
@@ -72,6 +74,7 @@ def read_request(body: Any) -> RunRequest:
         messages=given,
         history=tuple(message for _, message in talk[:first]),
         new=tuple(talk[first:]),
+        known_calls=frozenset(call.id for _, message in talk for call in message.tool_calls),
         outputs=outputs,
         state=state if isinstance(state, Mapping) else {},
         options=_options(body, [message.content for _, message in messages if message.role == "system"]),
@@ -90,10 +93,8 @@ def _start_of_end(talk: Sequence[tuple[str, Message]], belongs: Callable[[Messag
 def _options(body: Mapping[str, Any], system: list[str]) -> RunOptions:
     tools = [read_function(tool, f"tools[{n}]") for n, tool in enumerate(_list(body, "tools", MOST_TOOLS, []))]
     check_distinct(tools)
-    entries = enumerate(_list(body, "context", MOST_ENTRIES, []))
-    context = {
-        _text(item, "description", f"context[{n}]"): _text(item, "value", f"context[{n}]") for n, item in entries
-    }
+    pairs = [(item, f"context[{n}]") for n, item in enumerate(_list(body, "context", MOST_ENTRIES, []))]
+    context = [{name: _text(item, name, where) for name in ("description", "value")} for item, where in pairs]
     data = {**({"context": context} if context else {}), **({"state": body["state"]} if body.get("state") else {})}
     about = [f"{_ABOUT}\n{json.dumps(data, ensure_ascii=False)}"] if data else []
     instructions = "\n\n".join([*system, *about])
@@ -111,7 +112,7 @@ def _resumed(item: Any, where: str) -> tuple[str, Any]:
 
 
 def _message(item: Mapping[str, Any], where: str) -> Message | None:
-    role = item.get("role")
+    role = _text(item, "role", where)
     if role in _NOT_SENT:
         return None
     if role not in _ROLES:
@@ -121,15 +122,14 @@ def _message(item: Mapping[str, Any], where: str) -> Message | None:
         return Message("tool", text, tool_call_id=_text(item, "toolCallId", where))
     calls = _list(item, "toolCalls", MOST_TOOLS, []) if role == "assistant" else []
     made = tuple(_call(call, f"{where}.toolCalls[{n}]") for n, call in enumerate(calls))
-    return Message(_ROLES[str(role)], text, made, parts=parts if role == "user" else ())
+    return Message(_ROLES[role], text, made, parts=parts if role == "user" else ())
 
 
 def _call(item: Any, where: str) -> ToolCall:
     call_id, function = _text(item, "id", where), item.get("function")
-    arguments = function.get("arguments") if isinstance(function, Mapping) else None
-    return ToolCall(
-        call_id, _text(function, "name", f"{where}.function"), arguments if isinstance(arguments, str) else "{}"
-    )
+    name = _text(function, "name", f"{where}.function")
+    arguments = function.get("arguments")
+    return ToolCall(call_id, name, arguments if isinstance(arguments, str) and arguments else "{}")
 
 
 def _content(content: Any, where: str) -> tuple[str, tuple[LoadedPart, ...]]:

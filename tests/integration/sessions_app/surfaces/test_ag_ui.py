@@ -1,6 +1,8 @@
 """AG-UI: runs, interrupts, tools of the front end, runs that are shown again, refusals. Access: objects of others."""
 
+import asyncio
 import json
+import threading
 from typing import Any
 from uuid import uuid4
 
@@ -9,10 +11,12 @@ from channels.routing import URLRouter
 
 from agents_app.models import Agent, Run
 from agents_app.providers.kinds.scripted import Reply, ScriptedProvider
+from agents_app.services import cancel_run
 from audit_app.kernel.database import in_db
 from sessions_app.identity.api_keys import create_api_key
 from sessions_app.models import Session, Turn
 from sessions_app.surfaces.ag_ui.consumers import routes
+from tests.support.conditions import happens
 from tests.support.engine import EngineRig
 from tests.support.rest import LiveCaller, make_user
 from tests.support.team_script import TeamScript
@@ -127,7 +131,7 @@ async def test_text_reasoning_and_calls_are_parts_that_start_and_end(rig: Engine
     assert text(events) == "Let me see.It is 42." and '"42"' in of(events, "TOOL_CALL_RESULT")[0]["content"]
     assert events[-1]["outcome"] == {"type": "success"} and events[-1]["usage"]
     system = str(script.requests[0].messages[0].content)
-    assert '"page": "sums"' in system and '"dark": true' in system
+    assert '"value": "sums"' in system and '"dark": true' in system
     await front.say("Again?")
     turns = await in_db(lambda: list(Turn.objects.filter(role="user").values_list("content", flat=True)))
     assert sorted(turns) == ["Again?", "What is 6*7?"] and await in_db(Session.objects.count) == 1
@@ -235,6 +239,38 @@ async def test_a_run_is_shown_again_by_its_id(rig: EngineRig, key: str) -> None:
     front.messages = []
     assert types(await front.run(runId="r"))[0] == "RUN_STARTED" and text(first) == "It is 42."
     assert text(await front.run(runId="r", messages=[])) == "It is 42." and await in_db(Run.objects.count) == 1
+
+
+async def test_a_client_that_leaves_does_not_stop_its_run(rig: EngineRig, key: str) -> None:
+    held = threading.Event()
+    await in_db(rig.agent, Reply(("Hello ", "there."), held_by=held))
+    leaving = FrontEnd(key)
+    leaving.messages.append({"id": "m", "role": "user", "content": "hi"})
+    posting = asyncio.create_task(leaving.post(runId="r"))
+    await happens(lambda: b"Hello " in b"".join(each.get("body", b"") for each in leaving.caller.sent))
+    leaving.caller.leave()
+    await posting
+    held.set()
+    front = FrontEnd(key)
+    front.thread, front.messages = leaving.thread, leaving.messages
+    assert text(await front.run(runId="r")) == "Hello there." and await in_db(Run.objects.count) == 1
+
+
+async def test_a_run_that_is_stopped_elsewhere_is_cancelled(rig: EngineRig, key: str) -> None:
+    await in_db(rig.agent, Reply(("Hello ",), hangs=True))
+    front = FrontEnd(key)
+    saying = asyncio.create_task(front.say("hi"))
+    await happens(lambda: b"Hello " in b"".join(each.get("body", b"") for each in front.caller.sent))
+    await in_db(lambda: cancel_run(Run.objects.get().pk))
+    assert (await saying)[-1]["outcome"] == {"type": "cancelled"}
+
+
+async def test_a_message_instead_of_outputs_leaves_the_calls(rig: EngineRig, key: str) -> None:
+    await in_db(rig.agent, Reply(tool_calls=(WEATHER,)), Reply(("All right.",)))
+    front = FrontEnd(key)
+    await front.say("How warm?", tools=TOOLS)
+    assert text(await front.say("Never mind.", tools=TOOLS)) == "All right."
+    assert await in_db(lambda: {run.status for run in Run.objects.all()}) == {"completed"}
 
 
 async def test_a_failed_run_ends_with_an_error(rig: EngineRig, key: str) -> None:
