@@ -26,7 +26,7 @@ from sessions_app.services import NewMessage, ReceiveOptions
 from sessions_app.surfaces.ag_ui import interrupts
 from sessions_app.surfaces.ag_ui.projection import RunEvents
 from sessions_app.surfaces.ag_ui.requests import LONGEST_TEXT, NAME, RunRequest, read_request
-from sessions_app.surfaces.base import client_calls, own_sessions
+from sessions_app.surfaces.base import client_calls, client_sessions
 from sessions_app.surfaces.base.message_files import digest_of, files_of
 from tools_app import selectors as tools
 from tools_app.events import CALLS_RETURNED
@@ -71,13 +71,13 @@ class _Thread:
     def __init__(self, principal: Principal, agent_id: str, request: RunRequest) -> None:
         self._principal, self._user = principal, principal.user
         self._agent_id, self._request = agent_id, request
-        self._key = own_sessions.thread_id_of(NAME, agent_id, request.thread_id)
+        self._key = client_sessions.thread_id_of(NAME, agent_id, request.thread_id)
         self._may_decide = bool(principal.can_write and permissions.allowed_decisions(self._user, self._user.pk))
 
     def accept(self) -> AcceptedRun:
         """Store the request, or find the run that it named before. Raises Refused."""
         request = self._request
-        found = own_sessions.find_session(self._user, self._key)
+        found = client_sessions.find_session(self._user, self._key)
         session = access_session(self._user, found.id) if found else None
         if session and (run_id := selectors.find_received_run(self._user, f"{self._key}:{request.run_id}")):
             return self._follow(session, run_id)
@@ -97,12 +97,12 @@ class _Thread:
     def _send(self, found: Session | None) -> AcceptedRun:
         """Store the new messages of the user as one."""
         request, history = self._request, self._request.history
-        session = found or own_sessions.open_session(self._user, self._agent_id, self._key, history, {NAME: {}})
+        session = found or client_sessions.open_session(self._user, self._agent_id, self._key, history, {NAME: {}})
         cursor = cursor_now(session.id)
         new = self._unsent(session) if found and len(request.new) > 1 else request.new
         messages = [message for _, message in new]
         files = files_of(messages)
-        with uploads.unsent_discarded(own_sessions.upload_parts(self._user, files)) as stored:
+        with uploads.unsent_discarded(client_sessions.upload_parts(self._user, files)) as stored:
             text = "\n\n".join(filter(None, (message.content for message in messages)))
             message = NewMessage.into(
                 session, text, note={NAME: new[-1][0]}, attachments=stored, attachments_digest=digest_of(files)

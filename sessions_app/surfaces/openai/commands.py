@@ -23,7 +23,7 @@ from sessions_app.identity.principal import Principal
 from sessions_app.live_view.viewer import cursor_now
 from sessions_app.models import Session, Turn
 from sessions_app.services import Accepted, NewMessage
-from sessions_app.surfaces.base import client_calls, own_sessions
+from sessions_app.surfaces.base import client_calls, client_sessions
 from sessions_app.surfaces.base.function_tools import invalid_param
 from sessions_app.surfaces.base.message_files import digest_of
 from sessions_app.surfaces.openai.requests import LONGEST_TEXT, NAME, ParsedRequest
@@ -62,7 +62,7 @@ def accept(principal: Principal, parsed: ParsedRequest, idempotency_key: str) ->
         return _accept_outputs(principal, parsed, idempotency_key)
     session = _session_of(principal.user, parsed, idempotency_key)
     cursor = cursor_now(session.id)
-    with uploads.unsent_discarded(own_sessions.upload_parts(principal.user, parsed.files)) as files:
+    with uploads.unsent_discarded(client_sessions.upload_parts(principal.user, parsed.files)) as files:
         accepted = services.receive(
             NewMessage.into(session, parsed.text, attachments=files, attachments_digest=digest_of(parsed.files)),
             owner=principal.user,
@@ -162,5 +162,5 @@ def _history_until(session_id: UUID, ordinal: int) -> list[Turn]:
 
 def _own_session(user: User, parsed: ParsedRequest, history: list[Message | Turn], idempotency_key: str) -> Session:
     """Open a session; return the same one when the request is repeated under its key."""
-    thread_id = own_sessions.thread_id_of(idempotency_key) if idempotency_key else ""
-    return own_sessions.open_session(user, parsed.model, thread_id, history, {NAME: {}})
+    thread_id = client_sessions.thread_id_of(idempotency_key) if idempotency_key else ""
+    return client_sessions.open_session(user, parsed.model, thread_id, history, {NAME: {}})

@@ -1,4 +1,4 @@
-"""What one connection is sent of a run, by the events of the session alone."""
+"""The events that one connection is sent of a run."""
 
 from typing import Any
 from uuid import UUID
