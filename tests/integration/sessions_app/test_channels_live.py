@@ -5,7 +5,7 @@ import json
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +31,7 @@ def bot(live_komand: LiveKomand, platform: FakeTelegram, tmp_path: Path) -> Iter
 
 @pytest.fixture
 def team_bot(live_komand: LiveKomand, platform: FakeTelegram, tmp_path: Path) -> Iterator[str]:
-    """Return the name of an account whose agent launches workstreams."""
-    agent = {"agentId": "team", "name": "Team", "toolProfile": "teams"}
-    headers = {"Authorization": f"Bearer {live_komand.access_token()}"}
-    assert httpx2.post(f"{live_komand.url}/api/agents", json=agent, headers=headers, timeout=60).is_success
+    """Return the name of an account of the agent that launches workstreams."""
     name = add_bot(live_komand, platform, tmp_path, "--agent", "team", "--tools", "launch_workstream")
     yield name
     live_komand.manage("channel", "disable", "telegram", name)
@@ -79,22 +76,26 @@ def test_a_chat_writes_to_a_workstream_and_reads_its_answer(
 ) -> None:
     updates = itertools.count(1)
 
-    def replies(text: str, wanted: str) -> bool:
-        """Send a message, and return whether a reply to it has the wanted text."""
+    def say(text: str) -> Callable[[str], bool]:
+        """Send a message, and return a function that returns whether a later message of the bot has a text."""
         known = len(platform.chat(501))
         assert send(live_komand, team_bot, private_update(next(updates), text)) == 200
         wait_for(lambda: len(platform.chat(501)) > known, 60, "a reply")
-        return any(wanted in reply for reply in platform.chat(501)[known:])
+        return lambda wanted: any(wanted in reply for reply in platform.chat(501)[known:])
+
+    def has_reply(text: str, wanted: str) -> None:
+        reply = say(text)
+        wait_for(lambda: reply(wanted), 60, wanted)
 
     deep = {"id": "deep", "name": "Deep one", "instruction": '[[text="Ready."]]', "interactive": True}
-    calls = json.dumps([["launch_workstream", deep]])
-    assert send(live_komand, team_bot, private_update(next(updates), f'[[tools={calls} text="They work."]]')) == 200
+    say(f'[[tools={json.dumps([["launch_workstream", deep]])} text="They work."]]')
     # At most 12 messages a minute: a sender gets 20 answered.
-    wait_for(lambda: replies("/agents", "1 Deep one: waiting for a message"), 150, "the workstream", every=5)
-    assert replies('/agents 1 [[text="The second is blue."]]', "Sent to: 1.")
-    wait_for(lambda: replies("/agents 1", "The second is blue."), 150, "its answer", every=5)
-    assert replies("/agents 1 pause", "Paused: 1.") and replies("/agents", "1 Deep one: paused")
-    assert replies("/agents all stop", "Stopped: 1.")
+    wait_for(lambda: say("/agents")("Deep one: waiting for a message"), 150, "the workstream", every=5)
+    has_reply('/agents 1 [[text="The second is blue."]]', "Sent to: 1.")
+    wait_for(lambda: say("/agents 1")("The second is blue."), 150, "its answer", every=5)
+    has_reply("/agents 1 pause", "Paused: 1.")
+    has_reply("/agents", "Deep one: paused")
+    has_reply("/agents all stop", "Stopped: 1.")
 
 
 def test_a_worker_that_dies_in_mid_answer_costs_the_chat_nothing(
