@@ -77,6 +77,7 @@ class NewRun:
     user_turn_count: number of user turns it answers.
     spec: ChildSpec fields of a run that no message starts.
     session_policy: restrictions of its session, fixed for this run.
+    waits: earlier runs of the conversation are open. The end of the last one nudges a worker for this one.
     """
 
     conversation_id: UUID
@@ -89,18 +90,22 @@ class NewRun:
     spec: Mapping[str, Any] | None = None
     session_policy: Mapping[str, Any] = field(default_factory=dict)
     options: RunOptions = DEFAULT_OPTIONS
+    waits: bool = False
 
 
 def start_run(new: NewRun) -> tuple[Run, list[NewEvent]]:
-    """Store a queued run and nudge a worker after commit, in the caller's transaction, which emits the returned events.
+    """Store a queued run in the caller's transaction, which emits the returned events. Nudge a worker after commit,
+    unless it waits.
 
     Raises Stopped if the agent is stopped, IntegrityError if the ordinal is taken.
     """
     emergency_stop.check_running(new.agent.agent_id)
     values = {**vars(new), "kind": new.kind.value, "options": new.options.to_dict()}
+    waits = values.pop("waits")
     run = Run(**values, request_id=context.request_id.get(), created_at=timezone.now())
     hot_queries.INSERT_RUN.run([run])
-    nudge(ADVANCE, str(run.id), queue=QUEUE)
+    if not waits:
+        nudge(ADVANCE, str(run.id), queue=QUEUE)
     return run, [event_of(run, events.RUN_QUEUED, {"ordinal": run.ordinal, "agent_id": run.agent.agent_id})]
 
 

@@ -149,11 +149,16 @@ def _accept(message: ValidatedMessage, session: Session | None, agent_id: str) -
     for run_id, waiting_on in open_ids:
         if waiting_on == WaitingOn.CHILDREN.value:  # it ends for this message; its workstreams go on
             runs.nudge_run(run_id)
-    return _start(message, session, created), policy
+    # Read again under the lock, which the end of a run takes, too: one that has ended since nudges nobody.
+    waits = bool(open_ids and agents.list_open_run_ids(session.id))
+    return _start(message, session, created, waits=waits), policy
 
 
-def _start(message: ValidatedMessage, session: Session, created: list[NewEvent]) -> Accepted:
-    """Store the message as the first turn of a new run. The session's row is locked."""
+def _start(message: ValidatedMessage, session: Session, created: list[NewEvent], *, waits: bool = False) -> Accepted:
+    """Store the message as the first turn of a new run. The session's row is locked.
+
+    waits: as in `NewRun`.
+    """
     arrival, options = message.arrival, message.options
     account = arrival.row.account if arrival else None
     new = runs.NewRun(
@@ -164,6 +169,7 @@ def _start(message: ValidatedMessage, session: Session, created: list[NewEvent])
         actor=message.actor,
         options=run_options.granted(options.run, message.owner, session),
         session_policy=run_options.restrictions(session, account, options.denied_tools),
+        waits=waits,
     )
     run, queued = runs.start_run(new)
     return _store(message, session, run, created, queued)

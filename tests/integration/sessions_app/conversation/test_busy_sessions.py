@@ -11,6 +11,7 @@ from django.db import connections
 from agents_app.models import Run, Step
 from agents_app.providers.kinds.scripted import Reply
 from agents_app.types import RunStatus
+from audit_app.kernel import nudges
 from audit_app.models import Event
 from sessions_app.models import Session, Turn
 from sessions_app.services import open_session, rename_session
@@ -46,6 +47,26 @@ def test_interrupt_keeps_the_text_there_was(rig: EngineRig) -> None:
     rig.wait(second.run_id)
     states = dict(Turn.objects.filter(is_answer=True).values_list("run_id", "state"))
     assert states == {first.run_id: "partial", second.run_id: "complete"}
+
+
+def test_a_message_behind_an_open_run_is_nudged_by_its_end(rig: EngineRig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its own nudge would find nothing to claim."""
+    nudged, send = list[str](), nudges.send
+
+    def see(task_name: str, args: tuple[str, ...], **options: Any) -> None:
+        nudged.append(args[0])
+        send(task_name, args, **options)
+
+    monkeypatch.setattr(nudges, "send", see)
+    may_end = threading.Event()
+    rig.agent(Reply(("One",), held_by=may_end), Reply(("Two",)), Reply(("Three",)))
+    first = rig.send("one")
+    second, third = rig.send("two"), rig.send("three")
+    assert nudged == [str(first.run_id)]
+    may_end.set()
+    for accepted, answer in ((first, "One"), (second, "Two"), (third, "Three")):
+        assert rig.wait(accepted.run_id).answer == answer
+    assert nudged == [str(accepted.run_id) for accepted in (first, second, third)]
 
 
 def test_steer_joins_the_open_run_and_is_answered_by_it(rig: EngineRig) -> None:
