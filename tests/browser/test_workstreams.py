@@ -87,3 +87,26 @@ def test_a_person_writes_to_a_workstream_that_waits_and_pauses_and_resumes_it(
     expect(news.locator("> summary .call-state")).to_contain_text("stopped", timeout=SOON)
     model_server.go_on()
     chat.wait_finished()
+
+
+def test_a_workstream_in_the_background_works_on_below_the_answer_and_is_reported_by_itself(
+    new_tab: NewTab, team: str, model_server: ModelServer
+) -> None:
+    chat = new_tab().open(f"/chat/new?agent={team}")
+    finding = launch("boats", "Boats", text="They are good. " + answering(text="The boats are good."), hold=2)
+    finding[1]["background"] = True  # type: ignore[index]
+    chat.ask(tools=[finding], text="I look into it.")
+    chat.wait_finished()
+    boats = card(chat, "Boats")
+    for _ in ("live", "after a reload"):
+        expect(chat.answers.first.locator("> .parts > .text").last).to_have_text("I look into it.")
+        expect(boats.locator("> summary .call-state.is-done")).to_have_count(0)
+        boats.locator("> summary").click()
+        expect(boats.locator(".text")).to_contain_text("They", timeout=SOON)
+        chat.page.reload()
+    model_server.go_on()
+    expect(boats.locator("> summary .call-state.is-done")).to_have_count(1, timeout=SOON)
+    expect(chat.answers.nth(1).locator("> .parts > .text").last).to_have_text("The boats are good.", timeout=SOON)
+    chat.page.reload()
+    expect(chat.answers).to_have_count(2)
+    expect(boats.locator(".workstream-result")).to_contain_text("They are good.")
