@@ -50,7 +50,9 @@ LIST_OPEN_RUNS = CompiledObjects(
 )
 LIST_OPEN_RUN_IDS = CompiledQuery(
     lambda conversation_id: (
-        Run.objects.filter(_OPEN_ROOTS, conversation_id=conversation_id).order_by().values_list("pk", "waiting_on")
+        Run.objects.filter(IS_OPEN, Q(IS_ROOT) | Q(waiting_on=WaitingOn.INPUT.value), conversation_id=conversation_id)
+        .order_by()
+        .values_list("pk", "waiting_on", "parent_id")
     )
 )
 

@@ -158,8 +158,8 @@ def child_views(rows: Sequence[Run]) -> tuple[ChildView, ...]:
     return tuple(child_view(row, current_tool=names.get(row.id, ""), is_held=row.id in held) for row in rows)
 
 
-def list_open_run_ids(conversation_id: UUID) -> list[tuple[UUID, str]]:
-    """Return the open runs of the conversation, each with what it waits for."""
+def list_open_run_ids(conversation_id: UUID) -> list[tuple[UUID, str, UUID | None]]:
+    """Return open runs of the conversation, with what they wait for and their parents: child runs if they ask only."""
     return list(hot_queries.LIST_OPEN_RUN_IDS.rows(conversation_id=conversation_id))
 
 

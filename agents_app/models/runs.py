@@ -243,13 +243,13 @@ class Run(models.Model):
 
 
 def lock_open_below(run: Run) -> list[Run]:
-    """Lock the open runs below a run and return them, those of upper levels first. The caller has locked its row."""
-    rows = Run.objects.select_for_update(no_key=True).filter(
-        IS_OPEN, root_id=run.root_id or run.pk, depth__gt=run.depth
-    )
+    """Lock the open runs below a locked run and the child runs that it has adopted. Return them, upper levels first."""
+    adopted = Run.objects.filter(IS_OPEN, listener_id=run.pk).values("root_id")
+    trees = Q(root_id=run.root_id or run.pk) | Q(root_id__in=adopted)
+    rows = Run.objects.select_for_update(no_key=True).filter(trees, IS_OPEN, depth__gt=run.depth)
     known, below = {run.pk}, []
-    for row in rows.only("parent_id", "waiting_on").order_by("depth", "id"):
-        if row.parent_id in known:
+    for row in rows.only("parent_id", "listener_id", "waiting_on").order_by("depth", "id"):
+        if (row.listener_id or row.parent_id) in known:
             known.add(row.pk)
             below.append(row)
     return below

@@ -127,8 +127,8 @@ def _accept(message: ValidatedMessage, session: Session | None, agent_id: str) -
         message = _with_files(message, session)
     # Runs that begin after this have ordinals from `session.next_ordinal` on.
     open_ids = agents.list_open_run_ids(session.id)
-    open_runs = len(open_ids)
-    question = tools.find_question(session.id, options.answers) if open_runs and options.may_answer else None
+    open_runs = sum(parent_id is None for _, _, parent_id in open_ids)
+    question = tools.find_question(session.id, options.answers) if open_ids and options.may_answer else None
     text = f"{message.text}\n\n{message.attached}" if message.attached else message.text
     request_id = options.answers
     if question and (answered := runs.answer_input(question.run_id, text, actor=message.actor, request_id=request_id)):
@@ -146,7 +146,7 @@ def _accept(message: ValidatedMessage, session: Session | None, agent_id: str) -
     expected = session.next_ordinal
     session = lock_seen(session)
     _check_queue(session, policy, open_runs if session.next_ordinal == expected else None)
-    for run_id, waiting_on in open_ids:
+    for run_id, waiting_on, _ in open_ids:
         if waiting_on == WaitingOn.CHILDREN.value:  # it ends for this message; its workstreams go on
             runs.nudge_run(run_id)
     # Read again under the lock, which the end of a run takes, too: one that has ended since nudges nobody.
@@ -269,7 +269,7 @@ def _check_queue(session: Session, policy: str, open_runs: int | None) -> None:
     if policy == "interrupt":
         return
     if open_runs is None:
-        open_runs = len(agents.list_open_run_ids(session.id))
+        open_runs = sum(parent_id is None for _, _, parent_id in agents.list_open_run_ids(session.id))
     if open_runs and policy == "reject":
         raise RunBusy
     if open_runs > session.agent.queue_limit:

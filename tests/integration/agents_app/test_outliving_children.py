@@ -2,6 +2,7 @@
 
 import json
 import threading
+from dataclasses import replace
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -12,7 +13,7 @@ from agents_app import selectors
 from agents_app import services as runs
 from agents_app.models import Agent, Run
 from agents_app.providers.kinds.scripted import Reply, ScriptedProvider
-from agents_app.runs import lease, writes
+from agents_app.runs import deadline_sweep, lease, writes
 from agents_app.runs.writes import Spent
 from agents_app.types import ModelRequest, ModelResponse, RunStatus, RunTranscript
 from agents_app.types.child_runs import ChildSpec
@@ -274,4 +275,57 @@ def test_a_message_to_a_run_that_waits_is_answered_at_once_and_the_results_come_
     go_on.set()
     assert report_run(first.session_id).answer == "Alpha and Beta."
     assert Run.objects.filter(parent=None).count() == 3
+    check()
+
+
+def test_a_question_of_a_child_on_its_own_is_answered_by_the_next_message(rig: EngineRig) -> None:
+    team(
+        rig,
+        [launch(background=True), Reply(("I look into it.",)), Reply(("It is blue.",))],
+        a=[calls("ask_user", question="Which colour?"), Reply(("Blue.",))],
+    )
+    accepted = rig.send("go")
+    assert rig.wait(accepted.run_id).answer == "I look into it."
+    until(lambda: child().waiting_on == "input")
+    assert rig.send("blue").run_id == accepted.run_id
+    assert report_run(accepted.session_id).answer == "It is blue."
+    check()
+
+
+def test_the_deadline_of_a_child_on_its_own_counts_on(idle: EngineRig) -> None:
+    idle.agent(Reply(), tool_profile="teams")
+    accepted = idle.send("go")
+    runs.start_child(runs.NewChild(UUID(int=7), accepted.run_id, "a", child_spec()))
+    answer(accepted.run_id)
+    Run.objects.filter(workstream="a").update(alarm_at=timezone.now(), deadline_at=timezone.now())
+    deadline_sweep.sweep()
+    assert (child().status, child().is_on_its_own) == ("timed_out", True)
+    report_runs.sweep()
+    assert len(started_runs()) == 1
+    check()
+
+
+def test_a_child_ends_with_a_run_that_has_adopted_it_and_fails(idle: EngineRig) -> None:
+    idle.agent(Reply(), tool_profile="teams")
+    accepted = idle.send("go")
+    runs.start_child(runs.NewChild(UUID(int=7), accepted.run_id, "a", child_spec()))
+    answer(accepted.run_id)
+    second = idle.send("next")
+    claim = lease.claim(uuid4(), second.run_id)
+    assert claim and child().listener_id == second.run_id
+    assert runs.cancel_run(second.run_id)
+    assert child().cancel_requested_at, "its owner is slow"
+    writes.decide_and_apply(claim, replace(claim.snapshot, cancel_requested=True))
+    assert (child().status, child().error_code, child().is_on_its_own) == ("cancelled", "parent_ended", False)
+    check()
+
+
+def test_no_run_of_another_person_adopts_a_child(idle: EngineRig) -> None:
+    idle_with_report(idle)
+    other = idle.send("mine?").run_id
+    Run.objects.filter(pk=other).update(actor="sender:Telegram:77")
+    answer(other)
+    assert child().is_on_its_own
+    report_runs.sweep()
+    assert [run.actor for run in started_runs()] == [child().actor]
     check()

@@ -98,6 +98,22 @@ def test_a_chat_writes_to_a_workstream_and_reads_its_answer(
     has_reply("/agents all stop", "Stopped: 1.")
 
 
+def test_a_workstream_in_the_background_is_reported_to_the_chat_after_its_worker_has_died(
+    live_komand: LiveKomand, platform: FakeTelegram, team_bot: str
+) -> None:
+    # The result reaches the model of the agent, whose answer it sets.
+    found = json.dumps("slow " * 40 + '[[text="The boats are good."]]')
+    find = {"id": "find", "instruction": f"[[text={found} rate=8]]", "background": True}
+    calls = json.dumps([["launch_workstream", find]])
+    assert send(live_komand, team_bot, private_update(1, f'[[tools={calls} text="I look into it."]]')) == 200
+    wait_for(lambda: "I look into it." in "".join(platform.chat(501)), 60, "the answer")
+    assert send(live_komand, team_bot, private_update(2, 'And you? [[text="Fine."]]')) == 200
+    wait_for(lambda: "Fine." in platform.chat(501), 60, "the answer to another message")
+    live_komand.kill_runs()
+    wait_for(lambda: platform.chat(501)[-1] == "The boats are good.", 60, "the report")
+    assert platform.chat(501).count("The boats are good.") == 1
+
+
 def test_a_worker_that_dies_in_mid_answer_costs_the_chat_nothing(
     live_komand: LiveKomand, platform: FakeTelegram, bot: str
 ) -> None:
