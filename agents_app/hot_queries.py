@@ -56,6 +56,13 @@ LIST_OPEN_RUN_IDS = CompiledQuery(
     )
 )
 
+# Every viewer of the chat page that begins or resumes.
+LIST_OPEN_CHILD_IDS = CompiledQuery(
+    lambda conversation_id: (
+        Run.objects.filter(IS_OPEN, parent__isnull=False, conversation_id=conversation_id).order_by().values_list("pk")
+    )
+)
+
 
 # Every refresh of the page's list of sessions.
 @cache

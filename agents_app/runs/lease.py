@@ -154,7 +154,8 @@ def _claim_as_read(run: Run, owner: UUID, recalled: tuple[RecalledMemory, ...], 
             if not transitions.claim(run, owner):
                 return False
             run.fence, run.reserved_tokens = run.fence + 1, 0
-            child_messages.receive(run, adopts=adopts)
+            if run.child_count or adopts:
+                child_messages.receive(run, adopts=adopts)
             if run.started_at is None:
                 _record_start(run, recalled)
             elif run.parent_id and run.waiting_on in _ON_CALLS:

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import NamedTuple, Self
 from uuid import UUID
 
+from agents_app import hot_queries
 from agents_app import selectors as agents
 from agents_app.events import RUN_STARTED
 from audit_app import follow, timeline
@@ -115,9 +116,9 @@ class Viewer:
             shown = self._state.restore(active.run_id, active.events, entries, cursor)
             if self._recall is not None:
                 self._recall([SessionEvent.of(event) for event in active.events], shown)
-            if self._children is Children.ALL:
-                for child_id, events in await in_db(_open_children_at, active.run_id, self._state.seq):
-                    self._state.restore_child(child_id, events)
+        if self._children is Children.ALL:
+            for child_id, events in await in_db(_open_children_at, self._session_id, active.run_id, self._state.seq):
+                self._state.restore_child(child_id, events)
 
     def _stream_from(self, seq: int) -> SessionStream:
         return SessionStream(self._session_id, seq, shows_children=self._children is not Children.ASKING)
@@ -179,10 +180,15 @@ def _active_at(session_id: UUID, seq: int) -> _Active:
     return _Active(head, started.run_id, events)
 
 
-def _open_children_at(root_id: UUID, seq: int) -> list[tuple[UUID, list[KeptEvent]]]:
-    """Return the child runs of a root run that were open at that `seq`, each with its events up to there."""
+def _open_children_at(session_id: UUID, root_id: UUID | None, seq: int) -> list[tuple[UUID, list[KeptEvent]]]:
+    """Return the child runs that were open at that `seq`, each with its events up to there.
+
+    root_id: the run that was active; those of other runs are found as long as they are open.
+    """
     of_run: dict[UUID, list[KeptEvent]] = {}
-    child_ids = agents.list_descendant_ids(root_id)
+    below = agents.list_descendant_ids(root_id) if root_id else []
+    open_rows = hot_queries.LIST_OPEN_CHILD_IDS.rows(conversation_id=session_id) if seq else []
+    child_ids = list({*below, *(run_id for (run_id,) in open_rows)})
     for event in timeline.list_events_of_runs(child_ids, until=seq) if child_ids else ():
         if event.run_id:
             of_run.setdefault(event.run_id, []).append(event)

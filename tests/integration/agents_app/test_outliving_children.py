@@ -3,6 +3,7 @@
 import json
 import threading
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -27,6 +28,8 @@ from tests.support.team_script import TeamScript
 from tools_app.types import ToolCall
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
+
+PAST = timezone.now() - timedelta(hours=1)
 
 
 def launch(name: str = "a", **arguments: Any) -> Reply:
@@ -297,7 +300,7 @@ def test_the_deadline_of_a_child_on_its_own_counts_on(idle: EngineRig) -> None:
     accepted = idle.send("go")
     runs.start_child(runs.NewChild(UUID(int=7), accepted.run_id, "a", child_spec()))
     answer(accepted.run_id)
-    Run.objects.filter(workstream="a").update(alarm_at=timezone.now(), deadline_at=timezone.now())
+    Run.objects.filter(workstream="a").update(alarm_at=PAST, deadline_at=PAST)
     deadline_sweep.sweep()
     assert (child().status, child().is_on_its_own) == ("timed_out", True)
     report_runs.sweep()
