@@ -5,7 +5,6 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from asgiref.sync import async_to_sync
 from django.test import Client
 from django.utils import timezone
 
@@ -15,7 +14,7 @@ from audit_app.models import Event
 from sessions_app import selectors
 from sessions_app.identity.principal import Principal
 from sessions_app.models import Attachment, ChannelAccount, Turn
-from sessions_app.surfaces.mcp import tools as mcp
+from sessions_app.surfaces.mcp.offers import own_sessions, runs
 from sessions_app.surfaces.openai.endpoint import load
 from sessions_app.surfaces.openai.responses import of_transcript
 from sessions_app.surfaces.signalr import commands
@@ -109,9 +108,10 @@ def test_every_surface_shows_them(rig: EngineRig) -> None:
 def test_programs_over_mcp_read_what_people_read(rig: EngineRig) -> None:
     turn = cite(rig)
     principal = Principal(rig.owner, "api_key", frozenset({"chat"}))
-    run = async_to_sync(mcp.call)(principal, "get_run", {"run": str(turn.run_id)})
+    assert turn.run_id
+    run = runs._outcome(principal, turn.run_id, turn.session.key)
     assert run["text"] == "It is red [1].\n\n[1] car: memory:car"
-    history = async_to_sync(mcp.call)(principal, "get_session_history", {"session": turn.session.key})
+    history = own_sessions._history(principal, turn.session.key, 50)
     texts = [told["text"] for told in history["turns"]]
     assert (texts[0], texts[1], texts[-1]) == ("which car?", "Let me see.", run["text"])
 
