@@ -259,6 +259,7 @@ KOMAND_MCP_OFFERS = [
     "sessions_app.surfaces.mcp.offers.own_sessions",
     "sessions_app.surfaces.mcp.offers.skills",
     "sessions_app.surfaces.mcp.offers.templates",
+    "sessions_app.surfaces.mcp.offers.run_workstreams",
 ]
 KOMAND_CHANNELS = [
     "sessions_app.platforms.adapters.telegram.adapter.Telegram",

@@ -13,8 +13,12 @@ from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from agents_app.providers.kinds.scripted import Reply, ScriptedProvider
+from agents_app.services import NewChild, start_child
+from agents_app.types import RunStatus
+from agents_app.types.child_runs import ChildSpec
 from audit_app import follow
 from audit_app.kernel.database import in_db
+from audit_app.kernel.ids import new_id
 from sessions_app.identity.api_keys import create_api_key
 from sessions_app.models import Turn
 from sessions_app.surfaces.mcp.consumers import McpEndpoint
@@ -72,10 +76,25 @@ async def test_current_and_legacy_clients_list_the_tools(key: str, mode: str) ->
         "get_session_history",
         "list_agents",
         "list_sessions",
+        "list_workstreams",
+        "message_run",
     ]
     writing = [tool.name for tool in listed.tools if not tool.annotations.read_only_hint]
-    assert writing == ["ask_agent", "decide_approval"]
+    assert writing == ["ask_agent", "decide_approval", "message_run"]
     assert answer.structured_content == {"sessions": []}
+
+
+async def test_a_client_lists_workstreams_and_writes_to_one(key: str, alice: Any) -> None:
+    root = await in_db(make_run, await in_db(make_session, alice), RunStatus.WAITING, waiting_on="children")
+    new = NewChild(new_id(), root.pk, "deep", ChildSpec("Deep one", "Dig.", is_interactive=True))
+    child = await in_db(start_child, new)
+    listed = await call(key, "list_workstreams", run=str(root.pk))
+    shown = {"run": str(child.pk), "name": "Deep one", "state": "running", "phase": "planning"}
+    assert listed == {"workstreams": [shown]}
+    assert await call(key, "message_run", run=str(child.pk), message="And then?") == {"run": str(child.pk)}
+    sent = await in_db(lambda: list(child.messages.values_list("kind", "text")))
+    assert sent[-1] == ("person", "And then?")
+    assert "Write to the session instead" in await call(key, "message_run", run=str(root.pk), message="Hi")
 
 
 @pytest.mark.parametrize("bearer", ["", "x", "sk-user-x"])
