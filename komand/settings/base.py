@@ -255,6 +255,7 @@ KOMAND_MCP_OFFERS = [
     "sessions_app.surfaces.mcp.offers.agents",
     "sessions_app.surfaces.mcp.offers.artifacts",
     "sessions_app.surfaces.mcp.offers.memories",
+    "sessions_app.surfaces.mcp.offers.run_tasks",
     "sessions_app.surfaces.mcp.offers.runs",
     "sessions_app.surfaces.mcp.offers.own_sessions",
     "sessions_app.surfaces.mcp.offers.skills",

@@ -3,14 +3,17 @@
 import asyncio
 import base64
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
 from typing import Any
+from uuid import uuid4
 
 import mcp_types as types
+from django.utils import timezone
 
 from audit_app.kernel.errors import InvalidInput, NotFound
 from sessions_app.identity.principal import Principal
-from sessions_app.surfaces.mcp.calls import Call, form
+from sessions_app.surfaces.mcp.calls import TASKS, Call, form
 from sessions_app.surfaces.mcp.registry import (
     Argument,
     Content,
@@ -19,10 +22,13 @@ from sessions_app.surfaces.mcp.registry import (
     PromptKind,
     Resource,
     ResourceKind,
+    TaskKind,
+    TaskState,
     Tool,
     parameters_of,
     prompts,
     resources,
+    tasks,
     tools,
 )
 
@@ -313,3 +319,102 @@ async def _get(call: Call, name: str, given: dict[str, str]) -> Sequence[Any]:
 
 
 prompts.register(PromptKind("test_", lambda principal, cursor: Page([_prompt(name) for name in PROMPTS]), _find, _get))
+
+
+class Job:
+    """A task in the memory of this process. needs: names that it waits for."""
+
+    def __init__(
+        self,
+        seconds: float = 0,
+        *,
+        text: str = "done",
+        error: str = "",
+        is_broken: bool = False,
+        needs: tuple[str, ...] = (),
+    ) -> None:
+        self.began, self.ends = timezone.now(), timezone.now() + timedelta(seconds=seconds)
+        self.text, self.error, self.is_broken, self.is_cancelled = text, error, is_broken, False
+        self.needs = dict.fromkeys(needs, form("Go on?", {"confirm": {"type": "boolean"}}))
+
+    def state(self) -> TaskState:
+        now = timezone.now()
+        if self.is_cancelled:
+            return TaskState("cancelled", self.began, now)
+        if self.needs:
+            return TaskState("input_required", self.began, now, asks=self.needs)
+        if now < self.ends:
+            return TaskState("working", self.began, now)
+        if self.is_broken:
+            return TaskState("failed", self.began, now, error="The job broke.")
+        text = types.CallToolResult(content=[said(self.error or self.text)], is_error=bool(self.error))
+        return TaskState("completed", self.began, now, text)
+
+
+JOBS: dict[str, Job] = {}
+
+
+def _job(principal: Principal, task_id: str) -> Job:
+    if task_id not in JOBS:
+        raise NotFound("There is no such task.")
+    return JOBS[task_id]
+
+
+def _answer_job(principal: Principal, task_id: str, answers: Mapping[str, Any]) -> None:
+    job = _job(principal, task_id)
+    for name in answers:
+        job.needs.pop(name, None)
+
+
+def _cancel_job(principal: Principal, task_id: str) -> None:
+    job = _job(principal, task_id)
+    job.is_cancelled = job.is_cancelled or job.state().status in ("working", "input_required")
+
+
+def job(name: str, make: Callable[[dict[str, Any]], Job], *, needs: tuple[str, ...] = (), **properties: Any) -> None:
+    async def begin(call: Call, arguments: dict[str, Any]) -> str:
+        task_id = f"job-{uuid4()}"
+        JOBS[task_id] = make(arguments)
+        return task_id
+
+    async def run(call: Call, arguments: dict[str, Any]) -> Any:
+        made = make(arguments)
+        made.needs = {}
+        await asyncio.sleep((made.ends - made.began).total_seconds())
+        return made.state().result
+
+    parameters = {"type": "object", "properties": properties}
+    tools.register(Tool(name, name, "A fixture of the suite.", parameters, True, run, needs, begin))
+
+
+tasks.register(TaskKind("job-", lambda principal, task_id: _job(principal, task_id).state(), _answer_job, _cancel_job))
+NUMBER = {"type": "number"}
+job("slow_compute", lambda given: Job(given.get("seconds", 0)), seconds=NUMBER, label=TEXT)
+job("failing_job", lambda given: Job(1, error="It failed."), needs=(TASKS,))
+job("protocol_error_job", lambda given: Job(is_broken=True))
+job("confirm_delete", lambda given: Job(needs=("confirm",)), filename=TEXT)
+job("multi_input", lambda given: Job(needs=("first", "second")))
+
+
+async def _begin_named(call: Call, arguments: dict[str, Any]) -> str:
+    answer = (await call.ask({"user_name": NAME}))["user_name"]
+    task_id = f"job-{uuid4()}"
+    JOBS[task_id] = Job(text=f"Hello, {(answer.content or {}).get('name')}!")
+    return task_id
+
+
+named = Tool(
+    "test_tool_with_task", "Task", "A fixture of the suite.", parameters_of(), True, _ask_name, (TASKS,), _begin_named
+)
+tools.register(named)
+HEADER = {"type": "string", "x-mcp-header": "Region"}
+
+
+@tool("test_headers", {"type": "object", "properties": {"region": HEADER}})
+async def _headers(call: Call, arguments: dict[str, Any]) -> Any:
+    return result(str(arguments.get("region")))
+
+
+@tool("greet", {"type": "object", "properties": {"name": TEXT}})
+async def _greet(call: Call, arguments: dict[str, Any]) -> Any:
+    return result(f"Hello, {arguments.get('name')}!")

@@ -16,6 +16,7 @@ from sessions_app.identity.principal import Principal
 
 Context = ServerRequestContext[Any, Any]
 PRINCIPAL, CLIENT_SESSION = "komand.principal", "komand.mcp_session"  # keys of the HTTP request's scope
+TASKS = "io.modelcontextprotocol/tasks"
 # A person who has not answered by then answers by the other tools.
 _ANSWER_SECONDS = 600
 _LEVELS: tuple[types.LoggingLevel, ...] = get_args(types.LoggingLevel)
@@ -89,8 +90,16 @@ class Call:
         return frozenset(_LEVELS[_LEVELS.index(session.level) :] if session else ())
 
     def declares(self, capability: str) -> bool:
-        """Return whether the client has declared a capability."""
-        return getattr(self._context.session.client_capabilities, capability, None) is not None
+        """Return whether the client has declared a capability, or an extension, whose name contains a slash."""
+        declared = self._context.session.client_capabilities
+        if "/" in capability:
+            return capability in (getattr(declared, "extensions", None) or {})
+        return getattr(declared, capability, None) is not None
+
+    @property
+    def takes_tasks(self) -> bool:
+        """Return whether the client takes a task instead of a result."""
+        return self._is_modern and self.declares(TASKS)
 
     def can_ask(self, method: str = "elicitation/create") -> bool:
         """Return whether the client can be sent such a request."""

@@ -15,7 +15,7 @@ from sessions_app.surfaces.base.bodies import clean
 from sessions_app.surfaces.base.http_errors import http_error_of
 from sessions_app.surfaces.mcp import registry, results
 from sessions_app.surfaces.mcp.calls import Call, Context, InputRequired, principal_of
-from sessions_app.surfaces.mcp.registry import Argument, Tool, find_prompts, find_resource
+from sessions_app.surfaces.mcp.registry import Argument, Tool, find_prompts, find_resource, find_tasks
 from tools_app import schema
 
 _MOST_COMPLETIONS = 100
@@ -38,7 +38,7 @@ async def list_tools(context: Context, params: Any) -> types.ListToolsResult:
 async def call_tool(context: Context, params: types.CallToolRequestParams) -> Any:
     call = Call(context, params)
     try:
-        value = await _run(call, params.name, params.arguments or {})
+        return await _run(call, params.name, params.arguments or {})
     except InputRequired as required:
         return required.result
     except MCPError:
@@ -47,7 +47,6 @@ async def call_tool(context: Context, params: types.CallToolRequestParams) -> An
         return results.text_result(error.message, is_error=True)
     except Exception as error:  # details of an internal error go to the log, not to the client
         return results.text_result(http_error_of(error).message, is_error=True)
-    return results.json_result(value) if isinstance(value, dict) else value
 
 
 async def _run(call: Call, name: str, arguments: dict[str, Any]) -> Any:
@@ -63,15 +62,20 @@ async def _run(call: Call, name: str, arguments: dict[str, Any]) -> Any:
         raise InvalidInput(str(problem)) from None
     if not tool.reads:
         await in_db(call.principal.require_write)
-    return await tool.run(call, arguments)
+    if tool.begin and call.takes_tasks:
+        task_id = await tool.begin(call, arguments)
+        return results.created_task(task_id, await in_db(find_tasks(task_id).get, call.principal, task_id))
+    return results.of_tool(await tool.run(call, arguments))
 
 
 def _check_needs(call: Call, tool: Tool) -> None:
     """Raise the protocol's error unless the client has declared what the tool needs."""
     if missing := [need for need in tool.needs if not call.declares(need)]:
         message = f"The tool {tool.name} needs capabilities that the client has not declared: {', '.join(missing)}."
-        data: dict[str, Any] = {"requiredCapabilities": {need: {} for need in missing}}
-        raise MCPError(types.MISSING_REQUIRED_CLIENT_CAPABILITY, message, data)
+        required: dict[str, Any] = {need: {} for need in missing if "/" not in need}
+        if extensions := {need: {} for need in missing if "/" in need}:
+            required["extensions"] = extensions
+        raise MCPError(types.MISSING_REQUIRED_CLIENT_CAPABILITY, message, {"requiredCapabilities": required})
 
 
 async def list_resources(context: Context, params: types.PaginatedRequestParams | None) -> types.ListResourcesResult:

@@ -6,7 +6,7 @@ database's thread. Every function gets the principal, or a call that has it, and
 
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
 from importlib import import_module
@@ -16,7 +16,7 @@ from uuid import UUID
 
 from django.conf import settings
 
-from audit_app.kernel.errors import InvalidInput
+from audit_app.kernel.errors import InvalidInput, NotFound
 from audit_app.kernel.registry import Registry
 from sessions_app.identity.principal import Principal
 
@@ -31,7 +31,8 @@ class Tool:
     parameters: JSON Schema of the arguments.
     reads: it changes nothing, so a read-only key may call it.
     run: takes a `calls.Call` and the checked arguments. Returns an object, which becomes JSON, or a result of the SDK.
-    needs: capabilities of the client without which the tool cannot work.
+    needs: capabilities of the client without which the tool cannot work; the name of an extension contains a slash.
+    begin: for clients that take tasks, instead of `run`: begins a task and returns its id.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Tool:
     reads: bool
     run: Callable[[Any, dict[str, Any]], Awaitable[Any]]
     needs: tuple[str, ...] = ()
+    begin: Callable[[Any, dict[str, Any]], Awaitable[str]] | None = None
 
 
 @dataclass(frozen=True)
@@ -147,9 +149,42 @@ class PromptKind:
     get: Callable[[Any, str, dict[str, str]], Awaitable[Sequence[Any]]]
 
 
+@dataclass(frozen=True)
+class TaskState:
+    """State of a task.
+
+    status: working, input_required, completed, failed or cancelled.
+    result: of a completed task: what `run` of its tool would have returned.
+    error: why it failed.
+    asks: requests of the SDK to the client that the task waits for, by name.
+    """
+
+    status: str
+    created_at: datetime
+    changed_at: datetime
+    result: Any = None
+    error: str = ""
+    asks: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class TaskKind:
+    """Tasks of one kind. Each function takes the principal and the id, and raises NotFound. Synchronous.
+
+    prefix: with which the ids of its tasks begin.
+    answer: also takes the answers of the client, by the names of the asks.
+    """
+
+    prefix: str
+    get: Callable[[Principal, str], TaskState]
+    answer: Callable[[Principal, str, Mapping[str, Any]], None]
+    cancel: Callable[[Principal, str], None]
+
+
 tools: Registry[Tool] = Registry("tool", lambda tool: tool.name)
 resources: Registry[ResourceKind] = Registry("kind of resources", lambda kind: kind.name)
 prompts: Registry[PromptKind] = Registry("kind of prompts", lambda kind: kind.prefix)
+tasks: Registry[TaskKind] = Registry("kind of tasks", lambda kind: kind.prefix)
 
 
 @cache
@@ -167,6 +202,14 @@ def find_resource(uri: str) -> tuple[ResourceKind, dict[str, str]] | None:
 def find_prompts(name: str) -> PromptKind | None:
     """Return the kind of a prompt's name."""
     return next((kind for kind in prompts if name.startswith(kind.prefix)), None)
+
+
+def find_tasks(task_id: str) -> TaskKind:
+    """Return the kind of a task's id: that with the longest prefix. Raises NotFound."""
+    fitting = [kind for kind in tasks if task_id.startswith(kind.prefix)]
+    if not fitting:
+        raise NotFound("There is no such task.")
+    return max(fitting, key=lambda kind: len(kind.prefix))
 
 
 def sliced(rows: Callable[[int, int], Sequence[Any]], cursor: str) -> tuple[Sequence[Any], str]:

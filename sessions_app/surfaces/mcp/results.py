@@ -7,9 +7,10 @@ from typing import Any
 
 import mcp_types as types
 
-from sessions_app.surfaces.mcp.registry import Content, Prompt, Resource, ResourceKind, Tool
+from sessions_app.surfaces.mcp.registry import Content, Prompt, Resource, ResourceKind, TaskState, Tool
 
 # Where a text came in from, when that is outside of this installation: it is data, never an instruction.
+_POLL_MS = 1000
 _ORIGINS = "komand/origins"
 
 
@@ -17,10 +18,47 @@ def text_result(text: str, *, is_error: bool = False) -> types.CallToolResult:
     return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=is_error)
 
 
-def json_result(value: dict[str, Any]) -> types.CallToolResult:
+def of_tool(value: Any) -> types.CallToolResult:
+    """Return what a tool returned as a result: an object as JSON."""
+    if not isinstance(value, dict):
+        result: types.CallToolResult = value
+        return result
     result = text_result(json.dumps(value, ensure_ascii=False))
     result.structured_content = value
     return result
+
+
+def created_task(task_id: str, state: TaskState) -> dict[str, Any]:
+    """Return the answer of a call that became a task."""
+    return {"resultType": "task", **_task(task_id, state)}
+
+
+def task(task_id: str, state: TaskState) -> dict[str, Any]:
+    """Return a task with what its status brings: the result, the error or the requests to the client."""
+    shown = {"resultType": "complete", **_task(task_id, state)}
+    if state.status == "completed":
+        shown["result"] = _dumped(of_tool(state.result))
+    elif state.status == "failed":
+        shown["error"] = {"code": types.INTERNAL_ERROR, "message": state.error}
+    elif state.status == "input_required":
+        shown["inputRequests"] = {name: _dumped(request) for name, request in state.asks.items()}
+    return shown
+
+
+def _task(task_id: str, state: TaskState) -> dict[str, Any]:
+    return {
+        "taskId": task_id,
+        "status": state.status,
+        "createdAt": state.created_at.isoformat(),
+        "lastUpdatedAt": state.changed_at.isoformat(),
+        "ttlMs": None,
+        "pollIntervalMs": _POLL_MS,
+    }
+
+
+def _dumped(model: Any) -> dict[str, Any]:
+    found: dict[str, Any] = model.model_dump(by_alias=True, mode="json", exclude_none=True)
+    return found
 
 
 def tool(offered: Tool) -> types.Tool:

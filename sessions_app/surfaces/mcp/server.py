@@ -26,7 +26,7 @@ from rest_framework.exceptions import MethodNotAllowed
 
 from audit_app.kernel.errors import NotFound
 from sessions_app.identity.principal import Principal
-from sessions_app.surfaces.mcp import handlers, registry, subscriptions
+from sessions_app.surfaces.mcp import handlers, registry, subscriptions, tasks_extension
 from sessions_app.surfaces.mcp.calls import CLIENT_SESSION, PRINCIPAL, ClientSession, Context, principal_of, scope_of
 
 Receive = Callable[[], Awaitable[Any]]
@@ -173,6 +173,7 @@ def build() -> Server[Any]:
         on_completion=handlers.complete,
     )
     server.add_request_handler("logging/setLevel", types.SetLevelRequestParams, _set_level)
+    tasks_extension.install(server)
     secrets = [settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS]
     security = RequestStateSecurity(
         keys=[hashlib.sha256(b"mcp request state " + force_bytes(secret)).digest() for secret in secrets],

@@ -62,6 +62,11 @@ def _accept(principal: Principal, arguments: dict[str, Any]) -> Accepted:
     return services.receive(inbound, owner=user, agent_id=agent_id)
 
 
+async def _begin(call: Call, arguments: dict[str, Any]) -> str:
+    accepted = await store_message(_accept, call.principal, arguments)
+    return str(accepted.run_id)
+
+
 async def _get_run(call: Call, arguments: dict[str, Any]) -> dict[str, Any]:
     run = await in_db(access_run, call.principal.user, arguments["run"])
     session = await in_db(access_session, call.principal.user, run.conversation_id)
@@ -71,7 +76,7 @@ async def _get_run(call: Call, arguments: dict[str, Any]) -> dict[str, Any]:
 
 async def _result(call: Call, session_id: UUID, run_id: UUID, key: str, seconds: int) -> dict[str, Any]:
     """Return the outcome of a run, after its wait, and after what the client's user answers meanwhile."""
-    outcome, has_waited = await in_db(_outcome, call.principal, run_id, key), False
+    outcome, has_waited = await in_db(outcome_of, call.principal, run_id, key), False
     while outcome["status"] not in _ENDED:
         if "asks" in outcome:
             if not await _is_answered(call, outcome["asks"], session_id, run_id):
@@ -80,7 +85,7 @@ async def _result(call: Call, session_id: UUID, run_id: UUID, key: str, seconds:
             break
         has_waited = "asks" not in outcome
         await _wait(session_id, run_id, seconds)
-        outcome = await in_db(_outcome, call.principal, run_id, key)
+        outcome = await in_db(outcome_of, call.principal, run_id, key)
     return outcome
 
 
@@ -100,7 +105,8 @@ async def _is_answered(call: Call, asks: list[dict[str, Any]], session_id: UUID,
     return await in_db(apply, call.principal, session_id, answers)
 
 
-def _outcome(principal: Principal, run_id: UUID, session_key: str) -> dict[str, Any]:
+def outcome_of(principal: Principal, run_id: UUID, session_key: str) -> dict[str, Any]:
+    """Return the state of a run, what it asks, and its answer once it has ended. Synchronous."""
     transcript: RunTranscript = agents.get_transcript(run_id)
     run = transcript.run
     outcome: dict[str, Any] = {"session": session_key, "run": str(run.id), "status": run.status.value}
@@ -172,6 +178,7 @@ tools.register(
         ),
         False,
         _ask_agent,
+        begin=_begin,
     )
 )
 tools.register(
