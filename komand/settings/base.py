@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import environ
 from kombu import Exchange, Queue
 
-from komand import data_folder
+from komand import __version__, data_folder
 from komand.settings import env, file_storage, logging_config
 
 BASE_DIR = Path(__file__).resolve().parents[2]
@@ -250,6 +250,7 @@ KOMAND_SURFACES = [
     "sessions_app.surfaces.threads.surface.SURFACE",
     "sessions_app.surfaces.webchat.surface.SURFACE",
 ]
+KOMAND_VERSION = __version__
 # What the MCP server offers: modules that register tools, resources and prompts.
 KOMAND_MCP_OFFERS = [
     "sessions_app.surfaces.mcp.offers.agents",
@@ -257,7 +258,7 @@ KOMAND_MCP_OFFERS = [
     "sessions_app.surfaces.mcp.offers.memories",
     "sessions_app.surfaces.mcp.offers.run_tasks",
     "sessions_app.surfaces.mcp.offers.runs",
-    "sessions_app.surfaces.mcp.offers.own_sessions",
+    "sessions_app.surfaces.mcp.offers.caller_sessions",
     "sessions_app.surfaces.mcp.offers.skills",
     "sessions_app.surfaces.mcp.offers.templates",
     "sessions_app.surfaces.mcp.offers.run_workstreams",

@@ -73,7 +73,8 @@ def _check_needs(call: Call, tool: Tool) -> None:
     if missing := [need for need in tool.needs if not call.declares(need)]:
         message = f"The tool {tool.name} needs capabilities that the client has not declared: {', '.join(missing)}."
         required: dict[str, Any] = {need: {} for need in missing if "/" not in need}
-        if extensions := {need: {} for need in missing if "/" in need}:
+        extensions: dict[str, Any] = {need: {} for need in missing if "/" in need}
+        if extensions:
             required["extensions"] = extensions
         raise MCPError(types.MISSING_REQUIRED_CLIENT_CAPABILITY, message, {"requiredCapabilities": required})
 

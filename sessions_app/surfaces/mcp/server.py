@@ -157,6 +157,7 @@ def build() -> Server[Any]:
     registry.load()
     server = _Server(
         "komand",
+        version=settings.KOMAND_VERSION,
         title="Komand",
         instructions="Send messages to agents. Read your own sessions, files and memories.",
         cache_hints=handlers.CACHE_HINTS,

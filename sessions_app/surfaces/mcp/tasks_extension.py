@@ -58,7 +58,7 @@ def _admitted(context: Context, params: TaskParams) -> Call:
     if context.request is None or context.request.headers.get("mcp-name") != params.task_id:
         raise MCPError(types.HEADER_MISMATCH, "The header Mcp-Name must be the id of the task.")
     if not call.takes_tasks:
-        data = {"requiredCapabilities": {"extensions": {TASKS: {}}}}
+        data: dict[str, Any] = {"requiredCapabilities": {"extensions": {TASKS: {}}}}
         raise MCPError(types.MISSING_REQUIRED_CLIENT_CAPABILITY, "The client has not declared this extension.", data)
     return call
 

@@ -23,7 +23,7 @@ from sessions_app.live_view.viewer import wait_until_ended
 from sessions_app.services import Accepted, NewMessage
 from sessions_app.surfaces.base.intake_limit import store_message
 from sessions_app.surfaces.mcp.calls import Call
-from sessions_app.surfaces.mcp.offers.own_sessions import SESSION
+from sessions_app.surfaces.mcp.offers.caller_sessions import SESSION
 from sessions_app.surfaces.mcp.offers.run_asks import apply, forms
 from sessions_app.surfaces.mcp.offers.run_reports import reporting
 from sessions_app.surfaces.mcp.registry import Tool, parameters_of, tools

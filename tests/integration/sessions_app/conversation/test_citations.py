@@ -14,7 +14,7 @@ from audit_app.models import Event
 from sessions_app import selectors
 from sessions_app.identity.principal import Principal
 from sessions_app.models import Attachment, ChannelAccount, Turn
-from sessions_app.surfaces.mcp.offers import own_sessions, runs
+from sessions_app.surfaces.mcp.offers import caller_sessions, runs
 from sessions_app.surfaces.openai.endpoint import load
 from sessions_app.surfaces.openai.responses import of_transcript
 from sessions_app.surfaces.signalr import commands
@@ -109,9 +109,9 @@ def test_programs_over_mcp_read_what_people_read(rig: EngineRig) -> None:
     turn = cite(rig)
     principal = Principal(rig.owner, "api_key", frozenset({"chat"}))
     assert turn.run_id
-    run = runs._outcome(principal, turn.run_id, turn.session.key)
+    run = runs.outcome_of(principal, turn.run_id, turn.session.key)
     assert run["text"] == "It is red [1].\n\n[1] car: memory:car"
-    history = own_sessions._history(principal, turn.session.key, 50)
+    history = caller_sessions.history_of(principal, turn.session.key, 50)
     texts = [told["text"] for told in history["turns"]]
     assert (texts[0], texts[1], texts[-1]) == ("which car?", "Let me see.", run["text"])
 

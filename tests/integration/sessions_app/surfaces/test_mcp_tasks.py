@@ -52,7 +52,7 @@ async def until(key: str, task_id: str, *statuses: str) -> dict[str, Any]:
             found: dict[str, Any] = (await send(key, "tasks/get", task_id, taskId=task_id))["result"]
             if found["status"] in (*statuses, *_ENDED):
                 return found
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0.05)  # clients poll tasks, so the test does
 
 
 async def test_a_question_of_a_task_is_answered_and_its_result_read(rig: EngineRig, key: str) -> None:
@@ -78,9 +78,7 @@ async def test_a_task_is_cancelled_with_its_run(rig: EngineRig, key: str) -> Non
     assert (await send(key, "tasks/cancel", task_id, taskId=task_id))["result"]["resultType"] == "complete"
 
 
-async def test_tasks_of_others_are_not_found_and_read_only_keys_read(
-    rig: EngineRig, alice: Any, key: str
-) -> None:
+async def test_tasks_of_others_are_not_found_and_read_only_keys_read(rig: EngineRig, alice: Any, key: str) -> None:
     await in_db(rig.agent, Reply(tool_calls=(_QUESTION,)))
     task_id = await begin(key)
     await until(key, task_id, "input_required")

@@ -39,10 +39,11 @@ async def _list_sessions(call: Call, arguments: dict[str, Any]) -> dict[str, Any
 
 
 async def _get_session_history(call: Call, arguments: dict[str, Any]) -> dict[str, Any]:
-    return await in_db(_history, call.principal, arguments["session"], arguments.get("limit", _TURNS_READ))
+    return await in_db(history_of, call.principal, arguments["session"], arguments.get("limit", _TURNS_READ))
 
 
-def _history(principal: Principal, key: str, limit: int) -> dict[str, Any]:
+def history_of(principal: Principal, key: str, limit: int) -> dict[str, Any]:
+    """Return the newest messages of one of the caller's sessions, oldest first. Synchronous."""
     session = access_session(principal.user, key)
     return {**_session(session), "turns": [_turn(turn) for turn in selectors.list_turns(session, limit=limit)]}
 
@@ -78,7 +79,7 @@ def _resource(row: Session) -> Resource:
 
 
 def _read(principal: Principal, session: str) -> Content:
-    return Content(json.dumps(_history(principal, session, _TURNS_READ), ensure_ascii=False), "application/json")
+    return Content(json.dumps(history_of(principal, session, _TURNS_READ), ensure_ascii=False), "application/json")
 
 
 def _find_session(principal: Principal, session: str) -> UUID:
