@@ -45,6 +45,14 @@ def declare(
     return ToolSpec(name, description, parameters, effect, Risk.LOW, timeout_seconds=30, reads=reads, sends=())
 
 
+def get_parent(context: ToolContext) -> Run:
+    """Return the run that makes a call, with its agent in the version that it uses. Raises ToolError."""
+    run = hot_queries.GET_CLAIMED_RUN.first(run_id=context.run_id)
+    if run is None:
+        raise ToolError("The run was deleted.")
+    return use_version(run)
+
+
 def find(context: ToolContext, named: str) -> Run:
     """Return the workstream of the run with this launch id or name, with its agent. Raises what `pick` raises."""
     return pick(list(Run.objects.select_related("agent").filter(children_of(context.run_id)).order_by("-id")), named)

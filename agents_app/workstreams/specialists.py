@@ -2,12 +2,10 @@
 
 from typing import Any
 
-from agents_app import hot_queries
 from agents_app.configuration import agent_access
-from agents_app.configuration.agent_versions import use_version
 from agents_app.models import Agent, Run
 from agents_app.types.child_runs import AGENTS_TOOL
-from agents_app.workstreams.base import WorkstreamTool, declare
+from agents_app.workstreams.base import WorkstreamTool, declare, get_parent
 from tools_app.parameters import parameters
 from tools_app.types import Effect, ToolContext, ToolError
 
@@ -25,14 +23,6 @@ class AgentsList(WorkstreamTool):
         rows = list_specialists(get_parent(context))
         shown = [{"agent": row.agent_id, "name": row.name, "description": row.description or ""} for row in rows]
         return {"agents": shown}
-
-
-def get_parent(context: ToolContext) -> Run:
-    """Return the run that makes a call, with its agent in the version that it uses. Raises ToolError."""
-    run = hot_queries.GET_CLAIMED_RUN.first(run_id=context.run_id)
-    if run is None:
-        raise ToolError("The run was deleted.")
-    return use_version(run)
 
 
 def list_specialists(parent: Run) -> list[Agent]:
