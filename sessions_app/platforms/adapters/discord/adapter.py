@@ -54,6 +54,7 @@ _COMMANDS = {
     "new": "Start a new conversation",
     "stop": "Stop the current answer",
     "agent": "Show who can answer here, or choose",
+    "agents": "List workstreams, or write to one",
     "link": "Link this private chat with your user",
     "unlink": "End the link with your user",
     "status": "Show what the assistant is working on",
@@ -62,6 +63,7 @@ _COMMANDS = {
 _OPTIONS = {
     ASK: {"type": _TEXT_OPTION, "name": "message", "description": "The message", "required": True},
     "link": {"type": _TEXT_OPTION, "name": "code", "description": "The code of your account page", "required": True},
+    "agents": {"type": _TEXT_OPTION, "name": "text", "description": "Number, then a message", "required": False},
     "agent": {"type": _TEXT_OPTION, "name": "name", "description": "The agent, or default", "required": False},
 }
 

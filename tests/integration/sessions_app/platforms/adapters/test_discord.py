@@ -290,6 +290,6 @@ def test_the_test_registers_commands_and_shows_the_invitation(valkey: object, di
     lines = accounts.try_out(account).lines
     assert "client_id=900" in lines[1] and [one["name"] for one in discord.commands][:2] == ["ask", "new"]
     options = {one["name"]: one["options"][0]["required"] for one in discord.commands if "options" in one}
-    assert options == {"ask": True, "agent": False, "link": True}
+    assert options == {"ask": True, "agent": False, "agents": False, "link": True}
     assert ChannelAccount.objects.get().config["public_key"] == PUBLIC_KEY
     assert Discord.silent_seconds == 90.0
