@@ -4,6 +4,8 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
+from agents_app import hot_queries
+from agents_app.configuration.agent_versions import use_version
 from agents_app.models import Run, children_of
 from agents_app.types.child_runs import ChildView
 from audit_app.kernel.durable_writes import retry_until_stored

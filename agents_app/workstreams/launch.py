@@ -14,8 +14,8 @@ from agents_app.types.child_runs import (
     ChildSpec,
     Notify,
 )
-from agents_app.workstreams.base import WorkstreamTool, declare
-from agents_app.workstreams.specialists import get_parent, get_specialist
+from agents_app.workstreams.base import WorkstreamTool, declare, get_parent
+from agents_app.workstreams.specialists import get_specialist
 from audit_app.kernel.ids import derived_id
 from tools_app import services as tools
 from tools_app.parameters import boolean, integer, parameters, text
