@@ -22,7 +22,7 @@ from audit_app.kernel.errors import Conflict
 from sessions_app import integrity_checks
 from sessions_app import services as sessions
 from sessions_app.conversation import report_runs
-from sessions_app.models import Session
+from sessions_app.models import ChannelAccount, Delivery, InboundMessage, Session
 from tests.support.engine import EngineRig, until
 from tests.support.team_script import TeamScript
 from tools_app.types import ToolCall
@@ -332,3 +332,29 @@ def test_no_run_of_another_person_adopts_a_child(idle: EngineRig) -> None:
     report_runs.sweep()
     assert [run.actor for run in started_runs()] == [child().actor]
     check()
+
+
+def test_a_sender_who_may_no_longer_write_is_not_told(idle: EngineRig) -> None:
+    accepted, _ = idle_with_report(idle)
+    actor = "sender:Webhook/crm:u-1"
+    Run.objects.update(actor=actor)
+    Session.objects.update(channel="Webhook", account_id="crm", sender_id="u-1", owner=None)
+    account = ChannelAccount.objects.create(channel="webhook", account_id="crm", access="allow_list")
+    now = timezone.now()
+    InboundMessage.objects.create(
+        account=account,
+        session_id=accepted.session_id,
+        sender_id="u-1",
+        chat_id="u-1",
+        text="go",
+        sent_at=now,
+        received_at=now,
+    )
+    report_runs.sweep()
+    assert started_runs() == [] and not child().starts_run
+    Run.objects.filter(workstream="a").update(starts_run=True)
+    ChannelAccount.objects.update(allowed_senders=["u-1"])
+    report_runs.sweep()
+    assert [run.actor for run in started_runs()] == [actor]
+    answer(started_runs()[0].pk, "It is done.")
+    assert [delivery.text for delivery in Delivery.objects.filter(run__kind="report")] == ["It is done."]
