@@ -44,10 +44,10 @@ def run(modules: Path, live_komand: LiveKomand) -> Run:
 
 @pytest.fixture(scope="module")
 def team(live_komand: LiveKomand) -> str:
-    body = {"agentId": "team", "name": "Team", "systemPrompt": "x", "toolProfile": "teams"}
+    body = {"agentId": "pair", "name": "Pair", "systemPrompt": "x", "toolProfile": "teams"}
     headers = {"Authorization": f"Bearer {live_komand.api_key}"}
     assert httpx2.post(f"{live_komand.url}/api/agents", json=body, headers=headers).is_success
-    return "team"
+    return "pair"
 
 
 def last_text(turn: Turn) -> str:
