@@ -23,7 +23,7 @@ from agents_app.configuration.agents import roll_back as roll_back
 from agents_app.configuration.agents import save_draft as save_draft
 from agents_app.configuration.agents import update_agent as update_agent
 from agents_app.models import IS_OPEN, IS_ROOT, IS_UNCOLLECTED, Agent, Run
-from agents_app.runs import child_messages, deadline_sweep
+from agents_app.runs import child_messages, deadline_sweep, lease
 from agents_app.runs.children import COMMANDS as COMMANDS
 from agents_app.runs.children import PAUSE as PAUSE
 from agents_app.runs.children import RESUME as RESUME
@@ -215,7 +215,7 @@ def decide_approval(approval_id: UUID, *, decision: str, actor: str, note: str =
             policy=tool_services.CurrentPolicy(policy_of(run), session_policy_of(run)),
             requesters=conversation_port.get().requesters(run.conversation_id, run.actor),
         )
-        deadline_sweep.refresh_waiting_on(run_id)
+        lease.refresh_waiting_on(run_id)
         if run.parent_id:
             after_commit(deadline_sweep.hold, run_id)
         return decided
@@ -234,7 +234,7 @@ def answer_input(
     run = _locked_runs().filter(IS_OPEN, pk=run_id).first()
     answered = tool_services.answer_input(run_id, text, actor=actor, request_id=request_id) if run else None
     if answered:
-        deadline_sweep.refresh_waiting_on(run_id)
+        lease.refresh_waiting_on(run_id)
         if root_id:
             after_commit(deadline_sweep.hold, run_id)
         nudge(ADVANCE, str(run_id), queue=QUEUE)

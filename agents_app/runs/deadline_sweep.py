@@ -1,10 +1,10 @@
-"""Deadlines and waits for people. The sweeper sends warnings to parents, requests to finish, and ends. Idempotent."""
+"""Deadlines of child runs. The sweeper sends warnings to parents, requests to finish, and ends. Idempotent."""
 
 from datetime import timedelta
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import F, Q
+from django.db.models import F
 from django.db.models.functions import Now
 from django.utils import timezone
 
@@ -15,9 +15,7 @@ from agents_app.runs import child_messages, transitions
 from agents_app.runs.child_messages import CHILD_AT, END_AT, PARTS, RunNote, alarm_of, part_of
 from agents_app.runs.isolation import isolated
 from agents_app.runs.next_step import DEADLINE, TERMINATED
-from agents_app.types import RunStatus, WaitingOn
 from agents_app.types.child_runs import GRACE_SECONDS, MessageKind
-from tools_app import selectors as tools
 
 SWEPT = (hot_queries.LIST_ALARMS,)
 
@@ -27,16 +25,6 @@ def sweep() -> None:
     for run_id, listener_id in hot_queries.LIST_ALARMS.rows():
         with isolated(f"handling the deadline of run {run_id}"), transaction.atomic():
             _handle(run_id, listener_id)
-
-
-def refresh_waiting_on(run_id: UUID) -> None:
-    """Recompute what a parked run waits for, after a decision, an answer or a time-out."""
-    if tools.has_pending_approval(run_id):
-        waiting_on = WaitingOn.APPROVAL
-    else:
-        waiting_on = WaitingOn.INPUT if tools.has_open_question(run_id) else WaitingOn.TOOLS
-    on_person = Q(waiting_on=WaitingOn.APPROVAL.value) | Q(waiting_on=WaitingOn.INPUT.value)
-    Run.objects.filter(on_person, pk=run_id, status=RunStatus.WAITING).update(waiting_on=waiting_on)
 
 
 def hold(run_id: UUID) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from django.db import IntegrityError, transaction
-from django.db.models import F
+from django.db.models import F, Q
 from django.db.models.functions import Now
 
 from agents_app import events, hot_queries, selectors
@@ -221,3 +221,13 @@ def _free(run: Run, owner: UUID | None, **changes: Any) -> bool:
         if freed:
             nudge(ADVANCE, str(run.id), queue=QUEUE)
         return freed
+
+
+def refresh_waiting_on(run_id: UUID) -> None:
+    """Recompute what a parked run waits for, after a decision, an answer or a time-out."""
+    if tools.has_pending_approval(run_id):
+        waiting_on = WaitingOn.APPROVAL
+    else:
+        waiting_on = WaitingOn.INPUT if tools.has_open_question(run_id) else WaitingOn.TOOLS
+    on_person = Q(waiting_on=WaitingOn.APPROVAL.value) | Q(waiting_on=WaitingOn.INPUT.value)
+    Run.objects.filter(on_person, pk=run_id, status=RunStatus.WAITING).update(waiting_on=waiting_on)

@@ -135,7 +135,7 @@ class Reaper:
 
     def _sweep_tools(self) -> None:
         for run_id in tools.sweep(self._observer):
-            deadline_sweep.refresh_waiting_on(run_id)
+            lease.refresh_waiting_on(run_id)
 
     def _renudge(self) -> None:
         """Nudge for runs that have been claimable for longer than a nudge takes. Started runs go first.
