@@ -51,9 +51,7 @@ def test_workstreams_are_cards_that_ask_and_end_live_and_are_the_same_after_a_re
         expect(chat.answers.first).to_be_visible()
 
 
-def test_a_person_writes_to_a_workstream_that_waits_and_pauses_and_resumes_it(
-    new_tab: NewTab, team: str, model_server: ModelServer
-) -> None:
+def test_a_person_writes_to_a_workstream_that_waits_and_pauses_and_resumes_it(new_tab: NewTab, team: str) -> None:
     chat = new_tab().open(f"/chat/new?agent={team}")
     waiting = launch("deep", "Deep one", text="Ready.")
     waiting[1]["interactive"] = True  # type: ignore[index]
@@ -85,7 +83,6 @@ def test_a_person_writes_to_a_workstream_that_waits_and_pauses_and_resumes_it(
     news.locator("> summary").click()
     news.get_by_role("button", name="Stop the workstream News").click()
     expect(news.locator("> summary .call-state")).to_contain_text("stopped", timeout=SOON)
-    model_server.go_on()
     chat.wait_finished()
 
 
@@ -102,6 +99,8 @@ def test_a_workstream_in_the_background_works_on_below_the_answer_and_is_reporte
         expect(chat.answers.first.locator("> .parts > .text").last).to_have_text("I look into it.")
         expect(boats.locator("> summary .call-state.is-done")).to_have_count(0)
         expect(boats.locator("> summary .call-state")).to_contain_text("planning", timeout=SOON)
+        boats.locator("> summary").click()
+        expect(boats.locator(".text")).to_have_text("They are", timeout=SOON)
         chat.page.reload()
     model_server.go_on()
     expect(boats.locator("> summary .call-state.is-done")).to_have_count(1, timeout=SOON)

@@ -101,6 +101,16 @@ def test_a_card_contains_those_of_its_own_workstreams_and_opens_if_one_of_them_a
     assert "data-open >" in folded and f"/chat/runs/{OPEN.launch_id}/stop" in folded
 
 
+def test_an_answer_keeps_the_open_cards_of_the_page_and_replaces_those_that_have_ended() -> None:
+    inner = WorkstreamCard(replace(OPEN, launch_id=uuid4()))
+    shown = {"parts": (WorkstreamCard(OPEN, parts=(inner,)),), "key": uuid4()}
+    html = render_to_string("chat/_parts.html", {**shown, "in_answer": True})
+    assert html.count("hx-preserve") == 1 and html.index("hx-preserve") < html.index(str(inner.id))
+    assert "hx-preserve" not in render_to_string("chat/_parts.html", shown)
+    ended = {"parts": (WorkstreamCard(FAILED),), "key": uuid4(), "in_answer": True}
+    assert "hx-preserve" not in render_to_string("chat/_parts.html", ended)
+
+
 def test_the_frame_of_an_ended_workstream_has_its_result_and_its_error() -> None:
     ended = WorkstreamCard(FAILED, call_id=UUID(int=1), result=mark_safe("<p>Half.</p>"))
     frame = workstream_frame(ended, is_announced=True)
