@@ -11,6 +11,7 @@ from agents_app.types.model_calls import Usage
 from audit_app.kernel.ids import derived_id
 
 DEFAULT_DEADLINE_SECONDS, LEAST_DEADLINE_SECONDS, MOST_DEADLINE_SECONDS = 300, 30, 1800
+MOST_BACKGROUND_SECONDS = 86_400  # of one that is launched with `background`
 GRACE_SECONDS = 60  # of a child run that was asked to end
 MOST_DEPTH = 5
 MOST_OPEN_CHILDREN = 100  # of one run

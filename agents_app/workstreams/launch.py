@@ -10,6 +10,7 @@ from agents_app.types.child_runs import (
     DEFAULT_DEADLINE_SECONDS,
     LAUNCH_TOOL,
     LEAST_DEADLINE_SECONDS,
+    MOST_BACKGROUND_SECONDS,
     MOST_DEADLINE_SECONDS,
     ChildSpec,
     Notify,
@@ -21,6 +22,8 @@ from tools_app import services as tools
 from tools_app.parameters import boolean, integer, parameters, text
 from tools_app.policy.scope import INHERIT, Scope, ScopeMode
 from tools_app.types import ToolContext, ToolError
+
+_LONGEST = f"At most {MOST_DEADLINE_SECONDS}; with background {MOST_BACKGROUND_SECONDS}."
 
 
 class LaunchWorkstream(WorkstreamTool):
@@ -49,7 +52,7 @@ class LaunchWorkstream(WorkstreamTool):
             fork=boolean("It sees this conversation up to now, and then its task."),
             agent=text("Another agent to do it, of agents_list. Default: yourself.", maxLength=120),
             model=text("Default: the agent's.", maxLength=200),
-            deadline_seconds=integer("Default 300.", LEAST_DEADLINE_SECONDS, MOST_DEADLINE_SECONDS),
+            deadline_seconds=integer(f"Default {DEFAULT_DEADLINE_SECONDS}. {_LONGEST}", LEAST_DEADLINE_SECONDS),
             interactive=boolean("It waits for your messages after its task until you terminate it."),
             background=boolean("It goes on after you have answered, and its result starts a new turn of yours."),
             notify={
@@ -62,6 +65,11 @@ class LaunchWorkstream(WorkstreamTool):
             budget_tokens=integer("Most tokens that it and its own workstreams may use.", 1),
         ),
     )
+
+    def check(self, arguments: dict[str, Any]) -> None:
+        most = MOST_BACKGROUND_SECONDS if arguments.get("background") else MOST_DEADLINE_SECONDS
+        if (seconds := arguments.get("deadline_seconds", 0)) > most:
+            raise ToolError(f"deadline_seconds is {seconds}, which is too long. {_LONGEST}")
 
     def act(self, arguments: dict[str, Any], context: ToolContext) -> Any:
         """Return {"launch_id", "id", "state"}."""

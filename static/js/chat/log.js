@@ -324,7 +324,8 @@ export class Log {
 }
 
 function duration(seconds) {
-  return seconds < 120 ? `${seconds} s` : `${Math.round(seconds / 60)} min`;
+  if (seconds < 120) return `${seconds} s`;
+  return seconds < 7200 ? `${Math.round(seconds / 60)} min` : `${Math.round(seconds / 3600)} h`;
 }
 
 // Update the question, to which a message was added during the answer.

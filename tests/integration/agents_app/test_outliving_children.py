@@ -15,6 +15,7 @@ from agents_app import services as runs
 from agents_app.models import Agent, Run
 from agents_app.providers.kinds.scripted import Reply, ScriptedProvider
 from agents_app.runs import deadline_sweep, lease, writes
+from agents_app.runs.run_policy import limits_of
 from agents_app.runs.writes import Spent
 from agents_app.types import ModelRequest, ModelResponse, RunStatus, RunTranscript
 from agents_app.types.child_runs import ChildSpec
@@ -86,6 +87,24 @@ def test_a_background_child_works_on_after_the_answer_and_its_result_starts_a_ru
     assert script.requests_of("main")[0].messages[0] == last[0], "the beginning of requests is no longer the same"
     assert Run.objects.filter(parent=None).count() == 2
     check()
+
+
+def test_one_in_the_background_has_up_to_a_day_and_others_half_an_hour(rig: EngineRig) -> None:
+    too_long = [launch("b", deadline_seconds=1801), launch("c", background=True, deadline_seconds=86_401)]
+    allowed = launch(background=True, deadline_seconds=86_400)
+    go_on = threading.Event()
+    script = team(rig, [*too_long, allowed, Reply(("I look into it.",))], a=[Reply(("Al", "pha."), held_by=go_on)])
+    accepted = rig.send("go")
+    rig.wait(accepted.run_id)
+    messages = script.requests_of("main")[2].messages
+    first, second = [message.content for message in messages if message.role == "tool"]
+    assert "deadline_seconds is 1801" in first and "deadline_seconds is 86401" in second
+    assert all("At most 1800; with background 86400." in refusal for refusal in (first, second))
+    started = Run.objects.select_related("agent").get(parent__isnull=False)
+    assert started.deadline_at and round((started.deadline_at - started.created_at).total_seconds()) == 86_400
+    assert limits_of(started).active_seconds == 86_400
+    go_on.set()
+    report_run(accepted.session_id)
 
 
 def test_the_next_message_hears_a_silent_child_and_addresses_an_interactive_one(rig: EngineRig) -> None:
