@@ -53,6 +53,7 @@ class Viewer:
         recall: Recall | None = None,
         children: Children = Children.ASKING,
         with_dead_claims: bool = False,
+        open_children: Collection[UUID] | None = None,
     ) -> None:
         """Raises InvalidInput (invalid_cursor).
 
@@ -62,6 +63,7 @@ class Viewer:
         children: which of the events of child runs it yields.
         with_dead_claims: include the text of claims that died, for a client that may have some of it.
         recall: called before the first frame, if a run was active at the cursor.
+        open_children: the child runs that were open at the cursor, if the caller knows them.
         """
         self.overflowed = False
         self._session_id = session_id
@@ -71,6 +73,7 @@ class Viewer:
         self._recall = recall
         self._children = children
         self._with_dead_claims = with_dead_claims
+        self._open_children = open_children
         self._state = self._stream_from(self._cursor.seq)
         self._streams: dict[UUID, list[LiveEntry]] = {}
 
@@ -117,7 +120,14 @@ class Viewer:
             if self._recall is not None:
                 self._recall([SessionEvent.of(event) for event in active.events], shown)
         if self._children is Children.ALL:
-            for child_id, events in await in_db(_open_children_at, self._session_id, active.run_id, self._state.seq):
+            await self._restore_children(active.run_id)
+
+    async def _restore_children(self, root_id: UUID | None) -> None:
+        child_ids = self._open_children
+        if child_ids is None:
+            child_ids = await in_db(_find_children_at, self._session_id, root_id, self._state.seq)
+        if child_ids:
+            for child_id, events in await in_db(_open_among, child_ids, self._state.seq):
                 self._state.restore_child(child_id, events)
 
     def _stream_from(self, seq: int) -> SessionStream:
@@ -180,16 +190,20 @@ def _active_at(session_id: UUID, seq: int) -> _Active:
     return _Active(head, started.run_id, events)
 
 
-def _open_children_at(session_id: UUID, root_id: UUID | None, seq: int) -> list[tuple[UUID, list[KeptEvent]]]:
-    """Return the child runs that were open at that `seq`, each with its events up to there.
+def _find_children_at(session_id: UUID, root_id: UUID | None, seq: int) -> set[UUID]:
+    """Return the child runs that may have been open at that `seq`.
 
     root_id: the run that was active; those of other runs are found as long as they are open.
     """
-    of_run: dict[UUID, list[KeptEvent]] = {}
     below = agents.list_descendant_ids(root_id) if root_id else []
     open_rows = hot_queries.LIST_OPEN_CHILD_IDS.rows(conversation_id=session_id) if seq else []
-    child_ids = list({*below, *(run_id for (run_id,) in open_rows)})
-    for event in timeline.list_events_of_runs(child_ids, until=seq) if child_ids else ():
+    return {*below, *(run_id for (run_id,) in open_rows)}
+
+
+def _open_among(child_ids: Collection[UUID], seq: int) -> list[tuple[UUID, list[KeptEvent]]]:
+    """Return those of the child runs that were open at that `seq`, each with its events up to there."""
+    of_run: dict[UUID, list[KeptEvent]] = {}
+    for event in timeline.list_events_of_runs(child_ids, until=seq):
         if event.run_id:
             of_run.setdefault(event.run_id, []).append(event)
     return [(run_id, events) for run_id, events in of_run.items() if not any(event.ends_run for event in events)]

@@ -63,6 +63,8 @@ class _StreamConsumer(EventStreamConsumer):
 class MessageStreamConsumer(_StreamConsumer):
     """The messages after `since`; without it the whole history first, unless `skipHistory` is true."""
 
+    children = Children.ALL
+
     @Operation(
         "Stream the messages of a run",
         answers={200: Answer("One message per event, in compact form.", TEXT, EVENTS)},
@@ -78,7 +80,7 @@ class MessageStreamConsumer(_StreamConsumer):
         await self.send_text(": connected\n\n")
         await self._send_messages(messages)
         if not (messages and await self._is_over(stream, messages)):
-            async for frame in self.watch(stream.session.id, stream.cursor):
+            async for frame in self.watch(stream.session.id, stream.cursor, open_children=stream.open_children):
                 messages = await stream.messages(frame)
                 await self._send_messages(messages)
                 if messages and await self._is_over(stream, messages):
@@ -206,13 +208,16 @@ class MessageSocket(AsyncWebsocketConsumer):
     async def _follow(self, stream: MessageStream, messages: list[Compact]) -> int:
         await self._send(*messages)
         cursor = stream.cursor
+        known: set[UUID] | None = stream.open_children
         while True:
-            async with Viewer(stream.session.id, cursor, children=Children.STORED) as viewer:
+            viewing = Viewer(stream.session.id, cursor, children=Children.ALL, open_children=known)
+            async with viewing as viewer:
                 async for frame in viewer.frames():
                     cursor = frame[-1].cursor
                     await self._send(*await stream.messages(frame))
                 if not viewer.overflowed:
                     return NORMAL
+            known = None
 
     async def _send(self, *values: Mapping[str, Any]) -> None:
         for value in values:

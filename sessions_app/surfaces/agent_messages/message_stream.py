@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from agents_app.events import RUN_ENDS
 from audit_app.kernel.database import in_db
 from sessions_app.events import STEP_CLOSING
 from sessions_app.live_view.cursor import SessionEvent
@@ -18,6 +19,7 @@ class MessageStream:
     """The messages of a session after a reader's position.
 
     cursor: where to subscribe to the session; its frames go through `messages`, in order.
+    open_children: the child runs that are open there.
     has_resumed: whether the client may have live text from an earlier connection.
     """
 
@@ -27,26 +29,27 @@ class MessageStream:
         self._projection = reader.projection
         self._ts = reader.ts
         self._transient_count = 0  # of messages without storage since the last stored event
-        self._live = LiveText(reader.received, has_resumed=has_resumed)
+        self.open_children = reader.projection.open_children
+        has_children = reader.projection.has_children
+        self._live = LiveText(reader.received, has_resumed=has_resumed, has_children=has_children)
 
     async def messages(self, frame: Sequence[SessionEvent]) -> list[Compact]:
         """Return the messages of a frame."""
         kept = [event for event in frame if event.ts is not None]
         texts = await in_db(queries.load_texts, kept) if kept else NO_TEXT
         # The stored message of a step that closes in this frame replaces its chunks, if the client has none yet.
-        # Of child runs no chunks are sent.
         closed = {
-            (event.run_id, event.step)
-            for event in kept
-            if event.type in STEP_CLOSING
-            if event.parent_run_id or not self._live.is_open(event.run_id, event.step)
+            (event.run_id, event.step) for event in kept if event.type in STEP_CLOSING if not self._live.is_open(event)
         }
         found: list[Compact] = []
         for event in frame:
             if event.ts is not None:
-                if event.type in STEP_CLOSING and not event.parent_run_id:
+                if event.type in STEP_CLOSING:
                     found += self._live.close(event, self._ts)
-                found += self._projection.messages(event, texts)
+                messages = self._projection.messages(event, texts)
+                if event.parent_run_id and event.type in RUN_ENDS:
+                    found += self._live.end(event, self._ts, messages)
+                found += messages
                 self._ts, self._transient_count = event.ts, 0
             elif event.type in LIVE_TEXT and (event.run_id, event.step) not in closed:
                 found += self._live.chunks(event, self._ts, self._projection.workstream_of(event.run_id))

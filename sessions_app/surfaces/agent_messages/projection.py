@@ -93,6 +93,15 @@ class Projection:
         elif event.type in runs.RUN_ENDS:
             self._open.discard(event.run_id)
 
+    @property
+    def has_children(self) -> bool:
+        return bool(self._workstreams)
+
+    @property
+    def open_children(self) -> set[UUID]:
+        """The child runs that are open after the events seen so far."""
+        return {run_id for run_id in self._open if self.workstream_of(run_id)}
+
     def messages(self, event: SessionEvent, texts: StoredText = NO_TEXT) -> _Messages:
         """Return the messages of a kept event, in order, with their time."""
         was_open = event.run_id in self._open

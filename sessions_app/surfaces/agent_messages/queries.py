@@ -82,7 +82,7 @@ def read_messages(session: Session, reader: TimelineReader, *, until: int | None
         texts = load_texts(page)
         for event in page:
             messages = reader.projection.messages(event, texts)
-            if event.type in STEP_CLOSING and reader.received is not None:
+            if event.type in STEP_CLOSING and reader.received is not None and not event.parent_run_id:
                 found += _reset_if_replaced(event, messages)
                 reader.received = None
             found += messages

@@ -38,9 +38,15 @@ def before(ts: int, count: int, index: int) -> float:
     return ts - (count - index) / STEPS
 
 
-def of_text(ts: int, fence: int, position: int) -> float:
+def of_text(ts: float, fence: int, position: int) -> float:
     """Return the `ts` of a chunk that ends at this position, after the event at `ts`. fence: of the chunk's claim."""
     return ts + (position + (fence & 1) * _CLAIM) / STEPS if position else ts
+
+
+def of_received(ts: int, received: ReceivedText) -> float:
+    """Return the `ts` with which a client resumes that has this text, after the event at `ts`."""
+    position = _BEYOND if received.length is None else position_of(received.length)
+    return of_text(ts, received.claim, position)
 
 
 def of_transient(ts: int, count: int) -> float:

@@ -4,7 +4,7 @@ The format: https://html.spec.whatwg.org/multipage/server-sent-events.html, sect
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from typing import ClassVar
 from uuid import UUID
 
@@ -51,17 +51,28 @@ class EventStreamConsumer(LiveConsumer):
         await self.send({"type": "http.response.body", "body": b""})
 
     async def watch(
-        self, session_id: UUID, cursor: str, *, marks_now: bool = False, with_dead_claims: bool = False
+        self,
+        session_id: UUID,
+        cursor: str,
+        *,
+        marks_now: bool = False,
+        with_dead_claims: bool = False,
+        open_children: Collection[UUID] | None = None,
     ) -> AsyncIterator[list[SessionEvent]]:
         """Yield the frames of a session after the cursor, without end.
 
         An open stream gets keep-alive comments in between. If the client reads too slowly and the viewer overflows,
-        a new viewer resumes at the last cursor. marks_now, with_dead_claims: as for `Viewer`.
+        a new viewer resumes at the last cursor. marks_now, with_dead_claims, open_children: as for `Viewer`.
         """
         self.session_id = session_id
         while True:
             viewing = Viewer(
-                session_id, cursor, marks_now=marks_now, with_dead_claims=with_dead_claims, children=self.children
+                session_id,
+                cursor,
+                marks_now=marks_now,
+                with_dead_claims=with_dead_claims,
+                children=self.children,
+                open_children=open_children,
             )
             async with viewing as viewer:
                 async for frame in self._alive(viewer.frames()):
@@ -69,6 +80,7 @@ class EventStreamConsumer(LiveConsumer):
                     yield frame
                 if not viewer.overflowed:
                     return
+            open_children = None
 
     async def _alive(self, frames: AsyncIterator[list[SessionEvent]]) -> AsyncIterator[list[SessionEvent]]:
         coming: asyncio.Future[list[SessionEvent]] | None = None

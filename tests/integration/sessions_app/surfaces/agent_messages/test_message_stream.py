@@ -393,3 +393,43 @@ async def test_a_message_to_a_workstream_is_its_question_and_interrupts_nothing(
     after = messages[messages.index(asked[0]) :]
     assert [one["m"] for one in after if one["t"] == AgentMessageType.ANSWER and one.get("w") == "a"] == ["Second."]
     assert not await in_db(Run.objects.filter(workstream="b", status="cancelled").exists)
+
+
+def of_workstream(messages: list[Compact]) -> list[Compact]:
+    return [message for message in messages if message.get("w") == "a"]
+
+
+async def test_the_text_of_a_workstream_is_streamed_and_comes_whole_to_a_client_that_resumes(
+    rig: EngineRig, caller: AgentCaller
+) -> None:
+    main_goes_on, child_goes_on = threading.Event(), threading.Event()
+    launch = ToolCall("c1", "launch_workstream", json.dumps({"id": "a", "instruction": "dig"}))
+    await in_db(rig.agent, Reply(), tool_profile="teams")
+    ScriptedProvider.scripts["script"] = TeamScript(
+        [Reply(tool_calls=(launch,)), Reply(("It ", "works."), held_by=main_goes_on), Reply(("Done.",))],
+        {"a": [Reply(("Half ", "of ", "it."), held_by=child_goes_on)]},
+    )
+    run = await in_db(caller.start, "go")
+    path = f"agents/{run['id']}/stream"
+
+    def has_both(seen: list[Compact]) -> bool:
+        main = [message for message in seen if "w" not in message]
+        return text_of(of_workstream(seen)) == "Half of " and text_of(main) == "It "
+
+    async with caller.stream(path) as stream:
+        first = list(await stream.until_true(has_both))
+    times = [message["ts"] for message in first]
+    assert times == sorted(times), "a chunk of a workstream moves no position back"
+    async with caller.stream(path, f"skipHistory=true&since={times[-1]}") as stream:
+        await stream.until_true(lambda new: text_of(of_workstream(new)) == "Half of ")
+        main_goes_on.set()
+        await stream.until_true(lambda new: any("w" not in one and one.get("f") for one in new))
+        child_goes_on.set()
+        seen = [*first, *await stream.until(AgentMessageType.IDLE)]
+    assert stored(seen) == await in_db(caller.messages, run["id"])
+    (result,) = [one for one in of_workstream(seen) if one["t"] == AgentMessageType.ANSWER]
+    chunks = [one for one in of_workstream(seen) if one["t"] == CHUNK]
+    assert result["m"] == "Half of it." and result["m"].startswith(text_of(of_workstream(seen)) or "-")
+    assert {one["i"] for one in chunks} == {result["d"]["activity_id"]} and chunks[-1]["f"] == 1
+    main = [one.get("m", "") for one in seen if one["t"] == CHUNK and "w" not in one]
+    assert "".join(main) == "It works.Done."

@@ -174,4 +174,5 @@ async def test_the_stream_of_an_agent_run_has_the_stored_messages_of_its_workstr
     assert {"Let me see.", "Alpha."} <= {one["m"] for one in kept if one.get("w") == "a"}
     whole = [one["t"] for one in kept if one.get("w") == "a" and one["m"] == "Alpha."]
     assert whole == [AgentMessageType.UPDATE, AgentMessageType.ANSWER, AgentMessageType.COMPLETE]
-    assert not any(one.get("w") for one in messages if one["t"] == AgentMessageType.STREAMING_CHUNK)
+    live = {one["i"] for one in messages if one["t"] == AgentMessageType.STREAMING_CHUNK and one.get("w") == "a"}
+    assert live <= {one["d"]["activity_id"] for one in kept if one.get("w") == "a" and "activity_id" in one["d"]}

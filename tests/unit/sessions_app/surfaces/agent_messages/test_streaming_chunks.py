@@ -1,7 +1,9 @@
 """Live text as chunks: a client that resumes at any position gets the text once, whole."""
 
+from dataclasses import replace
 from uuid import UUID
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -129,6 +131,41 @@ def test_reasoning_has_its_own_activity_and_is_sent_again_on_resume() -> None:
     assert (chunk["m"], chunk["i"]) == ("Hm.", f"{activity_of(RUN, 0)}.reasoning")
     kinds = [message["t"] for message in LiveText(has_resumed=True).chunks(thought, AT)]
     assert kinds == [1, 12]
+
+
+CHILD = UUID(int=9)
+
+
+def of_child(offset: int, text: str) -> SessionEvent:
+    return replace(delta(offset, text), run_id=CHILD)
+
+
+def test_chunks_of_a_workstream_keep_the_position_of_the_main_agent() -> None:
+    live, client = LiveText(), Client()
+    (first,) = live.chunks(of_child(0, "Below"), AT, "a")
+    assert (first["w"], first["ts"], first["i"]) == ("a", AT, activity_of(CHILD, 0))
+    client.take([first]).take(live.chunks(delta(0, "Main text"), AT))
+    client.take(later := live.chunks(of_child(5, "x" * 5200), AT, "a"))
+    assert [one["ts"] for one in later] == [client.ts] and len(later[0]["m"]) == 5200
+    again = LiveText(resume_timestamps.read(client.ts)[1], has_resumed=True, has_children=True)
+    resumed = again.chunks(of_child(0, "Below"), AT, "a")
+    assert [one["t"] for one in resumed] == [1, 1, 12] and {one["ts"] for one in resumed} == {client.ts}
+    assert client.take(resumed).take(again.chunks(delta(0, "Main text goes on"), AT)).text == "Main text goes on"
+
+
+def test_a_client_that_resumes_from_an_event_of_a_workstream_gets_the_text_once() -> None:
+    client = Client().take(LiveText().chunks(delta(0, "Main "), AT))
+    again = LiveText(None, has_resumed=True, has_children=True)
+    assert client.take(again.chunks(delta(0, "Main text"), AT + 5)).text == "Main text"
+
+
+@pytest.mark.parametrize(("activity", "kind"), [(activity_of(CHILD, 0), 12), ("another", 1)])
+def test_the_end_of_a_workstream_ends_its_text_or_drops_what_is_not_stored(activity: str, kind: int) -> None:
+    live = LiveText()
+    live.chunks(of_child(0, "Half"), AT, "a")
+    end = replace(CLOSES, run_id=CHILD, parent_run_id=RUN)
+    (last,) = live.end(end, AT, [{"t": 7, "d": {"activity_id": activity}}])
+    assert (last["t"], last["w"]) == (kind, "a") and live.end(end, AT, []) == []
 
 
 @given(st.integers(0, 60_000))
