@@ -25,17 +25,18 @@ from agents_app.networks.definition import (
 from agents_app.networks.graph import Cycle, Graph, build, region
 from agents_app.structured_output import check_schema
 from audit_app.kernel.errors import AppError
+from tools_app.types.questions import LONGEST_OPTION, LONGEST_QUESTION, MOST_OPTIONS
 
 _NAME = re.compile(r"[A-Za-z][\w-]{0,59}")
 _RESERVED = {"none", "optional", *references.ROOTS}
 _LONGEST_SECONDS = 24 * 3600.0
+_LONGEST_TIMEOUT_SECONDS = 30 * 24 * 3600.0
 _LONGEST_RETRY_SECONDS = 3600
 _LONGEST_PROMPT = 100_000  # characters
-_OF_ITEMS = ("prompt", "value")
-_OF_AGENTS = (
-    *("agent", "prompt", "activates", "tools", "mcp_servers", "memory", "model", "output_schema"),
-    *("retries", "retry_seconds", "time_limit"),
-)
+_OF_ITEMS = ("prompt", "value", "ask")
+_OF_AGENTS = ("agent", "prompt", "activates", "tools", "mcp_servers", "memory", "model", "output_schema", "time_limit")
+_OF_TRIES = ("retries", "retry_seconds")
+_OF_QUESTIONS: tuple[str, ...] = ("options", "timeout")
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,8 @@ def _of_limits(place: str, task: Task) -> Iterator[Fault]:
     """Yield the faults of a task that are about it alone."""
     if not task.agent:
         yield Fault(f"{place}.agent", "it needs the id of an agent")
-    yield from _of_value(place, task)
+    yield from _of_kind(place, task)
+    yield from _of_question(place, task)
     yield from _of_range(f"{place}.retries", task.retries, 0, MOST_RETRIES)
     yield from _of_range(f"{place}.retry_seconds", task.retry_seconds, 0, _LONGEST_RETRY_SECONDS)
     yield from _seconds(f"{place}.time_limit", task.time_limit)
@@ -110,16 +112,37 @@ def _of_limits(place: str, task: Task) -> Iterator[Fault]:
     yield from _of_schema(f"{place}.output_schema", task.output_schema)
 
 
-def _of_value(place: str, task: Task) -> Iterator[Fault]:
-    """Yield the fields of a task without an agent that are for one."""
-    if task.has_agent:
-        return
+def _of_kind(place: str, task: Task) -> Iterator[Fault]:
+    """Yield the fields of a task that are for one of another kind: with an agent, a value or a question."""
+    names, kind = _OF_QUESTIONS, ""
+    if task.ask is not None:
+        names, kind = (*_OF_AGENTS, "value"), "ask"
+    elif task.value is not None:
+        names, kind = (*_OF_AGENTS, *_OF_TRIES, *_OF_QUESTIONS), "value"
+    reason = "only a task with `ask` can have this field"
+    if kind:
+        reason = f"a task with `{kind}` calls no model, so it cannot have this field"
     plain = Task(task.name)
-    for name in _OF_AGENTS:
+    for name in names:
         if getattr(task, name) != getattr(plain, name):
-            yield Fault(f"{place}.{name}", "a task with `value` calls no model, so it cannot have this field")
-    if len(json.dumps(task.value)) > _LONGEST_PROMPT:
+            yield Fault(f"{place}.{name}", reason)
+    if task.value is not None and len(json.dumps(task.value)) > _LONGEST_PROMPT:
         yield Fault(f"{place}.value", f"it has more than {_LONGEST_PROMPT:,} characters")
+
+
+def _of_question(place: str, task: Task) -> Iterator[Fault]:
+    if task.ask is None:
+        return
+    if not 1 <= len(task.ask.strip()) <= LONGEST_QUESTION:
+        yield Fault(f"{place}.ask", f"it must have 1 to {LONGEST_QUESTION:,} characters")
+    if len(task.options) > MOST_OPTIONS:
+        yield Fault(f"{place}.options", f"it has more than {MOST_OPTIONS} answers to choose from")
+    if len({option.strip().casefold() for option in task.options}) < len(task.options):
+        yield Fault(f"{place}.options", "two of them are the same")
+    for number, option in enumerate(task.options):
+        if not 1 <= len(option.strip()) <= LONGEST_OPTION:
+            yield Fault(f"{place}.options[{number}]", f"it must have 1 to {LONGEST_OPTION} characters")
+    yield from _seconds(f"{place}.timeout", task.timeout, _LONGEST_TIMEOUT_SECONDS)
 
 
 def _of_range(place: str, value: float, least: int, most: int) -> Iterator[Fault]:
@@ -208,6 +231,7 @@ def _references(task: Task) -> Iterator[tuple[str, str]]:
     """Yield the references of a task, with their places in it."""
     yield from (("prompt", path) for path in references.find(task.prompt))
     yield from (("value", path) for path in references.find_in(task.value))
+    yield from (("ask", path) for path in references.find(task.ask or ""))
     if task.when:
         yield "when", task.when.path
     if task.map_over:
@@ -223,7 +247,7 @@ def _of_reference(place: str, path: str, graph: Graph, name: str, inside: frozen
         return
     root, *rest = path.split(".")
     if root in ("item", "index") and (graph.tasks[name].map_over is None or not place.endswith(_OF_ITEMS)):
-        yield Fault(place, f"{path!r} has a value only in the prompt or the value of a task with `map`")
+        yield Fault(place, f"{path!r} has a value only in the prompt, value or question of a task with `map`")
     if root == "tasks" and rest[0] not in graph.ancestors[name] and not place.endswith("loop.until"):
         text = f"{name!r} does not depend on it" if rest[0] in graph.tasks else "there is no such task"
         yield Fault(place, f"{path!r} has no value: {text}")
@@ -237,9 +261,9 @@ def _unknown(place: str, names: tuple[str, ...], known: set[str]) -> Iterator[Fa
             yield Fault(f"{place}[{number}]", f"there is no task or group {name!r}")
 
 
-def _seconds(place: str, value: float | None) -> Iterator[Fault]:
-    if value is not None and not 0 < value <= _LONGEST_SECONDS:
-        yield Fault(place, f"it must be a number of seconds up to {_LONGEST_SECONDS:,.0f}")
+def _seconds(place: str, value: float | None, most: float = _LONGEST_SECONDS) -> Iterator[Fault]:
+    if value is not None and not 0 < value <= most:
+        yield Fault(place, f"it must be a number of seconds up to {most:,.0f}")
 
 
 def _wrong_name(name: str) -> str:

@@ -82,7 +82,10 @@ class Task:
     depends_on: names of tasks and groups.
     optional: runs only if a task with it in `activates` names it under `activate` of the answer.
     when: it runs only if this holds, which makes it optional too; `depends_on` only makes it wait then.
-    value: JSON with references in its texts: the task calls no model, and this is its output. None: it has an agent.
+    value: JSON with references in its texts: the task calls no model, and this is its output.
+    ask: text with references: the task asks a person this instead of an agent, and the answer is its output.
+    options: answers to choose from.
+    timeout: seconds for the answer; None: as for other questions.
     context: values for the prompt, merged over those of the network and of the call, key by key.
     tools, mcp_servers: further restrictions of the agent's.
     memory: patterns of keys of the shared memory.
@@ -101,6 +104,9 @@ class Task:
     optional: bool = False
     when: Condition | None = None
     value: Any = None
+    ask: str | None = None
+    options: tuple[str, ...] = ()
+    timeout: float | None = None
     activates: tuple[str, ...] = ()
     context: Mapping[str, Any] = field(default_factory=dict)
     tools: Scope = INHERIT
@@ -122,7 +128,12 @@ class Task:
 
     @property
     def has_agent(self) -> bool:
-        return self.value is None
+        return self.value is None and self.ask is None
+
+    @property
+    def performer(self) -> str:
+        """Return the agent for a picture; for a task without one, `value` or `person`."""
+        return self.agent if self.has_agent else "value" if self.ask is None else "person"
 
     @property
     def answer_schema(self) -> dict[str, Any] | None:

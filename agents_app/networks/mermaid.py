@@ -58,7 +58,7 @@ def _arrows_from(task: Task, tasks: Mapping[str, Task]) -> Iterator[tuple[str, s
 
 
 def _node(node_id: str, task: Task) -> str:
-    label = f"{_escaped(task.name)}<br><small>{_escaped(task.agent if task.has_agent else 'value')}</small>"
+    label = f"{_escaped(task.name)}<br><small>{_escaped(task.performer)}</small>"
     return f'{node_id}(["{label}"])' if task.is_optional else f'{node_id}["{label}"]'
 
 

@@ -71,7 +71,7 @@ def _arrows(graph: Graph, places: Mapping[str, tuple[int, int]]) -> Iterator[str
 
 
 def _notes(task: Task, result: TaskResult | None) -> Iterator[str]:
-    yield task.agent if task.has_agent else "value"
+    yield task.performer
     if task.map_over:
         yield "each item"
     if task.loop:

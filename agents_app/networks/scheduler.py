@@ -22,9 +22,14 @@ from agents_app.networks.outcomes import (
     TaskStatus,
 )
 from agents_app.networks.references import MissingValue, Values, as_text, holds, render, resolve, task_of, value_at
+from tools_app.types.questions import LONGEST_QUESTION
 
 Results = Mapping[str, TaskResult]
 _WAITING = TaskResult()
+
+
+class UnfitQuestion(ValueError):
+    """A question to a person that its values make empty or too long."""
 
 
 def decide(network: Network, call: Call, attempts: Iterable[Attempt]) -> Decision:
@@ -152,7 +157,7 @@ class _Evaluation:
 
     def _of_attempts(self, task: Task, key: AttemptKey, values: Values) -> TaskResult:
         """Return the result of the last attempt of a task or of one item, and note the next one that it wants."""
-        if not task.has_agent:
+        if task.value is not None:
             return _of_value(task, key.iteration, values)
         last = None
         while (found := self.attempts.get(key)) is not None:
@@ -161,8 +166,8 @@ class _Evaluation:
         is_final = last is not None and (last.status is not AttemptStatus.FAILED or count > task.retries)
         if not is_final:
             try:
-                prompt = render(task.prompt, values) if task.prompt else default_prompt(task, values)
-            except MissingValue as error:
+                prompt = _prompt_of(task, values)
+            except (MissingValue, UnfitQuestion) as error:
                 return _failed(key.iteration, f"{error}.")
             delay = task.retry_seconds * 2 ** (count - 1) if count else 0.0
             self.wanted.append(Start(key, prompt, delay))
@@ -209,6 +214,16 @@ def _after(last: Attempt, task: Task, result: TaskResult) -> TaskResult:
     if unknown := [name for name in _activated(last.output) if task.activates and name not in task.activates]:
         return replace(result, status=TaskStatus.FAILED, error=f"It activated {unknown[0]!r}, which it may not.")
     return replace(result, status=TaskStatus.SUCCEEDED, text=last.text, output=last.output)
+
+
+def _prompt_of(task: Task, values: Values) -> str:
+    """Return the prompt of an agent, or the question to a person. Raises MissingValue, UnfitQuestion."""
+    if task.ask is None:
+        return render(task.prompt, values) if task.prompt else default_prompt(task, values)
+    question = render(task.ask, values).strip()
+    if not 1 <= len(question) <= LONGEST_QUESTION:
+        raise UnfitQuestion(f"Its question has {len(question):,} characters; it must have 1 to {LONGEST_QUESTION:,}")
+    return question
 
 
 def default_prompt(task: Task, values: Values) -> str:

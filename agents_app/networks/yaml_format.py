@@ -139,6 +139,7 @@ class _Reader:
         by_name: dict[str, Callable[[str, Any], Any]] = {
             "depends_on": self._names,
             "activates": self._names,
+            "options": self._answers,
             "optional": self._boolean,
             "when": self._condition,
             "context": self._object,
@@ -150,7 +151,7 @@ class _Reader:
         }
         by_name |= dict.fromkeys(("tools", "mcp_servers", "memory"), self._scope)
         by_name |= dict.fromkeys(("retries", "concurrency"), self._integer)
-        by_name |= dict.fromkeys(("time_limit", "retry_seconds"), self._number)
+        by_name |= dict.fromkeys(("time_limit", "retry_seconds", "timeout"), self._number)
         return by_name.get(name, self._text)
 
     def _text(self, place: str, value: Any) -> str:
@@ -186,6 +187,12 @@ class _Reader:
             self.fault(place, "it must be a list of names")
             return ()
         return tuple(value)
+
+    def _answers(self, place: str, value: Any) -> tuple[str, ...]:
+        if isinstance(value, list) and any(isinstance(one, bool) for one in value):
+            self.fault(place, "`yes`, `no`, `on` and `off` need quotes")
+            return ()
+        return self._names(place, value)
 
     def _of(self, place: str, value: Any, kind: Any, name: str, default: Any) -> Any:
         if isinstance(value, kind):

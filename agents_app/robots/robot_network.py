@@ -104,6 +104,9 @@ class Network:
         tasks = {name: task for name, task in definition.flat().items() if task.has_agent}
         faults = [*map(str, check(definition))]
         faults += [
+            f"{name}: `ask` needs a stored run" for name, task in definition.flat().items() if task.ask is not None
+        ]
+        faults += [
             f"{name}: there is no robot {task.agent!r}" for name, task in tasks.items() if task.agent not in robots
         ]
         if faults:

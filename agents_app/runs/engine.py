@@ -29,6 +29,7 @@ from agents_app.runs.lease import Held
 from agents_app.runs.live_text import LiveText, NoLiveText
 from agents_app.runs.model_call import Interrupted, ModelCall, build_request, chunks_of
 from agents_app.runs.next_step import DEFECT, Compact, End, ModelStep, Think, Transcribe, next_step
+from agents_app.runs.question_step import advance_question
 from agents_app.runs.reservations import reserve
 from agents_app.runs.writes import Spent
 from agents_app.types import ModelChunk, ModelResponse, RunStatus, Snapshot
@@ -98,8 +99,7 @@ class Engine:
             self.offer()
 
     async def look_after(self) -> None:
-        """Stop the model calls of runs that were cancelled, stopped or claimed by another process; release orphaned
-        claims."""
+        """Stop the calls of runs that were cancelled, stopped or claimed elsewhere; release orphaned claims."""
         failed_drives = self._failed_drives
         if not (self._drives or self._tasks or self._orphans) and failed_drives == self._failures_checked:
             return
@@ -208,6 +208,8 @@ class Engine:
                     spent = drive.spend(timezone.now())
                     await in_db(lease.release, claim.run, claim.owner, active_seconds=spent.active_seconds)
                     return
+                elif isinstance(step, Think) and claim.run.options.get("question"):
+                    snapshot = await self._persist(advance_question, claim, snapshot)
                 elif isinstance(step, Think):
                     snapshot = await self._think(drive, snapshot, step)
                 else:

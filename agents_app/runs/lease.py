@@ -105,7 +105,7 @@ def load_snapshot(run: Run, user_turns: tuple[Message, ...]) -> Snapshot:
         limits=limits_of(run),
         active_seconds=run.active_seconds,
         cancel_requested=run.cancel_requested_at is not None,
-        budget_refusal=cost_budget.refusal_of(run),
+        budget_refusal="" if run.options.get("question") else cost_budget.refusal_of(run),
         output_schema=run.output_schema,
         compactions=compactions,
         preparations=compactions + transcriptions,

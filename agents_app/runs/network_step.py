@@ -4,7 +4,6 @@ The state of the network is read from the rows of the child runs each time, and 
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any
@@ -84,7 +83,7 @@ def _advance(claim: Claim) -> None:
                 raise Fenced
             return
         for start in () if row.is_paused else decision.starts:
-            _start(row, network, replace(start, prompt="\n\n".join((start.prompt, *instructions))))
+            _start(row, network, start, instructions)
         _cancel([child for child in rows if child.workstream in set(map(str, decision.cancels))])
         _park(claim, row, network, is_idle=row.is_paused and all(child.ended_at for child in rows))
 
@@ -168,15 +167,17 @@ def _ends_at(run: Run, network: Network) -> datetime | None:
     return run.started_at + timedelta(seconds=network.time_limit + child_messages.held_seconds_of(run))
 
 
-def _start(run: Run, network: Network, start: Start) -> None:
+def _start(run: Run, network: Network, start: Start, instructions: Sequence[str]) -> None:
+    """Start an attempt. instructions: for agents; a question to a person stays as it is."""
     task = network.flat()[start.key.task]
+    prompt = "\n\n".join((start.prompt, *(instructions if task.has_agent else ())))
     child = children.start_child(
         NewChild(
             id=derived_id(run.pk, str(start.key)),
             parent_id=run.pk,
             workstream=str(start.key),
-            spec=ChildSpec(str(start.key), start.prompt, deadline_seconds=deadline_of(task.time_limit)),
-            agent=selectors.get_agent(task.agent),
+            spec=ChildSpec(str(start.key), prompt, deadline_seconds=deadline_of(task.time_limit)),
+            agent=selectors.get_agent(task.agent) if task.has_agent else None,
             kind=RunKind.TASK,
             options=_options_of(task, network),
         )
@@ -186,6 +187,8 @@ def _start(run: Run, network: Network, start: Start) -> None:
 
 
 def _options_of(task: Task, network: Network) -> RunOptions:
+    if task.ask is not None:
+        return RunOptions(question={"options": [*task.options], "timeout": task.timeout})
     return RunOptions(
         model=task.model or network.model,
         tools=_first(task.tools, network.tools),

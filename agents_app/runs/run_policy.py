@@ -16,6 +16,7 @@ from tools_app.policy import scope
 from tools_app.policy.rules import AgentPolicy, Budgets, SessionPolicy
 from tools_app.policy.scope import INHERIT, Scope, ScopeMode
 from tools_app.types import ClientTool
+from tools_app.types.questions import ASK_USER
 
 NO_OPTIONS = RunOptions()
 
@@ -75,9 +76,12 @@ def policy_of(run: Run) -> AgentPolicy:
     """Return the agent's policy for this run. `session_policy_of` restricts it further.
 
     That of a child run is narrowed by its parent's, unless that is a network which a user has started: its tasks use
-    agents that the user may use, and it has no rights of its own.
+    agents that the user may use, and it has no rights of its own. A run that asks a person may do that alone, whatever
+    its agent may do: the author of the network asks.
     """
     options = RunOptions.from_dict(run.options)
+    if options.question:
+        return AgentPolicy(agent_id=run.agent.agent_id, tools=(ASK_USER,))
     own = policy_of_agent(run.agent, options if options.may_widen else NO_OPTIONS)
     if run.parent_id is None:
         return own.permitting(client_tool_names(options)) if options.client_tools else own
@@ -133,6 +137,8 @@ def mcp_servers_of(agent: Agent, *, call: Scope = INHERIT, network: Scope = INHE
 def session_policy_of(run: Run) -> SessionPolicy:
     """Return what the session and the channel account forbade when the message came, and the message itself."""
     stored, options = run.session_policy, RunOptions.from_dict(run.options)
+    if options.question:  # its tool is no choice of the message
+        return SessionPolicy(denied=tuple(stored.get("deniedTools", ())))
     return SessionPolicy(
         is_readonly=bool(stored.get("readonly")),
         is_supervised=bool(stored.get("supervised")),
@@ -158,6 +164,7 @@ def context_of(run: Run, step: int, *, on_done: tuple[str, str]) -> tools.StepCo
         parent_run_id=run.parent_id,
         workstream=run.workstream,
         asker=title_of(run.child_spec.path) if run.parent_id else "",
+        answer_seconds=(run.options.get("question") or {}).get("timeout"),
     )
 
 

@@ -28,6 +28,7 @@ class RunOptions:
         caller has checked that the sender may use it
     compacts_only: the run answers nothing: it compacts its conversation
     network: the network that the run executes instead of calling a model: {name, version, definition, context}
+    question: the run asks a person its task instead of calling a model: {options, timeout}
     """
 
     instructions: str = ""
@@ -47,6 +48,7 @@ class RunOptions:
     agent_version: int | None = None
     compacts_only: bool = False
     network: dict[str, Any] | None = None
+    question: dict[str, Any] | None = None
 
     @property
     def chooses_tools(self) -> bool:

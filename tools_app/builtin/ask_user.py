@@ -6,23 +6,34 @@ from typing import Any
 
 from tools_app.parameters import boolean, parameters, text
 from tools_app.types import Effect, HumanTool, Reads, Risk, ToolError, ToolSpec
-from tools_app.types.questions import ASK_FORM, ASK_USER, NO_ANSWER, VARIANTS, Option, Question, questions_of
+from tools_app.types.questions import (
+    ASK_FORM,
+    ASK_USER,
+    LONGEST_OPTION,
+    LONGEST_QUESTION,
+    MOST_OPTIONS,
+    NO_ANSWER,
+    VARIANTS,
+    Option,
+    Question,
+    questions_of,
+)
 
-_MOST_OPTIONS, _MOST_QUESTIONS = 10, 4
+_MOST_QUESTIONS = 4
 
 _OPTION = parameters(
     "id",
     "label",
     id=text("", pattern=r"^[A-Za-z0-9_.:-]{1,64}$"),
-    label=text("", minLength=1, maxLength=200),
+    label=text("", minLength=1, maxLength=LONGEST_OPTION),
     description=text("", maxLength=300),
 )
 _QUESTION: dict[str, dict[str, Any]] = {
-    "question": text("", minLength=1, maxLength=2_000),
+    "question": text("", minLength=1, maxLength=LONGEST_QUESTION),
     "options": {
         "type": "array",
-        "items": {"anyOf": [text("", minLength=1, maxLength=200), _OPTION]},
-        "maxItems": _MOST_OPTIONS,
+        "items": {"anyOf": [text("", minLength=1, maxLength=LONGEST_OPTION), _OPTION]},
+        "maxItems": MOST_OPTIONS,
         "uniqueItems": True,
     },
     "multiple": boolean("Several options may be chosen."),
@@ -39,7 +50,7 @@ class AskUser(HumanTool):
         parameters=parameters(
             "question",
             question=_QUESTION["question"],
-            options={**_QUESTION["options"], "items": text("", minLength=1, maxLength=200)},
+            options={**_QUESTION["options"], "items": text("", minLength=1, maxLength=LONGEST_OPTION)},
             allow_text=_QUESTION["allow_text"],
         ),
         effect=Effect.READ,

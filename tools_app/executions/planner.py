@@ -46,6 +46,7 @@ class StepContext:
     on_done, on_done_queue: task to nudge with the run's id when its last open execution has ended, and its queue.
     parent_run_id, workstream: of a child run.
     asker: name of the child run for people; no column.
+    answer_seconds: time for the answers to questions, see `request_input`; no column.
     """
 
     run_id: UUID
@@ -59,11 +60,12 @@ class StepContext:
     parent_run_id: UUID | None = None
     workstream: str = ""
     asker: str = ""
+    answer_seconds: float | None = None
 
     @property
     def columns(self) -> dict[str, Any]:
         """Return the columns of the execution rows."""
-        return {name: value for name, value in vars(self).items() if name != "asker"}
+        return {name: value for name, value in vars(self).items() if name not in ("asker", "answer_seconds")}
 
 
 @dataclass(frozen=True)
@@ -169,7 +171,7 @@ def plan_executions(
     ToolExecution.objects.bulk_create([row for row, _ in planned])
     asked = {row.id: request_approval(row, plan.asks, context.asker) for row, plan in planned if plan.asks}
     to_ask = ((row, plan.questions) for row, plan in planned if plan.questions and not plan.error)
-    questions = {row.id: request_input(row, form, context.asker) for row, form in to_ask}
+    questions = {row.id: request_input(row, form, context.asker, context.answer_seconds) for row, form in to_ask}
     new_events: list[NewEvent] = []
     for row, plan in planned:
         new_events += batches.requested(row, text_length=text_length, is_asked=row.id in asked)

@@ -35,10 +35,13 @@ class Answered:
     events: list[NewEvent]
 
 
-def request_input(row: ToolExecution, questions: Sequence[Question], asker: str = "") -> InputRequest:
+def request_input(
+    row: ToolExecution, questions: Sequence[Question], asker: str = "", seconds: float | None = None
+) -> InputRequest:
     """Store the questions of an execution planned in this transaction. Expires by the database's clock.
 
     asker: name of the workstream that asks, for people.
+    seconds: time for the answer; None: as the installation says.
     """
     if asker:
         named = f"{one_line(asker, conf.LONGEST_ASKER)}: {questions[0].text}"
@@ -52,7 +55,7 @@ def request_input(row: ToolExecution, questions: Sequence[Question], asker: str 
         questions=[question.as_json() for question in questions],
         allows_text=any(question.allows_text for question in questions),
         created_at=timezone.now(),
-        expires_at=Now() + timedelta(minutes=settings.KOMAND_INPUT_MINUTES),
+        expires_at=Now() + timedelta(seconds=seconds or 60 * settings.KOMAND_INPUT_MINUTES),
     )
     request.save(force_insert=True)
     request.refresh_from_db(fields=["expires_at"])

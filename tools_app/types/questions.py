@@ -21,6 +21,7 @@ ASK_USER, ASK_FORM = "ask_user", "ask_form"
 ASKING_TOOLS = frozenset({ASK_USER, ASK_FORM})  # the tools by which a run asks its user
 NO_ANSWER = "-"  # the line of a question that the user left out
 VARIANTS = ("default", "warning", "info", "success")
+LONGEST_QUESTION, LONGEST_OPTION, MOST_OPTIONS = 2_000, 200, 10  # characters of a question and of an option
 
 
 @dataclass(frozen=True)

@@ -186,6 +186,8 @@ def test_a_task_can_be_carried_out_alone_and_faults_are_named() -> None:
     network = robot_network.Network(Network("n", (Task("a", "one"),)), {"one": one})
     assert network.tasks["a"].call(RobotCall("go")).reply == "1"
     wrong = Network("n", (Task("a", "nobody", depends_on=("b",)),))
+    with pytest.raises(InvalidInput, match="a: `ask` needs a stored run"):
+        robot_network.Network(Network("n", (Task("a", ask="Yes?"),)), {})
     with pytest.raises(InvalidInput, match="b.*no robot 'nobody'"):
         robot_network.Network(wrong, {"one": one})
 

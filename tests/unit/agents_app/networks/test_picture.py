@@ -36,3 +36,10 @@ def test_each_network_has_a_picture_without_overlaps(network: Network) -> None:
 
 def test_names_are_text() -> None:
     assert "<script>" not in to_svg(Network("net", (Task("a", agent="<script>"),)))
+
+
+def test_a_task_names_what_carries_it_out() -> None:
+    tasks = (Task("a", agent="writer"), Task("b", ask="Publish?"), Task("c", value=1))
+    drawn = ElementTree.fromstring(to_svg(Network("net", tasks)))
+    notes = [box.findall(f"{SVG}text")[1].text for box in drawn.findall(f"{SVG}g")]
+    assert notes == ["writer", "person", "value"]

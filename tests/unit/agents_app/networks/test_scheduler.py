@@ -299,3 +299,16 @@ def test_a_value_that_is_missing_fails_its_task_whose_fallback_may_be_a_value() 
     assert run.prompt_of("c") == "0"
     run = Run(Task("a", value="{{ context.none }}"))
     assert run.decision.ending and run.decision.ending.error == "The task a failed: there is no value for context.none."
+
+
+def test_a_question_gets_its_values_and_fails_if_they_make_it_too_long() -> None:
+    asking = Task("consent", ask="Publish {{ tasks.draft.text }}?", depends_on=("draft",), on_error=OnError.CONTINUE)
+    run = Run(Task("draft"), asking)
+    run.end("draft", "this")
+    assert run.prompt_of("consent") == "Publish this?"
+    decision = run.end("consent", "yes")
+    assert decision.ending and decision.ending.output == "yes"
+    run = Run(Task("draft"), asking)
+    decision = run.end("draft", "x" * 2_000)
+    assert decision.results["consent"].error == "Its question has 2,009 characters; it must have 1 to 2,000."
+    assert decision.ending and not run.running()

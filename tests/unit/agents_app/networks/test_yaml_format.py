@@ -47,6 +47,11 @@ tasks:
 - name: joined
   value: {reply: '{{ tasks.review.output }}', parts: [1, true]}
   depends_on: [german]
+- name: approval
+  depends_on: [joined]
+  ask: "Send {{ tasks.joined.text }}?"
+  options: [send, discard]
+  timeout: 3600
 """
 
 NETWORK = Network(
@@ -75,6 +80,13 @@ NETWORK = Network(
         ),
         Task("german", when=Condition("context.language", Operator.IN, ["de", "at"]), depends_on=("review",)),
         Task("joined", value={"reply": "{{ tasks.review.output }}", "parts": [1, True]}, depends_on=("german",)),
+        Task(
+            "approval",
+            depends_on=("joined",),
+            ask="Send {{ tasks.joined.text }}?",
+            options=("send", "discard"),
+            timeout=3600.0,
+        ),
     ),
     description="Answers requests.",
     context={"language": "en"},
@@ -84,6 +96,7 @@ NETWORK = Network(
 
 def test_a_file_is_read() -> None:
     assert yaml_format.load(FILE) == NETWORK
+    assert yaml_format.load(yaml_format.dump(NETWORK)) == NETWORK
 
 
 @given(networks())
@@ -106,6 +119,7 @@ def test_a_written_file_leaves_out_defaults() -> None:
         ("name: a\ntasks:\n- 5", "line 3: tasks[0]: it must be an object with a `name`"),
         ("name: a\ntasks:\n- name: b\n  depends: c", "line 4: tasks[0].depends: there is no such field"),
         ("name: a\ntasks:\n- name: b\n  depends_on: c", "line 4: tasks[0].depends_on: it must be a list of names"),
+        ("name: a\ntasks:\n- name: b\n  ask: Ok?\n  options: [yes, no]", "line 5: tasks[0].options: `yes`, `no`"),
         (
             "name: a\ntasks:\n- name: b\n  depends_on:\n  - c",
             "line 5: tasks[0].depends_on[0]: there is no task or group 'c'",
