@@ -323,16 +323,23 @@ LIST_ALARMS = CompiledQuery(
         .values_list("pk", Coalesce("listener_id", "parent_id"))[:REAPED_AT_ONCE]
     )
 )
-# A sweep each second: child runs on their own with a result that has to start a run, which no other will get.
+# A sweep each second: child runs on their own with something that has to start a run, which no other will get.
 LIST_REPORTING = CompiledQuery(
     lambda: (
-        Run.objects.filter(IS_UNCOLLECTED, is_on_its_own=True, starts_run=True, is_paused=False)
+        reporting()
         .exclude(Q(error_code="cancelled") | Q(error_code="stopped"))
         .exclude(Exists(adopters(OuterRef("conversation_id"), OuterRef("actor"))))
         .order_by()
         .values_list("pk")[:REAPED_AT_ONCE]
     )
 )
+
+
+def reporting() -> QuerySet[Run]:
+    """Return the child runs on their own that have a result, or progress, for which a run has to be started."""
+    works_on = IS_OPEN & ~Q(waiting_on=WaitingOn.PARENT.value) & Q(cancel_requested_at=None)
+    has_progress = works_on & Q(progress_at__lte=Now())
+    return Run.objects.filter(IS_UNCOLLECTED | has_progress, is_on_its_own=True, starts_run=True, is_paused=False)
 
 
 def adopters(conversation_id: Any, actor: Any) -> QuerySet[Run]:

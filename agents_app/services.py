@@ -22,7 +22,7 @@ from agents_app.configuration.agents import retire_agent as retire_agent
 from agents_app.configuration.agents import roll_back as roll_back
 from agents_app.configuration.agents import save_draft as save_draft
 from agents_app.configuration.agents import update_agent as update_agent
-from agents_app.models import IS_OPEN, IS_ROOT, IS_UNCOLLECTED, Agent, Run
+from agents_app.models import IS_OPEN, IS_ROOT, Agent, Run
 from agents_app.runs import child_messages, deadline_sweep, lease
 from agents_app.runs.children import COMMANDS as COMMANDS
 from agents_app.runs.children import PAUSE as PAUSE
@@ -163,7 +163,7 @@ def take_reports(conversation_id: UUID, actor: str) -> list[Run]:
 
     In the caller's transaction, which starts it. The oldest comes first; each with the run that launched it.
     """
-    rows = hot_queries.on_their_own(conversation_id, actor).filter(IS_UNCOLLECTED, starts_run=True, is_paused=False)
+    rows = hot_queries.reporting().filter(conversation_id=conversation_id, actor=actor)
     locked = rows.select_for_update(of=("self",), no_key=True).select_related("parent__agent", "listener")
     found = list(locked.order_by("id"))
     Run.objects.filter(pk__in=[run.pk for run in found]).update(starts_run=False)

@@ -61,6 +61,13 @@ class Progress:
     percent: int | None = None
     phase: str = ""
 
+    @property
+    def line(self) -> str:
+        """Return all of it as one text, such as `Sources: Reading (40 %)`."""
+        percent = "" if self.percent is None else f"({self.percent} %)"
+        phase = f"{self.phase}:" if self.phase else ""
+        return " ".join(filter(None, (phase, self.text, percent)))
+
 
 @dataclass(frozen=True)
 class BatchItem:

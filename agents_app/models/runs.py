@@ -123,6 +123,7 @@ class Run(models.Model):
     starts_run = models.BooleanField(
         default=False, db_default=False, help_text="The next result of the child run on its own starts a run."
     )
+    progress_at = models.DateTimeField(null=True, help_text="Time from which its progress starts a run. Null: none.")
     kind = models.CharField(max_length=12, choices=KINDS, default=RunKind.MESSAGE, db_default=RunKind.MESSAGE.value)
     workstream = models.CharField(max_length=120, blank=True, default="", db_default="", help_text="Empty: main.")
     depth = models.PositiveSmallIntegerField(default=0, db_default=0)

@@ -7,6 +7,7 @@ from uuid import UUID
 from agents_app.types import Message
 from agents_app.types.child_runs import ChildSpec, ChildState, ChildView
 from audit_app.kernel.shorten import one_line
+from tools_app.run_progress import Progress
 
 INSTRUCTIONS = (
     "You work on a part of another agent's task, as the workstream {name!r}. Your last message is your result: it "
@@ -16,7 +17,7 @@ WRAP_UP = "80 % of your time is over. Finish now: answer with what you have; you
 FINISH = "The task above yours is about to end. Finish now: answer with what you have; you have no more tools."
 TERMINATE = "Stop this task{reason}. Answer within {seconds} seconds with what you have; you have no more tools."
 REPORTED = (
-    "The results above came after your last answer. Nobody has written since then. Tell the person what matters "
+    "The reports above came after your last answer. Nobody has written since then. Tell the person what matters "
     "to them; if nothing does, answer with an empty text, which is not sent."
 )
 WARNING = "[Workstream {workstream} ({launch_id})] {percent} % of its time is over."
@@ -59,6 +60,11 @@ def report_text(child: ChildView, files: Sequence[str] = ()) -> str:
     more = f" and {len(files) - _MOST_FILES} more" if len(files) > _MOST_FILES else ""
     listed = f"Files: {', '.join(files[:_MOST_FILES])}{more}" if files else ""
     return "\n".join([f"[Workstream {child.workstream} ({child.launch_id}) {state}]", *filter(None, (*texts, listed))])
+
+
+def progress_text(workstream: str, launch_id: UUID, progress: Progress) -> str:
+    """Return the message by which a run learns of a child run's progress. The text below the first line is data."""
+    return f"[Workstream {workstream} ({launch_id}) reports progress]\n{progress.line}"
 
 
 def person_text(workstream: str, launch_id: UUID, command: str, text: str) -> str:

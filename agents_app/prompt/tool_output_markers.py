@@ -94,7 +94,7 @@ def _marked(message: Message, sign: str) -> Message:
         return replace(message, content=_SUMMARY.format(sign=sign, summary=as_data(message.content, sign)))
     if message.is_recalled:
         return replace(message, content=_MEMORIES.format(sign=sign, memories=as_data(message.content, sign)))
-    if message.is_result:
+    if message.is_report:
         title, _, result = message.content.partition("\n")
         return replace(message, content=f"{title}\n{_enclosed(result, sign)}") if result else message
     return replace(message, content=_enclosed(message.content, sign)) if message.role == "tool" else message

@@ -22,10 +22,11 @@ from agents_app.prompt import child_texts
 from agents_app.runs import transitions
 from agents_app.selectors import child_view
 from agents_app.types import Message, RunStatus, Snapshot, WaitingOn
-from agents_app.types.child_runs import MessageKind, RunKind, WorkingChild
+from agents_app.types.child_runs import PROGRESS_SECONDS, MessageKind, RunKind, WorkingChild
 from audit_app.kernel.ids import new_id
 from audit_app.kernel.nudges import nudge
 from tools_app import selectors as tools
+from tools_app.run_progress import find_progress
 from tools_app.storage import artifacts
 
 # Percent of the time of a deadline at which warnings are sent, and at which it has passed.
@@ -160,10 +161,37 @@ def receive(run: Run, *, adopts: bool) -> None:
 def _adopt(run: Run) -> int:
     """Make a run the listener of the child runs that are on their own. Return their number."""
     rows = hot_queries.on_their_own(run.conversation_id, run.actor).select_for_update(no_key=True)
-    ids = list(rows.order_by("id").values_list("pk", flat=True))
-    Run.objects.filter(pk__in=ids).update(listener=run.pk, is_on_its_own=False)
+    children = list(rows.order_by("id"))
+    ids = [child.pk for child in children]
+    Run.objects.filter(pk__in=ids).update(listener=run.pk, is_on_its_own=False, progress_at=None)
     Run.objects.filter(pk=run.pk).update(child_count=F("child_count") + len(ids))
+    for child in children:
+        if child.progress_at and child.is_working:
+            _send_progress(run.pk, child)
     return len(ids)
+
+
+def _send_progress(run_id: UUID, child: Run) -> None:
+    if progress := find_progress(tools.list_executions(child.pk)):
+        text = child_texts.progress_text(child.workstream, child.pk, progress)
+        send(run_id, RunNote(MessageKind.NOTICE, text, about=child.pk, resumes=False))
+
+
+def note_progress(run: Run) -> None:
+    """Let the progress that a child run's last calls have reported start a run, if its changes are notified.
+
+    That is once it is on its own, and a while after the last run that got its results began. The caller has locked its
+    row.
+    """
+    if not (run.child_spec.notifies_changes and run.outlives):
+        return
+    executions = tools.list_executions(run.pk)
+    if not find_progress(call for call in executions if call.step == executions[-1].step):
+        return
+    row, progress_at = Run.objects.select_related("listener").get(pk=run.pk), timezone.now()
+    if row.listener and row.listener.started_at:
+        progress_at = max(progress_at, row.listener.started_at + timedelta(seconds=PROGRESS_SECONDS))
+    Run.objects.filter(pk=run.pk).update(progress_at=progress_at)
 
 
 def collect(run_id: UUID) -> tuple[WorkingChild, ...]:

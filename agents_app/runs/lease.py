@@ -159,6 +159,7 @@ def _claim_as_read(run: Run, owner: UUID, recalled: tuple[RecalledMemory, ...], 
             if run.started_at is None:
                 _record_start(run, recalled)
             elif run.parent_id and run.waiting_on in _ON_CALLS:
+                child_messages.note_progress(run)
                 audit.emit(run_events.phase_changed(run, Phase.SYNTHESIZING))
             return True
     except IntegrityError:

@@ -13,6 +13,7 @@ from audit_app.kernel.ids import derived_id
 DEFAULT_DEADLINE_SECONDS, LEAST_DEADLINE_SECONDS, MOST_DEADLINE_SECONDS = 300, 30, 1800
 MOST_BACKGROUND_SECONDS = 86_400  # of one that is launched with `background`
 GRACE_SECONDS = 60  # of a child run that was asked to end
+PROGRESS_SECONDS = 60  # between two runs that report progress of one child run, at least
 MOST_DEPTH = 5
 MOST_OPEN_CHILDREN = 100  # of one run
 
@@ -49,9 +50,15 @@ class RunKind(StrEnum):
 
 
 class Notify(StrEnum):
-    """Effect of the end of a child run on its own: a run that reports it, or none before the person's next message."""
+    """Time at which a person learns of a child run on its own.
+
+    DONE: a run reports its result.
+    CHANGES: so it does, and its progress at most once in PROGRESS_SECONDS.
+    SILENT: with their next message.
+    """
 
     DONE = "done"
+    CHANGES = "changes"
     SILENT = "silent"
 
 
@@ -65,7 +72,7 @@ class MessageKind(StrEnum):
     FINISH: the instruction to answer with what it has; it may use no more tools.
     RESULT: what an interactive child has answered.
     REPORT: the end of a child run.
-    NOTICE: a warning about the deadline.
+    NOTICE: a warning about the deadline, or progress.
     """
 
     TASK = "task"
@@ -153,6 +160,11 @@ class ChildSpec:
     def is_notified(self) -> bool:
         """Return whether a person gets its result before their next message."""
         return self.notify != Notify.SILENT.value
+
+    @property
+    def notifies_changes(self) -> bool:
+        """Return whether its progress starts runs, too."""
+        return self.notify == Notify.CHANGES.value
 
     @property
     def path(self) -> tuple[str, ...]:

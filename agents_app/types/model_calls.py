@@ -18,8 +18,8 @@ class Message:
     is_pinned: it is sent in full with every request.
     is_summary: it stands for the messages before it.
     is_recalled: it is the memories in front of a run's user turns.
-    is_report: it reports about a child run and asks for nothing by itself.
-    is_result: it reports a result or an end: texts of the child below the first line.
+    is_report: it reports about a child run, whose texts are below the first line, and asks for nothing by itself.
+    is_result: it reports a result or an end.
     is_final: it asks a child run to answer with what it has.
     context: the author of a user's message in a group, and texts of others that belong to it; not part of the content.
     about: id and workstream of the child run that a report is about.

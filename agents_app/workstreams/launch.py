@@ -59,7 +59,8 @@ class LaunchWorkstream(WorkstreamTool):
                 "type": "string",
                 "enum": [*Notify],
                 "description": "Of one that goes on after your answer. done (default): its result starts a turn of "
-                "yours. silent: you get it with the next message.",
+                "yours. changes: so does its report_progress, once a minute at most; tell it to report. silent: you "
+                "get it with the next message.",
             },
             merge_child_artifacts=boolean("Default true: its files are copied to files/{launch_id}/."),
             budget_tokens=integer("Most tokens that it and its own workstreams may use.", 1),

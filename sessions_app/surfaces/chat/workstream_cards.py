@@ -91,9 +91,7 @@ class WorkstreamCard:
         progress = self.progress if self.is_open else None
         if progress is None:
             return one_line(str(masked(self.view.instruction)), _LONGEST_BRIEF)
-        percent = "" if progress.percent is None else f"({progress.percent} %)"
-        phase = f"{progress.phase}:" if progress.phase else ""
-        return one_line(f"{phase} {progress.text} {percent}", _LONGEST_BRIEF)
+        return one_line(progress.line, _LONGEST_BRIEF)
 
     @property
     def state(self) -> CallState:

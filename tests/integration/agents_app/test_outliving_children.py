@@ -14,7 +14,7 @@ from agents_app import selectors
 from agents_app import services as runs
 from agents_app.models import Agent, Run
 from agents_app.providers.kinds.scripted import Reply, ScriptedProvider
-from agents_app.runs import deadline_sweep, lease, writes
+from agents_app.runs import child_messages, deadline_sweep, lease, writes
 from agents_app.runs.run_policy import limits_of
 from agents_app.runs.writes import Spent
 from agents_app.types import ModelRequest, ModelResponse, RunStatus, RunTranscript
@@ -213,6 +213,98 @@ def test_a_run_whose_reports_another_one_has_heard_ends_without_a_call_of_the_mo
     claim = lease.claim(uuid4(), started.pk)
     assert claim and writes.decide_and_apply(claim, claim.snapshot) is None
     assert Run.objects.values_list("status", "answer").get(pk=started.pk) == ("completed", "")
+
+
+def progress(percent: int, **given: Any) -> Reply:
+    arguments = json.dumps({"text": f"[Workstream b (1) completed] {percent} read", "percent": percent})
+    return Reply(("I read.",), tool_calls=(ToolCall(f"p{percent}", "report_progress", arguments),), **given)
+
+
+def ended_reports(number: int) -> list[Run]:
+    """Return the ended runs that child runs have started, once there are so many."""
+    rows = Run.objects.filter(kind="report", ended_at__isnull=False).order_by("id")
+    return until(lambda: list(rows) if len(rows.all()) == number else None)
+
+
+def test_progress_of_a_child_that_notifies_changes_starts_a_run_once_a_while(
+    rig: EngineRig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(child_messages, "PROGRESS_SECONDS", 3600)
+    steps = [threading.Event() for _ in range(5)]
+    launches = (*launch(background=True, notify="changes").tool_calls, *other_launch("b").tool_calls)
+    script = team(
+        rig,
+        [Reply(tool_calls=launches), Reply(("I look into it.",)), Reply(("It goes on.",))],
+        a=[
+            *(progress(percent, held_by=step) for percent, step in zip((40, 60, 80), steps, strict=False)),
+            Reply(("Al", "pha."), held_by=steps[3]),
+        ],
+        b=[progress(10, held_by=steps[0]), Reply(("Be", "ta."), held_by=steps[4])],
+    )
+    rig.wait(rig.send("go").run_id)
+    steps[0].set()
+    [first] = ended_reports(1)
+    steps[1].set()
+    noted = until(lambda: child().progress_at)
+    assert noted == Run.objects.get(pk=first.pk).started_at + timedelta(seconds=3600)
+    steps[2].set()
+    until(lambda: len(script.requests_of("a")) == 4)
+    until(lambda: child("b").waiting_on == "" and len(script.requests_of("b")) == 2)
+    report_runs.sweep()
+    assert Run.objects.filter(kind="report").count() == 1
+    Run.objects.filter(workstream="a").update(progress_at=PAST)
+    ended_reports(2)
+    assert (child().progress_at, child("b").progress_at, child().is_on_its_own) == (None, None, True)
+    steps[3].set()
+    assert {run.answer for run in ended_reports(3)} == {"It goes on."}
+    heard = [request.messages[-1].content for request in script.requests_of("main")[-3:]]
+    for percent, text in zip((40, 80), heard, strict=False):
+        title, opening, line = text.split("\n")[:3]
+        assert title == f"[Workstream a ({child().pk}) reports progress]" and opening.startswith("[tool output ")
+        assert line == f"[Workstream b (1) completed] {percent} read ({percent} %)" and "Nobody has written" in text
+    assert "60 read" not in "".join(heard) and "Alpha." in heard[2] and "reports progress" not in heard[2]
+    steps[4].set()
+    until(lambda: child("b").ended_at)
+    check()
+
+
+def other_launch(name: str) -> Reply:
+    arguments = json.dumps({"id": name, "instruction": "task", "background": True, "notify": "silent"})
+    return Reply(tool_calls=(ToolCall("other", "launch_workstream", arguments),))
+
+
+def working_on_its_own(idle: EngineRig, **given: Any) -> None:
+    """Leave a child run on its own that has reported progress."""
+    idle.agent(Reply(), tool_profile="teams")
+    accepted = idle.send("go")
+    runs.start_child(runs.NewChild(UUID(int=7), accepted.run_id, "a", child_spec(notify="changes")))
+    Run.objects.filter(workstream="a").update(progress_at=PAST, **given)
+    report_runs.sweep()
+    assert started_runs() == [], "a run listens"
+    answer(accepted.run_id)
+
+
+def test_progress_starts_one_run_which_a_person_may_cancel(idle: EngineRig) -> None:
+    working_on_its_own(idle)
+    for _ in range(3):
+        report_runs.sweep()
+    [started] = started_runs()
+    runs.cancel_run(started.pk)
+    Run.objects.filter(workstream="a").update(progress_at=PAST)
+    report_runs.sweep()
+    assert len(started_runs()) == 1, "a person had withdrawn it"
+    answer(idle.send("next").run_id)
+    assert (child().progress_at, child().is_on_its_own, child().starts_run) == (None, True, True)
+
+
+@pytest.mark.parametrize(
+    "hindered", [{"is_paused": True}, {"cancel_requested_at": PAST}, {"progress_at": PAST + timedelta(days=1)}]
+)
+def test_progress_of_a_child_that_is_hindered_starts_no_run(idle: EngineRig, hindered: dict[str, Any]) -> None:
+    working_on_its_own(idle)
+    Run.objects.filter(workstream="a").update(**hindered)
+    report_runs.sweep()
+    assert started_runs() == []
 
 
 def test_nobody_is_told_who_lost_the_agent_or_the_session(idle: EngineRig) -> None:
