@@ -144,10 +144,13 @@ class _Sender:
         self._unread = 0
 
 
-@cache
+_senders: dict[str, _Sender] = {}
+
+
 def _sender() -> _Sender:
-    return _Sender()
+    """Return the sender of this process: one for all threads, also of those that come first together."""
+    return _senders.get("") or _senders.setdefault("", _Sender())
 
 
 # A forked child must neither write to the parent's connection nor wait for a lock that one of its threads held.
-os.register_at_fork(after_in_child=_sender.cache_clear)
+os.register_at_fork(after_in_child=_senders.clear)

@@ -38,7 +38,7 @@ def server(tmp_path: Path, settings) -> Iterator[OwnValkey]:
 
 def _forget_clients() -> None:
     kernel_valkey.sync_client.cache_clear()
-    kernel_valkey._sender.cache_clear()
+    kernel_valkey._senders.clear()
 
 
 @pytest.fixture

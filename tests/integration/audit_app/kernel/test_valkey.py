@@ -5,6 +5,7 @@ import logging
 import os
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -34,11 +35,12 @@ class _TlsGate(TlsProxy):
 @pytest.fixture
 def clients() -> Iterator[None]:
     """Let this process connect to the server of the settings, and forget it at the end."""
-    for each in (valkey.sync_client, valkey._sender):
-        each.cache_clear()
+    forget = valkey.sync_client.cache_clear, valkey._senders.clear
+    for each in forget:
+        each()
     yield
-    for each in (valkey.sync_client, valkey._sender):
-        each.cache_clear()
+    for each in forget:
+        each()
 
 
 @pytest.fixture
@@ -116,6 +118,20 @@ def test_a_server_that_hangs_is_left_alone_after_a_while(
     with monkeypatch.context() as patch:
         patch.setattr(valkey, "_sender", Mock(side_effect=AssertionError("it was used")))
         nudges.send("agents.advance_run", ("1",), queue="runs")
+
+
+def test_threads_that_come_first_together_get_one_sender(clients: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    both = threading.Barrier(2, timeout=30)
+    made = valkey._Sender
+
+    def make() -> valkey._Sender:
+        both.wait()  # neither has stored its own
+        return made()
+
+    monkeypatch.setattr(valkey, "_Sender", make)
+    with ThreadPoolExecutor(2) as threads:
+        first, second = [threads.submit(valkey._sender) for _ in range(2)]
+    assert first.result() is second.result()
 
 
 def test_several_threads_share_the_connection(near: OwnValkey) -> None:
