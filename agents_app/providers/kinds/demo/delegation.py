@@ -18,6 +18,7 @@ _INSTRUCTIONS = {
     "echo": "echo {text}",
     "web_fetch": "Read {url}",
 }
+_NAMES = {"calculator": "arithmetic", "date_time": "clock", "echo": "echo", "web_fetch": "page"}
 
 
 def is_report(message: Message) -> bool:
@@ -35,11 +36,13 @@ def launches(intents: Sequence[Intent]) -> tuple[Intent, ...]:
     """Return a workstream for each intent of a message; none for a message with one, which is no work for a team."""
     if len(intents) < 2:
         return ()
-    tasks = [_INSTRUCTIONS[intent.tool].format(**intent.arguments) for intent in intents]
-    return tuple(
-        Intent(LAUNCH_TOOL, {"id": f"part_{number}", "name": task[:120], "instruction": task})
-        for number, task in enumerate(tasks, start=1)
-    )
+    return tuple(_launch(number, intent) for number, intent in enumerate(intents, start=1))
+
+
+def _launch(number: int, intent: Intent) -> Intent:
+    task = _INSTRUCTIONS[intent.tool].format(**intent.arguments)
+    name = f"Part {number}, {_NAMES[intent.tool]}"
+    return Intent(LAUNCH_TOOL, {"id": f"part_{number}", "name": name, "instruction": task})
 
 
 def reports(messages: Sequence[Message]) -> Mapping[str, tuple[str, str]]:
@@ -71,4 +74,4 @@ def summary(names: Mapping[str, str], messages: Sequence[Message]) -> list[str]:
 def _item(name: str, state: str, text: str) -> str:
     result = text.removeprefix(texts.FOUND).removesuffix(texts.FOOTER.strip()).strip()
     line = " ".join(each.strip().removeprefix("- ") for each in result.splitlines() if each.strip())
-    return f"- *{name}* {line}" if state == "completed" else f"- *{name}* {state}. {line}".rstrip()
+    return f"- *{name}:* {line}" if state == "completed" else f"- *{name}* {state}. {line}".rstrip()

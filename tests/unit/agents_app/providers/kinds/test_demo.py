@@ -279,8 +279,8 @@ def test_an_agent_of_a_team_launches_a_workstream_for_each_part_waits_and_report
     messages += [report("part_2", "ran out of time", "The clock is late.")]
     answer = decide(repair(messages), TEAM)
     assert not answer.intents and answer.text.startswith(
-        "Here is what my team found:\n\n- *What is 17*23?* `17*23` is **391**.\n"
-        "- *What time is it in Asia/Tokyo?* ran out of time. The clock is late.\n"
+        "Here is what my team found:\n\n- *Part 1, arithmetic:* `17*23` is **391**.\n"
+        "- *Part 2, clock* ran out of time. The clock is late.\n"
     )
     messages += [Message("assistant", answer.text), Message("user", "What is 1+1?")]
     assert [intent.tool for intent in decide(messages, TEAM).intents] == ["calculator"]
