@@ -13,7 +13,7 @@ from django.db.models import F
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from agents_app import selectors, structured_output
+from agents_app import hot_queries, selectors, structured_output
 from agents_app.errors import Fenced
 from agents_app.models import Run
 from agents_app.networks import yaml_format
@@ -29,7 +29,6 @@ from agents_app.types import Message, RunOptions, RunStatus, WaitingOn
 from agents_app.types.child_runs import MOST_DEADLINE_SECONDS, ChildSpec, RunKind
 from audit_app.kernel.errors import AppError
 from audit_app.kernel.ids import derived_id
-from audit_app.kernel.nudges import nudge
 from tools_app.policy.scope import Scope, ScopeMode
 
 # While a person is waited for, what is left of the limit stays the same, however often it is looked at.
@@ -41,9 +40,6 @@ _STATUSES = {
     RunStatus.TIMED_OUT.value: AttemptStatus.FAILED,
     RunStatus.CANCELLED.value: AttemptStatus.CANCELLED,
 }
-
-# The rows of the tasks record the progress, so earlier crashes no longer count.
-_PROGRESS: dict[str, Any] = {"crashes": 0, "crash_share": 0.0}
 
 read = lru_cache(maxsize=64)(yaml_format.load)
 
@@ -79,7 +75,7 @@ def _advance(claim: Claim) -> None:
         decision = decide_on(row, message, rows)
         if outcome := _outcome(row, network, decision):
             child_messages.collect(row.pk)
-            if not transitions.end(row, outcome, held_by=claim.owner, **_PROGRESS):
+            if not transitions.end(row, outcome, held_by=claim.owner, **transitions.NO_CRASHES):
                 raise Fenced
             return
         for start in () if row.is_paused else decision.starts:
@@ -97,10 +93,15 @@ def _park(claim: Claim, row: Run, network: Network, *, is_idle: bool) -> None:
     """Park the run until a task ends. is_idle: it is paused and no task works, so it waits for its parent."""
     if until := _ends_at(row, network):
         until = max(until, timezone.now() + _LEAST_PAUSE)
-    parked: dict[str, Any] = {"owner": None, "waiting_on": WaitingOn.CHILDREN.value, "ready_at": until, **_PROGRESS}
+    parked: dict[str, Any] = {
+        "owner": None,
+        "waiting_on": WaitingOn.CHILDREN.value,
+        "ready_at": until,
+        **transitions.NO_CRASHES,
+    }
     if is_idle:
         parked |= {"waiting_on": WaitingOn.PARENT.value, **child_messages.waiting_columns(row, None)}
-        nudge(transitions.ADVANCE, str(row.parent_id), queue=transitions.QUEUE)
+        transitions.nudge_listener(hot_queries.FIND_LISTENER.rows(run_id=row.pk))
     if not transitions.move(row, RunStatus.WAITING, held_by=claim.owner, **parked):
         raise Fenced
 

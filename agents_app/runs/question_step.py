@@ -6,7 +6,6 @@ agent, and the answer ends the run.
 
 import json
 from dataclasses import replace
-from typing import Any
 
 from django.db import transaction
 from django.utils import timezone
@@ -23,7 +22,6 @@ from tools_app.types import ExecutionStatus, ExecutionView, ToolCall
 from tools_app.types.questions import ASK_USER
 
 _UNANSWERED = End(RunStatus.FAILED, "no_answer", "Nobody answered the question in time.")
-_PROGRESS: dict[str, Any] = {"crashes": 0, "crash_share": 0.0}
 
 
 def advance_question(claim: Claim, snapshot: Snapshot) -> Snapshot | None:
@@ -37,7 +35,7 @@ def advance_question(claim: Claim, snapshot: Snapshot) -> Snapshot | None:
             if not transitions.end(claim.run, outcome, held_by=claim.owner, recorded=snapshot):
                 raise Fenced
             return None
-        if not transitions.move(claim.run, RunStatus.RUNNING, held_by=claim.owner, **_PROGRESS):
+        if not transitions.move(claim.run, RunStatus.RUNNING, held_by=claim.owner, **transitions.NO_CRASHES):
             raise Fenced
         step = _step_of(claim, snapshot)
         step.save(force_insert=True)

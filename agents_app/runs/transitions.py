@@ -33,6 +33,9 @@ logger = logging.getLogger(__name__)
 ADVANCE = "agents.advance_run"
 QUEUE = "runs"
 
+# Columns to set when a run has made progress: earlier crashes no longer count.
+NO_CRASHES: dict[str, Any] = {"crashes": 0, "crash_share": 0.0}
+
 _RUNNING = (RunStatus.RUNNING.value,)
 
 
@@ -111,7 +114,7 @@ def _spent(active_seconds: float, call: CallCost) -> dict[str, Any]:
 
 
 _SUMS = ("active_seconds", "input_tokens", "output_tokens", "cost_nanos", "priced_calls")
-_PROGRESSED = {"crashes": 0, "crash_share": 0.0, "tries": 0, **{name: F(name) + Param(name) for name in _SUMS}}
+_PROGRESSED = {**NO_CRASHES, "tries": 0, **{name: F(name) + Param(name) for name in _SUMS}}
 _PROGRESS = CompiledUpdate(
     lambda run_id, fence, owner: (
         _guarded(run_id, _RUNNING, fence, owner),
