@@ -271,7 +271,7 @@ def child_view(run: Run, *, current_tool: str | None = None, is_held: bool = Fal
     is_held: the deadline stands still.
     """
     spec, asks = run.child_spec, run.waiting_on if run.waits_for_person else ""
-    is_waiting = run.status == RunStatus.WAITING.value
+    is_idle = run.status == RunStatus.WAITING.value and run.waiting_on == WaitingOn.PARENT.value
     phase, tool = _phase_of(run, asks, current_tool)
     return ChildView(
         launch_id=run.id,
@@ -285,7 +285,7 @@ def child_view(run: Run, *, current_tool: str | None = None, is_held: bool = Fal
         phase=phase,
         current_tool=tool,
         is_interactive=spec.is_interactive,
-        is_idle=is_waiting and run.waiting_on == WaitingOn.PARENT.value,
+        is_idle=is_idle,
         is_paused=run.is_paused,
         asks=asks,
         result=run.answer,
@@ -293,7 +293,7 @@ def child_view(run: Run, *, current_tool: str | None = None, is_held: bool = Fal
         created_at=run.created_at,
         started_at=run.started_at,
         ended_at=run.ended_at,
-        deadline_at=None if is_held or asks else run.deadline_at,
+        deadline_at=None if is_held or asks else (run.alarm_at if is_idle else run.deadline_at),
         deadline_seconds=spec.deadline_seconds,
         usage=Usage(run.input_tokens, run.output_tokens),
         cost=run.cost_nanos / NANOS if run.priced_calls else None,

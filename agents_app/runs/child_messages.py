@@ -22,7 +22,7 @@ from agents_app.prompt import child_texts
 from agents_app.runs import transitions
 from agents_app.selectors import child_view
 from agents_app.types import Message, RunStatus, Snapshot, WaitingOn
-from agents_app.types.child_runs import PROGRESS_SECONDS, MessageKind, RunKind, WorkingChild
+from agents_app.types.child_runs import MOST_PAUSED_SECONDS, PROGRESS_SECONDS, MessageKind, RunKind, WorkingChild
 from audit_app.kernel.ids import new_id
 from audit_app.kernel.nudges import nudge
 from tools_app import selectors as tools
@@ -110,7 +110,7 @@ def resume_waiting(run_id: UUID) -> None:
     """Let a run continue that waits for its children or its parent. Its deadline counts again."""
     Run.objects.filter(_ON_CHILDREN, pk=run_id).update(ready_at=Now())
     for row in Run.objects.filter(_ON_PARENT, pk=run_id).only("seconds_left", "spec", "root_id", "depth"):
-        timed = deadline_resumed(row.seconds_left, row.child_spec.deadline_seconds)
+        timed = paused(False) | deadline_resumed(row.seconds_left, row.child_spec.deadline_seconds)
         timed["held_seconds"] = held_seconds_of(row)
         Run.objects.filter(_ON_PARENT, pk=run_id).update(ready_at=Now(), waiting_on="", end_stored=False, **timed)
     nudge(transitions.ADVANCE, str(run_id), queue=transitions.QUEUE)
@@ -121,12 +121,17 @@ def waiting_columns(run: Run, answer: str | None) -> dict[str, Any]:
 
     The time in which it waits does not count against its deadline. A pause by a person is no result for the parent.
     """
-    row = Run.objects.only("deadline_at", "held_seconds", "root_id", "depth", "paused_by").get(pk=run.pk)
+    row = Run.objects.only("deadline_at", "held_seconds", "root_id", "depth", "is_paused", "paused_by").get(pk=run.pk)
     held = held_seconds_of(row) - row.held_seconds
     left = (row.deadline_at - timezone.now()).total_seconds() + held if row.deadline_at else None
     result = {} if answer is None else {"answer": answer}
     is_held = answer is None and row.paused_by != ""
-    return {"deadline_at": None, "alarm_at": None, "seconds_left": left, "end_stored": is_held, **result}
+    return {"deadline_at": None, "seconds_left": left, "end_stored": is_held, **paused(row.is_paused), **result}
+
+
+def paused(is_paused: bool) -> dict[str, Any]:
+    """Return the columns of a child run that waits for its parent: the end of its pause, if it is paused."""
+    return {"alarm_at": timezone.now() + timedelta(seconds=MOST_PAUSED_SECONDS) if is_paused else None}
 
 
 def held_seconds_of(run: Run) -> float:

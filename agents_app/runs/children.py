@@ -128,7 +128,8 @@ def steer_child(
 ) -> None:
     """Give a child run an instruction, pause it or let it continue. Owns its transaction.
 
-    command: command of COMMANDS. A paused child stops before its next model call, and its deadline with it.
+    command: command of COMMANDS. A paused child stops before its next model call, and its deadline with it. It ends if
+        it is not resumed within MOST_PAUSED_SECONDS.
     person: the actor, if a person commands it and not the parent.
     Raises NotFound, InvalidInput (unknown_command, text_required), Conflict (workstream_ended, paused_by_person).
     """
@@ -150,7 +151,9 @@ def _pause_or_resume(child: Run, command: str, person: str) -> None:
         raise Conflict("A person has paused this workstream: only a person resumes it.", code="paused_by_person")
     is_paused = command == PAUSE
     paused_by = (person or child.paused_by) if is_paused else ""
-    Run.objects.filter(pk=child.pk).update(is_paused=is_paused, paused_by=paused_by)
+    is_idle = child.waiting_on == WaitingOn.PARENT.value
+    limit = child_messages.paused(is_paused) if is_idle else {}
+    Run.objects.filter(pk=child.pk).update(is_paused=is_paused, paused_by=paused_by, **limit)
     if command == RESUME and child.is_paused and not _has_answered(child):
         child_messages.resume_waiting(child.pk)
 

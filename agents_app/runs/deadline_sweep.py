@@ -1,4 +1,4 @@
-"""Deadlines of child runs. The sweeper sends warnings to parents, requests to finish, and ends. Idempotent."""
+"""Deadlines and pauses of child runs. The sweeper warns parents, and asks runs to finish and ends them. Idempotent."""
 
 from datetime import timedelta
 from uuid import UUID
@@ -14,7 +14,8 @@ from agents_app.prompt import child_texts
 from agents_app.runs import child_messages, transitions
 from agents_app.runs.child_messages import CHILD_AT, END_AT, PARTS, RunNote, alarm_of, part_of
 from agents_app.runs.isolation import isolated
-from agents_app.runs.next_step import DEADLINE, TERMINATED
+from agents_app.runs.next_step import DEADLINE, PAUSE_OVER, TERMINATED, End
+from agents_app.types import WaitingOn
 from agents_app.types.child_runs import GRACE_SECONDS, MessageKind
 
 SWEPT = (hot_queries.LIST_ALARMS,)
@@ -85,8 +86,14 @@ def _warn(run: Run, listener_id: UUID, passed: int) -> None:
 def _end_or_request(run: Run) -> None:
     """End a child run whose time is over; its owner, if it has one, is requested to. The caller has locked its row."""
     if run.owner is None:
-        transitions.end(run, TERMINATED if run.terminated_at else DEADLINE, held_by=None)
+        transitions.end(run, _outcome(run), held_by=None, is_paused=False)
     else:
         again = timezone.now() + timedelta(seconds=GRACE_SECONDS)
         Run.objects.filter(pk=run.pk).update(alarm_at=again)
         transitions.request_cancel(run)
+
+
+def _outcome(run: Run) -> End:
+    if run.terminated_at:
+        return TERMINATED
+    return PAUSE_OVER if run.is_paused and run.waiting_on == WaitingOn.PARENT.value else DEADLINE

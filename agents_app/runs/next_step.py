@@ -93,6 +93,7 @@ REPEATS = End(
 TERMINATED = End(RunStatus.CANCELLED, "terminated", "Ended by its parent.")
 PARENT_ENDED = End(RunStatus.CANCELLED, "parent_ended", "The run that had started it ended.")
 DEADLINE = End(RunStatus.TIMED_OUT, "deadline", "It did not finish before its deadline.")
+PAUSE_OVER = End(RunStatus.TIMED_OUT, "pause_over", "It was paused, and nobody resumed it within a day.")
 _EMPTY_ANSWER = End(
     RunStatus.FAILED, "empty_answer", "The model ended without an answer. Try again, or check the agent's model."
 )

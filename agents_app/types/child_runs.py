@@ -13,6 +13,7 @@ from audit_app.kernel.ids import derived_id
 DEFAULT_DEADLINE_SECONDS, LEAST_DEADLINE_SECONDS, MOST_DEADLINE_SECONDS = 300, 30, 1800
 MOST_BACKGROUND_SECONDS = 86_400  # of one that is launched with `background`
 GRACE_SECONDS = 60  # of a child run that was asked to end
+MOST_PAUSED_SECONDS = 86_400  # of a child run that nobody resumes
 PROGRESS_SECONDS = 60  # between two runs that report progress of one child run, at least
 MOST_DEPTH = 5
 MOST_OPEN_CHILDREN = 100  # of one run
@@ -197,7 +198,8 @@ class ChildView:
     asks: what it waits for a person to decide or answer, if anything: approval | input.
     result: last answer.
     error: for users.
-    deadline_at: None while it waits for the parent, or it or a run below it for a person.
+    deadline_at: of a paused one the end of the pause; None while it waits for the parent, or it or a run below it for
+        a person.
     usage, cost: its own, without the runs below it; cost in units of the currency, None without a price.
     path: names for people of the workstreams above it and its own.
     number: among the child runs of its conversation, from 1.

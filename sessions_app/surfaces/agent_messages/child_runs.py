@@ -131,7 +131,7 @@ def _running(view: ChildView, names: Mapping[UUID, str], calls: tuple[int, datet
 
 def _percent(view: ChildView) -> int | None:
     """Return the part of the deadline that has passed; None while it stands still."""
-    if view.deadline_at is None:
+    if view.deadline_at is None or view.is_idle:
         return None
     left = (view.deadline_at - timezone.now()).total_seconds()
     return min(max(round(100 * (1 - left / view.deadline_seconds)), 0), 100)

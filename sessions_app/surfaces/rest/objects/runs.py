@@ -141,7 +141,7 @@ class WorkstreamOut(ObjectSerializer):
     created_at = Timestamp()
     started_at = Timestamp(allow_null=True)
     ended_at = Timestamp(allow_null=True)
-    deadline_at = Timestamp(allow_null=True, help_text="Deadline. Null while it stands still.")
+    deadline_at = Timestamp(allow_null=True, help_text="Deadline, or the end of its pause. Null while it stands still.")
     usage = SpentOut(help_text="Its own tokens and cost.")
     usage_with_workstreams = SpentOut(help_text="Together with its own workstreams, at any depth.")
 

@@ -2,16 +2,21 @@
 
 import json
 import threading
+from datetime import timedelta
 from typing import Any
 from uuid import uuid4
 
 import pytest
+from django.db.models import F
+from django.utils import timezone
 
 from agents_app import services as runs
 from agents_app.errors import IdempotencyMismatch
 from agents_app.models import Run, RunMessage
 from agents_app.providers.kinds.scripted import Reply, ScriptedProvider
 from agents_app.runs import children
+from agents_app.runs.reaper import Reaper
+from agents_app.selectors import child_view
 from agents_app.services import NewChild, PersonRequest
 from agents_app.types import ModelRequest
 from agents_app.types.child_runs import ChildSpec
@@ -119,6 +124,57 @@ def test_a_workstream_that_a_person_has_paused_holds_its_parent_until_it_is_resu
     assert "Further constraint: Be brief" in texts(script.requests_of("Deep one")[-1])
     assert child().paused_by == "" and child().status == "completed"
     assert integrity_checks.find_violations() == []
+
+
+def test_a_forgotten_pause_ends_the_workstream_and_its_parent_goes_on(rig: EngineRig) -> None:
+    go_on = threading.Event()
+    script = team(
+        rig,
+        [Reply(tool_calls=(launch(id="a", name="Deep one"),)), Reply(("Wait.",)), Reply(("Done.",))],
+        a=[Reply(("So far: 17.",), tool_calls=(call("echo", text="hi"),), held_by=go_on), Reply(("Never.",))],
+    )
+    accepted = rig.send("go")
+    until(lambda: script.requests_of("Deep one"))
+    ask(command=children.PAUSE)
+    go_on.set()
+    until(is_idle)
+    until(lambda: Run.objects.filter(pk=accepted.run_id, waiting_on="children", owner=None).exists())
+    left = day_after(child())
+    assert timedelta(hours=23) < left <= timedelta(days=1)
+    Run.objects.filter(workstream="a").update(alarm_at=F("alarm_at") - timedelta(days=1))
+    Reaper().sweep()
+    assert rig.wait(accepted.run_id).answer == "Done."
+    assert (child().status, child().error_code, child().answer) == ("timed_out", "pause_over", "So far: 17.")
+    told = texts(script.requests_of("main")[-1])
+    assert "It was paused, and nobody resumed it within a day." in told and "So far: 17." in told
+    assert len(script.requests_of("Deep one")) == 1
+    assert integrity_checks.find_violations() == []
+
+
+def day_after(run: Run) -> timedelta:
+    """Return the time until the end of a pause that a card shows."""
+    shown = child_view(run).deadline_at
+    assert shown and run.deadline_at is None
+    return shown - timezone.now()
+
+
+def test_the_pause_of_an_idle_workstream_has_the_same_limit(rig: EngineRig) -> None:
+    go_on = threading.Event()
+    team(
+        rig,
+        [Reply(tool_calls=(DEEP, launch(id="b"))), Reply(("Started.",)), Reply(("Both.",))],
+        a=[Reply(("First.",))],
+        b=[Reply(("Beta.",), held_by=go_on)],
+    )
+    accepted = rig.send("go")
+    until(is_idle)
+    assert child_view(child()).deadline_at is None
+    ask(command=children.PAUSE)
+    assert timedelta(hours=23) < day_after(child()) <= timedelta(days=1)
+    ask(command=children.RESUME)
+    assert (child().alarm_at, child().waiting_on) == (None, "parent")
+    go_on.set()
+    assert rig.wait(accepted.run_id).answer == "Both."
 
 
 def test_resuming_an_idle_workstream_does_not_repeat_its_answer(rig: EngineRig) -> None:
