@@ -33,7 +33,7 @@ from sessions_app.conversation.receive_message import receive
 from sessions_app.conversation.run_options import TRIES_DRAFT
 from sessions_app.conversation.session_key import SessionKey
 from sessions_app.conversation.sessions import ROUTED, event_about, import_history, lock, open_new
-from sessions_app.conversation.workstreams import ask_workstream
+from sessions_app.conversation.workstreams import ask_workstream, list_session_workstreams
 from sessions_app.identity.actor_names import display_name
 from sessions_app.models import Session
 from tools_app.types.authors import PERSON
@@ -53,6 +53,7 @@ __all__ = [
     "edit_message",
     "import_history",
     "limit_session",
+    "list_session_workstreams",
     "open_draft_session",
     "open_session",
     "pin_turn",

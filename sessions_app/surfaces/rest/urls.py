@@ -74,6 +74,11 @@ _below_api = [
     path("sessions/<session:session_id>/bind", sessions.SessionBind.as_view(), name="session-bind"),
     path("sessions/<session:session_id>/policy", sessions.SessionPolicy.as_view(), name="session-policy"),
     path("sessions/<session:session_id>/cancel", sessions.SessionCancel.as_view(), name="session-cancel"),
+    path(
+        "sessions/<session:session_id>/workstreams",
+        workstreams.SessionWorkstreams.as_view(),
+        name="session-workstreams",
+    ),
     path("sessions/<session:session_id>/artifacts", files.SessionArtifacts.as_view(), name="session-artifacts"),
     path("sessions/<session:session_id>", sessions.SessionDetail.as_view(), name="session-detail"),
     path("account/links", links.LinkList.as_view(), name="link-list"),

@@ -28,6 +28,7 @@ from sessions_app.surfaces.base.serializers import (
     ObjectSerializer,
     Timestamp,
 )
+from sessions_app.surfaces.rest.envelope import PageQuery
 from sessions_app.surfaces.rest.objects.usage import SpentOut, UsageOut
 from tools_app import selectors as tools
 from tools_app.run_progress import BATCH, TASK_STATUSES, Batch, find_plan, find_progress
@@ -116,6 +117,10 @@ class RunOut(ObjectSerializer):
     created_at = Timestamp()
     started_at = Timestamp(allow_null=True)
     ended_at = Timestamp(allow_null=True)
+
+
+class WorkstreamQuery(PageQuery):
+    open_ = BooleanField(default=False, help_text="Only those that have not ended.")
 
 
 class WorkstreamOut(ObjectSerializer):

@@ -1,4 +1,4 @@
-"""Messages and commands of people to workstreams, to one or to several at once."""
+"""The workstreams of a session, and messages and commands of people to them, to one or to several at once."""
 
 from typing import Any
 
@@ -9,9 +9,35 @@ from audit_app.kernel.errors import AppError
 from sessions_app import services
 from sessions_app.access import access_run, access_session
 from sessions_app.identity import rate_limits
+from sessions_app.rights import VIEW_SESSIONS
 from sessions_app.surfaces.base.openapi.operations import IDEMPOTENCY_KEY, Operation
-from sessions_app.surfaces.rest.objects.runs import AskedOut, AskedRunOut, RunMessageBody, RunsMessageBody, SteerBody
+from sessions_app.surfaces.rest.objects.runs import (
+    AskedOut,
+    AskedRunOut,
+    RunMessageBody,
+    RunsMessageBody,
+    SteerBody,
+    WorkstreamOut,
+    WorkstreamQuery,
+    workstreams_json,
+)
+from sessions_app.surfaces.rest.operations import paged
 from sessions_app.surfaces.rest.views.base import RestView, ok
+
+
+class SessionWorkstreams(RestView):
+    """The workstreams of all runs of a session, at any depth, by their numbers."""
+
+    @paged("List the workstreams of a session", WorkstreamOut, WorkstreamQuery)
+    def get(self, request: Request, session_id: str) -> Response:
+        session = access_session(self.principal.user, session_id, needs=VIEW_SESSIONS)
+        page, query = self.page(), self.query()
+        ids, trees, total = services.list_session_workstreams(
+            session, offset=page.offset, limit=page.size, only_open=query["open_"]
+        )
+        shown = {each["id"]: each for each in workstreams_json(trees)}
+        return ok([shown[str(run_id)] for run_id in ids], page.meta(total))
+
 
 _ASKS: dict[str, Any] = {"errors": [404, 409, 422], "parameters": [IDEMPOTENCY_KEY]}
 

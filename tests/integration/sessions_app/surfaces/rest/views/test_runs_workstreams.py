@@ -67,6 +67,35 @@ def test_each_workstream_has_its_own_tokens_and_those_with_its_own_workstreams()
     assert api.get(f"runs/{root.pk}").data["usage"]["withWorkstreams"]["inputTokens"] == 3211
 
 
+def test_the_workstreams_of_a_session_are_listed_in_pages_over_all_of_its_runs():
+    alice = make_user("alice")
+    session = make_session(alice)
+    api, path = RestCaller(alice), f"sessions/{session.pk}/workstreams"
+    assert (api.get(path).data, api.get(path).meta["total"]) == ([], 0)
+    first, second = make_run(session, RunStatus.WAITING, waiting_on="children"), make_run(session, RunStatus.QUEUED)
+    prices, news = launch(first.pk, "prices"), launch(second.pk, "news")
+    inner = launch(prices.pk, "inner")
+    Run.objects.filter(pk=inner.pk).update(input_tokens=30)
+    listed = api.get(path)
+    assert [(each["number"], each["path"]) for each in listed.data] == [
+        (1, ["The prices"]),
+        (2, ["The news"]),
+        (3, ["The prices", "The inner"]),
+    ]
+    assert [each["parentRunId"] for each in listed.data] == [str(first.pk), str(second.pk), str(prices.pk)]
+    assert listed.data[0]["usageWithWorkstreams"]["inputTokens"] == 30
+    assert listed.data[:1] == api.get(f"runs/{first.pk}/workstreams").data[:1]
+    page = api.get(f"{path}?page=2&pageSize=1")
+    assert (page.data, page.meta["total"]) == ([listed.data[1]], 3)
+    api.post(f"runs/{news.pk}/cancel")
+    assert [each["number"] for each in api.get(f"{path}?open=true").data] == [1, 3]
+    with CaptureQueriesContext(connection) as few:
+        api.get(f"{path}?pageSize=1")
+    with CaptureQueriesContext(connection) as many:
+        api.get(path)
+    assert len(many) == len(few)
+
+
 def test_people_write_to_workstreams_and_steer_them():
     alice, bob = make_user("alice"), make_user("bob")
     api, root = RestCaller(alice), make_run(make_session(alice), RunStatus.WAITING, waiting_on="children")
