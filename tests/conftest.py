@@ -125,10 +125,13 @@ def django_db_keepdb(_template: bool) -> bool:
 
 
 @pytest.fixture(scope="session")
-def django_db_setup(request: pytest.FixtureRequest, django_db_setup: None, django_db_blocker: Any) -> None:
+def django_db_setup(request: pytest.FixtureRequest, django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
     if _HELD in request.node.stash:
         with django_db_blocker.unblock():
             request.node.stash[_HELD].close()
+    yield
+    with django_db_blocker.unblock():
+        prepared_once.end_other_connections()
 
 
 @pytest.fixture(scope="session", autouse=True)

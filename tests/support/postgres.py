@@ -69,6 +69,8 @@ class PostgresServer:
                 "--locale",
                 "C",
                 "--no-sync",
+                "--set",
+                "scram_iterations=1",  # each test opens connections, and no password of tests has to be slow to guess
             ],
             check=True,
             stdout=subprocess.DEVNULL,

@@ -45,6 +45,14 @@ def database_template(folder: Path) -> Iterator[bool]:
     connection.close()
 
 
+def end_other_connections() -> None:
+    """End what threads of tests have left open, which would keep PostgreSQL from dropping the database."""
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            others = "datname = current_database() AND pid != pg_backend_pid()"
+            cursor.execute(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {others}")
+
+
 def remove_template(folder: Path) -> None:
     """Delete what the workers share. Called by the process that has started them, after their end."""
     shutil.rmtree(folder, ignore_errors=True)
