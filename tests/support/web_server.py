@@ -60,7 +60,7 @@ def start(folder: Path, **environment: str) -> Iterator[Serving]:
                 assert b"200" in client.recv(100)
             yield serving
         finally:
-            process.terminate()
+            process.kill()  # asked to end, it would wait ten seconds for clients of the tests
             process.wait(30)
 
 
