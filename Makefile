@@ -17,6 +17,8 @@ CUT_STEP ?= 1
 WHEELS ?= --only-binary :all:
 LOCKED := -m pip --disable-pip-version-check install --no-compile --require-hashes $(WHEELS)
 TOOLS := $(VENV)-tools
+# Faults whose tests have limits of seconds run one by one; all others wait most of their time, and run in pairs.
+TIMED := test_live_faults or test_tool_children or test_trees
 # Whose advisories `make audit` compares with: pypi or osv.
 ADVISORIES ?= pypi
 COMPILE = $(TOOLS)/bin/uv pip compile -q --upgrade --universal --python-version 3.11 --generate-hashes --only-binary :all: \
@@ -26,7 +28,7 @@ COMPILE = $(TOOLS)/bin/uv pip compile -q --upgrade --universal --python-version 
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test test-all lint format bench chaos real-model real-mail foreign conformance fuzz properties lock sbom audit clean
+.PHONY: help install run test test-all lint format bench chaos crash-points faults real-model real-mail foreign conformance fuzz properties lock sbom audit clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -62,10 +64,15 @@ format: $(VENV)/.installed-dev ## format the code and apply automatic fixes
 bench: $(VENV)/.installed-dev ## benchmarks: first token, runs per second, streams, viewers, growth, memory
 	$(PY) -m benchmarks
 
-chaos: $(VENV)/.installed-dev ## all crash points, then ten minutes (KOMAND_CHAOS_SECONDS) of random faults
+chaos: crash-points faults ## all crash points, then ten minutes (KOMAND_CHAOS_SECONDS) of random faults
+
+crash-points: $(VENV)/.installed-dev ## a crash at each point of each scenario, on both databases (CUT_STEP=3: at each third)
 	KOMAND_CUT_STEP=$(CUT_STEP) $(PY) -m pytest -n $(WHOLE_JOBS) tests/chaos/test_crash_points.py
 	KOMAND_CUT_STEP=$(CUT_STEP) $(PY) -m tests.on_postgres -n $(WHOLE_JOBS) -k test_crash_points
-	$(PY) -m pytest tests/chaos -m chaos -s
+
+faults: $(VENV)/.installed-dev ## faults of whole installations: random ones for ten minutes (KOMAND_CHAOS_SECONDS), and an upgrade
+	$(PY) -m pytest tests/chaos -m chaos -k "$(TIMED)" -s
+	$(PY) -m pytest tests/chaos -m chaos -k "not ($(TIMED))" -rP -n 2
 
 real-model: $(VENV)/.installed-dev ## tests with a model server of this machine: KOMAND_TEST_MODEL_URL=http://127.0.0.1:8080/v1
 	$(PY) -m pytest tests/surfaces/test_real_model.py -m real_model
