@@ -44,18 +44,26 @@ def ask_child(run_id: UUID, request: PersonRequest) -> None:
     Raises NotFound, InvalidInput (unknown_command, text_required), IdempotencyMismatch and Conflict (workstream_ended,
     not_a_workstream for a root run).
     """
+    while not _ask_locked(run_id, request):
+        pass  # another run has become its listener before the locks were held
+
+
+def _ask_locked(run_id: UUID, request: PersonRequest) -> bool:
+    """Carry out a request under the locks of the child run and its listener. Return False if the listener changed."""
     with transaction.atomic():
         listener_id = _listener_of(run_id)
         children.lock_in_tree(listener_id)
-        child = Run.objects.select_related("agent").get(pk=run_id)
+        child = Run.objects.select_for_update(of=("self",), no_key=True).select_related("agent").get(pk=run_id)
+        if (child.listener_id or child.parent_id) != listener_id:
+            return False
         key = derived_id(run_id, f"{request.actor} {request.key}") if request.key else None
-        if key and _is_repeated(key, request):
-            return
-        _carry_out(listener_id, child, request, key)
-        line = child_texts.person_text(child.workstream, child.pk, request.command, request.text)
-        child_messages.send(listener_id, RunNote(MessageKind.NOTICE, line, about=child.pk, resumes=False))
-        event = run_events.steered(child, request.command, request.text, request.key)
-        audit.emit([replace(event, actor=request.actor)])
+        if not (key and _is_repeated(key, request)):
+            _carry_out(listener_id, child, request, key)
+            line = child_texts.person_text(child.workstream, child.pk, request.command, request.text)
+            child_messages.send(listener_id, RunNote(MessageKind.NOTICE, line, about=child.pk, resumes=False))
+            event = run_events.steered(child, request.command, request.text, request.key)
+            audit.emit([replace(event, actor=request.actor)])
+        return True
 
 
 def _listener_of(run_id: UUID) -> UUID:

@@ -85,7 +85,7 @@ def test_a_chat_writes_to_a_workstream_and_reads_its_answer(
 
     def has_reply(text: str, wanted: str) -> None:
         reply = say(text)
-        wait_for(lambda: reply(wanted), 60, wanted)
+        wait_for(lambda: reply(wanted), 60, f"{wanted!r} after {platform.chat(501)}")
 
     deep = {"id": "deep", "name": "Deep one", "instruction": '[[text="Ready."]]', "interactive": True}
     say(f'[[tools={json.dumps([["launch_workstream", deep]])} text="They work."]]')

@@ -4,7 +4,7 @@ import json
 import threading
 from datetime import timedelta
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 from django.db.models import F
@@ -193,6 +193,25 @@ def test_resuming_an_idle_workstream_does_not_repeat_its_answer(rig: EngineRig) 
     go_on.set()
     assert rig.wait(accepted.run_id).answer == "Both."
     assert texts(script.requests_of("main")[-1]).count("First.") == 1
+
+
+def test_a_request_goes_to_the_run_that_adopts_the_workstream_meanwhile(
+    idle: EngineRig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    idle.agent(Reply())
+    first, second = idle.send("go").run_id, idle.send("and?").run_id
+    asked = children.start_child(NewChild(new_id(), first, "a", ChildSpec("a", is_background=True)))
+    lock = children.lock_in_tree
+
+    def adopt_before_lock(run_id: UUID) -> Run:
+        Run.objects.filter(pk=asked.pk).update(listener=second)
+        return lock(run_id)
+
+    monkeypatch.setattr(children, "lock_in_tree", adopt_before_lock)
+    ask("Be brief", key="k1")
+    assert not RunMessage.objects.filter(run_id=first).exists()
+    assert RunMessage.objects.filter(run_id=second, kind="notice").count() == 1
+    assert RunMessage.objects.filter(run=asked, text="Be brief").count() == 1
 
 
 def test_what_cannot_be_asked_is_refused(idle: EngineRig) -> None:
