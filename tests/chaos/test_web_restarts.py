@@ -18,40 +18,27 @@ from tests.support.changed_settings import RATES
 from tests.support.live_server import ROOT, wait_for
 from tests.support.units import Units, own_valkey
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.chaos, pytest.mark.timeout(900)]
 
 ONE = ("komand-web",)
 TWO = ("komand-web", "komand-web@2")
+ROUNDS = 5
 
 
-@pytest.mark.whole
-@pytest.mark.parametrize("webs", [ONE, TWO], ids=["one", "two"])
-def test_no_request_is_cut_while_web_units_are_replaced(
-    tmp_path: Path, model_server: ModelServer, webs: tuple[str, ...]
-) -> None:
-    replace_under_load(tmp_path, model_server, webs, rounds=1)
-
-
-@pytest.mark.chaos
 @pytest.mark.parametrize("webs", [ONE, TWO], ids=["one", "two"])
 def test_no_request_is_cut_however_often_web_units_are_replaced(
     tmp_path: Path, model_server: ModelServer, webs: tuple[str, ...]
 ) -> None:
-    replace_under_load(tmp_path, model_server, webs, rounds=5)
-
-
-def replace_under_load(folder: Path, model: ModelServer, webs: tuple[str, ...], rounds: int) -> None:
-    """Replace each web unit so many times. Raises AssertionError if a request got no answer, or a wrong one."""
-    with own_valkey(folder) as valkey:
-        given = {"OPENAI_BASE_URL": model.base_url, "OPENAI_API_KEY": "nobody", "KOMAND_MODEL": "fake", **RATES}
-        settings = {"KOMAND_DATA_DIR": str(folder / "data"), "REDIS_URL": f"unix://{valkey}?db=0", **given}
-        units = Units(folder, settings, (*webs, "komand-runs@1"))
+    with own_valkey(tmp_path) as valkey:
+        given = {"OPENAI_BASE_URL": model_server.base_url, "OPENAI_API_KEY": "nobody", "KOMAND_MODEL": "fake", **RATES}
+        settings = {"KOMAND_DATA_DIR": str(tmp_path / "data"), "REDIS_URL": f"unix://{valkey}?db=0", **given}
+        units = Units(tmp_path, settings, (*webs, "komand-runs@1"))
         try:
             password = json.loads(units.start(ROOT).splitlines()[-1])["login"]["password"]
             viewer = Viewer(units.url, password)
             with Load(units.port, viewer.token) as load:
                 wait_for(lambda: len(load.outcome.answers) >= 6, 120, "answers to each kind of request")
-                for _ in range(rounds):
+                for _ in range(ROUNDS):
                     for name in webs:
                         units.replace_one(name, ROOT)
                         viewer.wait_text()
