@@ -6,10 +6,11 @@ from agents_app import selectors as agents
 from agents_app import services as runs
 from agents_app.models import IS_OPEN, Run
 from agents_app.services import PersonRequest
-from agents_app.types.child_runs import FIRST_ORDINAL, ChildView
+from agents_app.types.child_runs import FIRST_ORDINAL, ChildView, title_of
 from audit_app.kernel.errors import InvalidInput, NotFound
 from sessions_app.conversation.new_message import LONGEST_TEXT
 from sessions_app.models import Session
+from tools_app.types import ApprovalView
 
 _NOT_FOUND = "There is no such workstream in this session."
 
@@ -47,3 +48,8 @@ def list_session_workstreams(
     page = list(rows.order_by("ordinal").values_list("pk", "root_id")[offset : offset + limit])
     trees = agents.list_descendants({root_id for _, root_id in page if root_id}) if page else ()
     return [run_id for run_id, _ in page], trees, rows.count()
+
+
+def name_of_asker(approval: ApprovalView) -> str:
+    """Return the workstream that asks, with those above it, by their names for people; empty for a root run."""
+    return title_of(agents.get_run(approval.run_id).path) if approval.workstream else ""

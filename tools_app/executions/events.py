@@ -33,7 +33,8 @@ def requested(row: ToolExecution, *, text_length: int) -> NewEvent:
     return _event(declared.TOOL_REQUESTED, row, payload)
 
 
-def approval_requested(row: ToolExecution, approval: Approval) -> NewEvent:
+def approval_requested(row: ToolExecution, approval: Approval, asker: str = "") -> NewEvent:
+    """Return the event of a request. asker: name of the workstream that asks, for people."""
     payload: declared.ApprovalRequested = {
         **_names(row),
         "approval_id": str(approval.id),
@@ -46,6 +47,8 @@ def approval_requested(row: ToolExecution, approval: Approval) -> NewEvent:
         "pattern": _trimmed(approval.pattern),
         "origins": approval.origins.splitlines(),
     }
+    if asker:
+        payload["asked_by"] = asker
     return _event(declared.APPROVAL_REQUESTED, row, payload)
 
 
@@ -62,7 +65,8 @@ def approval_decided(row: ToolExecution, approval: Approval) -> NewEvent:
     return replace(_event(declared.APPROVAL_DECIDED, row, payload), actor=approval.decided_by)
 
 
-def input_requested(row: ToolExecution, asked: InputRequest) -> NewEvent:
+def input_requested(row: ToolExecution, asked: InputRequest, asker: str = "") -> NewEvent:
+    """Return the event of a question. asker: as of `approval_requested`."""
     payload: declared.InputRequested = {
         **_names(row),
         "request_id": str(asked.id),
@@ -72,6 +76,8 @@ def input_requested(row: ToolExecution, asked: InputRequest) -> NewEvent:
         "allows_text": asked.allows_text,
         "expires_at": asked.expires_at.isoformat(),
     }
+    if asker:
+        payload["asked_by"] = asker
     return _event(declared.INPUT_REQUESTED, row, payload)
 
 

@@ -176,9 +176,9 @@ def plan_executions(
     for row, plan in planned:
         new_events += batches.requested(row, text_length=text_length, is_asked=row.id in asked)
         if row.id in asked:
-            new_events.append(events.approval_requested(row, asked[row.id]))
+            new_events.append(events.approval_requested(row, asked[row.id], context.asker))
         elif row.id in questions:
-            new_events.append(events.input_requested(row, questions[row.id]))
+            new_events.append(events.input_requested(row, questions[row.id], context.asker))
         elif row.status != ExecutionStatus.PENDING:
             new_events += batches.ended(row, is_new=True)
         elif row.batch_id is None and not plan.items and not plan.is_returned:

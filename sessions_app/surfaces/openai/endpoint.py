@@ -9,16 +9,16 @@ from agents_app.events import RUN_ENDS
 from agents_app.types import RunTranscript, WaitingOn
 from audit_app.kernel.database import in_db
 from sessions_app import selectors
+from sessions_app.conversation.workstreams import name_of_asker
 from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.surfaces.base.http_errors import HttpError
 from sessions_app.surfaces.base.sse import EventStreamConsumer, event_text
 from sessions_app.surfaces.openai import responses
 from sessions_app.surfaces.openai.annotations import CitedByStep
 from sessions_app.surfaces.openai.projection_responses import ResponseEvents, has_text
-from sessions_app.surfaces.openai.responses import ResponseContext, as_json
+from sessions_app.surfaces.openai.responses import AskedApproval, ResponseContext, as_json
 from tools_app import selectors as tools
 from tools_app.events import CALLS_RETURNED, INPUT_REQUESTED
-from tools_app.types import ApprovalView
 
 # Events after which the client has to act, or nothing follows.
 _LAST = (*RUN_ENDS, INPUT_REQUESTED.name, CALLS_RETURNED.name)
@@ -75,7 +75,7 @@ async def stream_response(
     await endpoint.close_stream()
 
 
-Stored = tuple[RunTranscript, CitedByStep, tuple[ApprovalView, ...]]
+Stored = tuple[RunTranscript, CitedByStep, tuple[AskedApproval, ...]]
 
 
 def load(run_id: UUID, first_step: int = 0) -> tuple[ResponseContext, Stored]:
@@ -88,7 +88,8 @@ def load(run_id: UUID, first_step: int = 0) -> tuple[ResponseContext, Stored]:
 def read(run_id: UUID) -> Stored:
     """Return the run's transcript, the citations of each step, and the approvals that its workstreams wait for."""
     transcript = agents.get_transcript(run_id)
-    asked: tuple[ApprovalView, ...] = ()
+    asked: tuple[AskedApproval, ...] = ()
     if transcript.run.waiting_on is WaitingOn.CHILDREN:
-        asked = tools.list_approvals(status="pending", session_ids=[transcript.run.conversation_id])
+        pending = tools.list_approvals(status="pending", session_ids=[transcript.run.conversation_id])
+        asked = tuple(AskedApproval(each, name_of_asker(each)) for each in pending)
     return transcript, selectors.citations_by_step(run_id), asked

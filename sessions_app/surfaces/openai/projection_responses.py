@@ -206,7 +206,8 @@ class ResponseEvents:
     def _ask(self, event: SessionEvent) -> list[Event]:
         """Return the events of an item for the approval that a workstream asks for."""
         asked = APPROVAL_REQUESTED.payload(event)
-        item = responses.approval_item(asked["approval_id"], asked["tool"], asked["arguments"], event.workstream)
+        asker = asked.get("asked_by") or event.workstream  # events of earlier releases have no name for people
+        item = responses.approval_item(asked["approval_id"], asked["tool"], asked["arguments"], asker)
         self._items.append(item)
         index = len(self._items) - 1
         place = self._last_step * _STEP + _END_PLACE + self._ended * _CALL

@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from agents_app.types import RunOptions, RunStatus, RunTranscript, Usage
@@ -95,11 +95,18 @@ def response(context: ResponseContext, status: str, output: list[dict[str, Any]]
     }
 
 
+class AskedApproval(NamedTuple):
+    """An approval that a workstream waits for. asker: the workstream, see `name_of_asker`."""
+
+    approval: ApprovalView
+    asker: str
+
+
 def of_transcript(
     context: ResponseContext,
     transcript: RunTranscript,
     cited: CitedByStep = NOTHING,
-    asked: Iterable[ApprovalView] = (),
+    asked: Iterable[AskedApproval] = (),
 ) -> dict[str, Any]:
     """Return the response as it is stored; while the run is active, with the steps recorded so far.
 
@@ -120,7 +127,7 @@ def of_transcript(
         changes["usage"] = usage_of(part.usage) | ({"with_workstreams": usage_of(team.usage)} if team else {})
     if run.status is RunStatus.COMPLETED and run.ended_at:
         changes["completed_at"] = int(run.ended_at.timestamp())
-    waits = [approval_item(str(one.id), one.tool, masked_arguments(one.arguments), one.workstream) for one in asked]
+    waits = [approval_item(str(one.id), one.tool, masked_arguments(one.arguments), asker) for one, asker in asked]
     return response(context, status, [*output_of(part.transcript, cited), *waits], **changes)
 
 
@@ -203,12 +210,15 @@ def call_item(
     }
 
 
-def approval_item(approval_id: str, tool: str, arguments: Any, workstream: str) -> dict[str, Any]:
-    """Return the item of an approval that a workstream asks for; the server label names the workstream."""
+def approval_item(approval_id: str, tool: str, arguments: Any, asker: str) -> dict[str, Any]:
+    """Return the item of an approval that a workstream asks for.
+
+    asker: the workstream with those above it, by their names for people; the server label has it.
+    """
     return {
         "id": f"mcpr_{UUID(approval_id).hex}",
         "type": "mcp_approval_request",
-        "server_label": f"{SERVER_LABEL}/{workstream}",
+        "server_label": f"{SERVER_LABEL}/{asker}",
         "name": tool,
         "arguments": as_json(arguments),
     }

@@ -1,4 +1,4 @@
-"""The methods of the hub: send messages, follow sessions, cancel runs, decide approvals. Synchronous."""
+"""The methods of the hub: send messages, follow sessions, steer and cancel runs, decide approvals. Synchronous."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -8,10 +8,11 @@ from django.contrib.auth.models import User
 
 from agents_app import selectors as agents
 from agents_app.types import RunStatus
+from agents_app.types.child_runs import ChildView
 from audit_app import rights
 from audit_app.kernel.errors import InvalidInput
 from sessions_app import selectors, services
-from sessions_app.access import access_agent, access_approval, access_session
+from sessions_app.access import access_agent, access_approval, access_run, access_session
 from sessions_app.approvals import decisions, permissions
 from sessions_app.conversation.citations import full_text
 from sessions_app.conversation.session_key import SessionKey
@@ -87,6 +88,47 @@ def cancel(principal: Principal, session_id: Any, run_id: Any = None) -> int:
     except ValueError:
         raise InvalidInput("`messageId` must be the id of a message.", code="invalid_argument") from None
     return services.cancel_session_runs(session, reason="Stopped.", run_id=wanted)
+
+
+def list_workstreams(principal: Principal, session_id: Any) -> list[dict[str, Any]]:
+    """Return the open workstreams of a session, oldest first."""
+    session = access_session(principal.user, _text(session_id, "sessionId"))
+    return [_shown(view) for view in agents.list_workstreams(session.id)]
+
+
+def _shown(view: ChildView) -> dict[str, Any]:
+    return {
+        "runId": str(view.launch_id),
+        "parentRunId": str(view.parent_id),
+        "workstream": view.workstream,
+        "name": view.name,
+        "path": list(view.path),
+        "state": view.state.value,
+        "phase": view.phase.value,
+        "asks": view.asks or None,
+        "isIdle": view.is_idle,
+        "isPaused": view.is_paused,
+    }
+
+
+def message_run(principal: Principal, run_id: Any, content: Any, idempotency_key: Any = "") -> str:
+    """Send a message to a workstream. Return the id of its run. Raises what `services.ask_workstream` raises."""
+    return _ask(principal, run_id, _text(content, "content"), idempotency_key)
+
+
+def steer_run(principal: Principal, run_id: Any, command: Any, text: Any = "", idempotency_key: Any = "") -> str:
+    """Give a workstream an instruction, pause or resume it. Return the id of its run."""
+    text = _text(text or "", "text", may_be_empty=True)
+    return _ask(principal, run_id, text, idempotency_key, command=_text(command, "command"))
+
+
+def _ask(principal: Principal, run_id: Any, text: str, idempotency_key: Any, **more: str) -> str:
+    view = access_run(_writer(principal), _text(run_id, "runId"))
+    session = access_session(principal.user, view.conversation_id)
+    rate_limits.take(rate_limits.chat_limit(), principal.actor)
+    key = _text(idempotency_key or "", "idempotencyKey", may_be_empty=True)
+    services.ask_workstream(session, view.id, text, actor=principal.actor, key=key, **more)
+    return str(view.id)
 
 
 def decide(principal: Principal, approval_id: Any, decision: Any, note: Any = "") -> dict[str, Any]:

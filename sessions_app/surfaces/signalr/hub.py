@@ -160,6 +160,15 @@ class Hub:
     async def cancel(self, *arguments: Any) -> int:
         return await in_db(commands.cancel, self.principal, *arguments)
 
+    async def list_workstreams(self, *arguments: Any) -> list[dict[str, Any]]:
+        return await in_db(commands.list_workstreams, self.principal, *arguments)
+
+    async def message_run(self, *arguments: Any) -> str:
+        return await in_db(commands.message_run, self.principal, *arguments)
+
+    async def steer_run(self, *arguments: Any) -> str:
+        return await in_db(commands.steer_run, self.principal, *arguments)
+
     async def decide_approval(self, *arguments: Any) -> dict[str, Any]:
         return await in_db(commands.decide, self.principal, *arguments)
 
@@ -271,5 +280,8 @@ _METHODS = {
     "resume": _Method(Hub.resume, "(sessionId, lastEventId?)", 1, 2),
     "leave": _Method(Hub.leave, "(sessionId)", 1, 1),
     "cancel": _Method(Hub.cancel, "(sessionId, messageId?)", 1, 2),
+    "listworkstreams": _Method(Hub.list_workstreams, "(sessionId)", 1, 1),
+    "messagerun": _Method(Hub.message_run, "(runId, content, idempotencyKey?)", 2, 3),
+    "steerrun": _Method(Hub.steer_run, "(runId, command, text?, idempotencyKey?)", 2, 4),
     "decideapproval": _Method(Hub.decide_approval, "(approvalId, decision, note?)", 2, 3),
 }

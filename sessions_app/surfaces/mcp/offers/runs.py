@@ -16,6 +16,7 @@ from sessions_app import selectors, services
 from sessions_app.access import access_agent, access_approval, access_run, access_session
 from sessions_app.approvals import decisions, permissions
 from sessions_app.conversation.citations import for_people
+from sessions_app.conversation.workstreams import name_of_asker
 from sessions_app.identity import rate_limits
 from sessions_app.identity.actor_names import display_name
 from sessions_app.identity.principal import Principal
@@ -132,7 +133,7 @@ def _approvals(principal: Principal, session_id: UUID) -> list[dict[str, Any]]:
         {
             "kind": "approval",
             "approval": str(asked.id),
-            "asked_by": asked.workstream or asked.agent_id,
+            "asked_by": name_of_asker(asked) or asked.agent_id,
             "tool": asked.tool,
             "arguments": masked_arguments(asked.arguments),
             "reason": asked.reason,

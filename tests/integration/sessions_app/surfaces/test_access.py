@@ -15,6 +15,10 @@ from django.core.asgi import get_asgi_application
 from django.urls import re_path
 from django.utils import timezone
 
+from agents_app.services import NewChild, start_child
+from agents_app.types import RunStatus
+from agents_app.types.child_runs import ChildSpec
+from audit_app.kernel.ids import new_id
 from sessions_app.identity import access_tokens
 from sessions_app.identity.principal import Principal
 from sessions_app.surfaces.base.surface import surfaces
@@ -83,6 +87,9 @@ METHODS: dict[str, list[list[Any]]] = {
     "resume": [["{session}"], ["{session}", "1"]],
     "leave": [["{session}"]],
     "cancel": [["{session}"]],
+    "listworkstreams": [["{session}"]],
+    "messagerun": [["{child}", "hello"]],
+    "steerrun": [["{child}", "pause_requested"]],
     "decideapproval": [["{approval}", "allow_once"]],
 }
 INVOCATIONS = [(name, arguments) for name, several in METHODS.items() for arguments in several]
@@ -120,6 +127,7 @@ def world() -> Iterator[World]:
     carol = _person(make_operator("carol"))
     session = make_session(alice.user, turns=2)
     run = make_run(session)
+    child = start_child(NewChild(new_id(), make_run(session, RunStatus.QUEUED).pk, "deep", ChildSpec(name="Deep one")))
     now = timezone.now()
     approval = Approval.objects.create(
         execution=make_execution(run, status="Pending"), run_id=run.pk, created_at=now, expires_at=now
@@ -129,9 +137,16 @@ def world() -> Iterator[World]:
         "session": session.key,
         "response": f"resp_{run.pk.hex}",
         "approval": str(approval.pk),
+        "child": str(child.pk),
         "token": connection.token,
     }
-    missing = {"session": str(uuid4()), "response": f"resp_{uuid4().hex}", "approval": str(uuid4()), "token": "x" * 32}
+    missing = {
+        "session": str(uuid4()),
+        "response": f"resp_{uuid4().hex}",
+        "approval": str(uuid4()),
+        "child": str(uuid4()),
+    }
+    missing["token"] = "x" * 32
     yield World(alices, missing, alice, bob, carol)
     connections.forget(connection)
 

@@ -179,19 +179,19 @@ async def test_a_second_message_continues_the_session(rig: EngineRig, key: str) 
 
 async def test_who_asks_a_person_is_named_and_answered(rig: EngineRig, key: str, settings: Any) -> None:
     settings.KOMAND_APPROVERS = "owners"
-    team = {"b": [Reply(tool_calls=(_SCHEDULE,)), Reply(tool_calls=(_QUESTION,)), Reply(("Blue.",))]}
-    launch = ToolCall("call_1", "launch_workstream", json.dumps({"id": "b", "instruction": "Ask."}))
+    team = {"Deep one": [Reply(tool_calls=(_SCHEDULE,)), Reply(tool_calls=(_QUESTION,)), Reply(("Blue.",))]}
+    launch = ToolCall("call_1", "launch_workstream", json.dumps({"id": "b", "name": "Deep one", "instruction": "Ask."}))
     main = [Reply(tool_calls=(launch,)), Reply(("Wait.",)), Reply(("It is blue.",))]
     await in_db(rig.agent, Reply(), tool_profile="teams")
     ScriptedProvider.scripts["script"] = TeamScript(main, team)
     started = await call(key, "ask_agent", message="go", wait_seconds=60)
     (asked,) = started["asks"]
-    assert (asked["kind"], asked["asked_by"], asked["tool"]) == ("approval", "b", "schedule")
+    assert (asked["kind"], asked["asked_by"], asked["tool"]) == ("approval", "Deep one", "schedule")
     assert "allow_once" in asked["decisions"]
     decided = await call(key, "decide_approval", approval=asked["approval"], decision="allow_once")
     assert decided["status"] == "approved"
     later = await call(key, "get_run", run=started["run"], wait_seconds=60)
-    assert [each["text"] for each in later["asks"]] == ["b: Which colour?"]
+    assert [each["text"] for each in later["asks"]] == ["Deep one: Which colour?"]
     answered = await call(key, "ask_agent", session=started["session"], message="blue", wait_seconds=60)
     assert (answered["run"], answered["text"]) == (started["run"], "It is blue.")
 

@@ -262,6 +262,7 @@ def test_a_response_repeats_fields_of_its_request() -> None:
 
 def asked_by_child() -> SessionEvent:
     payload = {"tool": "send_mail", "approval_id": str(UUID(int=8)), "arguments": {"to": "x"}, "reason": "Asks."}
+    payload["asked_by"] = "Prices › Deep one"
     return replace(session_event("approval.requested", 7, **payload), parent_run_id=RUN, workstream="deep")
 
 
@@ -282,6 +283,6 @@ def test_an_approval_of_a_workstream_is_an_item_of_a_response() -> None:
     added, done = events[-2:]
     assert (added["type"], done["type"]) == ("response.output_item.added", "response.output_item.done")
     item = McpApprovalRequest.model_validate(done["item"])
-    assert (item.server_label, item.name, item.arguments) == ("komand/deep", "send_mail", '{"to":"x"}')
+    assert (item.server_label, item.name, item.arguments) == ("komand/Prices › Deep one", "send_mail", '{"to":"x"}')
     resumed = ResponseEvents(CONTEXT, added["sequence_number"])
     assert [event for each in run_events for event in resumed.see(each)] == [done]
