@@ -53,13 +53,17 @@ class Cap:
         return today + timedelta(days=1)
 
 
-def caps_of(agent: Agent, actor: str) -> Iterator[Cap]:
-    """Yield the caps of a call. Senders of channels have none of their own."""
+def caps_of(agents: Sequence[Agent], actor: str) -> Iterator[Cap]:
+    """Yield the caps of a call. Senders of channels have none of their own.
+
+    agents: that of the run first, then those of the runs above it.
+    """
     yield from installation_caps()
     if actor.removeprefix("user:").isdecimal():
         own = hot_queries.GET_USER_CAPS.rows(user_id=int(actor.removeprefix("user:")))
         yield from user_caps(actor, *(own[0] if own else ()))
-    yield from agent_caps(agent)
+    for place, agent in enumerate(agents):
+        yield from agent_caps(agent, f"The agent {agent.agent_id}, above this workstream," if place else "This agent")
 
 
 def installation_caps() -> Iterator[Cap]:
@@ -79,17 +83,17 @@ def user_caps(actor: str, own_per_day: float | None = None, own_per_month: float
             yield Cap(actor, "This user", period, limit, name)
 
 
-def agent_caps(agent: Agent) -> Iterator[Cap]:
+def agent_caps(agent: Agent, owner: str = "This agent") -> Iterator[Cap]:
     """Yield the caps of an agent. One of 0 forbids all calls."""
     for period, key in (("day", "costPerDay"), ("month", "costPerMonth")):
         if (limit := agent.budgets.get(key)) is not None:
-            yield Cap(f"agent:{agent.agent_id}", "This agent", period, limit, f"the agent's {key}")
+            yield Cap(f"agent:{agent.agent_id}", owner, period, limit, f"the agent's {key}")
 
 
-def refusal(agent: Agent, actor: str) -> str:
+def refusal(agents: Sequence[Agent], actor: str) -> str:
     """Return the reason, for users, why a cap forbids a model call now; empty if none does. Reads only."""
     today = usage_ledger.today()
-    for cap, nanos in spent_of(list(caps_of(agent, actor)), today):
+    for cap, nanos in spent_of(list(caps_of(agents, actor)), today):
         if nanos >= cap.limit * NANOS:
             amount = money(cap.limit, settings.KOMAND_CURRENCY)
             return (
@@ -99,10 +103,10 @@ def refusal(agent: Agent, actor: str) -> str:
     return ""
 
 
-def send_alerts(agent: Agent, actor: str) -> None:
+def send_alerts(agents: Sequence[Agent], actor: str) -> None:
     """Audit and log, once a period, that a cap is nearly or wholly used up, in the caller's transaction."""
     today = usage_ledger.today()
-    for cap, nanos in spent_of(list(caps_of(agent, actor)), today):
+    for cap, nanos in spent_of(list(caps_of(agents, actor)), today):
         share = 100 * nanos / (cap.limit * NANOS) if cap.limit else 100.0
         level = "reached" if share >= 100 else "near" if share >= settings.KOMAND_COST_ALERT_PERCENT else ""
         if level and _is_first(cap, cap.begins(today), level):

@@ -1,6 +1,6 @@
 """Records of usage: each model call is priced and added to the sums of its day, in the transaction that records it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Any
@@ -37,15 +37,19 @@ _ADD_TOTALS = """
 
 @dataclass(frozen=True)
 class Payer:
-    """The conversation, the agent and the actor to which a call is charged."""
+    """The conversation, the agent and the actor to which a call is charged.
+
+    agents_above: public ids of other agents, whose caps count it too.
+    """
 
     conversation_id: UUID
     agent_id: str
     actor: str
+    agents_above: Sequence[str] = ()
 
     @classmethod
     def of(cls, run: Run) -> "Payer":
-        return cls(run.conversation_id, run.agent.agent_id, run.actor)
+        return cls(run.conversation_id, run.agent.agent_id, run.actor, agents_above(run))
 
 
 @dataclass(frozen=True)
@@ -85,6 +89,11 @@ def price_call(provider: str, model: str, prices: PriceList, usage: Usage, *, te
     return CallCost(provider, model, usage, cost_of(usage, price), cost_of(counted, price))
 
 
+def agents_above(run: Run) -> Sequence[str]:
+    """Return the public ids of the other agents whose runs are above a run."""
+    return run.child_spec.agents_above if run.parent_id else ()
+
+
 def add_call(payer: Payer, call: CallCost) -> None:
     """Add a call to the sums of this day, in the caller's transaction."""
     usage, day = call.usage, connection.ops.adapt_datefield_value(today())
@@ -92,7 +101,7 @@ def add_call(payer: Payer, call: CallCost) -> None:
     is_unpriced = int(call.nanos is None)
     tokens = (usage.input_tokens, usage.cached_input_tokens, usage.output_tokens, usage.reasoning_tokens)
     keys = (day, conversation_id, payer.agent_id, payer.actor, call.provider, call.model)
-    shard, scopes = _shard(payer.conversation_id), scopes_of(payer.agent_id, payer.actor)
+    shard, scopes = _shard(payer.conversation_id), scopes_of(payer)
     totals = [(scope, day, shard, call.counted_nanos) for scope in scopes]
     with connection.cursor() as cursor:
         cursor.execute(_ADD_USAGE, [*keys, is_unpriced, *tokens, call.nanos or 0])
@@ -102,12 +111,13 @@ def add_call(payer: Payer, call: CallCost) -> None:
             cursor.execute(_ADD_TOTALS.format(rows=rows), [value for row in totals for value in row])
 
 
-def scopes_of(agent_id: str, actor: str) -> Iterator[str]:
+def scopes_of(payer: Payer) -> Iterator[str]:
     """Yield the scopes of the totals to which a call belongs. Senders of channels have none of their own."""
     yield INSTALLATION
-    yield f"agent:{agent_id}"
-    if actor.startswith("user:"):
-        yield actor
+    for agent_id in sorted({payer.agent_id, *payer.agents_above}):
+        yield f"agent:{agent_id}"
+    if payer.actor.startswith("user:"):
+        yield payer.actor
 
 
 def today() -> date:

@@ -86,7 +86,8 @@ class DailyUsage(models.Model):
 class CostTotal(models.Model):
     """The cost of a day (UTC) that caps are compared with: of the installation, of an agent or of a user.
 
-    scope: `installation`, `agent:<public id>` or `user:<id>`. Rows older than two months are deleted, so few are read.
+    scope: `installation`, `agent:<public id>`, which counts workstreams of other agents too, or `user:<id>`. Rows older
+        than two months are deleted, so few are read.
     shard: sessions are spread over some rows, so that their transactions rarely wait for each other.
     """
 

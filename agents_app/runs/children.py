@@ -244,7 +244,12 @@ def _columns(new: NewChild, parent: Run, agent: Agent) -> dict[str, Any]:
     instructions = "\n\n".join(text for text in (new.options.instructions, role) if text)
     may_have_budget = new.budget_tokens is not None or parent.may_have_budget
     above = [*parent.child_spec.path] if parent.parent_id else []
-    set_at_start = {"above": above, "runs_before": parent.child_spec.runs_before, "may_have_budget": may_have_budget}
+    set_at_start = {
+        "above": above,
+        "agents_above": sorted({*parent.child_spec.agents_above, parent.agent.agent_id} - {agent.agent_id}),
+        "runs_before": parent.child_spec.runs_before,
+        "may_have_budget": may_have_budget,
+    }
     return {
         "id": new.id,
         "conversation_id": parent.conversation_id,

@@ -1,15 +1,19 @@
-"""The emergency stop of runs: active runs end, their tool calls are killed, queued runs wait until it is lifted."""
+"""The emergency stop of runs: active runs end, their tool calls are killed, queued runs wait until it is lifted.
+
+Trees end whose root is of a stopped agent, also if the root has answered, and whatever agents the runs below are of.
+"""
 
 import logging
 
 from django.db import transaction
-from django.db.models import Exists, OuterRef
+from django.db.models import Exists, OuterRef, Q
 
 from agents_app import hot_queries
-from agents_app.models import IS_ACTIVE, Agent, Run
+from agents_app.models import IS_ACTIVE, IS_OPEN, Agent, Run
+from agents_app.runs import children
 from agents_app.runs.isolation import isolated
 from agents_app.runs.next_step import stopped
-from agents_app.runs.transitions import ADVANCE, QUEUE, end
+from agents_app.runs.transitions import ADVANCE, QUEUE, end, request_cancel
 from audit_app.kernel.errors import NotFound
 from audit_app.kernel.nudges import nudge
 from tools_app.policy import emergency_stop
@@ -53,15 +57,30 @@ def end_stopped() -> int:
     if not emergency_stop.is_any_stopped():
         return 0
     has_stop = Exists(emergency_stop.stops_of(OuterRef("agent__agent_id")))
-    rows = Run.objects.select_related("agent").filter(IS_ACTIVE, has_stop, owner=None).order_by()[:_AT_ONCE]
+    root_has_stop = Exists(emergency_stop.stops_of(OuterRef("root__agent__agent_id")))
+    is_below_stop = Q(IS_OPEN, root_has_stop, parent__isnull=False)
+    _cancel_owned(is_below_stop)
+    rows = Run.objects.select_related("agent", "root__agent").filter(Q(IS_ACTIVE, has_stop) | is_below_stop, owner=None)
     count = 0
-    for run in rows:
-        why = emergency_stop.why_stopped(run.agent.agent_id) or "Stopped by an operator."
+    for run in rows.order_by()[:_AT_ONCE]:
+        agents = filter(None, (run.agent, run.root and run.root.agent))
+        whys = (emergency_stop.why_stopped(agent.agent_id) for agent in agents)
+        why = next(filter(None, whys), "Stopped by an operator.")
         with isolated(f"ending the stopped run {run.pk}"), transaction.atomic():
             count += end(run, stopped(why), held_by=None)
     if count:
         logger.warning("the emergency stop ended %d runs", count)
     return count
+
+
+def _cancel_owned(runs: Q) -> None:
+    """Have the owners of these child runs cancel them, which look for a stop of the run's own agent alone."""
+    asked = Run.objects.filter(runs, owner__isnull=False, cancel_requested_at=None).order_by()
+    for run_id in asked.values_list("pk", flat=True)[:_AT_ONCE]:
+        with isolated(f"stopping run {run_id}"), transaction.atomic():
+            run = children.lock_in_tree(run_id)
+            if not run.ended_at:
+                request_cancel(run)
 
 
 def _check_scope(scope: str) -> None:

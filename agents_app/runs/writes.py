@@ -340,7 +340,7 @@ def _add_call(claim: Claim, call: CallCost) -> None:
     locks its child runs, each of which may be adding a call.
     """
     usage_ledger.add_call(Payer.of(claim.run), call)
-    cost_budget.charge(claim.run.agent, claim.run.actor, call)
+    cost_budget.charge(claim.run, call)
 
 
 def _park(claim: Claim, on: WaitingOn, **changes: Any) -> None:

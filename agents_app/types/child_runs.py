@@ -137,6 +137,8 @@ class ChildSpec:
     merges_artifacts: the files are copied to those of the parent at the end.
     fork_step: index of the parent's step from which on it does not see the parent's conversation; None: it sees none.
     above: names of the workstreams above it; set at its start.
+    agents_above: public ids of the other agents whose runs are above it and whose caps count its costs; set at its
+        start.
     is_background: goes on when the root run that launched it answers.
     notify: a `Notify`.
     runs_before: number of runs since the last message of a person, without those of its own tree.
@@ -152,6 +154,7 @@ class ChildSpec:
     merges_artifacts: bool = True
     fork_step: int | None = None
     above: Sequence[str] = ()
+    agents_above: Sequence[str] = ()
     is_background: bool = False
     notify: str = Notify.DONE.value
     runs_before: int = 0

@@ -12,7 +12,7 @@ from django.utils import timezone
 from agents_app import selectors
 from agents_app.costs import cost_budget, cost_settings
 from agents_app.costs.usage_ledger import price_call
-from agents_app.models import Agent, ModelProvider, Spending
+from agents_app.models import Agent, ModelProvider, Run, Spending
 from agents_app.providers.kinds.scripted import Reply
 from agents_app.types import RunStatus, Usage
 from agents_app.types.prices import Price, PriceList
@@ -122,8 +122,8 @@ def test_prices_turn_tokens_into_cost() -> None:
     agent = Agent.objects.create(agent_id="a", name="A", provider=provider, budgets={"costPerHour": 10})
     prices = selectors.price_list(provider)
     for _ in range(3):
-        cost_budget.charge(agent, "", price_call("p", "m", prices, Usage(2000, 1000)))
-    cost_budget.charge(agent, "", price_call("p", "m", prices, Usage(), text="x" * 4000))  # no counts
+        cost_budget.charge(Run(agent=agent), price_call("p", "m", prices, Usage(2000, 1000)))
+    cost_budget.charge(Run(agent=agent), price_call("p", "m", prices, Usage(), text="x" * 4000))  # no counts
     assert sum(Spending.objects.values_list("cost", flat=True)) == 11.0
     assert "budget of 10 per hour" in cost_budget.budget_refusal(agent)
     Spending.objects.update(minute=F("minute") - timedelta(minutes=61))  # one row, or two at the end of a minute
@@ -133,6 +133,6 @@ def test_prices_turn_tokens_into_cost() -> None:
 def test_nothing_is_kept_for_an_agent_without_a_budget() -> None:
     provider = ModelProvider.objects.create(name="p", kind="demo")
     agent = Agent.objects.create(agent_id="a", name="A", provider=provider)
-    cost_budget.charge(agent, "", price_call("p", "m", PriceList(), Usage(2000, 1000)))
+    cost_budget.charge(Run(agent=agent), price_call("p", "m", PriceList(), Usage(2000, 1000)))
     assert not Spending.objects.exists()
     assert cost_budget.budget_refusal(agent) == ""

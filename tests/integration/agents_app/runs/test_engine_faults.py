@@ -163,7 +163,7 @@ def test_a_message_that_comes_as_a_run_ends_is_taken_in(idle: EngineRig, monkeyp
 
     monkeypatch.setattr(writes, "_end_decided", send_and_end)
     monkeypatch.setattr(
-        "agents_app.runs.writes.cost_budget.budget_refusal", lambda *_: budget_refusal.pop(0) if budget_refusal else ""
+        "agents_app.runs.writes.cost_budget.refusal_of", lambda *_: budget_refusal.pop(0) if budget_refusal else ""
     )
     idle.start().agent(Reply(tool_calls=(ToolCall("c", "no_such_tool", "{}"),)), Reply(("Sorry.",)))
     with ThreadPoolExecutor(1) as pool:

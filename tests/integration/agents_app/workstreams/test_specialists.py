@@ -1,12 +1,24 @@
 """Workstreams of other agents: who may be launched, and with which model, prompt, tools and rights."""
 
 import json
+import threading
+from dataclasses import replace
 from typing import Any
+from uuid import uuid4
 
 import pytest
+from django.db.models.functions import Now
 
-from agents_app.models import Agent, Run
+from agents_app import services as runs
+from agents_app.costs import cost_settings
+from agents_app.models import Agent, CostTotal, DailyUsage, Run, Spending
 from agents_app.providers.kinds.scripted import Reply, Script, ScriptedProvider
+from agents_app.runs import children
+from agents_app.runs.children import NewChild
+from agents_app.types import Usage
+from agents_app.types.child_runs import ChildSpec
+from agents_app.types.prices import NANOS, Price
+from audit_app.models import AuditEntry
 from sessions_app import integrity_checks
 from tests.support.engine import EngineRig, until
 from tests.support.team_script import TeamScript
@@ -87,3 +99,75 @@ def test_another_agent_may_not_do_without_asking_what_its_parent_may_not(rig: En
     rig.send("go")
     until(Approval.objects.exists)
     assert Approval.objects.get().execution.agent_id == "expert"
+
+
+def test_what_a_specialist_costs_counts_in_the_caps_of_both_agents(rig: EngineRig) -> None:
+    script = team(
+        rig, calls(launch("expert")), calls(("wait_workstreams", {})), Reply(("Told.",)), budgets={"costPerDay": 2}
+    )
+    go_on, spends = threading.Event(), calls(("echo", {"text": "hi"}))
+    spends = replace(spends, usage=Usage(2000, 0), pieces=("x",), held_by=go_on)
+    specialist("expert", spends, Reply(("Never.",)))
+    cost_settings.set_price("scripted", "expert", Price(1.0, 1.0))
+    accepted = rig.send("go")
+    until(lambda: Run.objects.filter(pk=accepted.run_id, waiting_on="children").exists())
+    go_on.set()
+    ended = rig.wait(accepted.run_id)
+    child = Run.objects.get(parent_id=ended.run.id)
+    assert (child.error_code, ended.run.error_code) == ("budget_exhausted", "budget_exhausted")
+    assert "The agent default, above this workstream, has used up its cost cap of 2 per day" in child.error_message
+    assert "This agent has used up its cost cap of 2 per day" in ended.run.error_message
+    totals = dict(CostTotal.objects.values_list("scope", "cost_nanos"))
+    assert totals["agent:expert"] == totals["agent:default"] == totals["installation"] == 2 * NANOS
+    assert dict(DailyUsage.objects.filter(cost_nanos__gt=0).values_list("agent_id", "cost_nanos")) == {
+        "expert": 2 * NANOS
+    }
+    alert = AuditEntry.objects.get(action="CostAlert")
+    assert alert.details["scope"] == "agent:default" and len(script.requests_of("main")) == 2
+
+
+def test_an_hourly_budget_counts_what_specialists_cost(rig: EngineRig) -> None:
+    hourly = {"budgets": {"costPerHour": 2}}
+    team(rig, calls(launch("expert")), calls(("wait_workstreams", {})), Reply(("Told.",)), **hourly)
+    go_on = threading.Event()
+    specialist("expert", Reply(("High.",), usage=Usage(2000, 0), held_by=go_on), **hourly)
+    cost_settings.set_price("scripted", "expert", Price(1.0, 1.0))
+    accepted = rig.send("go")
+    until(lambda: Run.objects.filter(pk=accepted.run_id, waiting_on="children").exists())
+    go_on.set()
+    ended = rig.wait(accepted.run_id)
+    assert "The agent default has used up its model budget of 2 per hour." in ended.run.error_message
+    assert dict(Spending.objects.values_list("agent__agent_id", "cost")) == {"default": 2.0, "expert": 2.0}
+
+
+def test_the_emergency_stop_of_an_agent_ends_what_its_specialists_do_after_its_answer(rig: EngineRig) -> None:
+    team(rig, calls(launch("expert", background=True)), Reply(("Later.",)))
+    expert = specialist("expert", Reply(("Half",), hangs=True))
+    rig.wait(rig.send("go").run_id)
+    until(lambda: expert.requests)
+    runs.stop_agents("default")
+    until(lambda: Run.objects.filter(parent__isnull=False, status="cancelled").exists())
+    assert Run.objects.count() == 2  # it has started none to report that
+    assert integrity_checks.find_violations() == []
+
+
+def test_the_emergency_stop_leaves_specialists_of_others(idle: EngineRig) -> None:
+    team(idle, Reply(("Hi.",)))
+    specialist("expert", Reply(("Hi.",)))
+    specialist("other", Reply(("Hi.",)))
+    expert, started = Agent.objects.get(agent_id="expert"), {}
+    for agent_id in ("default", "other"):
+        root_id = idle.send(agent_id).run_id
+        Run.objects.filter(pk=root_id).update(agent=Agent.objects.get(agent_id=agent_id))
+        parked = children.start_child(NewChild(uuid4(), root_id, "parked", ChildSpec("parked"), agent=expert))
+        Run.objects.filter(pk=parked.pk).update(status="waiting", waiting_on="approval", ready_at=None)
+        queued = children.start_child(NewChild(uuid4(), parked.pk, "queued", ChildSpec("queued"), agent=expert))
+        Run.objects.filter(pk=root_id).update(status="completed", ended_at=Now(), ready_at=None)
+        Run.objects.filter(pk=parked.pk).update(is_on_its_own=True)
+        started[agent_id] = [parked.pk, queued.pk]
+    runs.stop_agents("default")
+    open_ones = set(Run.objects.filter(ended_at=None).values_list("pk", flat=True))
+    assert open_ones == set(started["other"])
+    assert Run.objects.get(pk=started["default"][0]).error_message == "The agent default is stopped by an operator."
+    runs.stop_agents("expert")
+    assert not Run.objects.filter(pk=started["other"][0], ended_at=None).exists()
