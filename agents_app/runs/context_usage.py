@@ -1,6 +1,7 @@
 """The use of a conversation's context, for users. Reads only."""
 
 import contextlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -10,6 +11,7 @@ from agents_app.models import Agent, Run
 from agents_app.prompt import context_size, tokens
 from agents_app.runs import claims
 from agents_app.runs.run_policy import limits_of, model_of, provider_of
+from agents_app.types import Message, RunOptions
 from audit_app.kernel.errors import InvalidInput
 
 
@@ -43,12 +45,25 @@ class ContextUsage:
         return min(100, round(100 * self.used / max(1, self.budget)))
 
 
-def context_usage(agent: Agent, conversation_id: UUID, ordinal: int) -> ContextUsage:
-    """Return the use of the context by a conversation of the agent before the run of that ordinal."""
-    run = Run(conversation_id=conversation_id, ordinal=ordinal, agent=agent)
+def context_usage(
+    agent: Agent,
+    conversation_id: UUID,
+    ordinal: int,
+    *,
+    options: RunOptions | None = None,
+    messages: Sequence[Message] = (),
+) -> ContextUsage:
+    """Return the use of the context by a conversation of the agent before the run of that ordinal.
+
+    options: those of the run.
+    messages: further ones, after the stored conversation.
+    """
+    run = Run(
+        conversation_id=conversation_id, ordinal=ordinal, agent=agent, options=options.to_dict() if options else {}
+    )
     with contextlib.suppress(InvalidInput):  # the run itself will fail with it
         run = use_template(run)
-    earlier = claims.earlier_messages(run)
+    earlier = (*claims.earlier_messages(run), *messages)
     model, limits = model_of(run, provider_of(run)), limits_of(run)
     size = claims.size_of(run, earlier, claims.tools_of_run(run), model=model)
     reported = selectors.last_usage(conversation_id, model)

@@ -83,12 +83,12 @@ class StoredConversations:
             newest = [turn for turn in newest if turn.run_id not in withdrawn]
         # A run that was stopped before its first text has an empty answer, which some models refuse.
         shown = [turn for turn in reversed(newest) if turn.content or turn.tool_calls or turn.role in _MAY_BE_EMPTY]
-        messages = _messages(shown)
+        messages = messages_of(shown)
         if found or read.is_cut:
             left_out = newest[-1].ordinal - 1 if newest else read.covered
             pinned = [_Turn(*row) for row in hot_queries.LIST_PINNED_TURNS.rows(session_id=conversation_id)]
             pinned.sort(key=lambda turn: (turn.ordinal, turn.part))
-            texts = _messages([turn for turn in pinned if turn.content and turn.ordinal <= left_out])
+            texts = messages_of([turn for turn in pinned if turn.content and turn.ordinal <= left_out])
             messages = [*(replace(message, tool_calls=()) for message in texts), *messages]
         return [Message("user", found.summary, is_summary=True), *messages] if found else messages
 
@@ -280,7 +280,8 @@ def _user_messages(rows: Sequence[tuple[UUID, str, str]]) -> Sequence[Message]:
     )
 
 
-def _messages(turns: Sequence[_Turn]) -> list[Message]:
+def messages_of(turns: Sequence[_Turn | Turn]) -> list[Message]:
+    """Return the messages of turns, as a model gets them."""
     parts = _parts_by_turn([turn.pk for turn in turns if turn.attached and not turn.is_context])
     return _with_contexts(
         [turn.attached if turn.is_context else _message(turn, parts.get(turn.pk, ())) for turn in turns]
@@ -293,7 +294,7 @@ def _with_contexts(found: Sequence[Message | str]) -> list[Message]:
     return messages if len(messages) == len(found) else [*joined(found)]
 
 
-def _message(turn: _Turn, parts: tuple[MessagePart, ...]) -> Message:
+def _message(turn: _Turn | Turn, parts: tuple[MessagePart, ...]) -> Message:
     calls = tuple(ToolCall(call["id"], call["name"], call["arguments"]) for call in turn.tool_calls)
     content = _with_files(turn.content, turn.attached)
     return Message(turn.role, content, calls, turn.tool_call_id, parts, ordinal=turn.ordinal, is_pinned=turn.is_pinned)

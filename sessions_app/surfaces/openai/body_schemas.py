@@ -63,11 +63,13 @@ COMPLETION_BODY = _body(
     },
     ["model", "messages"],
 )
+_INPUT: Schema = {"anyOf": [TEXT, {"type": "array", "items": OBJECT, "minItems": 1, "maxItems": MOST_MESSAGES}]}
+_INSTRUCTIONS: Schema = {"type": ["string", "null"], "maxLength": LONGEST_TEXT}
 RESPONSE_BODY = _body(
     {
         "model": about(TEXT, "An agent's id."),
-        "input": {"anyOf": [TEXT, {"type": "array", "items": OBJECT, "minItems": 1, "maxItems": MOST_MESSAGES}]},
-        "instructions": {"type": ["string", "null"], "maxLength": LONGEST_TEXT},
+        "input": _INPUT,
+        "instructions": _INSTRUCTIONS,
         "stream": BOOLEAN,
         "background": BOOLEAN,
         "previous_response_id": _MAYBE_TEXT,
@@ -79,4 +81,15 @@ RESPONSE_BODY = _body(
         **dict.fromkeys(LABELS, nullable({"type": "string", "maxLength": LONGEST_LABEL})),
     },
     ["model", "input"],
+)
+INPUT_TOKENS_BODY = _body(
+    {
+        "model": about(_MAYBE_TEXT, "An agent's id. By default that of the conversation before."),
+        "input": nullable(_INPUT),
+        "instructions": _INSTRUCTIONS,
+        "previous_response_id": _MAYBE_TEXT,
+        **_TOOLS,
+        "metadata": _METADATA,
+    },
+    [],
 )

@@ -18,24 +18,29 @@ _IGNORED_ITEMS = ("reasoning", "mcp_call", "mcp_list_tools")  # of our own respo
 MOST_MESSAGES = 2_000
 
 
+def read_messages(items: Any, param: str) -> tuple[Message, ...]:
+    """Return the messages of a list. Raises InvalidInput. param: the name of the parameter, for errors."""
+    if not isinstance(items, list) or not items:
+        raise invalid_param(f"{param} must be a list of at least one message.", param)
+    if len(items) > MOST_MESSAGES:
+        raise invalid_param(f"{param} has {len(items):,} messages; at most {MOST_MESSAGES:,} are allowed.", param)
+    return tuple(message for index, item in enumerate(items) for message in _read_item(item, f"{param}[{index}]"))
+
+
 def read_conversation(items: Any, param: str) -> tuple[tuple[Message, ...], tuple[Message, ...]]:
     """Return (the messages before, the user messages at the end, which are to be answered). Raises InvalidInput.
 
     Instead of user messages there may be outputs of the client's tools: see `outputs_at_end`.
 
-    param: the name of the parameter, for errors.
+    param: as for `read_messages`.
     """
-    if not isinstance(items, list) or not items:
-        raise invalid_param(f"{param} must be a list of at least one message.", param)
-    if len(items) > MOST_MESSAGES:
-        raise invalid_param(f"{param} has {len(items):,} messages; at most {MOST_MESSAGES:,} are allowed.", param)
-    messages = [message for index, item in enumerate(items) for message in _read_item(item, f"{param}[{index}]")]
+    messages = read_messages(items, param)
     first = len(messages)
     while first and messages[first - 1].role == "user":
         first -= 1
     if first == len(messages) and not outputs_at_end(messages):
         raise invalid_param("The last message must be of the user, or the output of a tool.", param)
-    return tuple(messages[:first]), tuple(messages[first:])
+    return messages[:first], messages[first:]
 
 
 def outputs_at_end(messages: Sequence[Message]) -> tuple[ToolOutput, ...]:

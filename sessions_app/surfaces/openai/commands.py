@@ -13,7 +13,7 @@ from django.contrib.auth.models import User
 
 from agents_app import selectors as agents
 from agents_app import services as runs
-from agents_app.types import Message
+from agents_app.types import Message, RunView
 from audit_app.kernel.errors import NotFound
 from sessions_app import services
 from sessions_app.access import access_agent, access_run, access_session
@@ -135,18 +135,24 @@ def _session_of(user: User, parsed: ParsedRequest, idempotency_key: str) -> Sess
         if parsed.options.client_tools and (waiting := agents.find_open_run(session.id)):
             runs.leave_client_calls(waiting.id)
         return session
-    history: list[Message | Turn] = list(parsed.history)
-    if parsed.previous:
-        run = agents.get_run(run_of(user, parsed.previous)[0])
-        if not run.status.is_terminal:
-            runs.leave_client_calls(run.id)
-        session = access_session(user, run.conversation_id)
-        is_last = session.next_ordinal == run.ordinal + 1 and not branches.is_off_path(session, run.id)
-        if is_last and not history:  # no request has continued that response yet
-            _check_agent(session, parsed)
-            return session
-        history = [*_history_until(run.conversation_id, run.ordinal), *history]
-    return _own_session(user, parsed, history, idempotency_key)
+    if not parsed.previous:
+        return _own_session(user, parsed, list(parsed.history), idempotency_key)
+    run = agents.get_run(run_of(user, parsed.previous)[0])
+    if not run.status.is_terminal:
+        runs.leave_client_calls(run.id)
+    session, before = continued(user, run)
+    if not before and not parsed.history:  # no request has continued that response yet
+        _check_agent(session, parsed)
+        return session
+    before = before or _history_until(run)
+    return _own_session(user, parsed, [*before, *parsed.history], idempotency_key)
+
+
+def continued(user: User, run: RunView) -> tuple[Session, list[Turn]]:
+    """Return the session of a run, and its turns up to that run if the session goes on with others."""
+    session = access_session(user, run.conversation_id)
+    is_last = session.next_ordinal == run.ordinal + 1 and not branches.is_off_path(session, run.id)
+    return session, [] if is_last else _history_until(run)
 
 
 def _check_agent(session: Session, parsed: ParsedRequest) -> None:
@@ -154,9 +160,10 @@ def _check_agent(session: Session, parsed: ParsedRequest) -> None:
         raise invalid_param(f"That conversation belongs to the agent {session.agent.agent_id!r}.", "model")
 
 
-def _history_until(session_id: UUID, ordinal: int) -> list[Turn]:
-    path = branches.turns_of(session_id, branches.branch_of_run(session_id, ordinal))
-    turns = Turn.objects.filter(path, session_id=session_id, ordinal__lte=ordinal).exclude(state="error")
+def _history_until(run: RunView) -> list[Turn]:
+    session_id = run.conversation_id
+    path = branches.turns_of(session_id, branches.branch_of_run(session_id, run.ordinal))
+    turns = Turn.objects.filter(path, session_id=session_id, ordinal__lte=run.ordinal).exclude(state="error")
     return list(turns.order_by("ordinal", "part"))
 
 

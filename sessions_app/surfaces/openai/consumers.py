@@ -35,6 +35,7 @@ from sessions_app.surfaces.openai.projection_completions import Completion, fini
 from sessions_app.surfaces.openai.requests import ParsedRequest, read_completion, read_response
 from sessions_app.surfaces.openai.responses import ResponseContext, as_json
 from sessions_app.surfaces.openai.stored_responses import CancelledResponse, StoredResponse
+from sessions_app.surfaces.openai.window_consumers import InputTokens
 from tools_app.events import INPUT_REQUESTED
 
 # SDKs retry after a 409 and any 5xx, which would start a second run with all its side effects.
@@ -210,6 +211,7 @@ class Responses(_NewAnswer):
 routes = [
     path("v1/chat/completions", ChatCompletions.as_asgi()),
     path("v1/responses", Responses.as_asgi()),
+    path("v1/responses/input_tokens", InputTokens.as_asgi()),
     path("v1/responses/<str:response_id>", StoredResponse.as_asgi()),
     path("v1/responses/<str:response_id>/cancel", CancelledResponse.as_asgi()),
 ]

@@ -36,12 +36,12 @@ def _files(content: list[Any], param: str) -> Iterator[LoadedPart]:
         if not isinstance(fields, Mapping):
             raise invalid_param(f"{where}.{kind} must be an object.", where)
         if kind == "input_audio":
-            data, name = _decoded(fields.get("data"), where), ""
+            type_, data, name = "audio", _decoded(fields.get("data"), where), ""
         elif kind in ("image_url", "input_image"):
-            data, name = _of_url(fields.get("url") or fields.get("image_url"), where), ""
+            type_, data, name = "image", _of_url(fields.get("url") or fields.get("image_url"), where), ""
         else:
-            data, name = _of_file(fields, where), str(fields.get("filename") or "file")
-        yield LoadedPart("file", "", name, len(data), "", "", data=data)
+            type_, data, name = "file", _of_file(fields, where), str(fields.get("filename") or "file")
+        yield LoadedPart(type_, "", name, len(data), "", "", data=data)
 
 
 def _of_url(url: Any, param: str) -> bytes:

@@ -72,6 +72,7 @@ COMPONENTS: dict[str, Schema] = {
         }
     ),
     "ResponseDeleted": record({"id": TEXT, "object": just("response"), "deleted": just(True)}),
+    "InputTokens": record({"object": just("response.input_tokens"), "input_tokens": COUNT}),
     "ResponseInput": record(
         {
             "object": just("list"),

@@ -3,7 +3,7 @@
 Sampling parameters other than `temperature` and the token limit are ignored, as other servers of this protocol do.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,13 @@ from agents_app.types import LoadedPart, Message, RunOptions
 from audit_app.kernel.errors import InvalidInput
 from sessions_app.surfaces.base.function_tools import ToolOutput, invalid_param
 from sessions_app.surfaces.base.message_files import files_of
-from sessions_app.surfaces.openai.chat_messages import join_texts, outputs_at_end, read_conversation, split_instructions
+from sessions_app.surfaces.openai.chat_messages import (
+    join_texts,
+    outputs_at_end,
+    read_conversation,
+    read_messages,
+    split_instructions,
+)
 from sessions_app.surfaces.openai.client_tools import read_tools
 
 LONGEST_TEXT = 200_000
@@ -82,13 +88,34 @@ def read_completion(body: Any) -> ParsedRequest:
 def read_response(body: Any) -> ParsedRequest:
     """Check the body of `POST /v1/responses`. Raises InvalidInput."""
     body = _object(body)
+    history, messages = read_conversation(_items(body), "input")
+    return _response_request(body, history, messages)
+
+
+def read_window(body: Any, *, needs_model: bool = True) -> ParsedRequest:
+    """Check the body of a request about a conversation that is not to be answered: all its messages are history.
+
+    needs_model: the model must be named. Without it, the agent of the conversation before is meant.
+    Raises InvalidInput.
+    """
+    body = _object(body)
+    continues = body.get("previous_response_id") and body.get("input") is None
+    messages = () if continues else read_messages(_items(body), "input")
+    return _response_request(body, messages, (), needs_model=needs_model or not body.get("previous_response_id"))
+
+
+def _items(body: Mapping[str, Any]) -> Any:
+    given = body.get("input")
+    return [{"role": "user", "content": given}] if isinstance(given, str) else given
+
+
+def _response_request(
+    body: Mapping[str, Any], history: Sequence[Message], messages: Sequence[Message], *, needs_model: bool = True
+) -> ParsedRequest:
     for name in ("conversation", "prompt"):
         if body.get(name):
             message = f"{name} is not supported: continue by previous_response_id or metadata.session_id."
             raise invalid_param(message, name, "unsupported_parameter")
-    given = body.get("input")
-    items = [{"role": "user", "content": given}] if isinstance(given, str) else given
-    history, messages = read_conversation(items, "input")
     system, history = split_instructions(history)
     client_tools, tool_choice = read_tools(body)
     metadata, previous = _metadata(body), body.get("previous_response_id") or ""
@@ -106,7 +133,7 @@ def read_response(body: Any) -> ParsedRequest:
         note={NAME: {"background": background, "previous": previous, "metadata": metadata, **_labels(body)}},
     )
     return ParsedRequest(
-        model=_model(body),
+        model=_model(body) if needs_model or body.get("model") else "",
         text=join_texts(messages),
         files=files_of(messages),
         outputs=() if messages else outputs_at_end(history),
