@@ -1,6 +1,6 @@
 """The event types of tools_app."""
 
-from typing import Annotated, Any, NotRequired, TypedDict
+from typing import Annotated, Any, TypedDict
 
 from audit_app.event_types import declare
 
@@ -42,7 +42,7 @@ class ApprovalRequested(ExecutionPayload):
     run_pattern: Annotated[str, "what allow_run allows"]
     pattern: Annotated[str, "what allow_always allows"]
     origins: Annotated[list[str], "what the run has read from outside, such as page:example.org"]
-    asked_by: NotRequired[Annotated[str, "the workstream that asks, with those above it, by their names for people"]]
+    asked_by: Annotated[str, "the workstream that asks, with those above it, by their names for people, or empty"]
 
 
 class ApprovalDecided(ExecutionPayload):
@@ -63,7 +63,7 @@ class InputRequested(ExecutionPayload):
     ]
     allows_text: Annotated[bool, "whether free text is accepted as an answer"]
     expires_at: Annotated[str, "ISO time"]
-    asked_by: NotRequired[Annotated[str, "the workstream that asks, with those above it, by their names for people"]]
+    asked_by: Annotated[str, "the workstream that asks, with those above it, by their names for people, or empty"]
 
 
 class CallsReturned(TypedDict):

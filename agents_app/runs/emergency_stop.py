@@ -63,7 +63,7 @@ def end_stopped() -> int:
     rows = Run.objects.select_related("agent", "root__agent").filter(Q(IS_ACTIVE, has_stop) | is_below_stop, owner=None)
     count = 0
     for run in rows.order_by()[:_AT_ONCE]:
-        agents = filter(None, (run.agent, run.root and run.root.agent))
+        agents = [run.agent, *([run.root.agent] if run.root else [])]
         whys = (emergency_stop.why_stopped(agent.agent_id) for agent in agents)
         why = next(filter(None, whys), "Stopped by an operator.")
         with isolated(f"ending the stopped run {run.pk}"), transaction.atomic():

@@ -283,9 +283,8 @@ def _user_messages(rows: Sequence[tuple[UUID, str, str]]) -> Sequence[Message]:
 def messages_of(turns: Sequence[_Turn | Turn]) -> list[Message]:
     """Return the messages of turns, as a model gets them."""
     parts = _parts_by_turn([turn.pk for turn in turns if turn.attached and not turn.is_context])
-    return _with_contexts(
-        [turn.attached if turn.is_context else _message(turn, parts.get(turn.pk, ())) for turn in turns]
-    )
+    found = [turn.attached if turn.is_context else _message(turn, parts.get(turn.pk, ())) for turn in turns]
+    return _with_contexts(found)
 
 
 def _with_contexts(found: Sequence[Message | str]) -> list[Message]:

@@ -46,9 +46,8 @@ def approval_requested(row: ToolExecution, approval: Approval, asker: str = "") 
         "run_pattern": _trimmed(approval.run_pattern),
         "pattern": _trimmed(approval.pattern),
         "origins": approval.origins.splitlines(),
+        "asked_by": asker,
     }
-    if asker:
-        payload["asked_by"] = asker
     return _event(declared.APPROVAL_REQUESTED, row, payload)
 
 
@@ -75,9 +74,8 @@ def input_requested(row: ToolExecution, asked: InputRequest, asker: str = "") ->
         "questions": _trimmed(asked.questions),
         "allows_text": asked.allows_text,
         "expires_at": asked.expires_at.isoformat(),
+        "asked_by": asker,
     }
-    if asker:
-        payload["asked_by"] = asker
     return _event(declared.INPUT_REQUESTED, row, payload)
 
 

@@ -62,6 +62,14 @@ OPENAI: dict[str, list[tuple[str, str, Any]]] = {
         ("POST", "v1/responses", {"model": "default", "input": "x", "previous_response_id": "{response}"}),
         ("POST", "v1/responses", {"model": "default", "input": "x", "metadata": {"session_id": "{session}"}}),
     ],
+    "v1/responses/input_tokens": [
+        ("POST", "v1/responses/input_tokens", {"previous_response_id": "{response}"}),
+        (
+            "POST",
+            "v1/responses/input_tokens",
+            {"model": "default", "input": "x", "metadata": {"session_id": "{session}"}},
+        ),
+    ],
     "v1/chat/completions": [
         (
             "POST",
