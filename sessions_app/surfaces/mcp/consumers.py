@@ -50,7 +50,7 @@ class McpEndpoint(LiveConsumer):
 
     @Operation(
         "Receive the messages of an MCP session",
-        errors=[404, 406],
+        errors=[404, 405, 406],
         streams=True,
         answers={200: Answer("A stream of messages.", media_type="text/event-stream")},
         description="Of the session that `Mcp-Session-Id` names: notifications of changed resources.",
@@ -58,7 +58,7 @@ class McpEndpoint(LiveConsumer):
     async def get(self, body: bytes) -> None:
         await self._answer(body)
 
-    @Operation("End an MCP session", errors=[404], description="The session that `Mcp-Session-Id` names.")
+    @Operation("End an MCP session", errors=[404, 405], description="The session that `Mcp-Session-Id` names.")
     async def delete(self, body: bytes) -> None:
         await self._answer(body)
 
