@@ -33,6 +33,37 @@ def test_the_tokens_of_an_input_are_counted_with_all_that_the_model_reads(client
     assert second.usage and second.usage.input_tokens == pytest.approx(continued, rel=0.2)
 
 
+def test_a_compacted_conversation_goes_on_with_its_summary(client: OpenAI) -> None:
+    first = client.responses.create(model="default", input="echo the key is under the mat")
+    compacted = client.responses.compact(model="default", previous_response_id=first.id)
+    user, summary = [item.model_dump(warnings=False) for item in compacted.output]
+    assert user["content"][0]["text"] == "echo the key is under the mat"
+    assert compacted.usage.output_tokens and "mat" not in summary["encrypted_content"]
+    following: Any = [user, summary, {"role": "user", "content": "echo again"}]
+    assert client.responses.create(model="default", input=following).output_text
+    again = client.responses.compact(model="default", input=following)
+    assert [item.type for item in again.output] == ["message", "message", "compaction"]
+    with pytest.raises(openai.BadRequestError) as refused:
+        foreign: Any = [{**summary, "encrypted_content": "x"}, following[-1]]
+        client.responses.create(model="default", input=foreign)
+    assert refused.value.code == "invalid_encrypted_content"
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ({"model": "default"}, 400),
+        ({"model": "default", "input": [{"role": "system", "content": "Be brief."}]}, 400),
+        ({"model": "nobody", "input": "hi"}, 404),
+        ({"model": "default", "previous_response_id": "resp_" + "0" * 32}, 404),
+    ],
+)
+def test_what_is_no_conversation_is_not_compacted(client: OpenAI, body: dict[str, Any], status: int) -> None:
+    with pytest.raises(openai.APIStatusError) as refused:
+        client.responses.compact(**body)
+    assert refused.value.status_code == status
+
+
 @pytest.mark.parametrize(
     ("body", "status", "param"),
     [

@@ -82,6 +82,15 @@ RESPONSE_BODY = _body(
     },
     ["model", "input"],
 )
+COMPACT_BODY = _body(
+    {
+        "model": about(TEXT, "An agent's id."),
+        "input": nullable(_INPUT),
+        "instructions": _INSTRUCTIONS,
+        "previous_response_id": _MAYBE_TEXT,
+    },
+    ["model"],
+)
 INPUT_TOKENS_BODY = _body(
     {
         "model": about(_MAYBE_TEXT, "An agent's id. By default that of the conversation before."),

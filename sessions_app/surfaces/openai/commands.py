@@ -144,7 +144,7 @@ def _session_of(user: User, parsed: ParsedRequest, idempotency_key: str) -> Sess
     if not before and not parsed.history:  # no request has continued that response yet
         _check_agent(session, parsed)
         return session
-    before = before or _history_until(run)
+    before = before or turns_until(run)
     return _own_session(user, parsed, [*before, *parsed.history], idempotency_key)
 
 
@@ -152,7 +152,7 @@ def continued(user: User, run: RunView) -> tuple[Session, list[Turn]]:
     """Return the session of a run, and its turns up to that run if the session goes on with others."""
     session = access_session(user, run.conversation_id)
     is_last = session.next_ordinal == run.ordinal + 1 and not branches.is_off_path(session, run.id)
-    return session, [] if is_last else _history_until(run)
+    return session, [] if is_last else turns_until(run)
 
 
 def _check_agent(session: Session, parsed: ParsedRequest) -> None:
@@ -160,7 +160,8 @@ def _check_agent(session: Session, parsed: ParsedRequest) -> None:
         raise invalid_param(f"That conversation belongs to the agent {session.agent.agent_id!r}.", "model")
 
 
-def _history_until(run: RunView) -> list[Turn]:
+def turns_until(run: RunView) -> list[Turn]:
+    """Return the turns of a session up to a run and with it, on the path of that run."""
     session_id = run.conversation_id
     path = branches.turns_of(session_id, branches.branch_of_run(session_id, run.ordinal))
     turns = Turn.objects.filter(path, session_id=session_id, ordinal__lte=run.ordinal).exclude(state="error")

@@ -26,13 +26,14 @@ from sessions_app.surfaces.base.openapi.schemas import ref
 from sessions_app.surfaces.base.run_errors import http_status_of
 from sessions_app.surfaces.base.sse import event_text
 from sessions_app.surfaces.openai import errors, responses, sdk_retries
-from sessions_app.surfaces.openai.body_schemas import COMPLETION_BODY, RESPONSE_BODY
+from sessions_app.surfaces.openai.body_schemas import COMPACT_BODY, COMPLETION_BODY, RESPONSE_BODY
 from sessions_app.surfaces.openai.client_tools import part_from
 from sessions_app.surfaces.openai.commands import AcceptedRequest, accept, accept_retry
+from sessions_app.surfaces.openai.context_windows import begin_compaction, read_compaction
 from sessions_app.surfaces.openai.endpoint import AnswerEndpoint, read, stream_response
 from sessions_app.surfaces.openai.item_references import resolve_references
 from sessions_app.surfaces.openai.projection_completions import Completion, finish_reason
-from sessions_app.surfaces.openai.requests import ParsedRequest, read_completion, read_response
+from sessions_app.surfaces.openai.requests import ParsedRequest, read_completion, read_response, read_window
 from sessions_app.surfaces.openai.responses import ResponseContext, as_json
 from sessions_app.surfaces.openai.stored_responses import CancelledResponse, StoredResponse
 from sessions_app.surfaces.openai.window_consumers import InputTokens
@@ -74,9 +75,13 @@ class _NewAnswer(MessageConsumer, AnswerEndpoint):
         self._digest = sdk_retries.digest_of(self.principal.user, self.scope["path"], body)
         key = self.request.headers.get("Idempotency-Key", "")
         retry = None if key or self._parsed.outputs else self._accept_retry()  # outputs name their run
-        request = retry or accept(self.principal, self._parsed, key)
+        request = retry or self.begin(key)
         self._run_id = request.run_id
         return request
+
+    def begin(self, idempotency_key: str) -> AcceptedRequest:
+        """Store the request and queue its run. Synchronous."""
+        return accept(self.principal, self._parsed, idempotency_key)
 
     def _accept_retry(self) -> AcceptedRequest | None:
         if self.request.headers.get(sdk_retries.RETRY_COUNT, "0") == "0":
@@ -208,10 +213,40 @@ class Responses(_NewAnswer):
             await self.send_json(200, responses.of_transcript(context, *stored))
 
 
+class Compact(_NewAnswer):
+    """POST /v1/responses/compact."""
+
+    respond = Operation(
+        "Compact a conversation",
+        ref("CompactedResponse"),
+        body=COMPACT_BODY,
+        errors=[404, 409, 422, 502, 504],
+        description="Returns the user's messages and an item with a summary, to be sent as the next input.",
+    )(_NewAnswer.respond)
+
+    def read(self, body: bytes) -> ParsedRequest:
+        return read_window(resolve_references(self.principal.user, clean(parse_json(body))))
+
+    def begin(self, idempotency_key: str) -> AcceptedRequest:
+        return begin_compaction(self.principal, self._parsed)
+
+    async def answer(self, parsed: ParsedRequest, request: AcceptedRequest) -> None:
+        if await self.wait_for_end(request) is None:
+            await self.send_timeout()
+        elif compacted := await in_db(read_compaction, request):
+            await self.send_json(200, compacted)
+        else:
+            run = await in_db(agents.get_run, request.run_id)
+            message = run.error_message or "The model has written no summary that can be used."
+            problem = errors.problem_of(run) or errors.error(message, "server_error", "compaction_failed")
+            await self.send_json(http_status_of(run) if run.error_code else 502, problem, _NO_RETRY)
+
+
 routes = [
     path("v1/chat/completions", ChatCompletions.as_asgi()),
     path("v1/responses", Responses.as_asgi()),
     path("v1/responses/input_tokens", InputTokens.as_asgi()),
+    path("v1/responses/compact", Compact.as_asgi()),
     path("v1/responses/<str:response_id>", StoredResponse.as_asgi()),
     path("v1/responses/<str:response_id>/cancel", CancelledResponse.as_asgi()),
 ]

@@ -1,4 +1,4 @@
-"""References of a Responses request to items of earlier responses, replaced by the items themselves.
+"""Items of a Responses request that stand for others: references to items of earlier responses, and summaries.
 
 Clients that rely on stored responses, such as the AI SDK, send `{"type": "item_reference", "id"}` from their second
 request on. API reference, Responses, "Item reference".
@@ -14,6 +14,7 @@ from agents_app import selectors as agents
 from audit_app.kernel.errors import NotFound
 from sessions_app.access import access_execution, access_run, access_session
 from sessions_app.models import Turn
+from sessions_app.surfaces.openai import compaction_items
 from sessions_app.surfaces.openai.chat_messages import MOST_MESSAGES
 from sessions_app.surfaces.openai.responses import function_call
 
@@ -23,20 +24,31 @@ _REPEATED = ("mcp_", "rs_")
 
 
 def resolve_references(user: User, body: Any) -> Any:
-    """Return the body of a request with the items that its input refers to. Synchronous; reads only.
+    """Return the body of a request with the items that its input stands for. Synchronous; reads only.
 
-    A body without references, or with more items than are allowed, is returned as it is. Raises NotFound
-    (item_not_found) for an unknown item and for one of another user.
+    A body without such items, or with more items than are allowed, is returned as it is. Raises NotFound
+    (item_not_found) for an unknown item and for one of another user, and what `compaction_items.text_of` raises.
     """
     items = body.get("input") if isinstance(body, Mapping) else None
-    if not isinstance(items, list) or len(items) > MOST_MESSAGES or not any(map(_is_reference, items)):
+    if not isinstance(items, list) or len(items) > MOST_MESSAGES or not any(map(_stands_for_another, items)):
         return body
-    resolved = [item if not _is_reference(item) else _find(user, str(item.get("id"))) for item in items]
+    resolved = [_resolved(user, item) if _stands_for_another(item) else item for item in items]
     return {**body, "input": [item for item in resolved if item is not None]}
 
 
-def _is_reference(item: Any) -> bool:
-    return isinstance(item, Mapping) and item.get("type") == "item_reference"
+def _stands_for_another(item: Any) -> bool:
+    return isinstance(item, Mapping) and item.get("type") in ("item_reference", compaction_items.TYPE)
+
+
+def _resolved(user: User, item: Mapping[str, Any]) -> dict[str, Any] | None:
+    if item["type"] == compaction_items.TYPE:
+        # Not of the user: anything that the agent has read may speak in a summary.
+        return {
+            "type": "message",
+            "role": "assistant",
+            "content": compaction_items.text_of(item.get("encrypted_content")),
+        }
+    return _find(user, str(item.get("id")))
 
 
 def _find(user: User, item_id: str) -> dict[str, Any] | None:

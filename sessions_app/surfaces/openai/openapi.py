@@ -72,6 +72,15 @@ COMPONENTS: dict[str, Schema] = {
         }
     ),
     "ResponseDeleted": record({"id": TEXT, "object": just("response"), "deleted": just(True)}),
+    "CompactedResponse": record(
+        {
+            "id": TEXT,
+            "object": just("response.compaction"),
+            "created_at": SECONDS,
+            "output": list_of(OBJECT),
+            "usage": OBJECT,
+        }
+    ),
     "InputTokens": record({"object": just("response.input_tokens"), "input_tokens": COUNT}),
     "ResponseInput": record(
         {

@@ -231,6 +231,12 @@ def call_error(text: str | None) -> dict[str, Any] | None:
     return {"type": "mcp_tool_execution_error", "content": [{"type": "text", "text": text}]}
 
 
+def user_item(turn_id: UUID, text: str) -> dict[str, Any]:
+    """Return a message of the user as an item."""
+    content = [{"type": "input_text", "text": text}]
+    return {"id": f"msg_{turn_id.hex}", "type": "message", "status": "completed", "role": "user", "content": content}
+
+
 def usage_of(usage: Usage) -> dict[str, Any]:
     return {
         "input_tokens": usage.input_tokens,

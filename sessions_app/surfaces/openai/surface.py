@@ -10,5 +10,7 @@ SURFACE = Surface(
     urlconf="sessions_app.surfaces.openai.urls",
     consumers="sessions_app.surfaces.openai.consumers",
     openapi="sessions_app.surfaces.openai.openapi",
-    upload_paths=(r"/v1/(chat/completions|responses(/input_tokens)?)/?(\?|$)",),  # images and files are in the body
+    upload_paths=(
+        r"/v1/(chat/completions|responses(/input_tokens|/compact)?)/?(\?|$)",
+    ),  # images and files are in the body
 )

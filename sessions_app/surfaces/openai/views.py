@@ -12,6 +12,7 @@ from sessions_app.surfaces.base.openapi.operations import Operation
 from sessions_app.surfaces.base.openapi.schemas import ref
 from sessions_app.surfaces.base.views import PlainView
 from sessions_app.surfaces.openai.commands import run_of
+from sessions_app.surfaces.openai.responses import user_item
 
 
 class ModelList(PlainView):
@@ -33,15 +34,10 @@ class ResponseInput(PlainView):
     def get(self, request: Request, response_id: str) -> Response:
         run_id, _ = run_of(self.principal.user, response_id)
         turns = Turn.objects.filter(run_id=run_id, role="user").order_by("part")
-        items = [_item(turn) for turn in turns]
+        items = [user_item(turn.pk, turn.content) for turn in turns]
         first, last = (items[0]["id"], items[-1]["id"]) if items else (None, None)
         return Response({"object": "list", "data": items, "first_id": first, "last_id": last, "has_more": False})
 
 
 def _model(agent: Agent) -> dict[str, Any]:
     return {"id": agent.agent_id, "object": "model", "created": int(agent.created_at.timestamp()), "owned_by": "komand"}
-
-
-def _item(turn: Turn) -> dict[str, Any]:
-    content = [{"type": "input_text", "text": turn.content}]
-    return {"id": f"msg_{turn.pk.hex}", "type": "message", "status": "completed", "role": "user", "content": content}

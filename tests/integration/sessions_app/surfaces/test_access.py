@@ -62,6 +62,9 @@ OPENAI: dict[str, list[tuple[str, str, Any]]] = {
         ("POST", "v1/responses", {"model": "default", "input": "x", "previous_response_id": "{response}"}),
         ("POST", "v1/responses", {"model": "default", "input": "x", "metadata": {"session_id": "{session}"}}),
     ],
+    "v1/responses/compact": [
+        ("POST", "v1/responses/compact", {"model": "default", "previous_response_id": "{response}"})
+    ],
     "v1/responses/input_tokens": [
         ("POST", "v1/responses/input_tokens", {"previous_response_id": "{response}"}),
         (
