@@ -84,10 +84,14 @@ class Gateway:
             raise PowerCutError
         self.points.append(f"{process.kind}: {label}")
         if len(self.points) - 1 in self.cuts:
-            process.alive = False
-            self.dead.add(process.id)
+            self.end(process)
             self.on_cut()
             raise PowerCutError
+
+    def end(self, process: Process) -> None:
+        """Let a process have died."""
+        process.alive = False
+        self.dead.add(process.id)
 
     @contextmanager
     def inside(self, kind: str) -> Iterator[Process]:

@@ -15,7 +15,7 @@ from django.contrib.auth.models import User
 from agents_app import services as runs
 from agents_app.models import ModelProvider, Run
 from agents_app.providers.kinds.scripted import Reply, Script
-from agents_app.runs import children
+from agents_app.runs import children, lease
 from agents_app.services import DEFAULT_OPTIONS
 from agents_app.types import ModelRequest, RunOptions, Usage
 from audit_app.kernel.errors import Conflict
@@ -99,12 +99,12 @@ def approve_all(gateway: Gateway, session_id: UUID, task: str) -> None:
     """Approve every request."""
     asked = Approval.objects.filter(execution__session_id=session_id, status="pending")
     for approval_id in asked.values_list("id", flat=True):
-        gateway.run_until_stored("web", lambda found=approval_id: _approve(found))
+        gateway.run_until_stored("web", lambda found=approval_id: _decide(found))
 
 
-def _approve(approval_id: UUID) -> None:
+def _decide(approval_id: UUID, decision: str = "allow_once") -> None:
     with suppress(AlreadyDecided):  # by the same user, whose connection broke before the answer
-        runs.decide_approval(approval_id, decision="allow_once", actor="user:7")
+        runs.decide_approval(approval_id, decision=decision, actor="user:7")
 
 
 def stop_at_the_tools(gateway: Gateway, session_id: UUID, task: str) -> None:
@@ -180,6 +180,20 @@ def stop_the_tree(gateway: Gateway, session_id: UUID, task: str) -> None:
     """Stop the run once its workstream waits for one of its own, which waits for a person."""
     if (rows := _waiting_tree(session_id)) and rows[""].cancel_requested_at is None:
         gateway.run_until_stored("web", lambda: runs.cancel_run(rows[""].pk))
+
+
+def stop_the_tree_of_a_dead_worker(gateway: Gateway, session_id: UUID, task: str) -> None:
+    """Stop the run as a worker dies that has just taken the workstream `b`, whose call a person has refused."""
+    rows = _waiting_tree(session_id)
+    if not rows or rows[""].cancel_requested_at is not None:
+        return
+    approval = Approval.objects.get(run_id=rows["b"].pk)
+    gateway.run_until_stored("web", lambda: _decide(approval.id, "deny"))
+    while not Run.objects.filter(pk=rows["b"].pk, owner__in=gateway.dead).exists():
+        with gateway.inside("runs") as process:
+            assert lease.claim(process.id, rows["b"].pk)
+            gateway.end(process)
+    gateway.run_until_stored("web", lambda: runs.cancel_run(rows[""].pk))
 
 
 def end_the_workstream(gateway: Gateway, session_id: UUID, task: str) -> None:
@@ -331,6 +345,16 @@ SCENARIOS = (
         "a tree of workstreams is stopped",
         (Reply(tool_calls=(launch("a"),), usage=Usage(10, 5)), Reply(tool_calls=(WAIT,)), Reply(("Never.",))),
         person=stop_the_tree,
+        ignored=frozenset({"run.waiting"}),
+        children={
+            "a": (Reply(("I begin. ",), tool_calls=(launch("b"),)), Reply(tool_calls=(WAIT,)), Reply(("Never.",))),
+            "b": (Reply(("I pay. ",), tool_calls=(call("pay", 1),), usage=Usage(7, 2)),),
+        },
+    ),
+    Scenario(
+        "a tree of workstreams is stopped while a dead worker holds a part of it",
+        (Reply(tool_calls=(launch("a"),), usage=Usage(10, 5)), Reply(tool_calls=(WAIT,)), Reply(("Never.",))),
+        person=stop_the_tree_of_a_dead_worker,
         ignored=frozenset({"run.waiting"}),
         children={
             "a": (Reply(("I begin. ",), tool_calls=(launch("b"),)), Reply(tool_calls=(WAIT,)), Reply(("Never.",))),
