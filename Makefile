@@ -18,7 +18,7 @@ WHEELS ?= --only-binary :all:
 LOCKED := -m pip --disable-pip-version-check install --no-compile --require-hashes $(WHEELS)
 TOOLS := $(VENV)-tools
 # Faults whose tests have limits of seconds run one by one; all others wait most of their time, and run in pairs.
-TIMED := test_live_faults or test_tool_children or test_trees
+TIMED := test_live_faults or test_tool_children or test_trees or test_random or test_upgrade or test_web_restarts
 # Whose advisories `make audit` compares with: pypi or osv.
 ADVISORIES ?= pypi
 COMPILE = $(TOOLS)/bin/uv pip compile -q --upgrade --universal --python-version 3.11 --generate-hashes --only-binary :all: \
