@@ -28,6 +28,7 @@ def test_a_plan_is_checked_off_live_and_folded_when_it_is_done(chat: ChatPage, m
     expect(plan.locator(".plan-count")).to_have_text("0 of 2")
     expect(answer.locator(".run-progress")).to_contain_text("Sources Reading")
     expect(answer.get_by_role("progressbar", name="Progress")).to_have_attribute("value", "40")
+    expect(answer.locator(".call:visible")).to_have_count(0)
     chat.page.reload()
     plan = chat.answers.first.locator(".plan")
     expect(plan.locator(".plan-task").first).to_have_attribute("aria-current", "step")
@@ -39,6 +40,7 @@ def test_a_plan_is_checked_off_live_and_folded_when_it_is_done(chat: ChatPage, m
     chat.wait_finished()
     expect(plan.locator(".plan-count")).to_have_text("2 of 2")
     expect(chat.page.locator(".run-progress")).to_have_count(0)
+    expect(chat.answers.first.locator(".call")).to_have_count(0)
 
 
 def test_a_batch_shows_its_items_as_they_end(chat: ChatPage, model_server: ModelServer) -> None:

@@ -35,6 +35,7 @@ def test_workstreams_are_cards_that_ask_and_end_live_and_are_the_same_after_a_re
         expect(news.locator(".text")).to_be_hidden()
         news.locator("> summary").click()
         expect(news.locator(".text")).to_have_text("It is calm in all", timeout=SOON)
+        expect(chat.answers.first.locator("> .parts > .call:visible")).to_have_count(0)
         expect(chat.answers.first.locator("> .parts > .text", has_text="calm")).to_have_count(0)
         chat.page.reload()
     prices.get_by_role("button", name="EUR").click()
@@ -46,7 +47,8 @@ def test_workstreams_are_cards_that_ask_and_end_live_and_are_the_same_after_a_re
         expect(chat.page.locator(".workstream > summary .call-state.is-done")).to_have_count(2)
         expect(news.locator(".workstream-result")).to_contain_text("It is calm in all of the world.")
         expect(chat.answers.first.locator("> .parts > .text").last).to_have_text("All done.")
-        expect(chat.page.locator(".call + .workstream")).to_have_count(2)
+        expect(chat.page.locator(".call .call-name", has_text="launch_workstream")).to_have_count(0)
+        expect(news.locator("[aria-label=Task]")).to_contain_text("It is calm")
         chat.page.reload()
         expect(chat.answers.first).to_be_visible()
 

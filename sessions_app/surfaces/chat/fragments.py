@@ -86,7 +86,7 @@ def approval_frame(run_id: UUID, card: ApprovalCard) -> Frame:
 
 def workstream_frame(card: WorkstreamCard, *, is_announced: bool) -> Frame:
     """Return the frame that shows the state of a workstream, its card if the page lacks it, and its end."""
-    place = {"run": str(card.view.parent_id), "id": str(card.id), "call": str(card.call_id or "")}
+    place = {"run": str(card.view.parent_id), "id": str(card.id), "call": str(card.call_id or ""), "step": card.step}
     html = {
         "html": render_to_string("chat/_workstream.html", {"card": card}),
         "head": render_to_string("chat/_workstream_head.html", {"card": card}),

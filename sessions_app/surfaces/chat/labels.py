@@ -4,7 +4,9 @@ from datetime import date, datetime, timedelta
 
 from django.conf import settings
 
+from agents_app.types.child_runs import LAUNCH_TOOL, NETWORK_TOOL, WAIT_TOOL
 from agents_app.types.prices import money
+from tools_app.run_progress import REPORT_PROGRESS, UPDATE_PLAN
 from tools_app.types import ExecutionStatus
 
 # CSS class and label of a tool card, by the status of the execution.
@@ -21,6 +23,8 @@ CALL_STATES: dict[str, tuple[str, str]] = {
 ASKS, DENIED = ("asks", "needs approval"), ("denied", "denied")
 # Tools that the page treats specially.
 WRITE_ARTIFACT = "write_artifact"
+# Calls without a card, because something else shows their effect: workstreams, the plan, the progress.
+QUIET_TOOLS = frozenset({LAUNCH_TOOL, NETWORK_TOOL, WAIT_TOOL, UPDATE_PLAN, REPORT_PROGRESS})
 BAD_CALL_STATES = {"failed", "timed-out"}
 
 

@@ -108,6 +108,16 @@ class ToolCard:
         return None if self.state.is_bad else child_id_of(self.tool, self.id, self.arguments)
 
     @property
+    def is_quiet(self) -> bool:
+        """Return whether something else shows the effect of the call, and no person has had to decide about it."""
+        return self.tool in labels.QUIET_TOOLS and self.approval is None and not self.state.is_bad
+
+    @property
+    def is_left_out(self) -> bool:
+        """Return whether the page has nothing to show of the call, also later."""
+        return self.is_quiet and self.result is not None
+
+    @property
     def is_batch(self) -> bool:
         return self.tool == BATCH
 

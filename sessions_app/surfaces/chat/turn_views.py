@@ -14,6 +14,7 @@ from django.utils.safestring import SafeString
 
 from agents_app.events import ModelFallback, RunWaiting
 from agents_app.types import RunStatus, RunTranscript, RunView, StepView, WaitingOn
+from agents_app.types.child_runs import WAIT_TOOL
 from agents_app.types.run_cost import Fallback
 from agents_app.types.runs import waits_for_place
 from sessions_app.conversation.branch_paths import Versions
@@ -308,8 +309,11 @@ def status_of(run: RunView, parts: Iterable[Part] = (), place: int = 1) -> Statu
 def using(tools: Iterable[str]) -> str:
     """Return the text of the status while these tools run."""
     running = dict.fromkeys(tools)
-    names = ", ".join(tool for tool in running if tool not in ASKING_TOOLS)
-    return f"Using {names}…" if names else ASKING if running else THINKING
+    if names := ", ".join(tool for tool in running if tool not in ASKING_TOOLS | labels.QUIET_TOOLS):
+        return f"Using {names}…"
+    if not running.keys().isdisjoint(ASKING_TOOLS):
+        return ASKING
+    return _WAITS[WaitingOn.CHILDREN] if WAIT_TOOL in running else THINKING
 
 
 def _is_pinned(turns: Iterable[Turn], role: str) -> bool:

@@ -12,6 +12,7 @@ from agents_app.types.child_runs import ChildState, ChildView, Phase
 from audit_app.kernel.redact import masked
 from audit_app.kernel.shorten import one_line
 from sessions_app.surfaces.chat import labels
+from sessions_app.surfaces.chat.collapse import Folded, pretty
 from sessions_app.surfaces.chat.tool_cards import CallState, ToolCard
 from tools_app.run_progress import Plan, Progress
 
@@ -84,6 +85,11 @@ class WorkstreamCard:
     def asks(self) -> bool:
         """Return whether it or one of its own workstreams waits for a person."""
         return bool(self.view.asks) or any(part.asks for part in self.parts if isinstance(part, WorkstreamCard))
+
+    @property
+    def task(self) -> Folded:
+        """Return its task, masked and collapsed."""
+        return pretty(self.view.instruction)
 
     @property
     def brief(self) -> str:

@@ -5,7 +5,7 @@ import { discardReasoning, showReasoning, timeReasoning } from "./reasoning.js";
 import { GAP, StepText } from "./step-text.js";
 import { StepView } from "./step-view.js";
 import { focusedVersions, focusVersions, versionsAt } from "./versions.js";
-import { ownerOf, reveal, showWorkstream } from "./workstreams.js";
+import { insertByStep, ownerOf, reveal, showWorkstream } from "./workstreams.js";
 
 const byId = (id) => document.getElementById(id);
 const UNDO_TIME = 10_000; // milliseconds in which a removed message can be taken back
@@ -201,9 +201,7 @@ export class Log {
     const parts = this.#openParts(run);
     if (!parts || byId(`call-${call}`)) return;
     this.#closeStep(parts, run, step);
-    const later = [...parts.children].find((other) => Number(other.dataset.step) > step);
-    if (later) swap(later, html, "beforebegin");
-    else swap(parts, html, "beforeend");
+    insertByStep(parts, step, html);
     const card = byId(`call-${call}`);
     if (card.matches(".is-question")) reveal(card);
   }
@@ -222,6 +220,10 @@ export class Log {
     swap(byId(`call-state-${call}`), state, "outerHTML");
     if (!result) return;
     swap(byId(`call-result-${call}`), result, "outerHTML");
+    if (card.matches(".is-quiet:not(:has(.approval, [data-bad]))")) {
+      card.remove();
+      return;
+    }
     card.toggleAttribute("data-over", true);
     if (byId(`call-state-${call}`).hasAttribute("data-bad")) card.open = true;
   }

@@ -12,6 +12,12 @@ export function reveal(element) {
   for (let fold = element.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
 }
 
+// Insert a part behind those of its step and the earlier ones.
+export function insertByStep(parts, step, html) {
+  const later = [...parts.children].find((other) => Number(other.dataset.step) > step);
+  htmx.swap(later ?? parts, html, { swapStyle: later ? "beforebegin" : "beforeend" });
+}
+
 // Empty the box of a workstream once its message was sent.
 export function setUpWorkstreams() {
   document.body.addEventListener("htmx:afterRequest", ({ detail, target }) => {
@@ -22,11 +28,12 @@ export function setUpWorkstreams() {
 // Show a workstream below the call that launched it, or its state. Its end replaces what it was doing.
 // parts: of the open run that launched it, null if that is not shown.
 // foot: its buttons.
-export function showWorkstream(parts, { id, call, html, head, foot, body }) {
+export function showWorkstream(parts, { id, call, step, html, head, foot, body }) {
   const card = byId(`workstream-${id}`);
   if (!card) {
     const launching = byId(`call-${call}`);
-    if (parts) htmx.swap(launching ?? parts, html, { swapStyle: launching ? "afterend" : "beforeend" });
+    if (parts && launching) htmx.swap(launching, html, { swapStyle: "afterend" });
+    else if (parts) insertByStep(parts, call ? step : Infinity, html);
   } else if (card.hasAttribute("data-open")) {
     htmx.swap(byId(`workstream-head-${id}`), head, { swapStyle: "outerHTML" });
     if (body) end(card, body);
