@@ -23,11 +23,11 @@ from audit_app.kernel.errors import AppError, NotFound, found
 from audit_app.rights import Right, holds, require
 from sessions_app import hot_queries, selectors
 from sessions_app.approvals import permissions
-from sessions_app.attachments import uploads
+from sessions_app.attachments import uploads, user_files
 from sessions_app.conversation.session_key import SessionKey, parse_key
 from sessions_app.identity import scopes
 from sessions_app.identity.own_actors import own_actors
-from sessions_app.models import Attachment, ChannelAccount, Schedule, Session
+from sessions_app.models import Attachment, ChannelAccount, Schedule, Session, UserFile
 from sessions_app.rights import MANAGE_CHANNELS, VIEW_CHANNELS, VIEW_SESSIONS
 from sessions_app.schedules import plans as schedules
 from tools_app import selectors as tools
@@ -131,6 +131,12 @@ def access_artifact(user: User | AnonymousUser, artifact_id: str | UUID) -> Arti
 def access_unsent_file(user: User | AnonymousUser, attachment_id: str | UUID) -> Attachment:
     """Return a file that the user has uploaded for a message and not sent. Raises NotFound."""
     return uploads.find_unsent(user, uuid_or_404(attachment_id, "file"))
+
+
+def access_user_file(user: User | AnonymousUser, file_id: str | UUID) -> UserFile:
+    """Return a file that the user keeps for several messages. Raises NotFound, also once it has expired."""
+    row = user_files.files_of(user).filter(pk=uuid_or_404(file_id, "file")).first()
+    return found(row, "There is no such file.")
 
 
 def access_sent_file(

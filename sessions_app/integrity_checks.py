@@ -65,6 +65,7 @@ _ARTIFACTS = "SELECT session_id, blob FROM komand_artifact"
 _ATTACHMENTS = (
     "SELECT path FROM komand_attachment WHERE status = 'stored' AND path <> '' AND (source <> '' OR turn_id IS NULL)"
 )
+_USER_FILES = "SELECT path FROM komand_user_file"
 
 # The clocks of two hosts that receive messages of one chat may differ by so much.
 _CLOCK_SECONDS = 1.0
@@ -104,7 +105,8 @@ def list_stored_files(read: Callable[[str], Iterable[Sequence[Any]]]) -> list[st
     read: returns the rows of a query, from the database or from a copy of it.
     """
     artifacts = [f"artifacts/{UUID(str(session))}/{UUID(str(blob))}" for session, blob in read(_ARTIFACTS)]
-    return sorted([*artifacts, *(f"attachments/{path}" for (path,) in read(_ATTACHMENTS))])
+    attachments = [f"attachments/{path}" for query in (_ATTACHMENTS, _USER_FILES) for (path,) in read(query)]
+    return sorted([*artifacts, *attachments])
 
 
 def find_missing_files(folder: Path, paths: Iterable[str]) -> list[str]:

@@ -12,7 +12,7 @@ from audit_app.kernel.liveness import Observer
 from audit_app.retention import days_ago
 from sessions_app import hot_queries
 from sessions_app.attachments import records, storage
-from sessions_app.models import Attachment
+from sessions_app.models import Attachment, UserFile
 
 UNSENT_DAYS = 1
 # The fetcher itself ends a file whose time is over, unless the database is unavailable at that moment.
@@ -80,5 +80,28 @@ class UnsentFiles(retention.Rule):
         return Attachment.objects.filter(turn=None, created_at__lt=days_ago(UNSENT_DAYS))
 
 
+class ExpiredFiles(retention.Rule):
+    """Deletes files of users whose time is over."""
+
+    name = "files that users keep"
+    kept_for = f"until they expire, {settings.KOMAND_ATTACHMENT_DAYS} days at most"
+
+    def prune(self, limit: int) -> int:
+        old = list(self._old().order_by("expires_at")[:limit])
+        if old:
+            storage.drop(*[row.path for row in old])
+            with transaction.atomic():
+                UserFile.objects.filter(pk__in=[row.pk for row in old]).delete()
+        return len(old)
+
+    def count(self) -> int:
+        return self._old().count()
+
+    @staticmethod
+    def _old() -> QuerySet[UserFile]:
+        return UserFile.objects.filter(expires_at__lte=timezone.now())
+
+
 retention.register(OldFiles())
 retention.register(UnsentFiles())
+retention.register(ExpiredFiles())

@@ -7,6 +7,7 @@ session, downloads and the tool `read_artifact` cover them.
 import mimetypes
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from hashlib import sha256
 from uuid import UUID
@@ -22,6 +23,7 @@ from audit_app.kernel.after_commit import after_commit
 from audit_app.kernel.errors import InvalidInput, NotFound
 from audit_app.kernel.ids import new_id
 from sessions_app.attachments import model_text, records, storage
+from sessions_app.attachments.model_text import Content
 from sessions_app.models import Attachment, ChannelAccount, Session
 from sessions_app.platforms.messages import uploaded_source
 from tools_app import conf
@@ -60,7 +62,18 @@ def has_unsent(account: ChannelAccount, sources: Sequence[str]) -> bool:
     return not wanted or unsent.values("source").distinct().count() == len(wanted)
 
 
-def _new_row(filename: str, data: bytes) -> Attachment:
+@dataclass(frozen=True)
+class CheckedFile:
+    """A file that may be stored. mime_type: read from its bytes."""
+
+    kind: str
+    filename: str
+    mime_type: str
+    content: Content
+
+
+def checked(filename: str, data: bytes) -> CheckedFile:
+    """Return what is known of a file. Raises InvalidInput (empty_file, unsupported_file_type)."""
     if not data:
         raise InvalidInput("The file is empty. Choose another one.", code="empty_file")
     content = model_text.read(data)
@@ -69,23 +82,28 @@ def _new_row(filename: str, data: bytes) -> Attachment:
         accepted = ", ".join(settings.KOMAND_ATTACHMENT_TYPES)
         problem = f"Files of the type {media_type} are not accepted. Accepted are {accepted}."
         raise InvalidInput(problem, code="unsupported_file_type")
-    now, row_id, kind = timezone.now(), new_id(), media_type.partition("/")[0]
-    row = Attachment(
+    kind = media_type.partition("/")[0]
+    kind = kind if kind in _KINDS else "file"
+    name = artifact_paths.usable_name(model_text.clean_filename(filename))
+    return CheckedFile(kind, name or f"{kind}{mimetypes.guess_extension(media_type) or ''}", media_type, content)
+
+
+def _new_row(filename: str, data: bytes) -> Attachment:
+    found, now, row_id = checked(filename, data), timezone.now(), new_id()
+    return Attachment(
         id=row_id,
-        kind=kind if kind in _KINDS else "file",
-        filename=artifact_paths.usable_name(model_text.clean_filename(filename)),
-        mime_type=media_type,
+        kind=found.kind,
+        filename=found.filename,
+        mime_type=found.mime_type,
         size_bytes=len(data),
         status="stored",
         until=now,
         path=storage.path_of(row_id),
-        text=content.text,
-        characters=content.characters,
+        text=found.content.text,
+        characters=found.content.characters,
         sha256=sha256(data).hexdigest(),
         created_at=now,
     )
-    row.filename = row.filename or f"{row.kind}{mimetypes.guess_extension(media_type) or ''}"
-    return row
 
 
 def _store(row: Attachment, data: bytes, owner: str, unsent: QuerySet[Attachment]) -> None:

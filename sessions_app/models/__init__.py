@@ -18,6 +18,7 @@ from sessions_app.models.schedules import Schedule, ScheduleTick
 from sessions_app.models.sender_links import IS_LINKED, SenderLink
 from sessions_app.models.sessions import Branch, Checkpoint, Session, Turn
 from sessions_app.models.threads import Feedback, MessageExtras
+from sessions_app.models.user_files import UserFile
 
 __all__ = [
     "IS_LINKED",
@@ -47,4 +48,5 @@ __all__ = [
     "SenderLink",
     "Session",
     "Turn",
+    "UserFile",
 ]

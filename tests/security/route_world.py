@@ -13,7 +13,7 @@ from agents_app.costs.cost_settings import set_price
 from agents_app.models import Agent
 from agents_app.network_runs import library
 from agents_app.types.prices import Price
-from sessions_app.attachments import uploads
+from sessions_app.attachments import uploads, user_files
 from sessions_app.identity.api_keys import create_api_key
 from sessions_app.models import ChannelAccount, ChannelRoute, Delivery, Feedback, Login, SenderLink, Turn
 from sessions_app.surfaces.threads.foreign_ids import workflow_id
@@ -145,6 +145,7 @@ class World:
             ("agent_id", "/api/cron"): "default",
             ("task_id", "/api/cron"): make_schedule(self.alice).task_id,
             ("name", "/api/v1/"): "a.txt",
+            ("file_id", "/v1/"): f"file-{user_files.store(self.alice, 'd.txt', b'd', purpose='user_data').pk.hex}",
             **self._channel(),
         }
 

@@ -3,7 +3,7 @@
 Errors have the body that the surface at the path declares.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, ClassVar, TypeVar
 
@@ -63,7 +63,7 @@ class PlainView(APIView):
     authentication_classes = ()  # `initial` admits; see there
     permission_classes = ()
     throttle_classes = ()
-    parser_classes = (JsonBody,)
+    parser_classes: Sequence[type[BaseParser]] = (JsonBody,)
     renderer_classes = (JSONRenderer,)
     content_negotiation_class = OnlyJson
     metadata_class = None

@@ -25,7 +25,7 @@ from sessions_app.surfaces.base.openapi.operations import EVENTS, IDEMPOTENCY_KE
 from sessions_app.surfaces.base.openapi.schemas import ref
 from sessions_app.surfaces.base.run_errors import http_status_of
 from sessions_app.surfaces.base.sse import event_text
-from sessions_app.surfaces.openai import errors, responses, sdk_retries
+from sessions_app.surfaces.openai import errors, files, responses, sdk_retries
 from sessions_app.surfaces.openai.body_schemas import COMPACT_BODY, COMPLETION_BODY, RESPONSE_BODY
 from sessions_app.surfaces.openai.client_tools import part_from
 from sessions_app.surfaces.openai.commands import AcceptedRequest, accept, accept_retry
@@ -128,7 +128,7 @@ class ChatCompletions(_NewAnswer):
     )(_NewAnswer.respond)
 
     def read(self, body: bytes) -> ParsedRequest:
-        return read_completion(clean(parse_json(body)))
+        return read_completion(files.with_contents(self.principal.user, clean(parse_json(body)), "messages"))
 
     async def answer(self, parsed: ParsedRequest, request: AcceptedRequest) -> None:
         is_structured = request.output_schema is not None

@@ -1,8 +1,8 @@
 """Files in the messages of a request, as parts with their bytes. Pure.
 
 Chat Completions: `image_url`, `input_audio`, `file`. Responses: `input_image`, `input_audio`, `input_file`. The bytes
-are in the request, as a data URL or base64: this server fetches no address that a request names, and keeps no files
-for later requests.
+are in the request, as a data URL or base64, or of a stored file (see `files.with_contents`): this server fetches no
+address that a request names.
 """
 
 import base64
@@ -38,14 +38,17 @@ def _files(content: list[Any], param: str) -> Iterator[LoadedPart]:
         if kind == "input_audio":
             type_, data, name = "audio", _decoded(fields.get("data"), where), ""
         elif kind in ("image_url", "input_image"):
-            type_, data, name = "image", _of_url(fields.get("url") or fields.get("image_url"), where), ""
+            type_, data = "image", _of_url(fields.get("url") or fields.get("image_url"), where)
+            name = str(fields.get("filename") or "")
         else:
             type_, data, name = "file", _of_file(fields, where), str(fields.get("filename") or "file")
         yield LoadedPart(type_, "", name, len(data), "", "", data=data)
 
 
 def _of_url(url: Any, param: str) -> bytes:
-    """Return the bytes of a data URL."""
+    """Return the bytes of a data URL, or those of a stored file."""
+    if isinstance(url, bytes):
+        return url
     header, comma, data = url.partition(",") if isinstance(url, str) else ("", "", "")
     if not comma or not header.startswith("data:") or not header.endswith(";base64"):
         message = "Images and files must be data URLs (data:image/png;base64,…): this server fetches no addresses."
@@ -55,10 +58,11 @@ def _of_url(url: Any, param: str) -> bytes:
 
 def _of_file(fields: Mapping[str, Any], param: str) -> bytes:
     data = fields.get("file_data")
+    if isinstance(data, bytes):
+        return data
     if not isinstance(data, str):
-        raise invalid_param(
-            "Send the content of a file as file_data: this server keeps none.", param, "unsupported_content"
-        )
+        message = "Send the content of a file as file_data, or the file_id of an uploaded one."
+        raise invalid_param(message, param, "unsupported_content")
     return _of_url(data, param) if data.startswith("data:") else _decoded(data, param)
 
 

@@ -14,7 +14,7 @@ from agents_app import selectors as agents
 from audit_app.kernel.errors import NotFound
 from sessions_app.access import access_execution, access_run, access_session
 from sessions_app.models import Turn
-from sessions_app.surfaces.openai import compaction_items
+from sessions_app.surfaces.openai import compaction_items, files
 from sessions_app.surfaces.openai.chat_messages import MOST_MESSAGES
 from sessions_app.surfaces.openai.responses import function_call
 
@@ -24,11 +24,16 @@ _REPEATED = ("mcp_", "rs_")
 
 
 def resolve_references(user: User, body: Any) -> Any:
-    """Return the body of a request with the items that its input stands for. Synchronous; reads only.
+    """Return the body of a request with the items and the files that its input stands for. Synchronous; reads only.
 
     A body without such items, or with more items than are allowed, is returned as it is. Raises NotFound
-    (item_not_found) for an unknown item and for one of another user, and what `compaction_items.text_of` raises.
+    (item_not_found) for an unknown item and for one of another user, and what `compaction_items.text_of` and
+    `files.with_contents` raise.
     """
+    return files.with_contents(user, _with_items(user, body), "input")
+
+
+def _with_items(user: User, body: Any) -> Any:
     items = body.get("input") if isinstance(body, Mapping) else None
     if not isinstance(items, list) or len(items) > MOST_MESSAGES or not any(map(_stands_for_another, items)):
         return body

@@ -19,6 +19,7 @@ from sessions_app.surfaces.base.openapi.schemas import (
     record,
     ref,
 )
+from sessions_app.surfaces.openai.files import PURPOSES
 from sessions_app.surfaces.openai.requests import LABELS
 
 _ABOUT = "Chat Completions and Responses: agents are the models. See docs/openai.md."
@@ -33,6 +34,26 @@ COMPONENTS: dict[str, Schema] = {
     ),
     "Model": record({"id": TEXT, "object": just("model"), "created": SECONDS, "owned_by": TEXT}),
     "ModelList": record({"object": just("list"), "data": list_of(ref("Model"))}),
+    "File": record(
+        {
+            "id": TEXT,
+            "object": just("file"),
+            "bytes": COUNT,
+            **dict.fromkeys(("created_at", "expires_at"), SECONDS),
+            "filename": TEXT,
+            "purpose": one_of(PURPOSES),
+            "status": just("processed"),
+        }
+    ),
+    "FileList": record(
+        {
+            "object": just("list"),
+            "data": list_of(ref("File")),
+            **dict.fromkeys(("first_id", "last_id"), _MAYBE_TEXT),
+            "has_more": BOOLEAN,
+        }
+    ),
+    "FileDeleted": record({"id": TEXT, "object": just("file"), "deleted": just(True)}),
     "ChatCompletion": record(
         {
             "id": TEXT,

@@ -3,7 +3,7 @@
 from django.urls import path, re_path
 
 from sessions_app.surfaces.base.views import UnknownRoute
-from sessions_app.surfaces.openai import views
+from sessions_app.surfaces.openai import file_views, views
 
 app_name = "openai"
 
@@ -11,5 +11,8 @@ urlpatterns = [
     path("v1/models", views.ModelList.as_view(), name="model-list"),
     path("v1/models/<str:model>", views.ModelDetail.as_view(), name="model-detail"),
     path("v1/responses/<str:response_id>/input_items", views.ResponseInput.as_view(), name="response-input"),
+    path("v1/files", file_views.FileList.as_view(), name="file-list"),
+    path("v1/files/<str:file_id>", file_views.FileDetail.as_view(), name="file-detail"),
+    path("v1/files/<str:file_id>/content", file_views.FileContent.as_view(), name="file-content"),
     re_path("^v1/", UnknownRoute.as_view(), name="unknown"),
 ]

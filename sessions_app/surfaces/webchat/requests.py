@@ -1,15 +1,12 @@
 """Request bodies that are not messages, and the files of a form."""
 
-from io import BytesIO
 from urllib.parse import quote
 
-from django.core.files.uploadhandler import TemporaryFileUploadHandler
-from django.http.multipartparser import MultiPartParser, MultiPartParserError
 from rest_framework import serializers
 from rest_framework.exceptions import UnsupportedMediaType
 
-from audit_app.kernel.errors import InvalidInput
 from sessions_app.platforms.base import WebhookRequest
+from sessions_app.surfaces.base.forms import MULTIPART, file_of, read_form
 from sessions_app.surfaces.base.serializers import CamelCaseSerializer
 
 _LONGEST_ENCODED = 180
@@ -50,16 +47,7 @@ class OpenBody(CamelCaseSerializer):
 
 def read_upload(request: WebhookRequest) -> tuple[str, bytes]:
     """Return the name and the content of the form's file. Raises InvalidInput, UnsupportedMediaType."""
-    if request.media_type != "multipart/form-data":
+    if request.media_type != MULTIPART:
         raise UnsupportedMediaType(request.media_type)
-    meta = {"CONTENT_TYPE": request.header("content-type"), "CONTENT_LENGTH": str(len(request.body))}
-    try:
-        parser = MultiPartParser(meta, BytesIO(request.body), [TemporaryFileUploadHandler()], "utf-8")
-        _, files = parser.parse()
-    except MultiPartParserError as error:
-        raise InvalidInput(f"The form is malformed: {error}", code="malformed_form") from None
-    file = files.get("file")
-    if file is None:
-        raise InvalidInput("The form has no file in the field `file`.", code="no_file")
-    with file:
-        return file.name or "", file.read()
+    file = file_of(read_form(request.header("content-type"), request.body))
+    return file.name, file.data

@@ -4,12 +4,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from django.db.models import QuerySet
-from django.http import HttpResponse
-from django.utils.http import content_disposition_header
 from rest_framework.exceptions import UnsupportedMediaType
 from rest_framework.response import Response
 
 from sessions_app.surfaces.base.bodies import BodyTooLarge
+from sessions_app.surfaces.base.downloads import NO_TYPE
 from sessions_app.surfaces.base.views import PlainView
 from sessions_app.surfaces.rest import envelope
 from sessions_app.surfaces.rest.envelope import Page, PageQuery
@@ -18,7 +17,6 @@ from tools_app import conf
 T = TypeVar("T")
 
 _FORMS = ("multipart/form-data", "application/x-www-form-urlencoded")
-_NO_TYPE = "application/octet-stream"
 
 
 class RestView(PlainView):
@@ -37,7 +35,7 @@ class RestView(PlainView):
         body: bytes = self.request._request.read(most + 1)
         if len(body) > most:
             raise BodyTooLarge
-        return body, "" if kind == _NO_TYPE else kind
+        return body, "" if kind == NO_TYPE else kind
 
     def page(self) -> Page:
         """Return the page that the query names. Raises ValidationError."""
@@ -56,12 +54,3 @@ class RestView(PlainView):
 
 def ok(data: Any, meta: dict[str, Any] | None = None, *, status: int = 200) -> Response:
     return Response(envelope.success(data, meta), status=status)
-
-
-def download(data: bytes, media_type: str, name: str) -> HttpResponse:
-    """Return the content of a file as an attachment: browsers save it and do not render it."""
-    headers = {
-        "Content-Disposition": content_disposition_header(True, name) or "attachment",
-        "X-Content-Type-Options": "nosniff",
-    }
-    return HttpResponse(data, content_type=media_type or _NO_TYPE, headers=headers)

@@ -14,11 +14,12 @@ from audit_app.kernel.errors import NotFound
 from sessions_app.access import access_artifact, access_sent_file, access_session, access_unsent_file
 from sessions_app.attachments import file_parts, uploads
 from sessions_app.rights import VIEW_SESSIONS
+from sessions_app.surfaces.base.downloads import download
 from sessions_app.surfaces.base.openapi.operations import Answer, Operation
 from sessions_app.surfaces.base.openapi.schemas import BINARY
 from sessions_app.surfaces.rest.objects.files import ArtifactOut, AttachmentOut, AttachmentQuery, UploadQuery
 from sessions_app.surfaces.rest.operations import paged
-from sessions_app.surfaces.rest.views.base import RestView, download, ok
+from sessions_app.surfaces.rest.views.base import RestView, ok
 from tools_app.storage import artifacts
 
 _CONTENT = Answer("The content, as an attachment.", media_type="*/*")

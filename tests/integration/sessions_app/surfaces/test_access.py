@@ -19,6 +19,7 @@ from agents_app.services import NewChild, start_child
 from agents_app.types import RunStatus
 from agents_app.types.child_runs import ChildSpec
 from audit_app.kernel.ids import new_id
+from sessions_app.attachments import user_files
 from sessions_app.identity import access_tokens
 from sessions_app.identity.principal import Principal
 from sessions_app.surfaces.base.surface import surfaces
@@ -49,6 +50,9 @@ TESTED = {
 # Every route of the two, with the requests that name somebody's object: method, address, body. None: it names none.
 OPENAI: dict[str, list[tuple[str, str, Any]]] = {
     "^v1/": [],  # no object
+    "v1/files": [("GET", "v1/files?after={file}", None)],
+    "v1/files/<str:file_id>": [(method, "v1/files/{file}", None) for method in ("GET", "DELETE")],
+    "v1/files/<str:file_id>/content": [("GET", "v1/files/{file}/content", None)],
     "v1/models": [],
     "v1/models/<str:model>": [],
     "v1/responses/<str:response_id>/cancel": [("POST", "v1/responses/{response}/cancel", None)],
@@ -149,6 +153,7 @@ def world() -> Iterator[World]:
         "response": f"resp_{run.pk.hex}",
         "approval": str(approval.pk),
         "child": str(child.pk),
+        "file": f"file-{user_files.store(alice.user, 'a.txt', b'a', purpose='user_data').pk.hex}",
         "token": connection.token,
     }
     missing = {
@@ -156,6 +161,7 @@ def world() -> Iterator[World]:
         "response": f"resp_{uuid4().hex}",
         "approval": str(uuid4()),
         "child": str(uuid4()),
+        "file": f"file-{uuid4().hex}",
     }
     missing["token"] = "x" * 32
     yield World(alices, missing, alice, bob, carol)
