@@ -32,6 +32,7 @@ from agents_app.runs.children import lock_in_tree
 from agents_app.runs.children import start_child as start_child
 from agents_app.runs.context_usage import ContextUsage as ContextUsage
 from agents_app.runs.context_usage import context_usage as context_usage
+from agents_app.runs.deadline_sweep import move_times as move_times
 from agents_app.runs.emergency_stop import resume_agents as resume_agents
 from agents_app.runs.emergency_stop import stop_agents as stop_agents
 from agents_app.runs.next_step import CANCELLED, End

@@ -16,6 +16,7 @@ from tools_app.executions.client_calls import answer_client_calls, expire_client
 from tools_app.executions.planner import Planned, StepContext, plan_executions, specs_for
 from tools_app.executions.runner import execute
 from tools_app.executions.sweeper import SWEPT, sweep
+from tools_app.executions.transitions import move_times
 from tools_app.executions.user_input import Answered, answer_input
 from tools_app.policy.decide import narrow
 
@@ -35,6 +36,7 @@ __all__ = [
     "decide_approval",
     "execute",
     "expire_client_calls",
+    "move_times",
     "narrow",
     "plan_executions",
     "specs_for",

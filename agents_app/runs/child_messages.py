@@ -134,14 +134,14 @@ def paused(is_paused: bool) -> dict[str, Any]:
     return {"alarm_at": timezone.now() + timedelta(seconds=MOST_PAUSED_SECONDS) if is_paused else None}
 
 
-def held_seconds_of(run: Run) -> float:
-    """Return for how long a run in a tree, or a run below it, has waited for a person."""
+def held_seconds_of(run: Run, until: datetime | None = None) -> float:
+    """Return for how long a run in a tree, or a run below it, has waited for a person. until: default now."""
     rows = Run.objects.filter(root_id=run.root_id or run.pk, depth__gt=run.depth).order_by("depth")
     below = {run.pk}
     for run_id, parent_id in rows.values_list("id", "parent_id"):
         if parent_id in below:
             below.add(run_id)
-    seconds, counted_until, now = 0.0, None, timezone.now()
+    seconds, counted_until, now = 0.0, None, until or timezone.now()
     for began, ended in tools.list_waits(below):
         began, ended = max(began, counted_until or began), min(ended or now, now)
         seconds += max((ended - began).total_seconds(), 0.0)

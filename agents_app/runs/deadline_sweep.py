@@ -1,15 +1,15 @@
 """Deadlines and pauses of child runs. The sweeper warns parents, and asks runs to finish and ends them. Idempotent."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import F
+from django.db.models import F, Q
 from django.db.models.functions import Now
 from django.utils import timezone
 
 from agents_app import hot_queries
-from agents_app.models import OPEN, Run
+from agents_app.models import IS_OPEN, OPEN, Run
 from agents_app.prompt import child_texts
 from agents_app.runs import child_messages, transitions
 from agents_app.runs.child_messages import CHILD_AT, END_AT, PARTS, RunNote, alarm_of, part_of
@@ -50,6 +50,28 @@ def _hold(run: Run) -> bool:
         return False
     moved = {"deadline_at": F("deadline_at") + more, "alarm_at": F("alarm_at") + more, "held_seconds": held}
     return Run.objects.filter(pk=run.pk, deadline_at__isnull=False).update(**moved) == 1
+
+
+def move_times(since: datetime, by: timedelta) -> int:
+    """Move what open runs wait for by a time in which no process ran, and return their number.
+
+    since: beginning of that time. In the caller's transaction; only while no process runs.
+    """
+    rows = Run.objects.filter(IS_OPEN)
+    count = rows.update(ready_at=F("ready_at") + by, progress_at=F("progress_at") + by)
+    is_network = Q(options__network__isnull=False, started_at__isnull=False)
+    for run in rows.filter(Q(alarm_at__isnull=False) | is_network):
+        # The sweep moves deadlines by the rest, in which a person was waited for; time limits of networks contain it.
+        held = timedelta(seconds=child_messages.held_seconds_of(run, since + by))
+        own = by - held + timedelta(seconds=child_messages.held_seconds_of(run, since))
+        if run.parent_id is None:
+            moved = {"started_at": F("started_at") + own}
+        else:
+            moves_with_deadline = run.deadline_at is not None and run.terminated_at is None
+            alarm_at = F("alarm_at") + (own if moves_with_deadline else by)
+            moved = {"deadline_at": F("deadline_at") + own, "alarm_at": alarm_at}
+        rows.filter(pk=run.pk).update(**moved)
+    return count
 
 
 def _handle(run_id: UUID, listener_id: UUID) -> None:

@@ -9,7 +9,7 @@ from operator import or_
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import F, Q
 from django.utils import timezone
 
 from agents_app import services as runs
@@ -51,6 +51,12 @@ def add(turn: Turn, account: ChannelAccount, files: Sequence[messages.Attachment
     Attachment.objects.bulk_create(rows)
     file_nudge.send_on_commit()
     return settle(turn)
+
+
+def move_times(by: timedelta) -> None:
+    """Move the times of files that are to be fetched by a time in which no process ran, in the caller's transaction."""
+    rows = Attachment.objects.filter(status="waiting")
+    rows.update(until=F("until") + by, album_until=F("album_until") + by)
 
 
 def copy(turn_ids: Sequence[UUID], turn: Turn) -> None:

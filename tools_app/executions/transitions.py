@@ -94,6 +94,18 @@ def settle_input(request_id: UUID, to: InputStatus, *, answered_by: str) -> bool
     return rows.update(status=to, answered_by=answered_by, answered_at=Now()) == 1
 
 
+def move_times(by: timedelta) -> None:
+    """Move the time limits of open executions, approvals and questions by a time in which no process ran.
+
+    In the caller's transaction; only while no process runs.
+    """
+    ToolExecution.objects.filter(owner__isnull=False).update(started_at=F("started_at") + by)
+    of_clients = ToolExecution.objects.filter(status=PENDING, client_until__isnull=False)
+    of_clients.update(client_until=F("client_until") + by, renudge_at=F("renudge_at") + by)
+    Approval.objects.filter(status=ApprovalStatus.PENDING).update(expires_at=F("expires_at") + by)
+    InputRequest.objects.filter(status=InputStatus.PENDING).update(expires_at=F("expires_at") + by)
+
+
 def _stamps(to: ExecutionStatus) -> dict[str, Any]:
     if to is RUNNING:
         return {"started_at": Now(), "attempts": F("attempts") + 1, "renudge_at": None}

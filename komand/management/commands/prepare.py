@@ -15,7 +15,7 @@ from django.db.utils import DatabaseError, OperationalError
 
 from audit_app.kernel.errors import Unavailable
 from komand import data_folder, seed
-from komand.backup import unfinished_restore
+from komand.backup import resumed_work, unfinished_restore
 from komand.foreign_keys import find_unvalidated
 from sessions_app.channels import open_access
 from tools_app.storage import file_store
@@ -39,6 +39,8 @@ class Command(BaseCommand):
         try:
             applied = self._migrate()
             seeded = seed.seed()
+            if not options["of_restore"]:
+                resumed_work.move_if_requested(Path(settings.DATA_DIR))
         except OperationalError as error:
             sys.exit(_UNUSABLE.format(error).strip())
         self._warn_of_files()

@@ -12,7 +12,7 @@ from django.db import DatabaseError
 
 from audit_app.kernel.errors import Unavailable
 from komand import data_folder
-from komand.backup import database, files, interrupted_work, unfinished_restore
+from komand.backup import database, files, interrupted_work, resumed_work, unfinished_restore
 from komand.backup.manifest import BadBackupError, Manifest
 from komand.supervisor import preflight
 
@@ -65,7 +65,9 @@ class Command(BaseCommand):
         self.stdout.flush()
         # A new process, which reads the restored secrets, migrates to this release and then ends what is pending.
         self._run("prepare", "--of-restore")
-        if not options["resume"]:
+        if options["resume"]:
+            resumed_work.request(data, manifest.created_at)
+        else:
             self._run("restore", str(folder), "--end-pending")
         unfinished_restore.remove(data)
 

@@ -199,6 +199,12 @@ def give_up(delivery: Delivery, owner: UUID | None, status: str, error: str) -> 
         return True
 
 
+def move_times(by: timedelta) -> None:
+    """Move the times of open deliveries by a time in which no process ran, in the caller's transaction."""
+    rows = Delivery.objects.filter(status__in=Delivery.OPEN)
+    rows.update(ready_at=F("ready_at") + by, expires_at=F("expires_at") + by)
+
+
 def note_report(account_id: UUID, message_id: str, state: str, error: str) -> bool:
     """Store a platform's report about a message that was sent. Idempotent. Owns its transaction.
 
