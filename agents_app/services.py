@@ -287,6 +287,16 @@ def steer_open_run(conversation_id: UUID, agent: Agent) -> Run | None:
     return run
 
 
+def interrupt(conversation_id: UUID) -> None:
+    """Request the cancellation of the open root runs of a conversation, in the caller's transaction.
+
+    The caller stores a message that interrupts them, and cancels them after its commit: until then, one that waits for
+    its child runs would leave them for the message. It locks the conversation after this.
+    """
+    rows = Run.objects.filter(IS_OPEN, IS_ROOT, conversation_id=conversation_id)
+    rows.filter(cancel_requested_at=None).update(cancel_requested_at=Now())
+
+
 def cancel_earlier_runs(conversation_id: UUID, ordinal: int, *, reason: str) -> int:
     """Cancel the open runs of the conversation before this ordinal. Return their number."""
     rows = Run.objects.filter(IS_OPEN, IS_ROOT, conversation_id=conversation_id, ordinal__lt=ordinal)

@@ -17,7 +17,7 @@ from agents_app.costs import tree_budget
 from agents_app.costs.usage_ledger import CallCost
 from agents_app.models import IS_OPEN, IS_UNCOLLECTED, OPEN, Run, Step, children_of, lock_open_below
 from agents_app.runs import run_events
-from agents_app.runs.next_step import CANCELLED, DEADLINE, PARENT_ENDED, TERMINATED, End
+from agents_app.runs.next_step import CANCELLED, DEADLINE, PARENT_ENDED, TERMINATED, End, stopped
 from agents_app.types import RunStatus, RunTranscript, Snapshot, Usage
 from audit_app import services as audit
 from audit_app.event_types import NewEvent
@@ -26,6 +26,7 @@ from audit_app.kernel.compiled_queries import CompiledReturning, CompiledUpdate,
 from audit_app.kernel.database import is_away
 from audit_app.kernel.nudges import nudge
 from tools_app import services as tools
+from tools_app.policy import emergency_stop
 from tools_app.storage import artifacts
 
 logger = logging.getLogger(__name__)
@@ -269,13 +270,15 @@ _END_ANSWERED = CompiledReturning(
 def _outcome_of_child(run: Run, outcome: End) -> End:
     """Return the outcome of a child run, with the last text that it has written if it did not complete.
 
-    It is another one if the run was cancelled because its listener or deadline demanded it.
+    It is another one if the run was cancelled because its listener, its deadline or the emergency stop demanded it.
     """
     if outcome.status is not RunStatus.COMPLETED and not outcome.answer:
         outcome = replace(outcome, answer=Step.last_text_of(run.pk))
     if outcome.code != CANCELLED.code:
         return outcome
-    row = Run.objects.select_related("parent", "listener").get(pk=run.pk)
+    row = Run.objects.select_related("parent", "listener", "root__agent").get(pk=run.pk)
+    if row.root and (why := emergency_stop.why_stopped(row.root.agent.agent_id)):
+        return replace(stopped(why), answer=outcome.answer)
     listener = row.listener or row.parent
     if listener and not row.is_on_its_own and (listener.ended_at or listener.cancel_requested_at):
         return replace(PARENT_ENDED, answer=outcome.answer)
@@ -307,6 +310,7 @@ def _end_children(run: Run, outcome: End) -> list[NewEvent]:
     """
     new_events: list[NewEvent] = []
     leaves, all_go_on = outcome.status is RunStatus.COMPLETED and not run.parent_id, outcome.unread_from is not None
+    end_of_child = replace(outcome, answer="") if outcome.code == "stopped" else PARENT_ENDED
     rows = Run.objects.select_for_update(of=("self",), no_key=True).select_related("agent")
     for child in rows.filter(children_of(run.pk), Q(IS_OPEN) | IS_UNCOLLECTED).order_by("id"):
         if leaves and (all_go_on or child.outlives):
@@ -314,7 +318,7 @@ def _end_children(run: Run, outcome: End) -> list[NewEvent]:
         elif child.owner is not None:
             request_cancel(child)
         elif child.ended_at is None:
-            new_events += _end(child, PARENT_ENDED, None, None, {}) or []
+            new_events += _end(child, end_of_child, None, None, {}) or []
     Run.objects.filter(children_of(run.pk), IS_UNCOLLECTED, is_on_its_own=False).update(end_stored=True)
     return new_events
 
@@ -341,8 +345,6 @@ def _store_end(transcript: RunTranscript) -> StoredEnd:
     except Exception as error:
         if is_away(error):
             raise
-        logger.exception(
-            "the conversation could not store the end of run %s; the sweeper tries again", transcript.run.id
-        )
+        logger.exception("the end of run %s could not be stored; the sweeper tries again", transcript.run.id)
         Run.objects.filter(pk=transcript.run.id).update(end_stored=False)
         return StoredEnd(())

@@ -143,6 +143,8 @@ def _accept(message: ValidatedMessage, session: Session | None, agent_id: str) -
     if may_join and (steered := runs.steer_open_run(session.id, session.agent)):
         # The run's row is locked now, the session's is not: the run's row guards the turn's part.
         return _store(message, session, steered, created), policy
+    if open_ids and policy == "interrupt":
+        runs.interrupt(session.id)
     expected = session.next_ordinal
     session = lock_seen(session)
     _check_queue(session, policy, open_runs if session.next_ordinal == expected else None)

@@ -472,3 +472,20 @@ def test_a_sender_who_may_no_longer_write_is_not_told(idle: EngineRig) -> None:
     assert [run.actor for run in started_runs()] == [actor]
     answer(started_runs()[0].pk, "It is done.")
     assert [delivery.text for delivery in Delivery.objects.filter(run__kind="report")] == ["It is done."]
+
+
+def test_a_run_that_a_message_interrupts_does_not_leave_its_children_for_it(
+    rig: EngineRig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if a worker gets it, or the process dies, after the message is stored and before the run is cancelled."""
+    team(rig, [launch(), calls("wait_workstreams"), Reply(("Never.",))], a=[Reply(("Al", "pha."), hangs=True)])
+    first = rig.send("go")
+    until(lambda: Run.objects.filter(pk=first.run_id, waiting_on="children").exists())
+    monkeypatch.setattr("sessions_app.conversation.receive_message._interrupt_earlier", lambda accepted, policy: None)
+    second = rig.send("stop that", busy="interrupt")
+    runs.nudge_run(first.run_id)
+    assert rig.wait(first.run_id).run.status is RunStatus.CANCELLED
+    until(lambda: child().ended_at)
+    assert (child().error_code, child().is_on_its_own) == ("parent_ended", False)
+    rig.wait(second.run_id)
+    check()

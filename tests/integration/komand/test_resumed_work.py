@@ -165,9 +165,7 @@ def test_times_of_everything_that_waits_are_moved_and_once(idle: EngineRig, tmp_
     turn = Turn.objects.get(run=run)
     file = Attachment.objects.create(turn=turn, kind="file", until=now, album_until=now, created_at=now)
     let_a_week_pass()
-    for _ in range(
-        2
-    ):  # as if a start died before it forgot the request
+    for _ in range(2):  # as if a start died before it forgot the request
         resumed_work.request(tmp_path, BACKUP)
         resumed_work.move_if_requested(tmp_path)
         assert not any(tmp_path.iterdir())

@@ -3,10 +3,12 @@
 import json
 import threading
 from datetime import timedelta
+from importlib import import_module
 from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
+from django.apps import apps
 from django.db.models import F
 from django.utils import timezone
 
@@ -171,6 +173,10 @@ def test_the_pause_of_an_idle_workstream_has_the_same_limit(rig: EngineRig) -> N
     assert child_view(child()).deadline_at is None
     ask(command=children.PAUSE)
     assert timedelta(hours=23) < day_after(child()) <= timedelta(days=1)
+    Run.objects.update(alarm_at=None)  # as before pauses had an end
+    import_module("agents_app.migrations.0041_alarms_of_pauses").set_alarms(apps, None)
+    assert timedelta(hours=23) < day_after(child()) <= timedelta(days=1)
+    assert [run.workstream for run in Run.objects.exclude(alarm_at=None)] == ["a"]
     ask(command=children.RESUME)
     assert (child().alarm_at, child().waiting_on) == (None, "parent")
     go_on.set()

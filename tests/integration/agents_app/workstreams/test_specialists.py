@@ -147,7 +147,25 @@ def test_the_emergency_stop_of_an_agent_ends_what_its_specialists_do_after_its_a
     until(lambda: expert.requests)
     runs.stop_agents("default")
     until(lambda: Run.objects.filter(parent__isnull=False, status="cancelled").exists())
+    assert Run.objects.get(parent__isnull=False).error_code == "stopped"
     assert Run.objects.count() == 2  # it has started none to report that
+    assert integrity_checks.find_violations() == []
+
+
+@pytest.mark.parametrize("scope", ["default", ""])
+def test_the_emergency_stop_ends_all_of_a_tree_as_stopped(rig: EngineRig, scope: str) -> None:
+    own = [("launch_workstream", {"id": name, "instruction": name}) for name in ("held", "asks")]
+    launches = calls(launch("expert"), *own)
+    script = team(rig, launches, calls(("wait_workstreams", {})), Reply(("Never.",)))
+    hanging = Reply(("Half",), hangs=True)
+    script.replies |= {"held": [hanging], "asks": [calls(("ask_user", {"question": "Which?"}))]}
+    expert = specialist("expert", hanging)
+    rig.send("go")
+    until(lambda: expert.requests and script.requests_of("held"))
+    until(lambda: Run.objects.filter(waiting_on__in=("input", "children")).count() == 2)
+    runs.stop_agents(scope)
+    until(lambda: not Run.objects.filter(ended_at=None).exists())
+    assert set(Run.objects.values_list("status", "error_code")) == {("cancelled", "stopped")}
     assert integrity_checks.find_violations() == []
 
 
