@@ -14,11 +14,11 @@ class TeamScript(Script):
 
     def __init__(self, main: Sequence[Reply], children: Mapping[str, Sequence[Reply]]) -> None:
         super().__init__(tuple(main))
-        self.replies = {"main": list(main), **children}
+        self._replies = {"main": list(main), **children}
 
     def take(self, request: ModelRequest) -> Reply:
         self.requests.append(request)
-        replies = self.replies[role_of(request)]
+        replies = self._replies[role_of(request)]
         turns = sum(message.role == "assistant" for message in request.messages)
         return replies[min(turns, len(replies) - 1)]
 

@@ -169,7 +169,7 @@ def test_times_of_everything_that_waits_are_moved_and_once(idle: EngineRig, tmp_
         resumed_work.request(tmp_path, BACKUP)
         resumed_work.move_if_requested(tmp_path)
         assert not any(tmp_path.iterdir())
-    moved = {
+    moved: dict[models.Model, dict[str, Any]] = {
         run: {"ready_at": now + NEAR, "progress_at": now + NEAR, "created_at": None},
         network: {"started_at": now},
         child: {"alarm_at": now + NEAR, "deadline_at": now},
@@ -204,6 +204,7 @@ NOT_MOVED = {
     "ApiKey.expires_at": "a credential",
     "RefreshToken.expires_at": "a credential",
     "GroupMessage.expires_at": "a trace",
+    "UserFile.expires_at": "a file that no message has brought yet",
     "Pairing.expires_at": "a code",
     "SenderLink.expires_at": "a code",
     "Schedule.next_at": "schedules have a rule of their own for times that were missed",

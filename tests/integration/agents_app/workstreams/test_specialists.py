@@ -156,9 +156,10 @@ def test_the_emergency_stop_of_an_agent_ends_what_its_specialists_do_after_its_a
 def test_the_emergency_stop_ends_all_of_a_tree_as_stopped(rig: EngineRig, scope: str) -> None:
     own = [("launch_workstream", {"id": name, "instruction": name}) for name in ("held", "asks")]
     launches = calls(launch("expert"), *own)
-    script = team(rig, launches, calls(("wait_workstreams", {})), Reply(("Never.",)))
-    hanging = Reply(("Half",), hangs=True)
-    script.replies |= {"held": [hanging], "asks": [calls(("ask_user", {"question": "Which?"}))]}
+    team(rig)
+    hanging, below = Reply(("Half",), hangs=True), {"asks": [calls(("ask_user", {"question": "Which?"}))]}
+    script = TeamScript([launches, calls(("wait_workstreams", {}))], {"held": [hanging], **below})
+    ScriptedProvider.scripts["script"] = script
     expert = specialist("expert", hanging)
     rig.send("go")
     until(lambda: expert.requests and script.requests_of("held"))
