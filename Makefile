@@ -80,7 +80,7 @@ real-model: $(VENV)/.installed-dev ## tests with a model server of this machine:
 real-mail: $(VENV)/.installed-dev ## tests with an IMAP server of this machine: KOMAND_TEST_IMAP=imap://user:password@127.0.0.1:143
 	$(PY) -m pytest tests/surfaces/test_real_mail.py -m real_mail
 
-foreign: $(VENV)/.installed-dev ## tests with clients of the npm registry (needs node and npm)
+foreign: $(VENV)/.installed-dev ## tests with clients of the npm registry and of PyPI (needs node and npm)
 	$(PY) -m pytest tests/surfaces -m npm
 
 conformance: $(VENV)/.installed-dev ## official conformance suites of protocols, pinned; writes docs/conformance.md (needs npm)

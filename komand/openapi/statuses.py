@@ -10,6 +10,7 @@ _MEANINGS = {
     400: "The request is invalid; the error names the fields.",
     401: "The credential is missing or invalid.",
     403: "Not allowed: a read-only credential, a missing CSRF token, or an operation for other users.",
+    402: "A budget or a cap of cost is used up.",
     404: "The object does not exist, or belongs to another user; the two are not distinguished.",
     405: "The route does not support this method.",
     406: "No answer of an accepted media type.",

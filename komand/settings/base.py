@@ -249,6 +249,7 @@ KOMAND_SURFACES = [
     "sessions_app.surfaces.signalr.surface.SURFACE",
     "sessions_app.surfaces.threads.surface.SURFACE",
     "sessions_app.surfaces.webchat.surface.SURFACE",
+    "sessions_app.surfaces.zeroclaw.surface.SURFACE",
 ]
 KOMAND_VERSION = __version__
 # What the MCP server offers: modules that register tools, resources and prompts.

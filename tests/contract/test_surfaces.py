@@ -148,6 +148,15 @@ SURFACES = {
         reader=readers.VisitorClient,
         holder=Visited,
     ),
+    "zeroclaw": Sample(
+        post=("/zeroclaw/webhook", {"message": "x"}),
+        wrong_method=("PUT", "/zeroclaw/webhook"),
+        missing="/zeroclaw/nothing",
+        keys={"error", "code"},
+        socket="/zeroclaw/ws/chat?agent=default&session_id={}",
+        close_code=4401,
+        reader=readers.GatewayClient,
+    ),
 }
 NAMES = sorted(SURFACES)
 STREAMING = [name for name in NAMES if SURFACES[name].stream]

@@ -23,6 +23,7 @@ from tests.unit.sessions_app.surfaces.protocol_readers import (
     RUN,
     AgentClient,
     FrontEndClient,
+    GatewayClient,
     HubClient,
     PageClient,
     Reader,
@@ -31,7 +32,16 @@ from tests.unit.sessions_app.surfaces.protocol_readers import (
     VisitorClient,
 )
 
-EVERYBODY = [ThreadClient, ResponseClient, AgentClient, PageClient, VisitorClient, HubClient, FrontEndClient]
+EVERYBODY = [
+    ThreadClient,
+    ResponseClient,
+    AgentClient,
+    PageClient,
+    VisitorClient,
+    HubClient,
+    FrontEndClient,
+    GatewayClient,
+]
 PREAMBLE, FIRST, LAST = ("Let ", "me."), ("Hel", "lo w", "orld"), ("Do", "ne.")
 SECOND = {
     "the same": ("Hello", " world"),

@@ -28,6 +28,7 @@ from sessions_app.surfaces.threads.foreign_ids import part_id
 from sessions_app.surfaces.threads.projection import ENDS, MessageEvents
 from sessions_app.surfaces.webchat.projection import page_event
 from sessions_app.surfaces.webchat.queries import Details
+from sessions_app.surfaces.zeroclaw.chat_frames import ChatFrames
 from tests.unit.sessions_app.live_view.watched_world import SESSION, World
 from tests.unit.sessions_app.surfaces.chat.test_projection_properties import Step
 
@@ -174,6 +175,34 @@ class VisitorClient:
             self.steps[step] = self.steps.get(step, "")[:start] + sent.data["text"]
             self.sent.append(sent.data["text"])
         self._event_id = event.cursor
+
+    def text(self, step: int) -> str:
+        return self.steps.get(step, "")
+
+
+class GatewayClient:
+    """Begins with the open run again, and takes the text from the end of the run, or from the session's messages."""
+
+    def __init__(self) -> None:
+        self.sent: list[str] = []
+        self.steps: dict[int, str] = {}
+
+    def connect(self, world: World, *, stream_is_there: bool) -> tuple[SessionStream, list[SessionEvent]]:
+        self._world, self._frames, self.steps = world, ChatFrames(), {}
+        if any(event.ends_run for event in world.kept):
+            self._read_messages()
+        return world.watch("1", stream_is_there=stream_is_there)
+
+    def see(self, event: SessionEvent) -> None:
+        pieces = [frame["content"] for frame in self._frames.see(event) if frame["type"] == "chunk"]
+        if event.step is not None:
+            self.steps[event.step] = self.steps.get(event.step, "") + "".join(pieces)
+        self.sent += pieces
+        if event.type in ENDS:
+            self._read_messages()
+
+    def _read_messages(self) -> None:
+        self.steps = {step: text for (_, step), text in self._world.stored.items()}
 
     def text(self, step: int) -> str:
         return self.steps.get(step, "")
