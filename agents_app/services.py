@@ -24,6 +24,7 @@ from agents_app.configuration.agents import save_draft as save_draft
 from agents_app.configuration.agents import update_agent as update_agent
 from agents_app.models import IS_OPEN, IS_ROOT, Agent, Run
 from agents_app.runs import child_messages, deadline_sweep, lease
+from agents_app.runs.children import ADD_INSTRUCTION as ADD_INSTRUCTION
 from agents_app.runs.children import COMMANDS as COMMANDS
 from agents_app.runs.children import PAUSE as PAUSE
 from agents_app.runs.children import RESUME as RESUME

@@ -110,3 +110,37 @@ def test_a_workstream_in_the_background_works_on_below_the_answer_and_is_reporte
     chat.page.reload()
     expect(chat.answers).to_have_count(2)
     expect(boats.locator(".workstream-result")).to_contain_text("They are good.")
+
+
+def test_workstreams_of_one_launch_are_a_group_that_is_addressed_together(new_tab: NewTab, team: str) -> None:
+    chat = new_tab().open(f"/chat/new?agent={team}")
+    names = ("Prices", "News", "Region")
+    held = [launch(name.lower(), name, text="It is calm. " + answering(text="All done."), hold=2) for name in names]
+    asking = launch("rates", "Rates", tool="ask_user", args=QUESTION, text="In EUR. " + answering(text="All done."))
+    chat.ask(tools=[*held, asking], text="They work.")
+    group = chat.page.locator(".workstream-group")
+    counts = group.locator("> summary .group-counts")
+    for _ in ("live", "after a reload"):
+        expect(group.locator("> summary .workstream-name")).to_have_text("4 workstreams", timeout=SOON)
+        expect(counts).to_have_text("3 running, 1 waits for you", timeout=SOON)
+        expect(group.get_by_role("button", name="EUR")).to_be_visible()
+        expect(chat.page.locator(".answer > .parts > .workstream")).to_have_count(0)
+        chat.page.reload()
+    card(chat, "Prices").locator("> summary").click()
+    card(chat, "Prices").get_by_role("button", name="Stop the workstream Prices").click()
+    expect(counts).to_have_text("1 stopped, 2 running, 1 waits for you", timeout=SOON)
+    group.get_by_label("Message to all of these workstreams that work").fill("Look in May.")
+    chat.page.keyboard.press("Enter")
+    result = group.locator(".group-result")
+    expect(result).to_have_text("Sent to 3 of 3.", timeout=SOON)
+    expect(card(chat, "Region").locator(".workstream-message")).to_have_text("Message to the workstream: Look in May.")
+    card(chat, "Prices").evaluate("card => card.toggleAttribute('data-open', true)")  # a page that is late
+    group.get_by_role("button", name="Pause all").click()
+    expect(result).to_contain_text("Paused 3 of 4.", timeout=SOON)
+    expect(result).to_contain_text("Prices: The workstream prices has ended.")
+    group.get_by_role("button", name="Stop all").click()
+    expect(counts).to_have_text("4 stopped", timeout=SOON)
+    expect(group.get_by_role("button", name="Stop all")).to_be_hidden()
+    chat.wait_finished()
+    chat.page.reload()
+    expect(counts).to_have_text("4 stopped")

@@ -22,11 +22,15 @@ from tools_app.run_progress import find_progress
 _AGENTS = "/agents"
 _REASON = "command_agents"
 _ALL = "all"
-_CHOICE = re.compile(r"(?P<numbers>all|\d{1,6}(?:\s*,\s*\d{1,6})*)(?:\s+(?P<rest>.*))?", re.DOTALL | re.IGNORECASE)
+_RANGE = r"\d{1,6}(?:\s*-\s*\d{1,6})?"
+_CHOICE = re.compile(rf"(?P<numbers>all|{_RANGE}(?:\s*,\s*{_RANGE})*)(?:\s+(?P<rest>.*))?", re.DOTALL | re.IGNORECASE)
+_STEER = re.compile(r"steer\s+(?P<text>.+)", re.DOTALL | re.IGNORECASE)
+_MOST_CHOSEN = 200
 _NONE = "No workstream is working here."
 _USAGE = (
-    "`/agents 2` shows one, `/agents 2 TEXT` writes to it, `/agents 2 pause`, `resume` or `stop` does that. "
-    "In place of the number: several, such as `1,3`, or `all`."
+    "`/agents 2` shows one, `/agents 2 TEXT` writes to it, `/agents 2 steer TEXT` gives it an instruction, "
+    "`/agents 2 pause`, `resume` or `stop` does that. "
+    "In place of the number: several, such as `1,3` or `1-12`, or `all`."
 )
 _COMMANDS = {"pause": runs.PAUSE, "resume": runs.RESUME}
 _STOP = "stop"
@@ -58,7 +62,9 @@ def _reply(session: Session, given: str, arrival: InboundRecord) -> str:
     if choice is None:
         return _USAGE
     is_all, rest = choice["numbers"].lower() == _ALL, (choice["rest"] or "").strip()
-    numbers = [] if is_all else [int(number) for number in choice["numbers"].split(",")]
+    numbers = [] if is_all else _numbers(choice["numbers"])
+    if len(numbers) > _MOST_CHOSEN:
+        return f"At most {_MOST_CHOSEN} workstreams can be named at once."
     chosen = agents.list_workstreams(session.id, numbers)
     if missing := [number for number in numbers if number not in {view.number for view in chosen}]:
         return f"There is no workstream {missing[0]}. `/agents` lists them."
@@ -67,6 +73,15 @@ def _reply(session: Session, given: str, arrival: InboundRecord) -> str:
     if not rest:
         return "\n\n".join(_shown(view) for view in chosen[:_MOST_SHOWN])
     return _asked(session, chosen, rest, arrival)
+
+
+def _numbers(given: str) -> list[int]:
+    """Return the numbers of a list such as `1,4-6`, at most one too many."""
+    found: list[int] = []
+    for part in given.split(","):
+        first, _, last = part.partition("-")
+        found += range(int(first), int(last or first) + 1)[: _MOST_CHOSEN + 1]
+    return list(dict.fromkeys(found))[: _MOST_CHOSEN + 1]
 
 
 def _listed(views: Sequence[ChildView]) -> str:
@@ -99,7 +114,8 @@ def _asked(session: Session, chosen: Sequence[ChildView], rest: str, arrival: In
             done.append(str(view.number))
         except AppError as error:
             refused.append(f"`{view.number}` {_title(view)}: {error.message}")
-    lines = [f"{_DONE.get(command, 'Sent to')}: {', '.join(done)}."] if done else []
+    label = _DONE.get(command, "Steered" if _STEER.fullmatch(rest) else "Sent to")
+    lines = [f"{label}: {', '.join(done)}."] if done else []
     return "\n".join([*lines, *refused])
 
 
@@ -109,8 +125,10 @@ def _ask(session: Session, view: ChildView, rest: str, arrival: InboundRecord) -
         cancel_session_runs(session, reason="Stopped.", run_id=view.launch_id)
         return
     actor = sender_actor(session.channel, session.account_id, arrival.row.sender_id)
-    text, is_command = ("", True) if command in _COMMANDS else (rest, False)
-    name = _COMMANDS[command] if is_command else runs.MESSAGE
+    steered = _STEER.fullmatch(rest)
+    text, name = ("", _COMMANDS[command]) if command in _COMMANDS else (rest, runs.MESSAGE)
+    if steered:
+        text, name = steered["text"], runs.ADD_INSTRUCTION
     ask_workstream(session, view.launch_id, text, command=name, actor=actor, key=arrival.keys[0])
 
 

@@ -7,7 +7,6 @@ from django.shortcuts import render
 from django.utils import timezone
 from django_htmx.http import HttpResponseClientRedirect
 
-from agents_app import services as runs
 from audit_app import fresh_login
 from audit_app.kernel.errors import InvalidInput, NotFound
 from audit_app.kernel.ids import new_id
@@ -21,7 +20,6 @@ from sessions_app.surfaces.base.pages import PageRequest, page
 from sessions_app.surfaces.chat import queries
 from sessions_app.surfaces.chat.fragments import approval_html
 from sessions_app.surfaces.chat.sidebar import entry_of
-from sessions_app.surfaces.chat.workstream_cards import PersonPart
 from tools_app import selectors as tools
 from tools_app.types import ApprovalStatus, Decision
 from tools_app.types.questions import NO_ANSWER, answer_line, questions_of
@@ -69,27 +67,6 @@ def stop_run(request: PageRequest, run_id: UUID) -> HttpResponse:
     """Stop this run, as to withdraw a queued message."""
     session = access_session(request.user, access_run(request.user, run_id).conversation_id)
     services.cancel_session_runs(session, reason="Stopped.", run_id=run_id)
-    return _done(request, session)
-
-
-@page("POST")
-def write_to_workstream(request: PageRequest, run_id: UUID) -> HttpResponse:
-    """Send a message to a workstream, and return it for its card."""
-    session = access_session(request.user, access_run(request.user, run_id).conversation_id)
-    rate_limits.take(rate_limits.chat_limit(), f"user:{request.user.pk}")
-    text = request.POST.get("text", "").strip()
-    services.ask_workstream(session, run_id, text, actor=f"user:{request.user.pk}")
-    if not request.htmx:
-        return HttpResponseRedirect(f"/chat/{session.id}")
-    return render(request, "chat/_person_message.html", {"part": PersonPart(text)})
-
-
-@page("POST")
-def pause_workstream(request: PageRequest, run_id: UUID) -> HttpResponse:
-    """Pause a workstream, or resume it if `paused` is empty."""
-    session = access_session(request.user, access_run(request.user, run_id).conversation_id)
-    command = runs.PAUSE if request.POST.get("paused") else runs.RESUME
-    services.ask_workstream(session, run_id, command=command, actor=f"user:{request.user.pk}")
     return _done(request, session)
 
 

@@ -24,7 +24,8 @@ from sessions_app.selectors import citations_of
 from sessions_app.surfaces.chat import labels
 from sessions_app.surfaces.chat.source_list import ShownSource, shown_sources
 from sessions_app.surfaces.chat.tool_cards import NO_DETAILS, CallDetails, ToolCard
-from sessions_app.surfaces.chat.workstream_cards import PersonPart, WorkstreamCard, placed
+from sessions_app.surfaces.chat.workstream_cards import PersonPart, WorkstreamCard
+from sessions_app.surfaces.chat.workstream_groups import WorkstreamGroup, placed
 from tools_app.run_progress import Plan, Progress, find_plan, find_progress
 from tools_app.types import ExecutionView
 from tools_app.types.questions import ASKING_TOOLS
@@ -99,7 +100,7 @@ class Compacted:
     summary: str
 
 
-Part = TextPart | ReasoningPart | ToolCard | WorkstreamCard | PersonPart
+Part = TextPart | ReasoningPart | ToolCard | WorkstreamCard | WorkstreamGroup | PersonPart
 NO_RUN_DETAILS = RunDetails()
 
 

@@ -2,7 +2,7 @@
 
 from django.urls import URLPattern, path
 
-from sessions_app.surfaces.chat import commands, views
+from sessions_app.surfaces.chat import commands, views, workstream_actions
 
 urlpatterns: list[URLPattern] = [
     path("", views.home, name="home"),
@@ -10,9 +10,10 @@ urlpatterns: list[URLPattern] = [
     path("chat/start", commands.start, name="chat-start"),
     path("chat/sessions", views.sessions, name="chat-sessions"),
     path("chat/agents", views.search_agents, name="chat-agents"),
+    path("chat/workstreams/ask", workstream_actions.ask, name="chat-ask-workstreams"),
     path("chat/runs/<uuid:run_id>/stop", commands.stop_run, name="chat-stop-run"),
-    path("chat/runs/<uuid:run_id>/write", commands.write_to_workstream, name="chat-write"),
-    path("chat/runs/<uuid:run_id>/pause", commands.pause_workstream, name="chat-pause"),
+    path("chat/runs/<uuid:run_id>/write", workstream_actions.write, name="chat-write"),
+    path("chat/runs/<uuid:run_id>/pause", workstream_actions.pause, name="chat-pause"),
     path("chat/runs/<uuid:run_id>/retry", commands.retry_run, name="chat-retry-run"),
     path("chat/runs/<uuid:run_id>/regenerate", commands.regenerate, name="chat-regenerate"),
     path("chat/runs/<uuid:run_id>/edit", commands.edit, name="chat-edit"),

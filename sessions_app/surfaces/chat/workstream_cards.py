@@ -1,6 +1,6 @@
 """Workstream cards: child runs on the page, in the answer of the run that launched them."""
 
-from collections.abc import Iterable, Sequence
+import re
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -13,10 +13,11 @@ from audit_app.kernel.redact import masked
 from audit_app.kernel.shorten import one_line
 from sessions_app.surfaces.chat import labels
 from sessions_app.surfaces.chat.collapse import Folded, pretty
-from sessions_app.surfaces.chat.tool_cards import CallState, ToolCard
+from sessions_app.surfaces.chat.tool_cards import CallState
 from tools_app.run_progress import Plan, Progress
 
 _LONGEST_BRIEF = 160
+_NUMBERED = re.compile(r"(.*[^\W\d_])[\W_]*\d+\W*", re.DOTALL)
 # CSS class, as of tool cards, and label.
 _ENDED = {
     ChildState.COMPLETED: ("done", "done"),
@@ -44,7 +45,7 @@ class PersonPart:
 class WorkstreamCard:
     """A child run on the page.
 
-    parts: parts of an open one what it has recorded; the cards of its own workstreams.
+    parts: parts of an open one what it has recorded; the cards of its own workstreams, and their groups.
     call_id, step: the tool call that launched it, None for the task of a network.
     plan, progress: of an open one.
     result: result of an ended one, as sanitised HTML.
@@ -73,6 +74,12 @@ class WorkstreamCard:
         return self.view.name or self.view.workstream
 
     @property
+    def kin(self) -> str:
+        """Return the agent and the name before its number, such as `helper/Worker`; empty for a name without one."""
+        numbered = _NUMBERED.fullmatch(self.name)
+        return f"{self.view.agent_id}/{numbered[1]}" if numbered else ""
+
+    @property
     def is_open(self) -> bool:
         return self.view.ended_at is None
 
@@ -84,7 +91,7 @@ class WorkstreamCard:
     @property
     def asks(self) -> bool:
         """Return whether it or one of its own workstreams waits for a person."""
-        return bool(self.view.asks) or any(part.asks for part in self.parts if isinstance(part, WorkstreamCard))
+        return bool(self.view.asks) or any(getattr(part, "asks", False) for part in self.parts)
 
     @property
     def task(self) -> Folded:
@@ -119,20 +126,6 @@ class WorkstreamCard:
     @property
     def error(self) -> str:
         return str(masked(self.view.error)) if self.view.state is not ChildState.COMPLETED else ""
-
-
-def placed(parts: Sequence[Any], cards: Iterable[WorkstreamCard]) -> tuple[Any, ...]:
-    """Return the parts of an answer with the cards of its workstreams, each below the call that launched it."""
-    below: dict[UUID | None, list[WorkstreamCard]] = {}
-    called = {part.id for part in parts if isinstance(part, ToolCard)}
-    for card in cards:
-        below.setdefault(card.call_id if card.call_id in called else None, []).append(card)
-    found: list[Any] = below.pop(None, [])
-    for part in parts:
-        found.append(part)
-        if isinstance(part, ToolCard):
-            found += below.get(part.id, ())
-    return tuple(found)
 
 
 def _state_of(view: ChildView) -> tuple[str, str]:

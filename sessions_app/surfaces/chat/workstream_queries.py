@@ -12,7 +12,8 @@ from agents_app.types.child_runs import ChildView, child_id_of
 from sessions_app.surfaces.base import markdown
 from sessions_app.surfaces.chat.tool_cards import NO_DETAILS, CallDetails
 from sessions_app.surfaces.chat.turn_views import Part, recorded_parts
-from sessions_app.surfaces.chat.workstream_cards import PersonPart, WorkstreamCard, placed
+from sessions_app.surfaces.chat.workstream_cards import PersonPart, WorkstreamCard
+from sessions_app.surfaces.chat.workstream_groups import placed
 from tools_app import selectors as tools
 from tools_app.run_progress import BATCH, find_plan, find_progress
 from tools_app.types import ExecutionView

@@ -20,7 +20,7 @@ function escape(event, composer, sidebar) {
     composer.focus();
     return;
   }
-  if (event.target.matches(".rename input, #search, .workstream-write input")) return;
+  if (event.target.matches(".rename input, #search, .workstream-write input, .workstream-ask input")) return;
   const menu = document.querySelector(".menu[open]");
   if (menu) {
     menu.open = false;

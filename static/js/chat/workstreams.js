@@ -1,5 +1,7 @@
 // Workstreams: cards in the answer of the run that launched them, or in the card of the workstream that did.
 
+import { countAround, groupWorkstreams, setUpGroups } from "./workstream-groups.js";
+
 const byId = (id) => document.getElementById(id);
 
 // The answer or the workstream that parts belong to.
@@ -20,6 +22,7 @@ export function insertByStep(parts, step, html) {
 
 // Empty the box of a workstream once its message was sent.
 export function setUpWorkstreams() {
+  setUpGroups();
   document.body.addEventListener("htmx:afterRequest", ({ detail, target }) => {
     if (detail.successful && target.matches(".workstream-write")) target.reset();
   });
@@ -34,11 +37,13 @@ export function showWorkstream(parts, { id, call, step, html, head, foot, body }
     const launching = byId(`call-${call}`);
     if (parts && launching) htmx.swap(launching, html, { swapStyle: "afterend" });
     else if (parts) insertByStep(parts, call ? step : Infinity, html);
+    if (parts) groupWorkstreams(parts);
   } else if (card.hasAttribute("data-open")) {
     htmx.swap(byId(`workstream-head-${id}`), head, { swapStyle: "outerHTML" });
     if (body) end(card, body);
     else htmx.swap(byId(`workstream-foot-${id}`), foot, { swapStyle: "outerHTML" });
   }
+  countAround(byId(`workstream-${id}`));
 }
 
 // What the reader has opened stays open.

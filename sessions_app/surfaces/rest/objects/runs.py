@@ -14,7 +14,7 @@ from rest_framework.serializers import (
     UUIDField,
 )
 
-from agents_app.services import COMMANDS
+from agents_app.services import COMMANDS, MESSAGE
 from agents_app.structured_output import output_of
 from agents_app.types import RunStatus, RunTranscript, WaitingOn
 from agents_app.types.child_runs import MOST_OPEN_CHILDREN, ChildState, ChildView, Phase, RunKind
@@ -28,6 +28,7 @@ from sessions_app.surfaces.base.serializers import (
     ObjectSerializer,
     Timestamp,
 )
+from sessions_app.surfaces.base.workstream_requests import COMMANDS as GROUP_COMMANDS
 from sessions_app.surfaces.rest.envelope import PageQuery
 from sessions_app.surfaces.rest.objects.usage import SpentOut, UsageOut
 from tools_app import selectors as tools
@@ -155,8 +156,20 @@ class RunMessageBody(CamelCaseSerializer):
     text = CharField(allow_blank=True, trim_whitespace=False)
 
 
-class RunsMessageBody(RunMessageBody):
-    runs = ListField(child=UUIDField(), min_length=1, max_length=MOST_OPEN_CHILDREN, help_text="Ids of workstreams.")
+class RunsMessageBody(CamelCaseSerializer):
+    runs = ListField(
+        child=UUIDField(), required=False, min_length=1, max_length=MOST_OPEN_CHILDREN, help_text="Ids of workstreams."
+    )
+    parent_run_id = UUIDField(
+        required=False, help_text="In place of `runs`: a run, for all of its workstreams that work."
+    )
+    command = ChoiceField(choices=list(GROUP_COMMANDS), default=MESSAGE)
+    text = CharField(
+        default="",
+        allow_blank=True,
+        trim_whitespace=False,
+        help_text="The message, the instruction, the constraint or the priority.",
+    )
 
 
 class SteerBody(CamelCaseSerializer):

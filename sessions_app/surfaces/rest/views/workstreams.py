@@ -1,16 +1,20 @@
 """The workstreams of a session, and messages and commands of people to them, to one or to several at once."""
 
 from typing import Any
+from uuid import UUID
 
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from audit_app.kernel.errors import AppError
+from agents_app import selectors as agents
+from agents_app.services import PersonRequest
+from audit_app.kernel.errors import InvalidInput
 from sessions_app import services
 from sessions_app.access import access_run, access_session
 from sessions_app.identity import rate_limits
 from sessions_app.rights import VIEW_SESSIONS
 from sessions_app.surfaces.base.openapi.operations import IDEMPOTENCY_KEY, Operation
+from sessions_app.surfaces.base.workstream_requests import Asked, ask_each
 from sessions_app.surfaces.rest.objects.runs import (
     AskedOut,
     AskedRunOut,
@@ -72,19 +76,33 @@ class RunSteer(AskingView):
         return self.ask(run_id, fields["text"], command=fields["command"])
 
 
-class RunsMessage(AskingView):
-    """Write the same to several workstreams. Each has a result of its own: those that cannot be written to name why."""
+class RunsMessage(RestView):
+    """Write to several workstreams, steer, pause, resume or stop them. Each has a result of its own, which names why
+    one was not reached. Counts as one message."""
 
     @Operation(
-        "Write to several workstreams", [AskedRunOut], body=RunsMessageBody, parameters=[IDEMPOTENCY_KEY], errors=[422]
+        "Write to several workstreams",
+        [AskedRunOut],
+        body=RunsMessageBody,
+        parameters=[IDEMPOTENCY_KEY],
+        errors=[404, 422],
     )
     def post(self, request: Request) -> Response:
-        fields = self.body()
-        return ok([self._asked(str(run_id), fields["text"]) for run_id in dict.fromkeys(fields["runs"])])
+        fields, key = self.body(), request.headers.get("Idempotency-Key", "")
+        asked = PersonRequest(fields["text"], self.principal.actor, fields["command"], key)
+        return ok([_asked_json(each) for each in ask_each(self.principal.user, self._run_ids(fields), asked)])
 
-    def _asked(self, run_id: str, text: str) -> dict[str, Any]:
-        try:
-            self.ask(run_id, text)
-        except AppError as error:
-            return AskedRunOut.of(None, run_id=run_id, is_sent=False, error=error.message, error_code=error.code)
-        return AskedRunOut.of(None, run_id=run_id, is_sent=True, error="", error_code="")
+    def _run_ids(self, fields: dict[str, Any]) -> list[UUID]:
+        """Return the given workstreams, or those of the given parent that work."""
+        if ("runs" in fields) == ("parent_run_id" in fields):
+            raise InvalidInput("Name either `runs` or `parentRunId`.", code="runs_required")
+        if "runs" in fields:
+            return list(fields["runs"])
+        parent = access_run(self.principal.user, fields["parent_run_id"])
+        below = agents.list_subtree(parent.id)
+        return [view.launch_id for view in below if view.parent_id == parent.id and view.ended_at is None]
+
+
+def _asked_json(asked: Asked) -> dict[str, Any]:
+    error, code = (asked.error.message, asked.error.code) if asked.error else ("", "")
+    return AskedRunOut.of(None, run_id=asked.run_id, is_sent=asked.error is None, error=error, error_code=code)

@@ -72,7 +72,11 @@ def test_a_chat_writes_to_workstreams_pauses_and_resumes_them_once(root_id: UUID
     say(6, "/agents 3 stop")
     assert say(7, "/agents 1, 3 All of you") == "Sent to: 1.\n3 C: The workstream c has ended."
     assert messages(a) == ["All of you"] and AuditEntry.objects.filter(action="WorkstreamSteered").count() == 4
-    assert say(8, "/agents all stop") == "Stopped: 1, 2."
+    launch(root_id, "d", "D")
+    assert say(8, "/agents 1-2, 4 steer Be brief") == "Steered: 1, 2, 4."
+    assert a.messages.filter(kind="directive", text__contains="Be brief").count() == 1
+    assert "There is no workstream 5." in say(9, "/agents 3-90 Hi") and "At most 200" in say(10, "/agents 1-999999")
+    assert say(11, "/agents all stop") == "Stopped: 1, 2, 4."
     assert Run.objects.filter(ended_at=None).count() == 1
 
 

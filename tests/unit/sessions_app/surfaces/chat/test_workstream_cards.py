@@ -11,9 +11,7 @@ from django.utils.safestring import mark_safe
 
 from agents_app.types.child_runs import ChildState, ChildView, Phase, RunKind
 from sessions_app.surfaces.chat.fragments import workstream_frame
-from sessions_app.surfaces.chat.tool_cards import ToolCard, requested_card
-from sessions_app.surfaces.chat.turn_views import TextPart
-from sessions_app.surfaces.chat.workstream_cards import WorkstreamCard, placed
+from sessions_app.surfaces.chat.workstream_cards import WorkstreamCard
 from tools_app.run_progress import Progress
 
 NOW = datetime(2026, 5, 4, 12, tzinfo=UTC)
@@ -77,19 +75,6 @@ def test_progress_takes_the_place_of_the_task_until_the_end() -> None:
     assert WorkstreamCard(OPEN).brief == "Find all prices."
     assert WorkstreamCard(OPEN, progress=progress).brief == "Sources: Reading (40 %)"
     assert WorkstreamCard(FAILED, progress=progress).brief == "Find all prices."
-
-
-def _call(number: int) -> ToolCard:
-    call = {"execution_id": str(UUID(int=number)), "tool": "launch_workstream", "arguments": {}}
-    return requested_card(0, call)  # type: ignore[arg-type]  # the other keys are not read
-
-
-def test_each_card_is_below_its_call_and_those_without_one_are_first() -> None:
-    first, second, text = _call(1), _call(2), TextPart(1, "Done.", mark_safe("Done."))
-    of_second, task = WorkstreamCard(OPEN, call_id=second.id), WorkstreamCard(OPEN)
-    of_unknown = WorkstreamCard(OPEN, call_id=uuid4())
-    found = placed([first, second, text], [task, of_second, of_unknown])
-    assert found == (task, of_unknown, first, second, of_second, text)
 
 
 def test_a_card_contains_those_of_its_own_workstreams_and_opens_if_one_of_them_asks() -> None:

@@ -126,6 +126,18 @@ def test_people_write_to_workstreams_and_steer_them():
         (False, "not_found"),
     ]
     assert not foreign.messages.filter(kind="person").exists()
+    again = launch(root.pk, "again")
+    group = {"parentRunId": str(root.pk)}
+    for command, text in (("add_instruction", "Be brief"), ("pause_requested", ""), ("stop", "")):
+        asked = api.post("runs/messages", {**group, "command": command, "text": text})
+        assert {each["runId"]: each["isSent"] for each in asked.data} == {str(prices.pk): True, str(again.pk): True}
+    again.refresh_from_db()
+    assert (again.status, again.messages.filter(kind="directive").count()) == ("cancelled", 1)
+    assert api.post("runs/messages", {**group, "text": "Hi"}).data == [], "none of them works"
+    (root_refused,) = api.post("runs/messages", {"runs": [str(root.pk)], "command": "stop"}).data
+    assert root_refused["errorCode"] == "not_a_workstream"
+    for body, status in (({"text": "Hi"}, 400), ({"parentRunId": str(foreign.parent_id), "text": "Hi"}, 404)):
+        assert api.post("runs/messages", body).status == status
 
 
 def test_a_run_of_another_session_is_not_cancelled_with_ones_own():
