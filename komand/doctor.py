@@ -36,6 +36,7 @@ from sessions_app.channels import account_state, open_access
 from sessions_app.channels.connections import claims, condition
 from sessions_app.models import ChannelAccount
 from tools_app import conf, selectors
+from tools_app.models import McpServer
 from tools_app.sandbox import python_process
 from tools_app.secrets import vault
 from tools_app.storage import file_store
@@ -72,8 +73,9 @@ def examine() -> Iterator[Finding]:
         _providers,
         _prices,
         _channels,
+        _mcp_servers,
     ]
-    in_database = {_tool_calls, _queued_runs, _audit_log, _providers, _prices, _channels}
+    in_database = {_tool_calls, _queued_runs, _audit_log, _providers, _prices, _channels, _mcp_servers}
     if connection.vendor != "sqlite":
         in_database.add(_processes)
     return run(examinations, in_database)
@@ -278,6 +280,11 @@ def _prices() -> Iterator[Finding]:
     if calls := usage_report.count_uncapped_calls():
         detail = f"caps are set, but {calls:,} calls of this month had no price, which no cap counts"
         yield Finding("prices", False, detail, "set prices: admin → Model providers, or PUT /api/model-prices")
+
+
+def _mcp_servers() -> Iterator[Finding]:
+    for server in McpServer.objects.filter(is_enabled=True, state="needs_authorization"):
+        yield Finding(f"mcp server {server}", False, server.last_error, "admin → MCP servers: press Authorize")
 
 
 def check_exposure() -> Iterator[Finding]:

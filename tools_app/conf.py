@@ -68,3 +68,8 @@ def http_request_hosts() -> tuple[str, ...]:
 def artifact_limits() -> tuple[int, int]:
     """Return the maximum bytes of one file, and of all files of a session."""
     return int(settings.KOMAND_ARTIFACT_MAX_BYTES), int(settings.KOMAND_ARTIFACTS_MAX_BYTES)
+
+
+def service_targets() -> frozenset[str]:
+    """Return the `host:port` pairs that requests to services which others name may reach although not public."""
+    return frozenset(target.lower() for target in settings.KOMAND_CALLBACK_ALLOW_PRIVATE)

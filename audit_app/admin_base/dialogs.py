@@ -17,7 +17,11 @@ MOST_SELECTED = 100
 
 def back_to(request: HttpRequest, url_name: str, *args: object) -> HttpResponse:
     """Redirect from the dialog to a page. htmx would follow a redirect inside the dialog: it gets HX-Redirect."""
-    url = reverse(url_name, args=args)
+    return to_page(request, reverse(url_name, args=args))
+
+
+def to_page(request: HttpRequest, url: str) -> HttpResponse:
+    """Redirect from the dialog to an address, as `back_to`."""
     if request.headers.get("HX-Request") == "true":
         return HttpResponse(headers={"HX-Redirect": url})
     return HttpResponseRedirect(url)

@@ -2,8 +2,11 @@
 
 from typing import Any
 
+from django.conf import settings
 from django.contrib import admin, messages
-from django.http import HttpRequest, HttpResponse
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
+from django.urls import path, reverse
 from django.utils import timezone
 from unfold.admin import TabularInline
 from unfold.contrib.filters.admin import ChoicesDropdownFilter
@@ -12,17 +15,20 @@ from unfold.enums import ActionVariant
 
 from audit_app.admin_base import columns, links
 from audit_app.admin_base.base import AuditedAdmin, ConditionalAdmin, acting, get_or_404, reported
-from audit_app.admin_base.dialogs import back_to
+from audit_app.admin_base.dialogs import back_to, to_page
 from audit_app.admin_base.html import json_block
 from audit_app.admin_base.permissions import granted_by, never
 from audit_app.admin_base.theme import Dialog, act
 from audit_app.kernel.safe_text import clipped, visible
-from tools_app.mcp_client import discovery, servers
-from tools_app.models import McpServer, McpTool
+from tools_app.mcp_client import discovery, server_authorization, servers
+from tools_app.mcp_client.server_authorization import Login
+from tools_app.models import McpAuthorization, McpServer, McpTool
 from tools_app.rights import MANAGE_MCP_SERVERS
 
 PAGE = "admin:tools_app_mcpserver_change"
-STATES = {"unknown": "info", "ok": "success", "failing": "danger"}
+LIST = "admin:tools_app_mcpserver_changelist"
+CALLBACK = "tools_app_mcpserver_callback"
+STATES = {"unknown": "info", "ok": "success", "failing": "danger", "needs authorization": "warning"}
 TOOL_STATES = {"offered": "success", "off": "info", "gone": "info", "new": "warning", "changed": "danger"}
 
 links.register_page("mcp_server", PAGE)
@@ -46,7 +52,7 @@ class ToolInline(TabularInline):
     state = columns.column("State", lambda tool: tool.status, label=TOOL_STATES)
 
 
-_CONNECTION_FIELDS = ("environment", "url", "headers", "is_enabled")
+_CONNECTION_FIELDS = ("environment", "url", "headers", ("oauth_client_id", "oauth_client_secret"), "is_enabled")
 
 
 @admin.register(McpServer)
@@ -57,16 +63,16 @@ class McpServerAdmin(ConditionalAdmin, AuditedAdmin):  # type: ignore[misc]  # t
     list_filter_submit = True
     search_fields = ("name", "command", "url")
     inlines = (ToolInline,)
-    actions_detail: Any = ("refresh_tools", "approve_tools")
+    actions_detail: Any = ("refresh_tools", "approve_tools", "authorize", "forget_authorization")
     conditional_fields = {
         **dict.fromkeys(("command", "arguments", "environment"), "transport == 'stdio'"),
-        **dict.fromkeys(("url", "headers"), "transport != 'stdio'"),
+        **dict.fromkeys(("url", "headers", "oauth_client_id", "oauth_client_secret"), "transport != 'stdio'"),
     }
-    readonly_fields = ("health", "problem", "greeting_text")
+    readonly_fields = ("health", "problem", "greeting_text", "authorization_text")
     fieldsets = (
         (None, {"fields": (("name", "transport"), ("command", "arguments"), *_CONNECTION_FIELDS)}),
         ("Its tools", {"fields": (("default_risk", "default_effect"), ("connect_seconds", "call_seconds"))}),
-        ("Health", {"fields": ("health", "problem", "greeting_text")}),
+        ("Health", {"fields": ("health", "problem", "greeting_text", "authorization_text")}),
     )
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
@@ -132,7 +138,64 @@ class McpServerAdmin(ConditionalAdmin, AuditedAdmin):  # type: ignore[misc]  # t
         messages.success(request, f"Approved: {', '.join(approved) or 'nothing new'}.")
         return back_to(request, PAGE, object_id)
 
-    health = columns.column("Health", lambda server: server.state, label=STATES)
+    @act(
+        "Authorize",
+        path="authorize",
+        icon="key",
+        permissions=["set_up"],
+        dialog=Dialog(
+            "Authorize Komand at this server?",
+            "You are sent to the server's login. Agents use the server with the rights that you grant there.",
+            "Authorize",
+        ),
+    )
+    def authorize(self, request: HttpRequest, form: Any, object_id: str) -> HttpResponse:
+        server = get_or_404(self, request, object_id)
+        with reported(request):
+            return to_page(request, server_authorization.begin(server, _login(request), callback_url(request)))
+        return back_to(request, PAGE, object_id)
+
+    @act(
+        "Forget authorization",
+        path="forget",
+        icon="key_off",
+        permissions=["set_up"],
+        dialog=Dialog(
+            "Forget the authorization of this server?",
+            "Its tokens are deleted here and revoked at the authorization server. The server cannot be used until it "
+            "is authorized again.",
+            "Forget",
+        ),
+    )
+    def forget_authorization(self, request: HttpRequest, form: Any, object_id: str) -> HttpResponse:
+        server = get_or_404(self, request, object_id)
+        with reported(request):
+            if problem := server_authorization.forget(server):
+                messages.warning(request, f"The authorization was deleted here, but not revoked: {problem}")
+            else:
+                messages.success(request, "The authorization was deleted.")
+        return back_to(request, PAGE, object_id)
+
+    def get_urls(self) -> list[Any]:
+        callback = self.admin_site.admin_view(self.authorization_callback)
+        return [path("callback/", callback, name=CALLBACK), *super().get_urls()]
+
+    def authorization_callback(self, request: HttpRequest) -> HttpResponse:
+        """Complete an authorization for which the authorization server sends the browser back, and list the tools."""
+        if not self.has_set_up_permission(request):
+            raise PermissionDenied
+        if request.method != "GET":
+            return HttpResponseNotAllowed(["GET"])
+        with reported(request):
+            server = server_authorization.complete(request.GET.dict(), _login(request))
+            messages.success(request, f"{server} is authorized.")
+            with reported(request):
+                found, _ = discovery.refresh(server)
+                messages.success(request, f"{len(found.tools)} tools are listed.")
+            return HttpResponseRedirect(reverse(PAGE, args=[server.pk]))
+        return HttpResponseRedirect(reverse(LIST))
+
+    health = columns.column("Health", lambda server: server.state.replace("_", " "), label=STATES)
 
     @display(description="Tools")
     def tool_count(self, server: McpServer) -> str:
@@ -149,3 +212,25 @@ class McpServerAdmin(ConditionalAdmin, AuditedAdmin):  # type: ignore[misc]  # t
         greeting = server.greeting
         who = f"{greeting.get('name', '')} {greeting.get('version', '')}, protocol {greeting.get('protocol', '')}"
         return f"{timezone.localtime(server.reached_at):%Y-%m-%d %H:%M:%S}: {visible(clipped(who, 200))}"
+
+    @display(description="Authorization")
+    def authorization_text(self, server: McpServer) -> str:
+        row = McpAuthorization.objects.filter(server=server).first()
+        if row is None or row.authorized_at is None:
+            return "none"
+        ends = f", the token ends {timezone.localtime(row.expires_at):%Y-%m-%d %H:%M:%S}" if row.expires_at else ""
+        state = f"by {row.endpoints.get('issuer', '')}{ends}" if row.tokens_sealed else "no longer accepted"
+        rights = f"; rights: {row.scope}" if row.scope else ""
+        missing = f"; rights that are missing: {row.missing_scope}" if row.missing_scope else ""
+        text = f"{timezone.localtime(row.authorized_at):%Y-%m-%d %H:%M:%S}, {state}{rights}{missing}"
+        return visible(clipped(text, 500))
+
+
+def callback_url(request: HttpRequest) -> str:
+    """Return the address to which authorization servers send the browser back."""
+    origin = settings.KOMAND_PUBLIC_URL or request.build_absolute_uri("/").rstrip("/")
+    return f"{origin}{reverse(f'admin:{CALLBACK}')}"
+
+
+def _login(request: HttpRequest) -> Login:
+    return Login(int(request.user.pk or 0), request.session.session_key or "")

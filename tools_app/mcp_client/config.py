@@ -2,18 +2,31 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
+
+from tools_app.mcp_client.errors import NeedsAuthorization
 
 # Limit of one message of a server, and of one line on its output.
 MAX_MESSAGE_BYTES = 4 * 1024 * 1024
 MAX_TOOLS = 500
 
 
+class Tokens(Protocol):
+    """Access tokens of OAuth, as `bearer_tokens.BearerTokens` has them."""
+
+    async def current(self) -> str: ...
+
+    async def replacement(self, refused: str) -> str: ...
+
+    async def refused(self, response: Any) -> NeedsAuthorization: ...
+
+
 @dataclass(frozen=True)
 class ServerConfig:
     """Connection settings of a server.
 
-    transport: stdio (command, arguments, environment, folder) | streamable_http | sse (url, headers).
+    transport: stdio (command, arguments, environment, folder) | streamable_http | sse (url, headers, tokens).
+    tokens: None for a server that is not authorized by OAuth.
     References to credentials are resolved: never log it.
     """
 
@@ -26,6 +39,7 @@ class ServerConfig:
     url: str = ""
     headers: dict[str, str] = field(default_factory=dict, repr=False)
     connect_seconds: float = 20.0
+    tokens: Tokens | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from tools_app.mcp_client import http_transport, results
 from tools_app.mcp_client.config import MAX_TOOLS, Greeting, ServerConfig
-from tools_app.mcp_client.errors import ServerFault, reason_of
+from tools_app.mcp_client.errors import NeedsAuthorization, ServerFault, reason_of
 from tools_app.mcp_client.flood_guard import guarded
 from tools_app.mcp_client.listed_tool import ListedTool, UnusableTool, read_tool, takes_timeout
 from tools_app.mcp_client.stdio_transport import StdioServer
@@ -132,6 +132,8 @@ class Connection:
                     await self._client.session.send_ping()
         except (MCPError, TimeoutError, ValidationError) as error:
             self._over.set()
+            if isinstance(self._fault, NeedsAuthorization):
+                raise self._fault from error
             raise ServerFault(f"it did not respond to a ping: {reason_of(error)}") from error
 
     async def list_tools(self) -> None:
@@ -168,10 +170,15 @@ class Connection:
             case "stdio":
                 transport = self._stdio.streams() if self._stdio else None
             case "sse":
-                transport = http_transport.sse(self._config)
+                transport = http_transport.sse(self._config, self._unauthorized)
             case _:
-                transport = http_transport.streamable_http(self._config)
+                transport = http_transport.streamable_http(self._config, self._unauthorized)
         return guarded(transport, self._ended)
+
+    def _unauthorized(self, fault: ServerFault) -> None:
+        """End the connection, unless the fault is of one call, for which the server demands more rights."""
+        if self._client is None or not (isinstance(fault, NeedsAuthorization) and fault.scope):
+            self._ended(fault)
 
     def _ended(self, fault: ServerFault | None) -> None:
         self._fault = self._fault or fault
@@ -233,6 +240,8 @@ class Connection:
     def _refusal(self, error: MCPError) -> ToolError:
         if error.code == types.CONNECTION_CLOSED or "Session terminated" in error.message:
             self._over.set()
+        if isinstance(self._fault, NeedsAuthorization):  # the server has not begun the call
+            return self._fault.as_tool_error(self._config.name)
         if self._over.is_set():
             return self._lost("it disconnected")
         return ToolError(f"The MCP server {self._config.name} refused the call: {reason_of(error)}")

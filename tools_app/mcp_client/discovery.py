@@ -12,7 +12,7 @@ from django.utils.module_loading import import_string
 from audit_app.kernel.errors import Unavailable
 from tools_app.mcp_client import servers
 from tools_app.mcp_client.config import Greeting, ServerConfig
-from tools_app.mcp_client.errors import ServerFault
+from tools_app.mcp_client.errors import NeedsAuthorization, ServerFault
 from tools_app.mcp_client.listed_tool import ListedTool
 from tools_app.mcp_client.servers import Listed
 from tools_app.models import McpServer
@@ -33,6 +33,8 @@ def discover(server: McpServer) -> Discovered:
     """Return the server's identification and tools; stores nothing. Raises Unavailable, for operators."""
     try:
         return asyncio.run(_reach(servers.config_of(server), import_string(_CONNECTION)))
+    except NeedsAuthorization as fault:
+        raise Unavailable(f"The MCP server {server.name} cannot be used yet: {fault}.", code=fault.state) from fault
     except ServerFault as fault:
         raise Unavailable(f"The MCP server {server.name} cannot be reached: {fault}.", code="server_unreachable") from (
             fault
@@ -44,7 +46,8 @@ def refresh(server: McpServer) -> tuple[Discovered, Listed]:
     try:
         found = discover(server)
     except Unavailable as problem:
-        servers.store_fault(server.id, problem.message)
+        state = problem.__cause__.state if isinstance(problem.__cause__, ServerFault) else ServerFault.state
+        servers.store_fault(server.id, problem.message, state)
         raise
     return found, servers.store_listing(server.id, found.tools, found.greeting)
 

@@ -6,13 +6,16 @@ taken from the environment, and compressed bodies are refused, so that the bytes
 
 import contextlib
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Any
 
 import httpx2
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 
+from tools_app.mcp_client.authorized_transport import AuthorizedTransport
 from tools_app.mcp_client.config import MAX_MESSAGE_BYTES, ServerConfig
+from tools_app.mcp_client.errors import OnFault, ServerFault
 from tools_app.mcp_client.token_bucket import Bucket
 
 _BYTES_AT_ONCE, _BYTES_PER_SECOND = 64 * 1024 * 1024, 4 * 1024 * 1024
@@ -20,32 +23,46 @@ _REQUEST_SECONDS = 30.0
 _SILENCE_SECONDS = 3600.0  # between events of an open stream; a call has its own limit
 
 
+def _ignore(fault: ServerFault) -> None:
+    """Ignore a fault: the response to the request has it, too."""
+
+
 @contextlib.asynccontextmanager
-async def streamable_http(config: ServerConfig) -> AsyncIterator[Any]:
-    """Yield the SDK's streamable HTTP transport, on a client that is closed with it."""
+async def streamable_http(config: ServerConfig, on_fault: OnFault = _ignore) -> AsyncIterator[Any]:
+    """Yield the SDK's streamable HTTP transport, on a client that is closed with it.
+
+    on_fault: called when the server demands authorization.
+    """
     async with (
-        _client(dict(config.headers)) as client,
+        _client(config, on_fault, dict(config.headers)) as client,
         streamable_http_client(config.url, http_client=client, max_sse_event_size=MAX_MESSAGE_BYTES) as streams,
     ):
         yield streams
 
 
-def sse(config: ServerConfig) -> Any:
+def sse(config: ServerConfig, on_fault: OnFault = _ignore) -> Any:
     """Return the SDK's transport for the older HTTP+SSE protocol: one event stream, messages posted beside it."""
-    return sse_client(
-        config.url, headers=dict(config.headers), sse_read_timeout=_SILENCE_SECONDS, httpx_client_factory=_client
-    )
+    client = partial(_client, config, on_fault)
+    headers = dict(config.headers)
+    return sse_client(config.url, headers=headers, sse_read_timeout=_SILENCE_SECONDS, httpx_client_factory=client)
 
 
 def _client(
-    headers: dict[str, str] | None = None, timeout: httpx2.Timeout | None = None, auth: httpx2.Auth | None = None
+    config: ServerConfig,
+    on_fault: OnFault,
+    headers: dict[str, str] | None = None,
+    timeout: httpx2.Timeout | None = None,
+    auth: httpx2.Auth | None = None,
 ) -> httpx2.AsyncClient:
+    transport: httpx2.AsyncBaseTransport = MeteredTransport()
+    if config.tokens is not None:
+        transport = AuthorizedTransport(transport, config.tokens, config.url, on_fault)
     return httpx2.AsyncClient(
         headers={**(headers or {}), "Accept-Encoding": "identity"},
         auth=auth,
         trust_env=False,
         timeout=timeout or httpx2.Timeout(_REQUEST_SECONDS, read=_SILENCE_SECONDS),
-        transport=MeteredTransport(),
+        transport=transport,
     )
 
 

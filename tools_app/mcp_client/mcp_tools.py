@@ -130,7 +130,7 @@ async def _report(server_id: UUID, connection: Any, fault: ServerFault | None) -
         await in_db(servers.store_listing, server_id, tuple(connection.tools.values()), connection.greeting)
     else:
         problem = f"{fault}. It logged: {connection.last_log_lines}" if connection.last_log_lines else f"{fault}."
-        await in_db(servers.store_fault, server_id, problem)
+        await in_db(servers.store_fault, server_id, problem, fault.state)
 
 
 class McpSource(ToolSource):

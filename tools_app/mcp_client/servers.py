@@ -8,18 +8,20 @@ from uuid import UUID
 from django.db import transaction
 from django.db.models import F
 from django.db.models.functions import Now
+from django.utils.module_loading import import_string
 
 from audit_app import services as audit
 from audit_app.kernel.errors import Conflict, NotFound, found
 from audit_app.kernel.rules import check_row
 from tools_app import conf
-from tools_app.mcp_client.config import Greeting, ServerConfig
+from tools_app.mcp_client.config import Greeting, ServerConfig, Tokens
 from tools_app.mcp_client.listed_tool import ListedTool
-from tools_app.models import McpServer, McpTool
+from tools_app.models import McpAuthorization, McpServer, McpTool
 from tools_app.secrets import credentials
 from tools_app.types import view_of
 
 _MAX_ERROR = 1_000
+_TOKENS = "tools_app.mcp_client.bearer_tokens.BearerTokens"
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,20 @@ def config_of(server: McpServer) -> ServerConfig:
         environment=_resolved(server, server.environment),
         folder=conf.mcp_folder() / server.name,
         headers=_resolved(server, server.headers),
+        tokens=_tokens_of(server),
     )
+
+
+def has_own_authorization(server: McpServer) -> bool:
+    """Return whether the operator has set what authorizes at the server: OAuth is not used for it."""
+    return any(name.lower() == "authorization" for name in server.headers)
+
+
+def _tokens_of(server: McpServer) -> Tokens | None:
+    if server.transport == "stdio" or has_own_authorization(server):
+        return None
+    tokens: Tokens = import_string(_TOKENS)(server.id, server.url)
+    return tokens
 
 
 def _resolved(server: McpServer, texts: Mapping[str, str]) -> dict[str, str]:
@@ -102,7 +117,9 @@ def store_listing(server_id: UUID, tools: Iterable[ListedTool], greeting: Greeti
         servers = McpServer.objects.filter(id=server_id)
         known = {row.name: row for row in McpTool.objects.filter(server_id=server_id)}
         is_first = not known and servers.filter(reached_at=None).exists()
-        servers.update(state="ok", last_error="", greeting=greeting.to_json(), reached_at=Now())
+        servers.update(greeting=greeting.to_json(), reached_at=Now())
+        if not McpAuthorization.objects.filter(server_id=server_id).exclude(missing_scope="").exists():
+            servers.update(state="ok", last_error="")
         new = [name for name in listed if name not in known]
         rows = [_row(server_id, listed[name], approved=is_first) for name in new]
         McpTool.objects.bulk_create(rows, ignore_conflicts=True)
@@ -139,9 +156,17 @@ def _columns(tool: ListedTool) -> dict[str, Any]:
     return {name: getattr(tool, name) for name in ("title", "description", "parameters", "hints", "digest")}
 
 
-def store_fault(server_id: UUID, problem: str) -> None:
-    """Store why a server cannot be reached, for operators."""
-    McpServer.objects.filter(id=server_id).update(state="failing", last_error=problem[:_MAX_ERROR])
+def store_fault(server_id: UUID, problem: str, state: str = "failing") -> None:
+    """Store why a server cannot be used, for operators. state: failing | needs_authorization."""
+    rows = McpServer.objects.filter(id=server_id)
+    values = {"state": state, "last_error": problem[:_MAX_ERROR]}
+    if state == "failing":
+        rows.update(**values)
+        return
+    with transaction.atomic():
+        if rows.exclude(state=state).update(**values):  # the first reason is the cause of those after it
+            details = {"name": rows.values_list("name", flat=True).first(), "why": problem[:_MAX_ERROR]}
+            audit.record("McpServerNeedsAuthorization", details=details)
 
 
 def approve_tools(server: McpServer, names: Iterable[str] | None = None) -> tuple[str, ...]:

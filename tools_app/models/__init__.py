@@ -8,6 +8,7 @@ from tools_app.models.executions import IS_OPEN, UNKNOWN_ORIGINS, ToolExecution
 from tools_app.models.grants import Grant
 from tools_app.models.inputs import InputRequest
 from tools_app.models.mcp import McpServer, McpTool
+from tools_app.models.mcp_authorization import McpAuthorization, McpAuthorizationAttempt
 from tools_app.models.memory import IS_TRUSTED, Memory
 from tools_app.models.shared_memory import SharedValue
 from tools_app.models.skills import Skill, SkillInstall, SkillVersion
@@ -22,6 +23,8 @@ __all__ = [
     "Credential",
     "Grant",
     "InputRequest",
+    "McpAuthorization",
+    "McpAuthorizationAttempt",
     "McpServer",
     "McpTool",
     "Memory",

@@ -9,6 +9,7 @@ from django.core.validators import MaxValueValidator, MinValueValidator, RegexVa
 from django.db import models
 from django.db.models import F
 
+from audit_app.kernel import redact
 from audit_app.kernel.ids import new_id
 from audit_app.kernel.rules import CheckedJSONField, TextListField, check_object
 from tools_app.types import Effect, Risk
@@ -57,7 +58,12 @@ class McpServer(models.Model):
         (Effect.READ.value, "read: changes nothing"),
         (Effect.ONCE.value, "once: may change something, is never repeated"),
     ]
-    STATES = [("unknown", "not reached yet"), ("ok", "works"), ("failing", "fails")]
+    STATES = [
+        ("unknown", "not reached yet"),
+        ("ok", "works"),
+        ("failing", "fails"),
+        ("needs_authorization", "needs authorization"),
+    ]
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     name = models.CharField(max_length=24, unique=True, validators=[_NAME], help_text="Part of the names of its tools.")
@@ -83,6 +89,22 @@ class McpServer(models.Model):
         blank=True,
         help_text='Headers of each request, as a JSON object: {"Authorization": "Bearer {{credential:NAME}}"}',
     )
+    oauth_client_id = models.CharField(
+        "OAuth client id",
+        max_length=500,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="Client that you have registered for Komand yourself. Empty: Komand registers one.",
+    )
+    oauth_client_secret = models.CharField(
+        "OAuth client secret",
+        max_length=200,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="Secret of that client, as a reference to a credential: {{credential:NAME}}",
+    )
     is_enabled = models.BooleanField(default=True)
     default_risk = models.CharField(max_length=8, choices=RISKS, default=Risk.HIGH.value)
     default_effect = models.CharField(max_length=8, choices=EFFECTS, default=Effect.ONCE.value)
@@ -96,7 +118,7 @@ class McpServer(models.Model):
     )
     settings_version = models.IntegerField(default=0, editable=False)
     tools_version = models.IntegerField(default=0, editable=False)
-    state = models.CharField(max_length=8, choices=STATES, default="unknown", editable=False)
+    state = models.CharField(max_length=24, choices=STATES, default="unknown", editable=False)
     last_error = models.TextField(blank=True, editable=False)
     greeting = models.JSONField(
         default=dict, editable=False, help_text="Name, version and protocol version reported by the server."
@@ -134,6 +156,10 @@ class McpServer(models.Model):
             )
         if find_references(self.url):
             _refuse("url", "it is logged; put credentials into the headers.")
+        if self.oauth_client_secret and not redact.CREDENTIAL_REFERENCE.fullmatch(self.oauth_client_secret.strip()):
+            _refuse("oauth_client_secret", "must be a reference to a credential: {{credential:NAME}}")
+        if self.oauth_client_secret and not self.oauth_client_id:
+            _refuse("oauth_client_id", "required with a client secret.")
 
 
 def _refuse(field: str, problem: str) -> NoReturn:

@@ -22,6 +22,7 @@ from sessions_app.models import Delivery
 from tests.fakes.model_server import ModelServer
 from tests.fakes.telegram import TOKEN
 from tests.fakes.webhook_receiver import SECRET
+from tools_app.mcp_client import servers
 from tools_app.sandbox import python_process
 from tools_app.sandbox.python_process import Isolation
 from tools_app.secrets import vault
@@ -212,6 +213,14 @@ def test_accounts_that_do_not_work_are_reported() -> None:
     accounts.set_enabled(account, False, why="It refuses the token.")
     found = findings()["channel webhook/crm"]
     assert not found.ok and "off, with the error: It refuses the token." in found.detail and "enable it" in found.mend
+
+
+def test_an_mcp_server_that_needs_authorization_is_reported() -> None:
+    made = servers.add_server(name="files", transport="streamable_http", url="https://files.example.com/mcp")
+    assert "mcp server files" not in findings()
+    servers.store_fault(made.pk, "it needs authorization", "needs_authorization")
+    finding = findings()["mcp server files"]
+    assert (finding.ok, finding.detail) == (False, "it needs authorization") and "press Authorize" in finding.mend
 
 
 def test_deliveries_that_cannot_be_sent_are_reported() -> None:

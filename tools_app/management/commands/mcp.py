@@ -24,6 +24,8 @@ class Command(AppCommand):
         add.add_argument("--sse", action="store_true", help="use the older SSE transport")
         add_pairs = partial(add.add_argument, action="append", default=[], metavar="NAME=TEXT")
         add_pairs("--header", help="header of each request; repeat for several")
+        add.add_argument("--client-id", default="", help="OAuth client that you have registered for Komand yourself")
+        add.add_argument("--client-secret", default="", help="its secret, as a reference: {{credential:NAME}}")
         add_pairs("--env", help="environment variable of its process; repeat for several")
         add.add_argument(
             "--risk", choices=[risk for risk, _ in McpServer.RISKS], help="risk of its tools (default: high)"
@@ -48,6 +50,7 @@ class Command(AppCommand):
         if options["url"]:
             transport = "sse" if options["sse"] else "streamable_http"
             settings |= {"transport": transport, "url": options["url"], "headers": _pairs(options["header"])}
+            settings |= {f"oauth_{name}": options[name] for name in ("client_id", "client_secret")}
         else:
             program, *arguments = options["line"] or [""]
             settings |= {"command": program, "arguments": arguments, "environment": _pairs(options["env"])}

@@ -39,6 +39,8 @@ class McpServerBody(CamelCaseSerializer):
     environment = HiddenTexts(required=False, child=CharField(max_length=LONGEST_VALUE))
     url = _column("url")
     headers = HiddenTexts(required=False, child=CharField(max_length=LONGEST_VALUE))
+    oauth_client_id = _column("oauth_client_id")
+    oauth_client_secret = _column("oauth_client_secret")
     is_enabled = _column("is_enabled")
     default_risk = _column("default_risk")
     default_effect = _column("default_effect")

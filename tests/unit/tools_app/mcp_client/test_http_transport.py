@@ -21,7 +21,7 @@ async def pieces(count: int, size: int = 1_000_000) -> AsyncIterator[bytes]:
 async def fetch(monkeypatch: pytest.MonkeyPatch, answer: httpx2.Response) -> bytes:
     """Return the body that our client reads of this response."""
     monkeypatch.setattr(http_transport, "_BYTES_PER_SECOND", 1)  # a slow machine would be allowed more
-    client = http_transport._client()
+    client = http_transport._client(ServerConfig("srv", "streamable_http"), lambda fault: None)
     monkeypatch.setattr(client._transport, "_inner", httpx2.MockTransport(lambda request: answer))
     async with client:
         return (await client.get("http://server/")).content
