@@ -203,6 +203,9 @@ FUTURE = re.compile(r"(until|expires_at|ready_at|next_at|due_at|deadline_at|alar
 NOT_MOVED = {
     "ApiKey.expires_at": "a credential",
     "RefreshToken.expires_at": "a credential",
+    "McpAuthorization.expires_at": "a credential",
+    "McpAuthorization.refreshing_until": "a lease of a process that has ended",
+    "McpAuthorizationAttempt.expires_at": "a code",
     "GroupMessage.expires_at": "a trace",
     "UserFile.expires_at": "a file that no message has brought yet",
     "Pairing.expires_at": "a code",
