@@ -30,9 +30,10 @@ from sessions_app.conversation.network_start import check_agents
 from sessions_app.conversation.new_message import LONGEST_TEXT, Accepted, NewMessage, ReceiveOptions
 from sessions_app.conversation.pins import pin_turn
 from sessions_app.conversation.receive_message import receive
+from sessions_app.conversation.removed_turns import remove_turn
 from sessions_app.conversation.run_options import TRIES_DRAFT
 from sessions_app.conversation.session_key import SessionKey
-from sessions_app.conversation.sessions import ROUTED, event_about, import_history, lock, open_new
+from sessions_app.conversation.sessions import ROUTED, append_history, event_about, import_history, lock, open_new
 from sessions_app.conversation.workstreams import ask_workstream, list_session_workstreams
 from sessions_app.identity.actor_names import display_name
 from sessions_app.models import Session
@@ -45,6 +46,7 @@ __all__ = [
     "NewMessage",
     "ReceiveOptions",
     "answer_history",
+    "append_history",
     "ask_workstream",
     "bind_session",
     "cancel_session_runs",
@@ -58,10 +60,12 @@ __all__ = [
     "open_session",
     "pin_turn",
     "receive",
+    "remove_turn",
     "regenerate_answer",
     "rename_session",
     "retry_run",
     "select_branch",
+    "set_surface_data",
 ]
 
 WEB_CHAT = "WebChat"
@@ -156,6 +160,13 @@ def _change_policy(session: Session, changes: Mapping[str, Any]) -> Session:
             details=session.policy,
         )
     return session
+
+
+def set_surface_data(session: Session, surface: str, data: Mapping[str, Any]) -> None:
+    """Replace the data of a surface in the session's metadata, which is under the surface's name."""
+    with transaction.atomic():
+        session.metadata = {**lock(session.id).metadata, surface: dict(data)}
+        Session.objects.filter(pk=session.id).update(metadata=session.metadata)
 
 
 def rename_session(session: Session, title: str) -> None:

@@ -25,6 +25,7 @@ from sessions_app.conversation.sessions import event_about, lock
 from sessions_app.models import Branch, Session, Turn
 from tools_app.types.authors import Author
 
+REMOVED = -1  # branch of turns that were removed: on no path
 _DEEPEST = 100
 _BUSY = "A message of this session is not answered yet. Wait for its answer or stop it, then try again."
 _NO_RUN = "There is no such run in this session."
@@ -128,7 +129,8 @@ def turns_of(session_id: UUID, number: int) -> Q:
 
 def branch_of_run(session_id: UUID, ordinal: int) -> int:
     """Return the number of the branch of a run, by the turns stored for it; that of an open run is the active one."""
-    stored = Turn.objects.filter(session_id=session_id, ordinal=ordinal).values_list("branch", flat=True).first()
+    turns = Turn.objects.filter(session_id=session_id, ordinal=ordinal).exclude(branch=REMOVED)
+    stored = turns.values_list("branch", flat=True).first()
     if stored is not None:
         return stored
     return Session.objects.values_list("active_branch", flat=True).get(pk=session_id)
@@ -136,7 +138,7 @@ def branch_of_run(session_id: UUID, ordinal: int) -> int:
 
 def is_off_path(session: Session, run_id: UUID) -> bool:
     """Return whether the active branch leaves the run out."""
-    return Turn.objects.filter(session=session, run_id=run_id, is_off_path=True).exists()
+    return Turn.objects.filter(session=session, run_id=run_id, is_off_path=True).exclude(branch=REMOVED).exists()
 
 
 def _activate(session: Session, branches: Branches, number: int, reason: str) -> NewEvent:
@@ -144,7 +146,8 @@ def _activate(session: Session, branches: Branches, number: int, reason: str) ->
     old, new = (branch_paths.path_to(branches, one) for one in (session.active_branch, number))
     for path, other, is_off in ((old, new, True), (new, old, False)):
         changed = [run[1] for run in runs if branch_paths.has_run(path, *run) and not branch_paths.has_run(other, *run)]
-        Turn.objects.filter(session=session, ordinal__in=changed).update(is_off_path=is_off)
+        turns = Turn.objects.filter(session=session, ordinal__in=changed).exclude(branch=REMOVED)
+        turns.update(is_off_path=is_off)
     Session.objects.filter(pk=session.pk).update(active_branch=number)
     session.active_branch = number
     selected: events.BranchSelected = {
@@ -178,10 +181,8 @@ def _message_of(session: Session, run_id: UUID | None) -> tuple[Run, Sequence[Tu
         raise Conflict("This session has no answer that could be generated again.", code="no_message")
     run = found(Run.objects.filter(IS_ROOT, pk=run_id, conversation_id=session.id).first(), _NO_RUN)
     # An answer to a question of the agent is a part of the run, not a message.
-    turns = Turn.objects.filter(session=session, run_id=run.pk, role="user", tool_call_ids__isnull=True).order_by(
-        "part"
-    )
-    if stored := list(turns):
+    turns = Turn.objects.filter(session=session, run_id=run.pk, role="user", tool_call_ids__isnull=True)
+    if stored := list(turns.exclude(branch=REMOVED).order_by("part")):
         return run, stored
     if retried := run.options.get("retry_of"):
         return _message_of(session, UUID(retried))

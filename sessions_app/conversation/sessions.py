@@ -7,11 +7,13 @@ from uuid import UUID
 
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
+from django.db.models import F
 from django.utils import timezone
 
 from agents_app import selectors as agents
 from agents_app.configuration import agent_access
 from agents_app.configuration.agent_access import AgentNotShared
+from agents_app.errors import RunBusy
 from agents_app.models import Agent
 from agents_app.types import Message
 from audit_app import services as audit
@@ -121,16 +123,16 @@ def open_new(
 
 def import_history(
     session: Session, messages: Sequence[Message | Turn], files: Mapping[int, Sequence[UUID]] = NO_FILES
-) -> None:
-    """Store the messages of another conversation as the first turns of a new session. No run answers them.
+) -> list[Turn]:
+    """Store the messages of another conversation as the next turns of a session. No run answers them. Return the turns.
 
     messages: as a client sent them, or turns of another session, whose files are copied.
     files: ids of uploaded files by the position of their message.
 
-    The caller's transaction contains the creation of the session. Raises what `uploads.take` raises.
+    The caller's transaction contains the creation of the session, or its lock. Raises what `uploads.take` raises.
     """
     if not messages:
-        return
+        return []
     turns = [_imported(session, part, message) for part, message in enumerate(messages)]
     imported_texts.set_origins(session.owner, messages, turns)
     taken = {part: uploads.take(session.owner, ids, session) for part, ids in files.items()}
@@ -144,19 +146,41 @@ def import_history(
         if isinstance(message, Turn) and message.attached:
             attachments.copy([message.pk], turn)
     session.next_ordinal += 1
-    Session.objects.filter(pk=session.pk).update(next_ordinal=session.next_ordinal, message_count=len(messages))
+    count = F("message_count") + len(messages)
+    Session.objects.filter(pk=session.pk).update(next_ordinal=session.next_ordinal, message_count=count)
+    return turns
+
+
+def append_history(
+    session: Session, messages: Sequence[Message], files: Mapping[int, Sequence[UUID]] = NO_FILES
+) -> list[Turn]:
+    """Store messages behind the last ones of a session, as `import_history`. Owns its transaction.
+
+    Raises RunBusy while a run of the session is open, whose turns would come behind them.
+    """
+    with transaction.atomic():
+        locked = lock(session.id)
+        if agents.has_unstored_runs(session.id):
+            raise RunBusy("A message of this conversation is not answered yet. Wait for its answer, then try again.")
+        Session.objects.filter(pk=session.pk).update(last_active_at=timezone.now())
+        return import_history(locked, messages, files)
 
 
 def _imported(session: Session, part: int, message: Message | Turn) -> Turn:
-    """Return the unsaved turn. The text of files stays apart from what a user has written: it is from outside."""
+    """Return the unsaved turn. The text of files stays apart from what a user has written: it is from outside.
+
+    Messages of the system are read by all later runs, however old they are.
+    """
     turn = Turn(
         session=session,
         ordinal=session.next_ordinal,
         part=part,
+        branch=session.active_branch,
         role=message.role,
+        is_pinned=message.role == "system",
         content=message.content,
         tool_call_id=message.tool_call_id,
-        created_at=session.created_at,
+        created_at=timezone.now() if session.next_ordinal else session.created_at,
     )
     if isinstance(message, Turn):
         turn.tool_calls, turn.attached = message.tool_calls, message.attached

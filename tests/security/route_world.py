@@ -77,6 +77,8 @@ class World:
             "POST /api/sessions/{}/bind": {"agentId": "default"},
             "POST /api/v1/files/download-url": {"file": file},
             "POST /api/v1/files/upload-url": {"id": file},
+            "POST /v1/conversations/{}": {"metadata": {"topic": "another"}},
+            "POST /v1/conversations/{}/items": {"items": [{"role": "user", "content": "Hello."}]},
         }
         add_web()
         price = {"inputPrice": 1, "outputPrice": 2}
@@ -115,6 +117,8 @@ class World:
             "link_id": SenderLink.objects.create(user=self.alice, account=account, sender_id="501", linked_at=now).pk,
             "login_id": Login.objects.create(user=self.alice, address="192.0.2.1", last_seen_at=now).pk,
             "response_id": f"resp_{run.pk.hex}",
+            "conversation_id": f"conv_{self.session.pk.hex}",
+            "item_id": f"msg_{Turn.objects.order_by('ordinal')[0].pk.hex}",
             "agent_id": "alices",
             "number": 1,
             "key": "facts",

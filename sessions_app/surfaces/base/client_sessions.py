@@ -52,12 +52,20 @@ def open_session(
         return found
 
 
+def append_history(user: User, session: Session, messages: Sequence[Message]) -> list[Turn]:
+    """Store messages of a client behind the last ones of a session. Return their turns.
+
+    Raises what `services.append_history` raises.
+    """
+    return services.append_history(session, messages, _upload_files(user, messages))
+
+
 def upload_parts(user: User, files: Iterable[LoadedPart]) -> tuple[Attachment, ...]:
     """Store the files of a message. What is not sent then is deleted after a day."""
     return tuple(uploads.upload(user, file.name, file.data) for file in files)
 
 
-def _upload_files(user: User, history: Sequence[Message | Turn]) -> dict[int, tuple[UUID, ...]]:
+def _upload_files(user: User, history: Sequence[Message] | Sequence[Message | Turn]) -> dict[int, tuple[UUID, ...]]:
     """Store the files of a history. Return their ids by the place of their message."""
     return {
         place: tuple(row.pk for row in upload_parts(user, files_of([message])))

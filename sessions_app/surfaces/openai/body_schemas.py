@@ -3,6 +3,7 @@
 from sessions_app.surfaces.base.function_tools import MOST_TOOLS
 from sessions_app.surfaces.base.openapi.schemas import (
     BOOLEAN,
+    NULL,
     OBJECT,
     TEXT,
     Schema,
@@ -15,6 +16,8 @@ from sessions_app.surfaces.base.openapi.schemas import (
 )
 from sessions_app.surfaces.openai.chat_messages import MOST_MESSAGES
 from sessions_app.surfaces.openai.requests import LABELS, LONGEST_LABEL, LONGEST_TEXT
+
+MOST_ITEMS = 20  # that are added to a conversation at a time
 
 _MAYBE_TEXT = nullable(TEXT)
 _CONTENT: Schema = {"anyOf": [TEXT, list_of(record({"type": TEXT}, open_ended=True))]}
@@ -65,6 +68,7 @@ COMPLETION_BODY = _body(
 )
 _INPUT: Schema = {"anyOf": [TEXT, {"type": "array", "items": OBJECT, "minItems": 1, "maxItems": MOST_MESSAGES}]}
 _INSTRUCTIONS: Schema = {"type": ["string", "null"], "maxLength": LONGEST_TEXT}
+_CONVERSATION: Schema = {"anyOf": [TEXT, _body({"id": TEXT}, ["id"]), NULL]}
 RESPONSE_BODY = _body(
     {
         "model": about(TEXT, "An agent's id."),
@@ -73,6 +77,7 @@ RESPONSE_BODY = _body(
         "stream": BOOLEAN,
         "background": BOOLEAN,
         "previous_response_id": _MAYBE_TEXT,
+        "conversation": _CONVERSATION,
         "text": _body({"format": OBJECT}, []),
         **_TOOLS,
         "temperature": _TEMPERATURE,
@@ -97,8 +102,14 @@ INPUT_TOKENS_BODY = _body(
         "input": nullable(_INPUT),
         "instructions": _INSTRUCTIONS,
         "previous_response_id": _MAYBE_TEXT,
+        "conversation": _CONVERSATION,
         **_TOOLS,
         "metadata": _METADATA,
     },
     [],
 )
+_LABELS_OF_CONVERSATION: Schema = {**_METADATA, "description": "Labels of the conversation."}
+_ITEMS: Schema = {"type": "array", "items": OBJECT, "minItems": 1, "maxItems": MOST_ITEMS}
+CONVERSATION_BODY = _body({"items": nullable({**_ITEMS, "minItems": 0}), "metadata": _LABELS_OF_CONVERSATION}, [])
+CONVERSATION_UPDATE_BODY = _body({"metadata": _LABELS_OF_CONVERSATION}, ["metadata"])
+ITEMS_BODY = _body({"items": _ITEMS}, ["items"])

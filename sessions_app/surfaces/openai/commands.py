@@ -10,6 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib.auth.models import User
+from django.db import transaction
 
 from agents_app import selectors as agents
 from agents_app import services as runs
@@ -26,6 +27,7 @@ from sessions_app.services import Accepted, NewMessage
 from sessions_app.surfaces.base import client_calls, client_sessions
 from sessions_app.surfaces.base.function_tools import invalid_param
 from sessions_app.surfaces.base.message_files import digest_of
+from sessions_app.surfaces.openai import conversations
 from sessions_app.surfaces.openai.requests import LONGEST_TEXT, NAME, ParsedRequest
 
 _HEX = 32  # characters of an id
@@ -62,15 +64,25 @@ def accept(principal: Principal, parsed: ParsedRequest, idempotency_key: str) ->
         return _accept_outputs(principal, parsed, idempotency_key)
     session = _session_of(principal.user, parsed, idempotency_key)
     cursor = cursor_now(session.id)
-    with uploads.unsent_discarded(client_sessions.upload_parts(principal.user, parsed.files)) as files:
-        accepted = services.receive(
+    if not (parsed.conversation and parsed.history):
+        return _accepted(_receive(principal.user, session, parsed, idempotency_key), cursor, session, parsed)
+    with transaction.atomic():  # the earlier items and the message, or neither
+        client_sessions.append_history(principal.user, session, parsed.history)
+        accepted = _receive(principal.user, session, parsed, idempotency_key)
+        transaction.set_rollback(accepted.is_duplicate)
+    return _accepted(accepted, cursor, session, parsed)
+
+
+def _receive(user: User, session: Session, parsed: ParsedRequest, idempotency_key: str) -> Accepted:
+    busy = "queue" if parsed.conversation else ""  # a response of its own: it does not join an open one
+    with uploads.unsent_discarded(client_sessions.upload_parts(user, parsed.files)) as files:
+        return services.receive(
             NewMessage.into(session, parsed.text, attachments=files, attachments_digest=digest_of(parsed.files)),
-            owner=principal.user,
+            owner=user,
             session=session,
             idempotency_key=idempotency_key,
-            options=services.ReceiveOptions(run=parsed.options, longest_text=LONGEST_TEXT),
+            options=services.ReceiveOptions(run=parsed.options, longest_text=LONGEST_TEXT, busy=busy),
         )
-    return _accepted(accepted, cursor, session, parsed)
 
 
 def _accepted(accepted: Accepted, cursor: str, session: Session, parsed: ParsedRequest) -> AcceptedRequest:
@@ -94,7 +106,9 @@ def _accept_outputs(principal: Principal, parsed: ParsedRequest, idempotency_key
     """
     user = principal.user
     param = "input" if parsed.previous else "messages"
-    if calls := client_calls.find(user, parsed.outputs, parsed.model, param):
+    conversation = conversations.access_conversation(user, parsed.conversation) if parsed.conversation else None
+    calls = client_calls.find(user, parsed.outputs, parsed.model, param)
+    if calls and (conversation is None or conversation.pk == calls.session_id):
         session = access_session(user, calls.session_id)
         cursor = "" if calls.are_answered else cursor_now(session.id)
         if not (cursor and runs.answer_client_calls(calls.run_id, calls.outputs, options=parsed.options)):
@@ -102,6 +116,9 @@ def _accept_outputs(principal: Principal, parsed: ParsedRequest, idempotency_key
         run = agents.get_run(calls.run_id)
         request = _request(session, run.id, run.created_at, cursor, parsed.options.output_schema)
         return replace(request, first_step=calls.step + 1)
+    if parsed.conversation:
+        message = "No call of this conversation waits for these outputs. Send a message instead."
+        raise invalid_param(message, "input", "unknown_tool_call")
     client_calls.check_contained(parsed.outputs, parsed.history, param)
     session = _own_session(user, parsed, list(parsed.history), idempotency_key)
     cursor = cursor_now(session.id)
@@ -129,6 +146,8 @@ def _session_of(user: User, parsed: ParsedRequest, idempotency_key: str) -> Sess
     if parsed.session and parsed.previous:
         message = "Send either metadata.session_id or previous_response_id, not both."
         raise invalid_param(message, "previous_response_id")
+    if parsed.conversation:
+        return _bound(user, conversations.access_conversation(user, parsed.conversation), parsed)
     if parsed.session:
         session = access_session(user, parsed.session)
         _check_agent(session, parsed)
@@ -146,6 +165,15 @@ def _session_of(user: User, parsed: ParsedRequest, idempotency_key: str) -> Sess
         return session
     before = before or turns_until(run)
     return _own_session(user, parsed, [*before, *parsed.history], idempotency_key)
+
+
+def _bound(user: User, session: Session, parsed: ParsedRequest) -> Session:
+    """Return the session of a conversation, bound to the agent that the request names."""
+    if waiting := agents.find_open_run(session.id):
+        runs.leave_client_calls(waiting.id)
+    if session.agent.agent_id == parsed.model:
+        return session
+    return services.bind_session(session, access_agent(user, parsed.model))
 
 
 def continued(user: User, run: RunView) -> tuple[Session, list[Turn]]:

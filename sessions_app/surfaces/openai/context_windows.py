@@ -16,7 +16,7 @@ from sessions_app.live_view.viewer import cursor_now
 from sessions_app.models import Checkpoint, Session, Turn
 from sessions_app.surfaces.base import client_calls, client_sessions
 from sessions_app.surfaces.base.function_tools import invalid_param
-from sessions_app.surfaces.openai import compaction_items, responses
+from sessions_app.surfaces.openai import compaction_items, conversations, responses
 from sessions_app.surfaces.openai.commands import AcceptedRequest, continued, run_of, turns_until
 from sessions_app.surfaces.openai.requests import NAME, ParsedRequest
 
@@ -40,6 +40,9 @@ def begin_compaction(principal: Principal, parsed: ParsedRequest) -> AcceptedReq
     Raises NotFound, InvalidInput, and what `services.compact_session` raises.
     """
     access_agent(principal.user, parsed.model)
+    if parsed.conversation:
+        message = "Name the conversation by a response of it, as previous_response_id."
+        raise invalid_param(message, "conversation", "unsupported_parameter")
     if parsed.session:
         raise invalid_param("Compact a session by POST /api/sessions/{id}/compact.", "metadata")
     earlier = turns_until(agents.get_run(run_of(principal.user, parsed.previous)[0])) if parsed.previous else []
@@ -74,4 +77,6 @@ def _conversation_of(user: User, parsed: ParsedRequest) -> tuple[Session | None,
     """Return the session that a request continues, and its turns if it continues from an earlier place of it."""
     if parsed.previous:
         return continued(user, agents.get_run(run_of(user, parsed.previous)[0]))
+    if parsed.conversation:
+        return conversations.access_conversation(user, parsed.conversation), []
     return (access_session(user, parsed.session) if parsed.session else None), []

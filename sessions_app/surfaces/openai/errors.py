@@ -6,7 +6,7 @@ from agents_app.types import RunStatus, RunView
 from sessions_app.surfaces.base.http_errors import HttpError
 
 _TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
-_NOT_FOUND = {"unknown_agent": "model_not_found"}
+_CODES = {"unknown_agent": "model_not_found", "run_busy": "conversation_locked"}  # as this protocol names them
 
 
 def error(message: str, kind: str, code: str | None, param: str | None = None) -> dict[str, Any]:
@@ -15,7 +15,7 @@ def error(message: str, kind: str, code: str | None, param: str | None = None) -
 
 def error_body(failure: HttpError) -> dict[str, Any]:
     kind = _TYPES.get(failure.status, "invalid_request_error" if failure.status < 500 else "server_error")
-    code = "invalid_api_key" if failure.status == 401 else _NOT_FOUND.get(failure.code, failure.code)
+    code = "invalid_api_key" if failure.status == 401 else _CODES.get(failure.code, failure.code)
     return error(failure.message, kind, code, failure.extra.get("param"))
 
 

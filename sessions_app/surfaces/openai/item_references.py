@@ -68,7 +68,7 @@ def _find(user: User, item_id: str) -> dict[str, Any] | None:
 
 
 def _message(user: User, name: str) -> dict[str, Any]:
-    """Return the message of a name: that of a user turn, or that of a run and its step (`responses.message_id`)."""
+    """Return the message of a name: that of a turn, or that of a run and its step (`responses.message_id`)."""
     owner, step = UUID(hex=name[:_HEX]), name[_HEX:]
     if step:
         run = access_run(user, owner)
@@ -76,8 +76,8 @@ def _message(user: User, name: str) -> dict[str, Any]:
         if text is None:
             raise NotFound
         return {"type": "message", "role": "assistant", "content": text}
-    turn = Turn.objects.filter(pk=owner, role="user").first()
+    turn = Turn.objects.filter(pk=owner, role__in=("user", "assistant", "system")).first()
     if turn is None:
         raise NotFound
     access_session(user, turn.session_id)
-    return {"type": "message", "role": "user", "content": turn.content}
+    return {"type": "message", "role": turn.role, "content": turn.content}

@@ -82,6 +82,7 @@ COMPONENTS: dict[str, Schema] = {
             "top_logprobs": INTEGER,
             "completed_at": nullable(SECONDS),
             "max_tool_calls": NULL,
+            "conversation": nullable(record({"id": TEXT})),
             "object": just("response"),
             "created_at": SECONDS,
             "status": one_of(["queued", "in_progress", "completed", "incomplete", "failed", "cancelled"]),
@@ -90,6 +91,19 @@ COMPONENTS: dict[str, Schema] = {
             "max_output_tokens": nullable(INTEGER),
             "metadata": map_of(TEXT),
             "usage": nullable(OBJECT),
+        }
+    ),
+    "Conversation": record(
+        {"id": TEXT, "object": just("conversation"), "created_at": SECONDS, "metadata": map_of(TEXT)}
+    ),
+    "ConversationDeleted": record({"id": TEXT, "object": just("conversation.deleted"), "deleted": just(True)}),
+    "ConversationItem": record({"id": TEXT, "type": TEXT}, open_ended=True),
+    "ConversationItemList": record(
+        {
+            "object": just("list"),
+            "data": list_of(ref("ConversationItem")),
+            **dict.fromkeys(("first_id", "last_id"), _MAYBE_TEXT),
+            "has_more": BOOLEAN,
         }
     ),
     "ResponseDeleted": record({"id": TEXT, "object": just("response"), "deleted": just(True)}),

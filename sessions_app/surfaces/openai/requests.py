@@ -39,6 +39,7 @@ class ParsedRequest:
     include_usage: send the usage at the end of a stream.
     session: id or public id of the session to continue, or empty.
     previous: id of the response to continue, or empty.
+    conversation: id of the conversation to continue, or empty.
     background: answer at once; the client fetches the response later.
     """
 
@@ -52,6 +53,7 @@ class ParsedRequest:
     include_usage: bool = False
     session: str = ""
     previous: str = ""
+    conversation: str = ""
     background: bool = False
 
 
@@ -63,7 +65,7 @@ def read_completion(body: Any) -> ParsedRequest:
     history, messages = read_conversation(body.get("messages"), "messages")
     instructions, history = split_instructions(history)
     client_tools, tool_choice = read_tools(body)
-    metadata, stream_options = _metadata(body), body.get("stream_options") or {}
+    metadata, stream_options = read_metadata(body), body.get("stream_options") or {}
     options = RunOptions(
         instructions=instructions,
         output_schema=_schema(body.get("response_format"), "response_format", inner="json_schema"),
@@ -99,9 +101,9 @@ def read_window(body: Any, *, needs_model: bool = True) -> ParsedRequest:
     Raises InvalidInput.
     """
     body = _object(body)
-    continues = body.get("previous_response_id") and body.get("input") is None
-    messages = () if continues else read_messages(_items(body), "input")
-    return _response_request(body, messages, (), needs_model=needs_model or not body.get("previous_response_id"))
+    continued = body.get("previous_response_id") or body.get("conversation")
+    messages = () if continued and body.get("input") is None else read_messages(_items(body), "input")
+    return _response_request(body, messages, (), needs_model=needs_model or not continued)
 
 
 def _items(body: Mapping[str, Any]) -> Any:
@@ -112,17 +114,21 @@ def _items(body: Mapping[str, Any]) -> Any:
 def _response_request(
     body: Mapping[str, Any], history: Sequence[Message], messages: Sequence[Message], *, needs_model: bool = True
 ) -> ParsedRequest:
-    for name in ("conversation", "prompt"):
-        if body.get(name):
-            message = f"{name} is not supported: continue by previous_response_id or metadata.session_id."
-            raise invalid_param(message, name, "unsupported_parameter")
+    if body.get("prompt"):
+        message = "prompt is not supported: write the text of the prompt into instructions or input."
+        raise invalid_param(message, "prompt", "unsupported_parameter")
     system, history = split_instructions(history)
     client_tools, tool_choice = read_tools(body)
-    metadata, previous = _metadata(body), body.get("previous_response_id") or ""
+    metadata, previous = read_metadata(body), body.get("previous_response_id") or ""
     if not isinstance(previous, str):
         raise invalid_param("previous_response_id must be a string.", "previous_response_id")
+    conversation = _conversation(body)
+    named = {"previous_response_id": previous, "metadata.session_id": metadata.get("session_id")}
+    for other in (name for name, value in named.items() if conversation and value):
+        raise invalid_param(f"Send either conversation or {other}, not both.", "conversation")
     text = body.get("text") or {}
     background = bool(body.get("background"))
+    noted = {"background": background, "previous": previous, **({"conversation": conversation} if conversation else {})}
     options = RunOptions(
         instructions="\n\n".join(filter(None, [_instructions(body), system])),
         output_schema=_schema(text.get("format") if isinstance(text, Mapping) else None, "text.format"),
@@ -130,7 +136,7 @@ def _response_request(
         max_output_tokens=_max_tokens(body, "max_output_tokens"),
         client_tools=client_tools,
         tool_choice=tool_choice,
-        note={NAME: {"background": background, "previous": previous, "metadata": metadata, **_labels(body)}},
+        note={NAME: {**noted, "metadata": metadata, **_labels(body)}},
     )
     return ParsedRequest(
         model=_model(body) if needs_model or body.get("model") else "",
@@ -142,6 +148,7 @@ def _response_request(
         stream=bool(body.get("stream")),
         session=metadata.get("session_id", ""),
         previous=previous,
+        conversation=conversation,
         background=background,
     )
 
@@ -167,7 +174,17 @@ def _instructions(body: Mapping[str, Any]) -> str:
     return instructions
 
 
-def _metadata(body: Mapping[str, Any]) -> dict[str, str]:
+def _conversation(body: Mapping[str, Any]) -> str:
+    """Return the id of the conversation that a request names: a string, or an object with the id."""
+    given = body.get("conversation") or ""
+    found = given.get("id") if isinstance(given, Mapping) else given
+    if not isinstance(found, str):
+        raise invalid_param("conversation must be the id of a conversation, or an object with it.", "conversation")
+    return found
+
+
+def read_metadata(body: Mapping[str, Any]) -> dict[str, str]:
+    """Return the labels in `metadata`. Raises InvalidInput."""
     metadata = body.get("metadata") or {}
     fits = isinstance(metadata, Mapping) and len(metadata) <= _MOST_LABELS
     if not fits or not all(isinstance(value, str) and len(value) <= LONGEST_LABEL for value in metadata.values()):

@@ -75,6 +75,7 @@ def response(context: ResponseContext, status: str, output: list[dict[str, Any]]
         "status": status,
         "background": bool(note.get("background")),
         **dict.fromkeys(("completed_at", "error", "incomplete_details", "max_tool_calls", "usage")),
+        "conversation": {"id": note["conversation"]} if note.get("conversation") else None,
         "instructions": options.instructions or None,
         "max_output_tokens": options.max_output_tokens,
         "metadata": note.get("metadata") or {},

@@ -15,6 +15,7 @@ from sessions_app.surfaces.base.openapi.schemas import COUNT, one_of, ref
 from sessions_app.surfaces.openai import responses
 from sessions_app.surfaces.openai.commands import run_of
 from sessions_app.surfaces.openai.endpoint import AnswerEndpoint, load, read, stream_response
+from sessions_app.surfaces.openai.requests import NAME
 
 # A run's owner ends it within a second; a process that hangs must not keep the client waiting.
 _CANCEL_SECONDS = 5
@@ -45,6 +46,7 @@ class StoredResponse(AnswerEndpoint):
     @Operation(
         "Delete the conversation of a response",
         ref("ResponseDeleted"),
+        errors=[400],
         description="Deletes all turns of the conversation.",
     )
     async def delete(self, body: bytes) -> None:
@@ -87,5 +89,12 @@ class CancelledResponse(AnswerEndpoint):
 
 
 def _delete(user: Any, run_id: UUID) -> None:
-    """Delete the whole conversation of the run: without the turns of one response it would have a gap."""
+    """Delete the whole conversation of the run: without the turns of one response it would have a gap.
+
+    Raises InvalidInput (response_in_conversation) for a response of a conversation that the client has named.
+    """
+    note = (agents.get_options(run_id).note or {}).get(NAME, {})
+    if conversation := note.get("conversation"):
+        message = f"This response belongs to {conversation}: delete that, or messages from it."
+        raise invalid_param(message, "response_id", "response_in_conversation")
     services.delete_session(access_session(user, agents.get_run(run_id).conversation_id))

@@ -22,6 +22,7 @@ from audit_app.kernel.ids import new_id
 from sessions_app.attachments import user_files
 from sessions_app.identity import access_tokens
 from sessions_app.identity.principal import Principal
+from sessions_app.models import Turn
 from sessions_app.surfaces.base.surface import surfaces
 from sessions_app.surfaces.openai import consumers as openai
 from sessions_app.surfaces.openai import urls as openai_urls
@@ -63,7 +64,22 @@ OPENAI: dict[str, list[tuple[str, str, Any]]] = {
         ("GET", "v1/responses/{response}?stream=true", None),
         ("DELETE", "v1/responses/{response}", None),
     ],
+    "v1/conversations": [],
+    "v1/conversations/<str:conversation_id>": [
+        ("GET", "v1/conversations/{conversation}", None),
+        ("POST", "v1/conversations/{conversation}", {"metadata": {"topic": "taken"}}),
+        ("DELETE", "v1/conversations/{conversation}", None),
+    ],
+    "v1/conversations/<str:conversation_id>/items": [
+        ("GET", "v1/conversations/{conversation}/items", None),
+        ("POST", "v1/conversations/{conversation}/items", {"items": [{"role": "user", "content": "x"}]}),
+    ],
+    "v1/conversations/<str:conversation_id>/items/<str:item_id>": [
+        ("GET", "v1/conversations/{conversation}/items/{item}", None),
+        ("DELETE", "v1/conversations/{conversation}/items/{item}", {}),  # while a run is open: 409
+    ],
     "v1/responses": [
+        ("POST", "v1/responses", {"model": "default", "input": "x", "conversation": "{conversation}"}),
         ("POST", "v1/responses", {"model": "default", "input": "x", "previous_response_id": "{response}"}),
         ("POST", "v1/responses", {"model": "default", "input": "x", "metadata": {"session_id": "{session}"}}),
     ],
@@ -152,6 +168,8 @@ def world() -> Iterator[World]:
     alices = {
         "session": session.key,
         "response": f"resp_{run.pk.hex}",
+        "conversation": f"conv_{session.pk.hex}",
+        "item": f"msg_{Turn.objects.filter(session=session).earliest('ordinal', 'part').pk.hex}",
         "approval": str(approval.pk),
         "child": str(child.pk),
         "file": f"file-{user_files.store(alice.user, 'a.txt', b'a', purpose='user_data').pk.hex}",
@@ -160,6 +178,8 @@ def world() -> Iterator[World]:
     missing = {
         "session": str(uuid4()),
         "response": f"resp_{uuid4().hex}",
+        "conversation": f"conv_{uuid4().hex}",
+        "item": f"msg_{uuid4().hex}",
         "approval": str(uuid4()),
         "child": str(uuid4()),
         "file": f"file-{uuid4().hex}",

@@ -232,11 +232,10 @@ def test_the_error_of_a_call_has_the_type_of_the_reference() -> None:
     assert error.content == [{"type": "text", "text": "No such file."}]
 
 
-@pytest.mark.parametrize("name", ["conversation", "prompt"])
-def test_stored_conversations_and_prompts_are_refused(name: str) -> None:
+def test_stored_prompts_are_refused() -> None:
     with pytest.raises(InvalidInput) as refused:
-        read_response({"model": "default", "input": "hi", name: {"id": "x"}})
-    assert (refused.value.code, refused.value.extra["param"]) == ("unsupported_parameter", name)
+        read_response({"model": "default", "input": "hi", "prompt": {"id": "x"}})
+    assert (refused.value.code, refused.value.extra["param"]) == ("unsupported_parameter", "prompt")
 
 
 def test_options_of_a_completion_reach_the_run() -> None:
