@@ -1,12 +1,14 @@
-"""Retention rules of channels and logins. Sessions and turns are kept."""
+"""Retention rules of channels, logins and temporary sessions. Other sessions and turns are kept."""
 
 from collections.abc import Iterator
 from datetime import timedelta
 
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import CharField, Exists, OuterRef, QuerySet, Value
+from django.db.models.functions import Cast, Concat
 from django.utils import timezone
 
+from agents_app.models import IS_OPEN, Run
 from audit_app import retention
 from audit_app.kernel.ids import first_id_at
 from audit_app.retention import Expired, days_ago
@@ -20,6 +22,7 @@ from sessions_app.models import (
     RefreshToken,
     SenderDay,
     SenderLink,
+    Session,
     Turn,
 )
 
@@ -30,6 +33,7 @@ TOKEN_DAYS = 7  # the access tokens of its login refer to it until they have exp
 LOGIN_DAYS = 90
 DRAFT_MINUTES = 10
 SENDER_DAYS = 7
+TEMPORARY_MINUTES = 60  # as long as a client may continue a response that is not stored
 
 
 class OldDeliveries(retention.Rule):
@@ -54,6 +58,33 @@ class OldDeliveries(retention.Rule):
         for pk, made, status in Delivery.objects.order_by("pk").values_list("pk", "created_at", "status")[:limit]:
             if made < edge and status not in self._NOT_OVER:
                 yield pk
+
+
+class TemporarySessions(retention.Rule):
+    """Sessions of answers that their clients do not want stored. They are hidden as sessions that a user deletes."""
+
+    name = "conversations of responses that are not stored"
+    kept_for = f"{TEMPORARY_MINUTES} minutes after their last message"
+
+    def prune(self, limit: int) -> int:
+        ids = list(self._old().values_list("pk", flat=True)[:limit])
+        freed = Concat("channel", Value(":"), "account_id", Value(":"), "sender_id", Value(":deleted-"), _TEXT_OF_ID)
+        with transaction.atomic():
+            rows = Session.objects.filter(pk__in=ids, deleted_at=None)
+            rows.update(deleted_at=timezone.now(), key=freed)
+        return len(ids)
+
+    def count(self) -> int:
+        return self._old().count()
+
+    def _old(self) -> QuerySet[Session]:
+        edge = timezone.now() - timedelta(minutes=TEMPORARY_MINUTES)
+        open_runs = Run.objects.filter(IS_OPEN, conversation_id=OuterRef("pk"))
+        rows = Session.objects.filter(~Exists(open_runs), is_temporary=True, deleted_at=None, last_active_at__lt=edge)
+        return rows.order_by("last_active_at")
+
+
+_TEXT_OF_ID = Cast("pk", CharField())
 
 
 def _payloads() -> QuerySet[InboundMessage]:
@@ -110,6 +141,7 @@ for rule in (
     Expired("inbound messages", f"{ROW_DAYS} days", _inbound),
     Expired("messages of groups as context", "as long as the account says", _group_messages),
     OldDeliveries(),
+    TemporarySessions(),
     Expired("unfinished previews", f"{DRAFT_MINUTES} minutes after the run's end", _drafts),
     Expired("idempotency keys", f"{KEY_DAYS} days", _idempotency_keys, empty=("idempotency_key",)),
     Expired("refresh tokens", f"{TOKEN_DAYS} days after they expired", _refresh_tokens),

@@ -80,18 +80,22 @@ def open_session(
     channel: str = WEB_CHAT,
     thread_id: str = "",
     metadata: Mapping[str, Any] | None = None,
+    is_temporary: bool = False,
 ) -> Session:
     """Create a session of the user. The user may have others on the same channel.
 
     thread_id: the last part of the session's public id; empty: a new one.
     metadata: data of the surface that opens the session, under the surface's name.
+    is_temporary: retention deletes it some time after its last message.
 
     Raises NotFound if there is no such agent for the owner, IntegrityError if the thread id is taken.
     """
     key = SessionKey(channel, "default", str(owner.pk), thread_id or str(new_id()))
     agent = agent_access.get_usable_agent(owner, agent_id)
     with transaction.atomic():
-        session, created = open_new(key, owner, display_name(owner), agent, title, metadata=metadata)
+        session, created = open_new(
+            key, owner, display_name(owner), agent, title, metadata=metadata, is_temporary=is_temporary
+        )
         audit.emit(created)
     return session
 

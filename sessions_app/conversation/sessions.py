@@ -100,6 +100,7 @@ def open_new(
     title: str = "",
     *,
     metadata: Mapping[str, Any] | None = None,
+    is_temporary: bool = False,
 ) -> tuple[Session, list[NewEvent]]:
     """Create a session; return it with the events of its creation. Raises IntegrityError if the key is taken."""
     now = timezone.now()
@@ -115,6 +116,7 @@ def open_new(
         last_active_at=now,
         created_at=now,
         metadata=dict(metadata or {}),
+        is_temporary=is_temporary,
     )
     hot_queries.INSERT_SESSION.run([session])
     created: events.SessionCreated = {"channel": key.channel, "agent_id": agent.agent_id}

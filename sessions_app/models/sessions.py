@@ -36,6 +36,9 @@ class Session(models.Model):
     active_branch = models.IntegerField(
         default=0, db_default=0, help_text="Number of the branch that later messages continue; 0 is the first path."
     )
+    is_temporary = models.BooleanField(
+        default=False, db_default=False, help_text="Retention deletes it some time after its last message."
+    )
     last_active_at = models.DateTimeField()
     created_at = models.DateTimeField()
     deleted_at = models.DateTimeField(null=True, blank=True)
@@ -48,6 +51,10 @@ class Session(models.Model):
             # chat page: the user's sessions, newest first
             models.Index(fields=["owner", "-last_active_at"], name="session_of_owner", condition=Q(deleted_at=None)),
             models.Index(fields=["-last_active_at"], name="session_recent"),  # admin list
+            # retention: temporary sessions
+            models.Index(
+                fields=["last_active_at"], name="session_temporary", condition=Q(is_temporary=True, deleted_at=None)
+            ),
         ]
 
     def __str__(self) -> str:

@@ -115,6 +115,8 @@ SURFACES = {
         keys={"error.message", "error.type", "error.param", "error.code"},
         reader=readers.ResponseClient,
         streams_post=True,
+        socket="/v1/responses",
+        close_code=4401,
     ),
     "rest": Sample(
         post=("/api/webchat/message", {"senderId": "x", "text": "x"}),

@@ -121,7 +121,7 @@ def test_calls_of_a_clients_tools_are_answered_within_the_conversation(client: O
     asked: Any = {"model": "default", "conversation": made.id, "tools": WEATHER}
     first = client.responses.create(input="[[tool=get_weather args={}]]", **asked)
     (call,) = first.output
-    output = {"type": "function_call_output", "call_id": call.call_id, "output": "18 degrees"}
+    output: Any = {"type": "function_call_output", "call_id": call.call_id, "output": "18 degrees"}
     second = client.responses.create(input=[output], **asked)
     assert "18 degrees" in second.output_text
     items = list(client.conversations.items.list(made.id, order="asc"))

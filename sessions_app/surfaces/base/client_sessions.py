@@ -30,10 +30,17 @@ def find_session(user: User, thread_id: str) -> Session | None:
 
 
 def open_session(
-    user: User, agent_id: str, thread_id: str, history: Sequence[Message | Turn], metadata: dict[str, Any]
+    user: User,
+    agent_id: str,
+    thread_id: str,
+    history: Sequence[Message | Turn],
+    metadata: dict[str, Any],
+    *,
+    is_temporary: bool = False,
 ) -> Session:
     """Open a session with a history. Idempotent under the thread id, unless that is empty.
 
+    is_temporary: as for `services.open_session`.
     Raises what `services.open_session` and `services.import_history` raise.
     """
     if thread_id and (found := find_session(user, thread_id)):
@@ -42,7 +49,7 @@ def open_session(
     fields: dict[str, Any] = {"owner": user, "agent_id": agent_id, "channel": CHANNEL, "thread_id": thread_id}
     try:
         with transaction.atomic():
-            session = services.open_session(**fields, metadata=metadata)
+            session = services.open_session(**fields, metadata=metadata, is_temporary=is_temporary)
             services.import_history(session, history, files)
             return session
     except IntegrityError:  # the same request, sent concurrently

@@ -76,6 +76,7 @@ RESPONSE_BODY = _body(
         "instructions": _INSTRUCTIONS,
         "stream": BOOLEAN,
         "background": BOOLEAN,
+        "store": about(nullable(BOOLEAN), "False: the response cannot be read or continued by its id."),
         "previous_response_id": _MAYBE_TEXT,
         "conversation": _CONVERSATION,
         "text": _body({"format": OBJECT}, []),

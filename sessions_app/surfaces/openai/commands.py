@@ -40,6 +40,7 @@ class AcceptedRequest:
     cursor: where to watch the session from.
     created: seconds since 1970.
     first_step: the step of the run with which the answer begins; after outputs of the client's tools not the first one.
+    is_stored: the client may read the answer later.
     output_schema: JSON Schema of the answer, of the request or else of the agent.
     """
 
@@ -50,6 +51,7 @@ class AcceptedRequest:
     created: int
     output_schema: dict[str, Any] | None = None
     first_step: int = 0
+    is_stored: bool = True
 
 
 def accept(principal: Principal, parsed: ParsedRequest, idempotency_key: str) -> AcceptedRequest:
@@ -86,6 +88,8 @@ def _receive(user: User, session: Session, parsed: ParsedRequest, idempotency_ke
 
 
 def _accepted(accepted: Accepted, cursor: str, session: Session, parsed: ParsedRequest) -> AcceptedRequest:
+    if accepted.session_id != session.id:
+        raise NotFound("The conversation with the answer to this key was deleted.", code="answer_deleted")
     created_at = accepted.created_at or agents.get_run(accepted.run_id).created_at
     watched_from = "" if accepted.is_duplicate else cursor
     return _request(session, accepted.run_id, created_at, watched_from, parsed.options.output_schema)
@@ -96,7 +100,8 @@ def _request(
 ) -> AcceptedRequest:
     """Return the request of a run. own_schema: JSON Schema of the request."""
     schema = session.agent.output_schema if own_schema is None else own_schema
-    return AcceptedRequest(session.id, session.key, run_id, cursor, int(created_at.timestamp()), schema)
+    created, is_stored = int(created_at.timestamp()), not session.is_temporary
+    return AcceptedRequest(session.id, session.key, run_id, cursor, created, schema, is_stored=is_stored)
 
 
 def _accept_outputs(principal: Principal, parsed: ParsedRequest, idempotency_key: str) -> AcceptedRequest:
@@ -106,10 +111,13 @@ def _accept_outputs(principal: Principal, parsed: ParsedRequest, idempotency_key
     """
     user = principal.user
     param = "input" if parsed.previous else "messages"
+    if parsed.previous:
+        previous_run(user, parsed)
     conversation = conversations.access_conversation(user, parsed.conversation) if parsed.conversation else None
     calls = client_calls.find(user, parsed.outputs, parsed.model, param)
     if calls and (conversation is None or conversation.pk == calls.session_id):
         session = access_session(user, calls.session_id)
+        parsed = _as_stored(parsed, is_stored=not session.is_temporary)
         cursor = "" if calls.are_answered else cursor_now(session.id)
         if not (cursor and runs.answer_client_calls(calls.run_id, calls.outputs, options=parsed.options)):
             cursor = ""  # an earlier request brought the outputs: its answer may have begun
@@ -133,13 +141,35 @@ def accept_retry(user: User, run_id: UUID) -> AcceptedRequest:
     return _request(session, run.id, run.created_at, "", agents.get_options(run.id).output_schema)
 
 
-def run_of(user: User, response_id: str) -> tuple[UUID, int]:
-    """Return the run that a response of the user shows, and the step with which it begins. Raises NotFound."""
-    run, step = response_id.removeprefix("resp_")[:_HEX], response_id.removeprefix("resp_")[_HEX:]
+def _as_stored(parsed: ParsedRequest, *, is_stored: bool) -> ParsedRequest:
+    """Return a request whose response says whether its conversation is stored: outputs of tools continue what is."""
+    note = {**(parsed.options.note or {}).get(NAME, {}), "store": is_stored}
+    return replace(parsed, store=is_stored, options=replace(parsed.options, note={NAME: note}))
+
+
+def run_of(user: User, response_id: str, *, or_unstored: bool = False) -> tuple[UUID, int]:
+    """Return the run that a response of the user shows, and the step with which it begins. Raises NotFound.
+
+    or_unstored: also of one that is not stored.
+    """
+    run_id, step = response_id.removeprefix("resp_")[:_HEX], response_id.removeprefix("resp_")[_HEX:]
     try:
-        return access_run(user, UUID(hex=run)).id, int(step or 0)
+        run = agents.get_run(UUID(hex=run_id))
+        session = access_session(user, run.conversation_id)
+        if or_unstored or not session.is_temporary:
+            return run.id, int(step or 0)
     except (NotFound, ValueError):
-        raise NotFound(f"There is no response {response_id!r}.", code="response_not_found") from None
+        pass
+    raise NotFound(f"There is no response {response_id!r}.", code="response_not_found")
+
+
+def previous_run(user: User, parsed: ParsedRequest) -> RunView:
+    """Return the run of the response that a request continues. Raises NotFound (previous_response_not_found)."""
+    try:
+        return agents.get_run(run_of(user, parsed.previous, or_unstored=parsed.keeps_previous)[0])
+    except NotFound:
+        message = f"Previous response with id {parsed.previous!r} not found."
+        raise NotFound(message, code="previous_response_not_found", param="previous_response_id") from None
 
 
 def _session_of(user: User, parsed: ParsedRequest, idempotency_key: str) -> Session:
@@ -156,11 +186,12 @@ def _session_of(user: User, parsed: ParsedRequest, idempotency_key: str) -> Sess
         return session
     if not parsed.previous:
         return _own_session(user, parsed, list(parsed.history), idempotency_key)
-    run = agents.get_run(run_of(user, parsed.previous)[0])
+    run = previous_run(user, parsed)
     if not run.status.is_terminal:
         runs.leave_client_calls(run.id)
     session, before = continued(user, run)
-    if not before and not parsed.history:  # no request has continued that response yet
+    is_alike = session.is_temporary != parsed.store
+    if is_alike and not before and not parsed.history:  # no request has continued that response yet
         _check_agent(session, parsed)
         return session
     before = before or turns_until(run)
@@ -199,4 +230,6 @@ def turns_until(run: RunView) -> list[Turn]:
 def _own_session(user: User, parsed: ParsedRequest, history: list[Message | Turn], idempotency_key: str) -> Session:
     """Open a session; return the same one when the request is repeated under its key."""
     thread_id = client_sessions.thread_id_of(idempotency_key) if idempotency_key else ""
-    return client_sessions.open_session(user, parsed.model, thread_id, history, {NAME: {}})
+    return client_sessions.open_session(
+        user, parsed.model, thread_id, history, {NAME: {}}, is_temporary=not parsed.store
+    )

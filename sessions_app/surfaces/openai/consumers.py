@@ -7,7 +7,6 @@ whose request was cut because the server shut down: a client that retries gets i
 import asyncio
 from abc import abstractmethod
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -30,11 +29,12 @@ from sessions_app.surfaces.openai.body_schemas import COMPACT_BODY, COMPLETION_B
 from sessions_app.surfaces.openai.client_tools import part_from
 from sessions_app.surfaces.openai.commands import AcceptedRequest, accept, accept_retry
 from sessions_app.surfaces.openai.context_windows import begin_compaction, read_compaction
-from sessions_app.surfaces.openai.endpoint import AnswerEndpoint, read, stream_response
+from sessions_app.surfaces.openai.endpoint import AnswerEndpoint, context_of, read, stream_response
 from sessions_app.surfaces.openai.item_references import resolve_references
 from sessions_app.surfaces.openai.projection_completions import Completion, finish_reason
 from sessions_app.surfaces.openai.requests import ParsedRequest, read_completion, read_response, read_window
-from sessions_app.surfaces.openai.responses import ResponseContext, as_json
+from sessions_app.surfaces.openai.response_socket import ResponseSocket
+from sessions_app.surfaces.openai.responses import as_json
 from sessions_app.surfaces.openai.stored_responses import CancelledResponse, StoredResponse
 from sessions_app.surfaces.openai.window_consumers import InputTokens
 from tools_app.events import INPUT_REQUESTED
@@ -200,8 +200,7 @@ class Responses(_NewAnswer):
         return read_response(resolve_references(self.principal.user, clean(parse_json(body))))
 
     async def answer(self, parsed: ParsedRequest, request: AcceptedRequest) -> None:
-        options = replace(parsed.options, output_schema=request.output_schema)
-        context = ResponseContext(request.run_id, parsed.model, request.created, options, request.first_step)
+        context = context_of(parsed, request)
         if parsed.stream:
             await stream_response(self, context, request.session_id, request.cursor)
         elif parsed.background:
@@ -249,4 +248,5 @@ routes = [
     path("v1/responses/compact", Compact.as_asgi()),
     path("v1/responses/<str:response_id>", StoredResponse.as_asgi()),
     path("v1/responses/<str:response_id>/cancel", CancelledResponse.as_asgi()),
+    path("v1/responses", ResponseSocket.as_asgi()),
 ]

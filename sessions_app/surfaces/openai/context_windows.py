@@ -17,7 +17,7 @@ from sessions_app.models import Checkpoint, Session, Turn
 from sessions_app.surfaces.base import client_calls, client_sessions
 from sessions_app.surfaces.base.function_tools import invalid_param
 from sessions_app.surfaces.openai import compaction_items, conversations, responses
-from sessions_app.surfaces.openai.commands import AcceptedRequest, continued, run_of, turns_until
+from sessions_app.surfaces.openai.commands import AcceptedRequest, continued, previous_run, turns_until
 from sessions_app.surfaces.openai.requests import NAME, ParsedRequest
 
 
@@ -45,7 +45,7 @@ def begin_compaction(principal: Principal, parsed: ParsedRequest) -> AcceptedReq
         raise invalid_param(message, "conversation", "unsupported_parameter")
     if parsed.session:
         raise invalid_param("Compact a session by POST /api/sessions/{id}/compact.", "metadata")
-    earlier = turns_until(agents.get_run(run_of(principal.user, parsed.previous)[0])) if parsed.previous else []
+    earlier = turns_until(previous_run(principal.user, parsed)) if parsed.previous else []
     messages: list[Message | Turn] = [*earlier, *parsed.history]
     if not messages:
         raise invalid_param("The input has no message to compact.", "input")
@@ -76,7 +76,7 @@ def read_compaction(request: AcceptedRequest) -> dict[str, Any] | None:
 def _conversation_of(user: User, parsed: ParsedRequest) -> tuple[Session | None, list[Turn]]:
     """Return the session that a request continues, and its turns if it continues from an earlier place of it."""
     if parsed.previous:
-        return continued(user, agents.get_run(run_of(user, parsed.previous)[0]))
+        return continued(user, previous_run(user, parsed))
     if parsed.conversation:
         return conversations.access_conversation(user, parsed.conversation), []
     return (access_session(user, parsed.session) if parsed.session else None), []

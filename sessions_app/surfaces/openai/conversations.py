@@ -46,7 +46,7 @@ def access_conversation(user: User, conversation_id: str) -> Session:
     """
     try:
         session = access_session(user, UUID(hex=conversation_id.removeprefix(_PREFIX)))
-        if session.channel in STORED_CHANNELS:
+        if session.channel in STORED_CHANNELS and not session.is_temporary:
             return session
     except (NotFound, ValueError):
         pass

@@ -1,6 +1,7 @@
 """The base of the endpoints that answer with a run, and a run as the events of a response."""
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -15,7 +16,9 @@ from sessions_app.surfaces.base.http_errors import HttpError
 from sessions_app.surfaces.base.sse import EventStreamConsumer, event_text
 from sessions_app.surfaces.openai import responses
 from sessions_app.surfaces.openai.annotations import CitedByStep
+from sessions_app.surfaces.openai.commands import AcceptedRequest
 from sessions_app.surfaces.openai.projection_responses import ResponseEvents, has_text
+from sessions_app.surfaces.openai.requests import NAME, ParsedRequest
 from sessions_app.surfaces.openai.responses import AskedApproval, ResponseContext, as_json
 from tools_app import selectors as tools
 from tools_app.events import CALLS_RETURNED, INPUT_REQUESTED
@@ -43,36 +46,64 @@ class AnswerEndpoint(EventStreamConsumer):
         first_step: leave out the events of the steps before.
         with_dead_claims: as for `Viewer`.
         """
-        async for frame in self.watch(session_id, cursor, with_dead_claims=with_dead_claims):
-            own = (event for event in frame if event.run_id == run_id)
-            events = [event for event in own if event.step is None or event.step >= first_step]
-            for place, event in enumerate(events, start=1):
-                if event.type in _LAST:
-                    yield events[:place]
-                    return
-            if events:
-                yield events
+        frames = self.watch(session_id, cursor, with_dead_claims=with_dead_claims)
+        async for events in until_end(frames, run_id, first_step):
+            yield events
+
+
+def is_last(event: SessionEvent) -> bool:
+    """Return whether nothing of a run follows, or only after the client has acted."""
+    return event.type in _LAST
+
+
+async def until_end(
+    frames: AsyncIterator[list[SessionEvent]], run_id: UUID, first_step: int = 0
+) -> AsyncIterator[list[SessionEvent]]:
+    """Yield the events of a run among those of its session, as `AnswerEndpoint.run_events`."""
+    async for frame in frames:
+        own = (event for event in frame if event.run_id == run_id)
+        events = [event for event in own if event.step is None or event.step >= first_step]
+        for place, event in enumerate(events, start=1):
+            if is_last(event):
+                yield events[:place]
+                return
+        if events:
+            yield events
+
+
+async def response_events(
+    context: ResponseContext, run_events: AsyncIterator[list[SessionEvent]], after: int = -1
+) -> AsyncIterator[list[dict[str, Any]]]:
+    """Yield a run as the events of a response, to its end; those that come together in one list.
+
+    run_events: those of the run. after: the last sequence number that the client has.
+    """
+    projection = ResponseEvents(context, after)
+    yield projection.begin()
+    async for seen in run_events:
+        yield [event for each in seen for event in projection.see(each)]
+    yield projection.end(responses.of_transcript(context, *await in_db(read, context.run_id)))
 
 
 async def stream_response(
     endpoint: AnswerEndpoint, context: ResponseContext, session_id: UUID, cursor: str, *, after: int = -1
 ) -> None:
     """Send a run as the events of a response, to its end. after: the last sequence number that the client has."""
-    projection = ResponseEvents(context, after)
-
-    async def send(events: list[dict[str, Any]]) -> None:
-        if events:
-            await endpoint.send_text("".join(event_text(as_json(event), event=event["type"]) for event in events))
-
     await endpoint.open_stream()
-    await send(projection.begin())
     seen_events = endpoint.run_events(
         session_id, context.run_id, cursor, first_step=context.first_step, with_dead_claims=has_text(after)
     )
-    async for seen in seen_events:
-        await send([event for each in seen for event in projection.see(each)])
-    await send(projection.end(responses.of_transcript(context, *await in_db(read, context.run_id))))
+    async for events in response_events(context, seen_events, after):
+        if events:
+            await endpoint.send_text("".join(event_text(as_json(event), event=event["type"]) for event in events))
     await endpoint.close_stream()
+
+
+def context_of(parsed: ParsedRequest, request: AcceptedRequest) -> ResponseContext:
+    """Return what the response to a request repeats."""
+    note = {**(parsed.options.note or {}).get(NAME, {}), "store": request.is_stored}
+    options = replace(parsed.options, output_schema=request.output_schema, note={NAME: note})
+    return ResponseContext(request.run_id, parsed.model, request.created, options, request.first_step)
 
 
 Stored = tuple[RunTranscript, CitedByStep, tuple[AskedApproval, ...]]

@@ -61,7 +61,9 @@ def _find(user: User, item_id: str) -> dict[str, Any] | None:
         return None
     try:
         if item_id.startswith("fc_"):
-            return function_call(access_execution(user, UUID(hex=item_id.removeprefix("fc_"))))
+            call = access_execution(user, UUID(hex=item_id.removeprefix("fc_")))
+            _check_stored(user, call.session_id)
+            return function_call(call)
         return _message(user, item_id.removeprefix("msg_"))
     except (NotFound, ValueError):
         raise NotFound(f"Item with id {item_id!r} not found.", code="item_not_found", param="input") from None
@@ -72,6 +74,7 @@ def _message(user: User, name: str) -> dict[str, Any]:
     owner, step = UUID(hex=name[:_HEX]), name[_HEX:]
     if step:
         run = access_run(user, owner)
+        _check_stored(user, run.conversation_id)
         text = agents.find_step_text(run.id, int(step))
         if text is None:
             raise NotFound
@@ -79,5 +82,11 @@ def _message(user: User, name: str) -> dict[str, Any]:
     turn = Turn.objects.filter(pk=owner, role__in=("user", "assistant", "system")).first()
     if turn is None:
         raise NotFound
-    access_session(user, turn.session_id)
+    _check_stored(user, turn.session_id)
     return {"type": "message", "role": turn.role, "content": turn.content}
+
+
+def _check_stored(user: User, session_id: UUID) -> None:
+    """Raise NotFound for a session of others, and for one of responses that are not stored."""
+    if access_session(user, session_id).is_temporary:
+        raise NotFound

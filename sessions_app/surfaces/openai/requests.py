@@ -40,6 +40,8 @@ class ParsedRequest:
     session: id or public id of the session to continue, or empty.
     previous: id of the response to continue, or empty.
     conversation: id of the conversation to continue, or empty.
+    store: the client may read and continue the response by its id later.
+    keeps_previous: `previous` is a response that is not stored, which the client's connection keeps.
     background: answer at once; the client fetches the response later.
     """
 
@@ -54,6 +56,8 @@ class ParsedRequest:
     session: str = ""
     previous: str = ""
     conversation: str = ""
+    store: bool = True
+    keeps_previous: bool = False
     background: bool = False
 
 
@@ -94,6 +98,13 @@ def read_response(body: Any) -> ParsedRequest:
     return _response_request(body, history, messages)
 
 
+def read_warm_up(body: Any) -> ParsedRequest:
+    """Check the body of a request that prepares a later one, and may have any input. Raises InvalidInput."""
+    body = _object(body)
+    messages = read_messages(_items(body), "input") if body.get("input") else ()
+    return _response_request(body, messages, ())
+
+
 def read_window(body: Any, *, needs_model: bool = True) -> ParsedRequest:
     """Check the body of a request about a conversation that is not to be answered: all its messages are history.
 
@@ -128,7 +139,10 @@ def _response_request(
         raise invalid_param(f"Send either conversation or {other}, not both.", "conversation")
     text = body.get("text") or {}
     background = bool(body.get("background"))
-    noted = {"background": background, "previous": previous, **({"conversation": conversation} if conversation else {})}
+    store = _store(body, {"background": background, "conversation": conversation, **named})
+    noted: dict[str, Any] = {"background": background, "previous": previous}
+    noted |= {"conversation": conversation} if conversation else {}
+    noted |= {} if store else {"store": False}
     options = RunOptions(
         instructions="\n\n".join(filter(None, [_instructions(body), system])),
         output_schema=_schema(text.get("format") if isinstance(text, Mapping) else None, "text.format"),
@@ -149,6 +163,7 @@ def _response_request(
         session=metadata.get("session_id", ""),
         previous=previous,
         conversation=conversation,
+        store=store,
         background=background,
     )
 
@@ -181,6 +196,19 @@ def _conversation(body: Mapping[str, Any]) -> str:
     if not isinstance(found, str):
         raise invalid_param("conversation must be the id of a conversation, or an object with it.", "conversation")
     return found
+
+
+def _store(body: Mapping[str, Any], stored: Mapping[str, Any]) -> bool:
+    """Return whether a response is stored. stored: parameters that say so, by their names."""
+    store = body.get("store", True)
+    if store is None or store is True:
+        return True
+    if store is not False:
+        raise invalid_param("store must be true or false.", "store")
+    for name in ("background", "conversation", "metadata.session_id"):
+        if stored.get(name):
+            raise invalid_param(f"store must be true with {name}, which is for stored responses.", "store")
+    return False
 
 
 def read_metadata(body: Mapping[str, Any]) -> dict[str, str]:

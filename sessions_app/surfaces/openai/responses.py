@@ -84,7 +84,7 @@ def response(context: ResponseContext, status: str, output: list[dict[str, Any]]
         "parallel_tool_calls": True,
         "previous_response_id": note.get("previous") or None,
         "reasoning": {"effort": None, "summary": None},
-        "store": True,
+        "store": note.get("store", True),
         "temperature": 1.0 if options.temperature is None else options.temperature,
         "text": {"format": text_format},
         "tool_choice": choice_as_sent(options.tool_choice),

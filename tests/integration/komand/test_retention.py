@@ -6,19 +6,23 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
+from django.contrib.auth.models import User
 from django.contrib.sessions.models import Session as BrowserSession
 from django.core.management import call_command
 from django.utils import timezone
 from redis.exceptions import TimeoutError as NoAnswer
 
 from agents_app.models import Agent, ModelProvider, Run, Step
+from agents_app.types import RunStatus
 from audit_app import retention
 from audit_app.chain import sealer
 from audit_app.kernel.circuit_breaker import Breaker
 from audit_app.kernel.ids import first_id_at
 from audit_app.models import AuditEntry, Event, TimelineHead
+from sessions_app import services
 from sessions_app.integrity_checks import find_violations
-from sessions_app.models import ChannelAccount, Delivery, InboundKey, InboundMessage, RefreshToken
+from sessions_app.models import ChannelAccount, Delivery, InboundKey, InboundMessage, RefreshToken, Session
+from tests.support.rest import make_run
 
 pytestmark = pytest.mark.django_db
 
@@ -197,6 +201,19 @@ def test_a_hundred_years_are_kept_like_for_ever(settings: Any, days: int) -> Non
     timeline(1_200, days_old=1)
     assert [rule.prune(10) for rule in retention.list_rules()] == [0] * len(retention.list_rules())
     assert find_violations() is not None
+
+
+def test_conversations_that_are_not_stored_are_hidden_after_an_hour(alice: User, default_agent: Agent) -> None:
+    kept = services.open_session(owner=alice)
+    old, busy = (services.open_session(owner=alice, is_temporary=True) for _ in range(2))
+    Session.objects.update(last_active_at=ago(1))
+    make_run(busy, RunStatus.QUEUED)
+    young = services.open_session(owner=alice, is_temporary=True)
+    temporary = rule("conversations of responses that are not stored")
+    assert temporary.count() == temporary.prune(500) == 1 and temporary.prune(500) == 0
+    hidden = Session.objects.exclude(deleted_at=None).get()
+    assert hidden.pk == old.pk and hidden.key.startswith("WebChat:default:") and ":deleted-" in hidden.key
+    assert set(Session.objects.filter(deleted_at=None)) == {kept, busy, young}
 
 
 def test_a_rule_that_fails_does_not_block_the_others(valkey: object) -> None:
