@@ -42,13 +42,13 @@ def test_a_conversation_is_created_changed_and_deleted(client: OpenAI) -> None:
 
 
 def test_responses_read_and_extend_a_conversation(client: OpenAI, model_server: ModelServer) -> None:
-    first = [_said("Rhyme.", "system"), _said("My name is Ada."), _said("Hello Ada.", "assistant")]
+    first = [_said("Rhyme.", "system"), _said("I am Ada of 17."), _said("Hello Ada.", "assistant")]
     made = client.conversations.create(items=first)
     response = client.responses.create(model="default", conversation=made.id, input="what is 17*23?")
     assert response.conversation and response.conversation.id == made.id and "391" in response.output_text
-    sent = next(call.messages for call in model_server.requests if "what is 17*23?" in str(call.messages))
+    sent = next(call.messages for call in model_server.requests if "I am Ada of 17." in str(call.messages))
     assert "Rhyme." in sent[0]["content"]
-    assert [message["content"] for message in sent[1:4]] == ["My name is Ada.", "Hello Ada.", "what is 17*23?"]
+    assert [message["content"] for message in sent[1:4]] == ["I am Ada of 17.", "Hello Ada.", "what is 17*23?"]
     earlier = [_said("One more thing."), _said("Yes?", "assistant")]
     again = client.responses.create(
         model="default", conversation={"id": made.id}, input=[*earlier, _said("echo and now?")]
@@ -58,7 +58,7 @@ def test_responses_read_and_extend_a_conversation(client: OpenAI, model_server: 
     texts = [(item.role, item.content[0].text) for item in items if item.type == "message"]
     assert [text for _, text in texts[:5]] == [
         "Rhyme.",
-        "My name is Ada.",
+        "I am Ada of 17.",
         "Hello Ada.",
         "what is 17*23?",
         response.output_text,

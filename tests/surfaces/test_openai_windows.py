@@ -71,7 +71,7 @@ def test_what_is_no_conversation_is_not_compacted(client: OpenAI, body: dict[str
         ({"model": "default"}, 400, "input"),
         ({"model": "default", "input": []}, 400, "input"),
         ({"model": "nobody", "input": "hi"}, 404, None),
-        ({"model": "default", "input": "hi", "previous_response_id": "resp_" + "0" * 32}, 404, None),
+        ({"model": "default", "input": "hi", "previous_response_id": "resp_" + "0" * 32}, 404, "previous_response_id"),
     ],
 )
 def test_unusable_inputs_are_not_counted(client: OpenAI, body: dict[str, Any], status: int, param: str | None) -> None:
