@@ -76,7 +76,8 @@ async def response_events(
 ) -> AsyncIterator[list[dict[str, Any]]]:
     """Yield a run as the events of a response, to its end; those that come together in one list.
 
-    run_events: those of the run. after: the last sequence number that the client has.
+    run_events: those of the run.
+    after: the last sequence number that the client has.
     """
     projection = ResponseEvents(context, after)
     yield projection.begin()

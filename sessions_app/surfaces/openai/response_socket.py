@@ -117,25 +117,25 @@ class ResponseSocket(AsyncWebsocketConsumer):
                     await self._answer(frame)
 
     async def _answer(self, frame: dict[str, Any]) -> None:
-        lane = {"stream_id": frame["stream_id"]} if isinstance(frame.get("stream_id"), str) else {}
+        stream = {"stream_id": frame["stream_id"]} if isinstance(frame.get("stream_id"), str) else {}
         previous, is_done = frame.get("previous_response_id"), False
         try:
             body = {name: value for name, value in frame.items() if name not in _OF_HTTP}
             if frame.get("generate") is False:
-                await self._warm_up(body, lane)
+                await self._warm_up(body, stream)
                 is_done = True
             else:
-                is_done = await self._respond(body, lane)
+                is_done = await self._respond(body, stream)
         except ClientGone:
             raise
         except Exception as error:
-            await self._send_error(error, lane)
+            await self._send_error(error, stream)
         finally:
             if not is_done and isinstance(previous, str):  # a chain that has failed goes on nowhere
                 self._warm.pop(previous, None)
                 self._kept = "" if self._kept == previous else self._kept
 
-    async def _respond(self, body: dict[str, Any], lane: Mapping[str, str]) -> bool:
+    async def _respond(self, body: dict[str, Any], stream: Mapping[str, str]) -> bool:
         """Answer a request. Return whether it can be continued."""
         parsed, request = await store_message(self._store, body)
         shown = context_of(parsed, request)
@@ -144,7 +144,7 @@ class ResponseSocket(AsyncWebsocketConsumer):
         try:
             async for events in response_events(shown, self._run_events(request)):
                 for event in events:
-                    await self._send({**event, **lane})
+                    await self._send({**event, **stream})
                     status = event["response"]["status"] if "response" in event else status
         finally:
             self.session_id = None
@@ -168,7 +168,7 @@ class ResponseSocket(AsyncWebsocketConsumer):
         context.actor.set(self.principal.actor)
         self.principal.require_write()
 
-    async def _warm_up(self, body: dict[str, Any], lane: Mapping[str, str]) -> None:
+    async def _warm_up(self, body: dict[str, Any], stream: Mapping[str, str]) -> None:
         """Check a request and keep its input for the next one. Nothing is stored."""
         parsed = await in_db(self._check, body)
         note = {**(parsed.options.note or {}).get(NAME, {}), "store": False}
@@ -176,7 +176,7 @@ class ResponseSocket(AsyncWebsocketConsumer):
         shown = ResponseContext(new_id(), parsed.model, int(time.time()), options)
         events = ResponseEvents(shown)
         for event in (*events.begin(), *events.end(responses.response(shown, "completed", []))):
-            await self._send({**event, **lane})
+            await self._send({**event, **stream})
         earlier = self._warm.get(str(body.get("previous_response_id")))
         joined = _after(body, earlier)
         self._warm[shown.response_id] = _WarmUp(joined.get("previous_response_id") or "", _items(joined))
@@ -215,11 +215,11 @@ class ResponseSocket(AsyncWebsocketConsumer):
             await self._send_error(error)
             await self.close(code)
 
-    async def _send_error(self, error: Exception, lane: Mapping[str, str] | None = None) -> None:
+    async def _send_error(self, error: Exception, stream: Mapping[str, str] | None = None) -> None:
         failure = http_error_of(error)
         if failure.code == _NOT_FOUND:
             failure = HttpError(400, failure.code, failure.message, extra=failure.extra)  # as the protocol has it
-        await self._send({"type": "error", "status": failure.status, **error_body(failure), **(lane or {})})
+        await self._send({"type": "error", "status": failure.status, **error_body(failure), **(stream or {})})
 
     async def _send(self, event: Mapping[str, Any]) -> None:
         try:

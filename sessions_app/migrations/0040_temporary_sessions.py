@@ -8,7 +8,7 @@ class Migration(migrations.Migration):
 
     dependencies = [
         ('agents_app', '0040_progress_of_children'),
-        ('sessions_app', '0038_sender_accounts'),
+        ('sessions_app', '0039_user_files'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
