@@ -74,7 +74,7 @@ def test_what_is_not_stored_goes_on_only_with_its_connection(client: OpenAI, mod
         sent = next(call.messages for call in model_server.requests if "what was it?" in str(call.messages))
         assert [message["content"] for message in sent[1:]][::2] == ["remember cobalt", "echo what was it?"]
         stored = _last(connection, input="echo keep it", previous_response_id=second.id).response
-        assert client.responses.retrieve(stored.id).store is True
+        assert client.responses.retrieve(stored.id).to_dict()["store"] is True
         gone = _last(connection, input="echo x", store=False, previous_response_id=first.id)
         assert (gone.type, gone.status, gone.error.code) == ("error", 400, "previous_response_not_found")
         assert gone.error.param == "previous_response_id"
@@ -159,7 +159,7 @@ def test_only_valid_credentials_open_a_connection(client: OpenAI, live_komand: L
 def test_a_response_that_is_not_stored_is_answered_and_then_unknown(client: OpenAI) -> None:
     include: Any = ["reasoning.encrypted_content"]
     response = client.responses.create(model="default", input="what is 17*23?", store=False, include=include)
-    assert response.store is False and "391" in response.output_text
+    assert response.to_dict()["store"] is False and "391" in response.output_text
     streamed = list(client.responses.create(model="default", input="echo hi", store=False, stream=True))[-1].response
     for one in (response, streamed):
         with pytest.raises(openai.NotFoundError) as refused:
