@@ -17,6 +17,7 @@ CUT_STEP ?= 1
 WHEELS ?= --only-binary :all:
 LOCKED := -m pip --disable-pip-version-check install --no-compile --require-hashes $(WHEELS)
 TOOLS := $(VENV)-tools
+FOREIGN := $(VENV)-foreign
 # Faults whose tests have limits of seconds run one by one; all others wait most of their time, and run in pairs.
 TIMED := test_live_faults or test_tool_children or test_trees or test_random or test_upgrade or test_web_restarts
 # Whose advisories `make audit` compares with: pypi or osv.
@@ -80,7 +81,7 @@ real-model: $(VENV)/.installed-dev ## tests with a model server of this machine:
 real-mail: $(VENV)/.installed-dev ## tests with an IMAP server of this machine: KOMAND_TEST_IMAP=imap://user:password@127.0.0.1:143
 	$(PY) -m pytest tests/surfaces/test_real_mail.py -m real_mail
 
-foreign: $(VENV)/.installed-dev ## tests with clients of the npm registry and of PyPI (needs node and npm)
+foreign: $(VENV)/.installed-dev $(FOREIGN)/.installed ## tests with clients and agent frameworks of npm (needs node and npm) and PyPI
 	$(PY) -m pytest tests/surfaces -m npm
 
 conformance: $(VENV)/.installed-dev ## official conformance suites of protocols, pinned; writes docs/conformance.md (needs npm)
@@ -96,9 +97,11 @@ lock: $(TOOLS)/.installed ## pin the newest versions that pyproject.toml allows,
 	(head -1 requirements.lock; $(COMPILE) pyproject.toml) > $(TOOLS)/runtime
 	(head -1 requirements-dev.lock; $(COMPILE) --extra dev --constraint $(TOOLS)/runtime pyproject.toml) > $(TOOLS)/dev
 	(head -1 requirements-tools.lock; $(COMPILE) --group tools) > $(TOOLS)/tools
+	(head -1 requirements-foreign.lock; $(COMPILE) --group foreign) > $(TOOLS)/foreign
 	mv $(TOOLS)/runtime requirements.lock
 	mv $(TOOLS)/dev requirements-dev.lock
 	mv $(TOOLS)/tools requirements-tools.lock
+	mv $(TOOLS)/foreign requirements-foreign.lock
 
 sbom: $(TOOLS)/.installed ## list the runtime packages as CycloneDX JSON in build/sbom.cdx.json
 	mkdir -p build
@@ -113,7 +116,7 @@ audit: $(TOOLS)/.installed ## compare the runtime packages with published adviso
 		echo "komand: not audited: the advisory service ($(ADVISORIES)) did not answer for every package; see above"; exit 1; }
 
 clean: ## remove the virtualenv and the caches, never the data
-	rm -rf $(VENV) $(TOOLS) build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(TOOLS) $(FOREIGN) build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 
 $(PY):
 	@test -n "$(PYTHON)" || { echo "komand: Python 3.11 to 3.14 is needed and was not found"; exit 1; }
@@ -134,4 +137,10 @@ $(VENV)/.installed-dev: requirements-dev.lock | $(PY)
 $(TOOLS)/.installed: requirements-tools.lock | $(PY)
 	$(PY) -m venv --clear $(TOOLS)
 	$(TOOLS)/bin/python $(LOCKED) -r requirements-tools.lock
+	@touch $@
+
+# Frameworks need other versions of some packages than Komand. uv installs these hundreds of MB in a tenth of the time of pip.
+$(FOREIGN)/.installed: requirements-foreign.lock $(TOOLS)/.installed | $(PY)
+	$(PY) -m venv --clear $(FOREIGN)
+	$(TOOLS)/bin/uv pip install -q --python $(FOREIGN)/bin/python --require-hashes --no-deps $(WHEELS) -r requirements-foreign.lock
 	@touch $@

@@ -15,7 +15,7 @@ from tests.architecture.source import ROOT
 
 pytestmark = pytest.mark.one_database
 
-LOCKS = ("requirements.lock", "requirements-dev.lock", "requirements-tools.lock")
+LOCKS = ("requirements.lock", "requirements-dev.lock", "requirements-tools.lock", "requirements-foreign.lock")
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 
@@ -57,6 +57,7 @@ def test_every_file_is_named_by_its_hash_and_no_address_is_in_the_lock(lock: str
         (LOCKS[1], PROJECT["project"]["optional-dependencies"]["dev"]),
         (LOCKS[1], PROJECT["project"]["optional-dependencies"]["uvicorn"]),
         (LOCKS[2], PROJECT["dependency-groups"]["tools"]),
+        (LOCKS[3], PROJECT["dependency-groups"]["foreign"]),
     ],
 )
 def test_a_lock_holds_what_the_project_asks_for(lock: str, asked: list[str]) -> None:
@@ -124,4 +125,5 @@ def test_installation_goes_by_hashes_and_builds_nothing() -> None:
     assert "--require-hashes" in locked and "$(WHEELS)" in locked
     assert re.search(r"^WHEELS \?= --only-binary :all:$", makefile, re.MULTILINE)
     installs = re.findall(r"^\t.*-r requirements\S*\.lock$", makefile, re.MULTILINE)
-    assert len(installs) == len(LOCKS) and all("$(LOCKED)" in line for line in installs)
+    assert len(installs) == len(LOCKS)
+    assert all("$(LOCKED)" in line or ("--require-hashes" in line and "$(WHEELS)" in line) for line in installs)
