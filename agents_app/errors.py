@@ -1,6 +1,6 @@
 """Errors of runs."""
 
-from audit_app.kernel.errors import Conflict, RateLimited
+from audit_app.kernel.errors import AppError, Conflict, RateLimited
 
 
 class RunBusy(Conflict):
@@ -19,6 +19,18 @@ class IdempotencyMismatch(Conflict):
     """This idempotency key was used for another message. Use a new key for a new message."""
 
     code = "idempotency_mismatch"
+
+
+class BudgetUsedUp(AppError):
+    """A budget or a cap of costs is used up."""
+
+    code = "budget_exhausted"
+
+
+class ModelFailed(AppError):
+    """The server of a model has failed."""
+
+    code = "model_error"
 
 
 class Fenced(Exception):

@@ -92,7 +92,9 @@ def _make_team(provider: ModelProvider) -> None:
 
 def _make_providers(is_first_start: bool) -> ModelProvider:
     """Return the default agent's provider: the real one if the environment names one at the first start."""
-    demo, _ = ModelProvider.objects.get_or_create(name="demo", defaults={"kind": "demo", "default_model": "demo"})
+    demo, _ = ModelProvider.objects.get_or_create(
+        name="demo", defaults={"kind": "demo", "default_model": "demo", "embedding_model": "demo"}
+    )
     key, url = env.text("OPENAI_API_KEY"), env.text("OPENAI_BASE_URL").rstrip("/")
     if not is_first_start or not (key or url):
         return demo

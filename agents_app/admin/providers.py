@@ -62,7 +62,7 @@ class ModelProviderAdmin(AuditedAdmin):
                     "base_url",
                     ("default_model", "is_enabled"),
                     ("accepted_parts", "transcription_model"),
-                    "inline_reasoning",
+                    ("embedding_model", "inline_reasoning"),
                 )
             },
         ),

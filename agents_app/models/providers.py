@@ -60,6 +60,13 @@ class ModelProvider(models.Model):
         help_text="Model that transcribes audio, such as whisper-1. Empty: audio that its models do not take is not "
         "transcribed, unless a channel account chooses it.",
     )
+    embedding_model = models.CharField(
+        max_length=200,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="Model that turns texts into vectors for clients, such as text-embedding-3-small. Empty: none.",
+    )
     inline_reasoning = models.CharField(
         "Reasoning in the text",
         max_length=10,

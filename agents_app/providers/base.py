@@ -8,6 +8,7 @@ from typing import ClassVar
 from agents_app.providers.accepts import NOTHING, Accepts
 from agents_app.providers.context_overflow import NO_SIZES, Overflow
 from agents_app.types import LoadedPart, ModelChunk, ModelRequest, ModelResponse, Usage
+from agents_app.types.embeddings import EmbeddingRequest, Embeddings
 from audit_app.kernel.errors import AppError
 
 RETRYABLE_BY_CODE = {
@@ -115,6 +116,12 @@ class Provider(ABC):
         """Return the words of an audio file as the text of a response. Raises ProviderError."""
         raise ModelUnavailable(
             "This model provider cannot transcribe audio. Choose another one.", code="model_bad_request"
+        )
+
+    async def embed(self, request: EmbeddingRequest, *, seconds: float) -> Embeddings:
+        """Return the vectors of texts. Raises ProviderError."""
+        raise ModelUnavailable(
+            "This model provider has no models for embeddings. Choose another one.", code="model_bad_request"
         )
 
     async def list_models(self, *, seconds: float) -> tuple[str, ...]:

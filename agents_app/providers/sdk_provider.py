@@ -17,11 +17,12 @@ import httpx2
 import openai
 from openai import AsyncAPIResponse, AsyncOpenAI
 
-from agents_app.providers import accepts, errors, http_stream, transcription
+from agents_app.providers import accepts, embeddings, errors, http_stream, transcription
 from agents_app.providers.base import Provider
 from agents_app.providers.http_stream import AnswerReader, Clock
 from agents_app.providers.refused_parameters import find_refused
 from agents_app.types import LoadedPart, ModelChunk, ModelRequest, ModelResponse, ReasoningDelta, TextDelta
+from agents_app.types.embeddings import EmbeddingRequest, Embeddings
 
 DEFAULT_BASE_URL = "https://api.openai.com/v1"
 CONNECT_SECONDS = 10.0
@@ -118,6 +119,21 @@ class SdkProvider(Provider):
                 file=file, model=model, extra_headers=_headers(endpoint)
             )
             return transcription.read(answer.text)
+
+    async def embed(self, request: EmbeddingRequest, *, seconds: float) -> Embeddings:
+        """Return the response of `POST /embeddings`."""
+        endpoint = errors.Endpoint(self.base_url, request.model, self.api_key)
+        async with _asking(endpoint, seconds):
+            created = self._client_of_this_loop(endpoint).embeddings.with_raw_response
+            # In `extra_body`, because the SDK traverses named arguments.
+            answer = await created.create(
+                model=request.model,
+                input="",
+                encoding_format="float",
+                extra_body=embeddings.encode(request),
+                extra_headers=_headers(endpoint),
+            )
+            return await asyncio.to_thread(embeddings.read, answer.text, request)
 
     async def list_models(self, *, seconds: float) -> tuple[str, ...]:
         """Return the ids of `GET /models`."""

@@ -6,7 +6,8 @@ In tests: `with ModelServer() as server:`, then `server.base_url`, `server.reque
 `server.count`, `.connections`, `.disconnects`, `server.script("status=500")`.
 The directives in the last user message of a request, or the script, determine its answer: see `directives`. Without
 any, it calls the tools that the message obviously asks for, if they are offered, and otherwise answers `tok0 tok1 …`.
-`POST /audio/transcriptions` answers by the directives within the audio, or by those in `server.speech`.
+`POST /audio/transcriptions` answers by the directives within the audio, or by those in `server.speech`,
+`POST /embeddings` by those in the first input.
 """
 
 import argparse
@@ -22,7 +23,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from agents_app.providers.kinds.demo import intents, response
-from tests.fakes import transcriptions
+from tests.fakes import embeddings, transcriptions
 from tests.fakes.completions import tokens, whole_answer
 from tests.fakes.directives import Directives, read_directives
 from tests.fakes.http_protocol import Connection, HttpRequest, Response
@@ -146,6 +147,8 @@ class ModelServer:
             response.whole(200, _JSON, json.dumps(models).encode())
         elif is_audio and request.method == "POST":
             await self._transcribe(body, response)
+        elif (request.method, request.path) == ("POST", "/v1/embeddings"):
+            self._embed(body, response)
         elif (request.method, request.path) != ("POST", "/v1/chat/completions"):
             _refuse(response, 404, f"Unknown request URL: {request.method} {request.path}.", "unknown_url")
         else:
@@ -166,6 +169,18 @@ class ModelServer:
             response.whole(200, {"content-type": "text/html"}, b"<!doctype html><title>Welcome</title>")
         else:
             response.whole(200, _JSON, json.dumps(transcriptions.answer(directives)).encode())
+
+    def _embed(self, body: dict[str, Any], response: Response) -> None:
+        """Answer by the directives in the first input."""
+        directives = read_directives(embeddings.line_of(body), self._defaults)
+        if directives.status != 200:
+            _refuse(response, directives.status, directives.message, directives.code, directives.retry_after)
+        elif problem := embeddings.problem_of(body):
+            _refuse(response, 400, problem, "invalid_value")
+        elif directives.html:
+            response.whole(200, {"content-type": "text/html"}, b"<!doctype html><title>Welcome</title>")
+        else:
+            response.whole(200, _JSON, json.dumps(embeddings.answer(body, directives)).encode())
 
     async def _complete(self, body: dict[str, Any], response: Response) -> None:
         line = f"[[{self._script.popleft()}]]" if self._script else self.line_of(body)

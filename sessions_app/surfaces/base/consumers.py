@@ -161,7 +161,10 @@ class LiveConsumer(AsyncHttpConsumer, ABC):
         await self.base_send(message)
 
     async def send_json(self, status: int, data: Any, headers: Mapping[str, str] | None = None) -> None:
-        body = json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode()
+        await self.send_body(status, json_body(data), headers)
+
+    async def send_body(self, status: int, body: bytes, headers: Mapping[str, str] | None = None) -> None:
+        """Send a whole answer, of JSON unless `headers` say otherwise."""
         fields = {"Content-Type": "application/json", "Content-Length": str(len(body)), **(headers or {})}
         await self.send({"type": "http.response.start", "status": status, "headers": list(fields.items())})
         await self.send({"type": "http.response.body", "body": body})
@@ -281,6 +284,10 @@ class MessageConsumer(LiveConsumer):
     def _admit_and(self, accept: Callable[..., T], *arguments: Any) -> T:
         self.admit_now()
         return accept(*arguments)
+
+
+def json_body(data: Any) -> bytes:
+    return json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def _encoded(headers: Iterable[tuple[str | bytes, str | bytes]]) -> list[tuple[bytes, bytes]]:

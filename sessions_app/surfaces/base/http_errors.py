@@ -9,7 +9,7 @@ from django.core.exceptions import PermissionDenied, RequestDataTooBig, Suspicio
 from django.http import Http404
 from rest_framework.exceptions import APIException, ValidationError
 
-from agents_app.errors import IdempotencyMismatch
+from agents_app.errors import BudgetUsedUp, IdempotencyMismatch, ModelFailed
 from audit_app.kernel.database import is_away
 from audit_app.kernel.errors import AppError, Conflict, Forbidden, InvalidInput, NotFound, RateLimited, Unavailable
 from sessions_app.identity.principal import Unauthenticated
@@ -28,6 +28,8 @@ _STATUS: tuple[tuple[type[AppError], int], ...] = (
     (Conflict, 409),
     (RateLimited, 429),
     (Unavailable, 503),
+    (BudgetUsedUp, 402),
+    (ModelFailed, 502),
 )
 _RETRY_SOON = {"Retry-After": "1"}
 

@@ -15,6 +15,7 @@ from sessions_app.surfaces.base.openapi.schemas import (
     record,
 )
 from sessions_app.surfaces.openai.chat_messages import MOST_MESSAGES
+from sessions_app.surfaces.openai.embeddings import FORMATS, MOST_DIMENSIONS, MOST_INPUTS, MOST_TOKENS
 from sessions_app.surfaces.openai.requests import LABELS, LONGEST_LABEL, LONGEST_TEXT
 
 MOST_ITEMS = 20  # that are added to a conversation at a time
@@ -65,6 +66,24 @@ COMPLETION_BODY = _body(
         "metadata": _METADATA,
     },
     ["model", "messages"],
+)
+_TOKENS: Schema = {"type": "array", "items": {"type": "integer", "minimum": 0}, "minItems": 1, "maxItems": MOST_TOKENS}
+_EMBEDDED: Schema = {"type": "string", "minLength": 1, "maxLength": LONGEST_TEXT}
+EMBEDDING_BODY = _body(
+    {
+        "model": about(TEXT, "An agent's id, or the embedding model of an agent's provider."),
+        "input": {
+            "anyOf": [
+                _EMBEDDED,
+                {"type": "array", "items": _EMBEDDED, "minItems": 1, "maxItems": MOST_INPUTS},
+                _TOKENS,
+                {"type": "array", "items": _TOKENS, "minItems": 1, "maxItems": MOST_INPUTS},
+            ]
+        },
+        "dimensions": {"type": ["integer", "null"], "minimum": 1, "maximum": MOST_DIMENSIONS},
+        "encoding_format": one_of([*FORMATS, None]),
+    },
+    ["model", "input"],
 )
 _INPUT: Schema = {"anyOf": [TEXT, {"type": "array", "items": OBJECT, "minItems": 1, "maxItems": MOST_MESSAGES}]}
 _INSTRUCTIONS: Schema = {"type": ["string", "null"], "maxLength": LONGEST_TEXT}

@@ -11,6 +11,7 @@ from sessions_app.surfaces.base.openapi.schemas import (
     SECONDS,
     TEXT,
     Schema,
+    about,
     just,
     list_of,
     map_of,
@@ -54,6 +55,22 @@ COMPONENTS: dict[str, Schema] = {
         }
     ),
     "FileDeleted": record({"id": TEXT, "object": just("file"), "deleted": just(True)}),
+    "Embeddings": record(
+        {
+            "object": just("list"),
+            "data": list_of(
+                record(
+                    {
+                        "object": just("embedding"),
+                        "index": COUNT,
+                        "embedding": {"anyOf": [list_of(NUMBER), about(TEXT, "Base64 of 32-bit floats.")]},
+                    }
+                )
+            ),
+            "model": TEXT,
+            "usage": record(dict.fromkeys(("prompt_tokens", "total_tokens"), COUNT)),
+        }
+    ),
     "ChatCompletion": record(
         {
             "id": TEXT,

@@ -11,6 +11,6 @@ SURFACE = Surface(
     consumers="sessions_app.surfaces.openai.consumers",
     openapi="sessions_app.surfaces.openai.openapi",
     upload_paths=(
-        r"/v1/(chat/completions|responses(/input_tokens|/compact)?|files)/?(\?|$)",
-    ),  # images and files are in the body
+        r"/v1/(chat/completions|responses(/input_tokens|/compact)?|files|embeddings)/?(\?|$)",
+    ),  # images, files and many texts are in the body
 )
