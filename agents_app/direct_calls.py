@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 from uuid import UUID, uuid5
 
+from django.conf import settings
 from django.db import transaction
 
 from agents_app import selectors
@@ -16,9 +17,11 @@ from agents_app.errors import BudgetUsedUp, ModelFailed
 from agents_app.models import Agent, ModelProvider, Run
 from agents_app.providers import registry
 from agents_app.providers.base import Provider, ProviderError
-from agents_app.types import Usage
+from agents_app.runs.audio_length import objection
+from agents_app.types import LoadedPart, Usage
 from agents_app.types.embeddings import EmbeddingRequest, Embeddings
 from agents_app.types.prices import PriceList
+from agents_app.types.transcriptions import Transcription, TranscriptionOptions
 from audit_app.kernel.database import in_db
 from audit_app.kernel.errors import AppError, InvalidInput
 from tools_app.policy import emergency_stop
@@ -60,6 +63,25 @@ def admit(agent: Agent, actor: str, model: str) -> DirectCall:
 async def embed(call: DirectCall, request: EmbeddingRequest) -> Embeddings:
     """Return the vectors of the inputs, and record the usage. Raises InvalidInput, ModelFailed."""
     return await _finished(_embed(call, request))
+
+
+async def transcribe(call: DirectCall, audio: LoadedPart, options: TranscriptionOptions) -> Transcription:
+    """Return the words of an audio file, and record the usage.
+
+    Raises InvalidInput, also for a file that is too large or too long, and ModelFailed.
+    """
+    if reason := objection(audio.data, settings.KOMAND_VOICE_SECONDS):
+        raise InvalidInput(f"The file cannot be transcribed: {reason}.", code="audio_too_long")
+    return await _finished(_transcribe(call, audio, options))
+
+
+async def _transcribe(call: DirectCall, audio: LoadedPart, options: TranscriptionOptions) -> Transcription:
+    with _reported():
+        provider = await _opened(call.provider)
+        seconds = call.agent.max_call_seconds
+        transcription = await provider.transcribe(audio, model=call.model, seconds=seconds, options=options)
+    await in_db(_record, call, transcription.usage, transcription.text)
+    return transcription
 
 
 async def _embed(call: DirectCall, request: EmbeddingRequest) -> Embeddings:

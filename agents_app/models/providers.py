@@ -58,7 +58,7 @@ class ModelProvider(models.Model):
         default="",
         db_default="",
         help_text="Model that transcribes audio, such as whisper-1. Empty: audio that its models do not take is not "
-        "transcribed, unless a channel account chooses it.",
+        "transcribed, unless a channel account chooses it, nor that of clients.",
     )
     embedding_model = models.CharField(
         max_length=200,

@@ -9,6 +9,7 @@ from agents_app.providers.accepts import NOTHING, Accepts
 from agents_app.providers.context_overflow import NO_SIZES, Overflow
 from agents_app.types import LoadedPart, ModelChunk, ModelRequest, ModelResponse, Usage
 from agents_app.types.embeddings import EmbeddingRequest, Embeddings
+from agents_app.types.transcriptions import PLAIN, Transcription, TranscriptionOptions
 from audit_app.kernel.errors import AppError
 
 RETRYABLE_BY_CODE = {
@@ -112,7 +113,9 @@ class Provider(ABC):
         known = self.known_parts(model or self.default_model) if self.chosen_parts is None else self.chosen_parts
         return self.parts.only(known)
 
-    async def transcribe(self, audio: LoadedPart, *, model: str, seconds: float) -> ModelResponse:
+    async def transcribe(
+        self, audio: LoadedPart, *, model: str, seconds: float, options: TranscriptionOptions = PLAIN
+    ) -> Transcription:
         """Return the words of an audio file as the text of a response. Raises ProviderError."""
         raise ModelUnavailable(
             "This model provider cannot transcribe audio. Choose another one.", code="model_bad_request"

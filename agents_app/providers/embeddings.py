@@ -35,4 +35,4 @@ def _vector(value: Any) -> Vector:
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no number of a vector")
+    raise ValueError(f"{name} is not a number of a vector")

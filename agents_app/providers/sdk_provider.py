@@ -23,6 +23,7 @@ from agents_app.providers.http_stream import AnswerReader, Clock
 from agents_app.providers.refused_parameters import find_refused
 from agents_app.types import LoadedPart, ModelChunk, ModelRequest, ModelResponse, ReasoningDelta, TextDelta
 from agents_app.types.embeddings import EmbeddingRequest, Embeddings
+from agents_app.types.transcriptions import PLAIN, Transcription, TranscriptionOptions
 
 DEFAULT_BASE_URL = "https://api.openai.com/v1"
 CONNECT_SECONDS = 10.0
@@ -109,14 +110,16 @@ class SdkProvider(Provider):
                 yield delta
             yield whole
 
-    async def transcribe(self, audio: LoadedPart, *, model: str, seconds: float) -> ModelResponse:
+    async def transcribe(
+        self, audio: LoadedPart, *, model: str, seconds: float, options: TranscriptionOptions = PLAIN
+    ) -> Transcription:
         """Return the response of `POST /audio/transcriptions`."""
         endpoint = errors.Endpoint(self.base_url, model, self.api_key)
         async with _asking(endpoint, seconds):
             transcriptions = self._client_of_this_loop(endpoint).audio.transcriptions
             file = (transcription.name_of(audio), audio.data, audio.mime_type)
             answer = await transcriptions.with_raw_response.create(
-                file=file, model=model, extra_headers=_headers(endpoint)
+                file=file, model=model, extra_headers=_headers(endpoint), **transcription.encode(options)
             )
             return transcription.read(answer.text)
 

@@ -1,7 +1,8 @@
-"""The length of audio files by their bytes: Ogg, WAV and MP4. Pure."""
+"""The length of audio files by their bytes (Ogg, WAV and MP4), and the limits of those to transcribe. Pure."""
 
 import struct
 
+MOST_BYTES = 25_000_000  # of audio to transcribe, as most servers have
 _OPUS_RATE = 48_000  # of the positions in Ogg files with Opus, whatever the rate of the audio
 _LAST_PAGE_BYTES = 70_000  # within which the last page of an Ogg file begins
 
@@ -18,6 +19,16 @@ def seconds_of(data: bytes) -> float | None:
     except (struct.error, ZeroDivisionError):
         return None
     return None
+
+
+def objection(data: bytes, most_seconds: int) -> str:
+    """Return the reason why audio is not transcribed, as the end of a sentence; empty if it may be."""
+    if len(data) > MOST_BYTES:
+        return f"it has more than {MOST_BYTES / 1_000_000:.0f} MB"
+    if (seconds_of(data) or 0.0) <= most_seconds:
+        return ""
+    is_odd = most_seconds % 60
+    return f"it is longer than {most_seconds} seconds" if is_odd else f"it is longer than {most_seconds // 60} minutes"
 
 
 def _ogg(data: bytes) -> float | None:

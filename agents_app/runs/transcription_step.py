@@ -16,7 +16,7 @@ from agents_app.providers import registry
 from agents_app.providers.accepts import NOTHING, Accepts, UnusablePartError
 from agents_app.providers.base import Provider, ProviderError
 from agents_app.runs import part_loader, preparation, writes
-from agents_app.runs.audio_length import seconds_of
+from agents_app.runs.audio_length import MOST_BYTES, objection
 from agents_app.runs.claims import Claim
 from agents_app.runs.next_step import Transcribe
 from agents_app.runs.preparation import Preparation
@@ -27,7 +27,7 @@ from agents_app.types.message_parts import LoadedPart, MessagePart, Transcript, 
 from audit_app.kernel.database import in_db
 from audit_app.kernel.errors import AppError
 
-_LIMITS = Accepts(most_bytes=25_000_000)  # as most servers have
+_LIMITS = Accepts(most_bytes=MOST_BYTES)
 _SILENT = "no words were found in it"
 _DEFAULT_MODEL = "whisper-1"
 _LONGEST_NAME = 200  # of a model, as stored with a step
@@ -62,15 +62,14 @@ def _open(note: VoiceNote, run_provider: ModelProvider) -> tuple[ModelProvider, 
 
 async def _load(part: MessagePart) -> LoadedPart:
     """Return the part with its bytes. Raises ProviderError if it is gone, too large or too long."""
-    if part.size_bytes > _LIMITS.most_bytes:
-        raise _unusable(f"it has more than {_LIMITS.most_bytes / 1_000_000:.0f} MB")
+    if part.size_bytes > MOST_BYTES:
+        raise _unusable(f"it has more than {MOST_BYTES / 1_000_000:.0f} MB")
     try:
         audio = await part_loader.load(part, _LIMITS)
     except UnusablePartError as error:
         raise _unusable(str(error)) from None
-    most = settings.KOMAND_VOICE_SECONDS
-    if (seconds_of(audio.data) or 0.0) > most:
-        raise _unusable(f"it is longer than {most} seconds" if most % 60 else f"it is longer than {most // 60} minutes")
+    if reason := objection(audio.data, settings.KOMAND_VOICE_SECONDS):
+        raise _unusable(reason)
     return audio
 
 

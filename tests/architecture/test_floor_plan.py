@@ -28,7 +28,7 @@ SUBJECTS = {
         "run_tools",
         "schema",
     },
-    "agents_app": {"conversation_port", "structured_output", "yaml_documents"},
+    "agents_app": {"conversation_port", "direct_calls", "structured_output", "yaml_documents"},
     "sessions_app": {"feedback", "integrity_checks"},
 }
 

@@ -1,4 +1,4 @@
-"""The `/embeddings` of the fake model server: vectors of three numbers, or of `dimensions`, in both forms of the API."""
+"""The `/embeddings` of the fake model server: vectors of three numbers, or of `dimensions`, in both forms."""
 
 import base64
 import struct

@@ -168,7 +168,7 @@ class ModelServer:
         elif directives.html:
             response.whole(200, {"content-type": "text/html"}, b"<!doctype html><title>Welcome</title>")
         else:
-            response.whole(200, _JSON, json.dumps(transcriptions.answer(directives)).encode())
+            response.whole(200, _JSON, json.dumps(transcriptions.answer(body, directives)).encode())
 
     def _embed(self, body: dict[str, Any], response: Response) -> None:
         """Answer by the directives in the first input."""

@@ -42,8 +42,10 @@ def spoken_directives(form: dict[str, Any]) -> str:
     return found[0].decode() if found else ""
 
 
-def answer(directives: Directives) -> dict[str, Any]:
-    """Return a transcription with its tokens, or its seconds if `nousage` is given."""
+def answer(form: dict[str, Any], directives: Directives) -> dict[str, Any]:
+    """Return a transcription with its tokens, or its seconds if `nousage` is given, and with times if wanted."""
     tokens = {"type": "tokens", "input_tokens": 30, "output_tokens": 6, "total_tokens": 36}
     usage = {"type": "duration", "seconds": 3} if directives.nousage else tokens
-    return {"text": directives.text, "usage": usage}
+    segment = {"id": 0, "start": 0.0, "end": 3.0, "text": directives.text}
+    times = {"task": "transcribe", "language": "english", "duration": 3.0, "segments": [segment]}
+    return {**(times if form.get("response_format") == "verbose_json" else {}), "text": directives.text, "usage": usage}

@@ -1,4 +1,4 @@
-"""The real `openai` client and the models beside the one that answers: embeddings."""
+"""The real `openai` client and the models beside the one that answers: embeddings and transcriptions."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,10 @@ from openai import OpenAI
 from tests.fakes.model_server import ModelServer
 from tests.support.live_server import LiveKomand
 
-_SET = "from agents_app.models import ModelProvider; ModelProvider.objects.update(embedding_model='vectors')"
+_SET = """
+from agents_app.models import ModelProvider
+ModelProvider.objects.update(embedding_model="vectors", transcription_model="ears")
+"""
 
 
 @pytest.fixture(scope="module")
@@ -31,3 +34,18 @@ def test_texts_are_embedded_by_the_model_of_the_provider(client: OpenAI, model_s
     assert refused.value.param == "input"
     with pytest.raises(openai.NotFoundError):
         client.embeddings.create(model="text-embedding-3-small", input="a")
+
+
+def test_audio_is_transcribed_by_the_model_of_the_provider(client: OpenAI, model_server: ModelServer) -> None:
+    audio = ("a.ogg", b'OggS[[text="Guten Tag"]]')
+    made = client.audio.transcriptions.create(model="default", file=audio, language="de")
+    assert made.text == "Guten Tag" and made.usage and made.usage.type == "tokens"
+    assert model_server.requests[-1].body["language"] == "de"
+    assert client.audio.transcriptions.create(model="ears", file=audio, response_format="text") == "Guten Tag\n"
+    verbose = client.audio.transcriptions.create(
+        model="ears", file=audio, response_format="verbose_json", timestamp_granularities=["segment"]
+    )
+    assert verbose.duration == 3.0 and [segment.text for segment in verbose.segments or ()] == ["Guten Tag"]
+    with pytest.raises(openai.BadRequestError) as refused:
+        client.audio.transcriptions.create(model="ears", file=audio, response_format="srt")
+    assert refused.value.param == "response_format"

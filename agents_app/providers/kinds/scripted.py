@@ -11,6 +11,7 @@ from agents_app.providers.accepts import Accepts
 from agents_app.providers.base import Provider, ProviderError
 from agents_app.providers.context_overflow import Overflow
 from agents_app.types import LoadedPart, ModelChunk, ModelRequest, ModelResponse, ReasoningDelta, TextDelta, Usage
+from agents_app.types.transcriptions import PLAIN, Transcription, TranscriptionOptions
 from tools_app.types import ToolCall
 
 _POLL_SECONDS = 0.01
@@ -108,9 +109,11 @@ class ScriptedProvider(Provider):
             dialect_state=reply.dialect_state,
         )
 
-    async def transcribe(self, audio: LoadedPart, *, model: str, seconds: float) -> ModelResponse:
+    async def transcribe(
+        self, audio: LoadedPart, *, model: str, seconds: float, options: TranscriptionOptions = PLAIN
+    ) -> Transcription:
         """Return the bytes behind the signature of the file as its words."""
-        return ModelResponse(audio.data[4:].decode("utf-8", "ignore"), usage=Usage(7, 3))
+        return Transcription(audio.data[4:].decode("utf-8", "ignore"), usage=Usage(7, 3))
 
 
 def script_of(text: str) -> tuple[Reply, ...]:

@@ -161,9 +161,9 @@ class LiveConsumer(AsyncHttpConsumer, ABC):
         await self.base_send(message)
 
     async def send_json(self, status: int, data: Any, headers: Mapping[str, str] | None = None) -> None:
-        await self.send_body(status, json_body(data), headers)
+        await self.send_whole(status, json_body(data), headers)
 
-    async def send_body(self, status: int, body: bytes, headers: Mapping[str, str] | None = None) -> None:
+    async def send_whole(self, status: int, body: bytes, headers: Mapping[str, str] | None = None) -> None:
         """Send a whole answer, of JSON unless `headers` say otherwise."""
         fields = {"Content-Type": "application/json", "Content-Length": str(len(body)), **(headers or {})}
         await self.send({"type": "http.response.start", "status": status, "headers": list(fields.items())})

@@ -7,6 +7,7 @@ from typing import Any
 
 from django.core.files.uploadhandler import TemporaryFileUploadHandler
 from django.http.multipartparser import MultiPartParser, MultiPartParserError
+from rest_framework.exceptions import UnsupportedMediaType
 from rest_framework.parsers import BaseParser
 
 from audit_app.kernel.errors import InvalidInput
@@ -36,7 +37,9 @@ class Form:
 
 
 def read_form(content_type: str, body: bytes) -> Form:
-    """Return the form of a body. Raises InvalidInput (malformed_form)."""
+    """Return the form of a body. Raises UnsupportedMediaType, InvalidInput (malformed_form)."""
+    if (media_type := content_type.partition(";")[0].strip().lower()) != MULTIPART:
+        raise UnsupportedMediaType(media_type)
     meta = {"CONTENT_TYPE": content_type, "CONTENT_LENGTH": str(len(body))}
     try:
         fields, files = MultiPartParser(meta, BytesIO(body), [TemporaryFileUploadHandler()], "utf-8").parse()

@@ -2,6 +2,7 @@
 
 from sessions_app.surfaces.base.function_tools import MOST_TOOLS
 from sessions_app.surfaces.base.openapi.schemas import (
+    BINARY,
     BOOLEAN,
     NULL,
     OBJECT,
@@ -14,6 +15,7 @@ from sessions_app.surfaces.base.openapi.schemas import (
     one_of,
     record,
 )
+from sessions_app.surfaces.openai import transcriptions
 from sessions_app.surfaces.openai.chat_messages import MOST_MESSAGES
 from sessions_app.surfaces.openai.embeddings import FORMATS, MOST_DIMENSIONS, MOST_INPUTS, MOST_TOKENS
 from sessions_app.surfaces.openai.requests import LABELS, LONGEST_LABEL, LONGEST_TEXT
@@ -84,6 +86,18 @@ EMBEDDING_BODY = _body(
         "encoding_format": one_of([*FORMATS, None]),
     },
     ["model", "input"],
+)
+TRANSCRIPTION_BODY = _body(
+    {
+        "file": BINARY,
+        "model": about(TEXT, "An agent's id, or the transcription model of an agent's provider."),
+        "language": TEXT,
+        "prompt": TEXT,
+        "response_format": one_of(transcriptions.FORMATS),
+        "temperature": TEXT,
+        "timestamp_granularities[]": list_of(one_of(transcriptions.GRANULARITIES)),
+    },
+    ["file", "model"],
 )
 _INPUT: Schema = {"anyOf": [TEXT, {"type": "array", "items": OBJECT, "minItems": 1, "maxItems": MOST_MESSAGES}]}
 _INSTRUCTIONS: Schema = {"type": ["string", "null"], "maxLength": LONGEST_TEXT}

@@ -29,7 +29,7 @@ from sessions_app.surfaces.openai.body_schemas import COMPACT_BODY, COMPLETION_B
 from sessions_app.surfaces.openai.client_tools import part_from
 from sessions_app.surfaces.openai.commands import AcceptedRequest, accept, accept_retry
 from sessions_app.surfaces.openai.context_windows import begin_compaction, read_compaction
-from sessions_app.surfaces.openai.direct_calls import Embeddings
+from sessions_app.surfaces.openai.direct_calls import Embeddings, Transcriptions
 from sessions_app.surfaces.openai.endpoint import AnswerEndpoint, context_of, read, stream_response
 from sessions_app.surfaces.openai.item_references import resolve_references
 from sessions_app.surfaces.openai.projection_completions import Completion, finish_reason
@@ -248,6 +248,7 @@ routes = [
     path("v1/responses/input_tokens", InputTokens.as_asgi()),
     path("v1/responses/compact", Compact.as_asgi()),
     path("v1/embeddings", Embeddings.as_asgi()),
+    path("v1/audio/transcriptions", Transcriptions.as_asgi()),
     path("v1/responses/<str:response_id>", StoredResponse.as_asgi()),
     path("v1/responses/<str:response_id>/cancel", CancelledResponse.as_asgi()),
     path("v1/responses", ResponseSocket.as_asgi()),

@@ -1,4 +1,4 @@
-"""Consumers of calls of other models than those that answer: the embedding model of an agent's provider."""
+"""Consumers of calls of other models than those that answer: those for embeddings and transcriptions."""
 
 import asyncio
 from dataclasses import replace
@@ -17,11 +17,12 @@ from sessions_app.access import access_agent, find_agents
 from sessions_app.identity import rate_limits
 from sessions_app.surfaces.base.bodies import clean, parse_json
 from sessions_app.surfaces.base.consumers import LiveConsumer, json_body
+from sessions_app.surfaces.base.forms import MULTIPART, read_form
 from sessions_app.surfaces.base.function_tools import invalid_param
-from sessions_app.surfaces.base.openapi.operations import Operation
+from sessions_app.surfaces.base.openapi.operations import Answer, Operation
 from sessions_app.surfaces.base.openapi.schemas import ref
-from sessions_app.surfaces.openai import embeddings
-from sessions_app.surfaces.openai.body_schemas import EMBEDDING_BODY
+from sessions_app.surfaces.openai import embeddings, transcriptions
+from sessions_app.surfaces.openai.body_schemas import EMBEDDING_BODY, TRANSCRIPTION_BODY
 
 
 def find_agent(user: User, name: str, setting: str) -> Agent:
@@ -77,7 +78,29 @@ class Embeddings(DirectCallConsumer):
         call = await in_db(self.admit_call, name, "embedding_model", "embeddings")
         request = replace(request, model=call.model)
         found = await direct_calls.embed(call, request)
-        await self.send_body(200, await asyncio.to_thread(_answer, request, found))
+        await self.send_whole(200, await asyncio.to_thread(_answer, request, found))
+
+
+class Transcriptions(DirectCallConsumer):
+    """POST /v1/audio/transcriptions."""
+
+    media_types = ()  # a form, which `respond` reads
+
+    @Operation(
+        "Transcribe an audio file",
+        body=TRANSCRIPTION_BODY,
+        media_type=MULTIPART,
+        answers={200: Answer("JSON, or the text alone as `response_format` says.", ref("Transcription"))},
+        errors=[402, 404, 502],
+        description="By the transcription model of the agent's provider.",
+    )
+    async def respond(self, body: bytes) -> None:
+        form = await asyncio.to_thread(read_form, self._headers.get("content-type", ""), body)
+        request = transcriptions.read(form)
+        call = await in_db(self.admit_call, request.model, "transcription_model", "transcriptions")
+        found = await direct_calls.transcribe(call, request.audio, request.options)
+        answer, media_type = transcriptions.whole(request, found)
+        await self.send_whole(200, answer, {"Content-Type": media_type})
 
 
 def _answer(request: EmbeddingRequest, found: Vectors) -> bytes:

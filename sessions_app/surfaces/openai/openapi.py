@@ -71,6 +71,17 @@ COMPONENTS: dict[str, Schema] = {
             "usage": record(dict.fromkeys(("prompt_tokens", "total_tokens"), COUNT)),
         }
     ),
+    "Transcription": record(
+        {
+            "text": TEXT,
+            "usage": OBJECT,
+            "task": just("transcribe"),
+            "language": TEXT,
+            "duration": {"type": ["number", "string"]},
+            **dict.fromkeys(("segments", "words"), list_of(OBJECT)),
+        },
+        optional=["usage", "task", "language", "duration", "segments", "words"],
+    ),
     "ChatCompletion": record(
         {
             "id": TEXT,

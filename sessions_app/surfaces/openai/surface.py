@@ -11,6 +11,6 @@ SURFACE = Surface(
     consumers="sessions_app.surfaces.openai.consumers",
     openapi="sessions_app.surfaces.openai.openapi",
     upload_paths=(
-        r"/v1/(chat/completions|responses(/input_tokens|/compact)?|files|embeddings)/?(\?|$)",
+        r"/v1/(chat/completions|responses(/input_tokens|/compact)?|files|embeddings|audio/transcriptions)/?(\?|$)",
     ),  # images, files and many texts are in the body
 )

@@ -3,10 +3,9 @@
 from urllib.parse import quote
 
 from rest_framework import serializers
-from rest_framework.exceptions import UnsupportedMediaType
 
 from sessions_app.platforms.base import WebhookRequest
-from sessions_app.surfaces.base.forms import MULTIPART, file_of, read_form
+from sessions_app.surfaces.base.forms import file_of, read_form
 from sessions_app.surfaces.base.serializers import CamelCaseSerializer
 
 _LONGEST_ENCODED = 180
@@ -47,7 +46,5 @@ class OpenBody(CamelCaseSerializer):
 
 def read_upload(request: WebhookRequest) -> tuple[str, bytes]:
     """Return the name and the content of the form's file. Raises InvalidInput, UnsupportedMediaType."""
-    if request.media_type != MULTIPART:
-        raise UnsupportedMediaType(request.media_type)
     file = file_of(read_form(request.header("content-type"), request.body))
     return file.name, file.data

@@ -7,7 +7,7 @@ import secrets
 from collections.abc import AsyncGenerator
 
 from agents_app.providers.base import Provider, ProviderError
-from agents_app.providers.kinds.demo import embedding, texts
+from agents_app.providers.kinds.demo import texts, vectors
 from agents_app.providers.kinds.demo.response import Decision, decide
 from agents_app.types import ModelChunk, ModelRequest, ModelResponse, TextDelta, Usage
 from agents_app.types.embeddings import EmbeddingRequest, Embeddings
@@ -28,7 +28,7 @@ class DemoProvider(Provider):
         return tuple(WORDS_PER_SECOND)
 
     async def embed(self, request: EmbeddingRequest, *, seconds: float) -> Embeddings:
-        return await asyncio.to_thread(embedding.embed, request)
+        return await asyncio.to_thread(vectors.embed, request)
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelChunk, None]:
         decision = decide(request.messages, request.tools if request.may_call_tools else ())

@@ -57,6 +57,7 @@ OPENAI: dict[str, list[tuple[str, str, Any]]] = {
     "v1/files/<str:file_id>/content": [("GET", "v1/files/{file}/content", None)],
     "v1/models": [],
     "v1/embeddings": [],  # names an agent
+    "v1/audio/transcriptions": [],  # as well
     "v1/models/<str:model>": [],
     "v1/responses/<str:response_id>/cancel": [("POST", "v1/responses/{response}/cancel", None)],
     "v1/responses/<str:response_id>/input_items": [("GET", "v1/responses/{response}/input_items", None)],
