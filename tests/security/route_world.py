@@ -112,7 +112,7 @@ class World:
             "path": "files/a.txt",
             "feedback_id": feedback.pk,
             "memory_id": memory.pk,
-            "key_id": create_api_key(self.alice, "script", scopes=["all"]).row.pk,
+            "key_id": create_api_key(self.alice, "script", scopes=["all", "zeroclaw"]).row.pk,
             "grant_id": grant.pk,
             "link_id": SenderLink.objects.create(user=self.alice, account=account, sender_id="501", linked_at=now).pk,
             "login_id": Login.objects.create(user=self.alice, address="192.0.2.1", last_seen_at=now).pk,

@@ -3,7 +3,7 @@
 from django.conf import settings
 from django.urls import URLPattern, URLResolver, include, path
 
-from sessions_app.surfaces.account import account_views, link_views, login_views, memory_views
+from sessions_app.surfaces.account import account_views, device_views, link_views, login_views, memory_views
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("login", login_views.login, name="login"),
@@ -28,5 +28,8 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("account/links/code", link_views.make_code, name="account-link-code"),
     path("account/links/confirm", link_views.confirm, name="account-link-confirm"),
     path("account/links/<uuid:link_id>/unlink", link_views.unlink, name="account-unlink"),
+    path("account/devices", device_views.list_devices, name="account-devices"),
+    path("account/devices/code", device_views.make_code, name="account-device-code"),
+    path("account/devices/<uuid:key_id>/remove", device_views.remove, name="account-device-remove"),
     path("account/recovery-codes", account_views.renew_recovery_codes, name="account-recovery-codes"),
 ]

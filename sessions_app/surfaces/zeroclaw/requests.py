@@ -5,9 +5,10 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from rest_framework.serializers import CharField
+from rest_framework.serializers import CharField, Serializer
 
 from audit_app.kernel.errors import InvalidInput
+from sessions_app.identity.device_codes import LONGEST_NAME
 from sessions_app.services import LONGEST_TEXT, LONGEST_TITLE
 from sessions_app.surfaces.base.bodies import clean
 from sessions_app.surfaces.base.serializers import CamelCaseSerializer
@@ -23,6 +24,12 @@ class WebhookBody(CamelCaseSerializer):
 
 class RenameBody(CamelCaseSerializer):
     name = CharField(max_length=LONGEST_TITLE)
+
+
+class PairBody(Serializer[Any]):
+    code = CharField(max_length=40)
+    device_name = CharField(max_length=LONGEST_NAME, default="", allow_blank=True, allow_null=True)
+    device_type = CharField(max_length=LONGEST_NAME, default="", allow_blank=True, allow_null=True)
 
 
 class AgentQuery(CamelCaseSerializer):

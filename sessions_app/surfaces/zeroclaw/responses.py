@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from rest_framework.serializers import CharField, ChoiceField
+from rest_framework.serializers import CharField, ChoiceField, ListField
 
 from agents_app.types import RunView
-from sessions_app.models import Session, Turn
+from sessions_app.models import ApiKey, Session, Turn
 from sessions_app.surfaces.base.serializers import Count, NullableText, SnakeCaseObject, Timestamp
 from sessions_app.surfaces.zeroclaw import queries
 
@@ -36,6 +36,23 @@ class GatewayMessageOut(SnakeCaseObject):
     @classmethod
     def of(cls, subject: Turn, **given: Any) -> dict[str, Any]:
         return super().of(subject, **given)
+
+
+class GatewayDeviceOut(SnakeCaseObject):
+    """An API key. The type, the address and the capabilities of a device are not stored."""
+
+    id = CharField()
+    name = CharField()
+    device_type = NullableText()
+    paired_at = Timestamp(source="created_at")
+    last_seen = Timestamp()
+    ip_address = NullableText()
+    capabilities = ListField(child=CharField(), allow_null=True)
+
+    @classmethod
+    def of(cls, subject: ApiKey, **given: Any) -> dict[str, Any]:
+        unknown = {"device_type": None, "ip_address": None, "capabilities": None}
+        return super().of(subject, last_seen=subject.last_used_at or subject.created_at, **unknown, **given)
 
 
 class GatewayStateOut(SnakeCaseObject):

@@ -3,7 +3,7 @@
 from django.urls import path, re_path
 
 from sessions_app.surfaces.base.views import UnknownRoute
-from sessions_app.surfaces.zeroclaw import views
+from sessions_app.surfaces.zeroclaw import paired_devices, views
 
 app_name = "zeroclaw"
 
@@ -17,6 +17,11 @@ urlpatterns = [
     path("zeroclaw/api/sessions/<str:session_id>/messages", views.SessionMessages.as_view(), name="session-messages"),
     path("zeroclaw/api/sessions/<str:session_id>/state", views.SessionState.as_view(), name="session-state"),
     path("zeroclaw/api/sessions/<str:session_id>/abort", views.SessionAbort.as_view(), name="session-abort"),
-    re_path("^zeroclaw/(?:api/|admin/|a2a/|pair|metrics$)", views.Unserved.as_view(), name="unserved"),
+    path("zeroclaw/pair", paired_devices.Pair.as_view(), name="pair"),
+    path("zeroclaw/pair/code", paired_devices.PairCode.as_view(), name="pair-code"),
+    path("zeroclaw/api/pair", paired_devices.PairNamed.as_view(), name="pair-named"),
+    path("zeroclaw/api/devices", paired_devices.DeviceList.as_view(), name="device-list"),
+    path("zeroclaw/api/devices/<str:key_id>", paired_devices.DeviceDetail.as_view(), name="device-detail"),
+    re_path("^zeroclaw/(?:api/|admin/|a2a/|metrics$)", views.Unserved.as_view(), name="unserved"),
     re_path("^zeroclaw/", UnknownRoute.as_view(), name="unknown"),
 ]

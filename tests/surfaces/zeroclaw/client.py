@@ -94,8 +94,25 @@ async def refusals(client: Any, given: Found) -> Found:
     }
 
 
+async def pairing(client: Any, given: Found) -> Found:
+    before = await client.pairing.initial_code()
+    paired = await client.pairing.pair(given["code"], device_name="Laptop", device_type="cli")
+    other = client.with_token(paired.token)
+    devices = [one for one in await other.pairing.devices() if one.name == "Laptop"]
+    again = await status_of(client.pairing.pair(given["code"]))
+    new_code = await status_of(other.pairing.new_code())
+    await other.pairing.revoke_device(devices[0].id)
+    return {
+        "required": before.pairing_required and before.pairing_code is None,
+        "devices": len(devices),
+        "again": again,
+        "new code": new_code,
+        "removed": await status_of(other.pairing.devices()),
+    }
+
+
 STORIES: dict[str, Callable[[Any, Found], Awaitable[Found]]] = {
-    one.__name__: one for one in (webhook, chat, approval, refusals)
+    one.__name__: one for one in (webhook, chat, approval, refusals, pairing)
 }
 
 

@@ -1,9 +1,11 @@
 """The real `zeroclaw-api-client` against a whole installation: its models check each answer."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 
 from tests.support.live_server import LiveKomand
@@ -58,6 +60,24 @@ def test_the_client_answers_an_approval(tell: Story) -> None:
     for decision in ("approve", "deny"):
         found = tell("approval", agent="default", text=text, decision=decision)
         assert found["tool"] == "memory_store" and found["seconds"] > 0 and found["types"][-1] == "done"
+
+
+def test_the_client_is_paired_by_a_code_of_the_page(tell: Story, live_komand: LiveKomand) -> None:
+    with httpx2.Client(base_url=live_komand.url, headers={"Origin": live_komand.url}) as browser:
+        form = {"username": "admin", "password": live_komand.password}
+        browser.get("/login")
+        browser.post("/login", data={**form, "csrfmiddlewaretoken": browser.cookies["komand_csrf"]})
+        token = {"csrfmiddlewaretoken": browser.cookies["komand_csrf"]}
+        page = browser.post("/account/devices/code", data=token, headers={"Referer": live_komand.url}).text
+    code = re.search(r"<code>([0-9 ]+)</code>", page)
+    assert code, page
+    assert tell("pairing", key="", code=code[1]) == {
+        "required": True,
+        "devices": 1,
+        "again": 403,
+        "new code": 501,
+        "removed": 401,
+    }
 
 
 def test_what_is_refused_has_the_errors_that_the_client_knows(tell: Story) -> None:

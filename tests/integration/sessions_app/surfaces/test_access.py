@@ -47,7 +47,7 @@ TESTED = {
     "agent_messages": "agent_messages/test_agent_runs",
     "ag_ui": "test_ag_ui",
     "webchat": "platforms/adapters/test_web",
-    "zeroclaw": "zeroclaw/test_chat, zeroclaw/test_calls",
+    "zeroclaw": "zeroclaw/test_chat, zeroclaw/test_calls, zeroclaw/test_device_codes",
 }
 # Every route of the two, with the requests that name somebody's object: method, address, body. None: it names none.
 OPENAI: dict[str, list[tuple[str, str, Any]]] = {
