@@ -9,7 +9,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.utils.module_loading import import_string
 
 from agents_app.providers import registry as providers
-from agents_app.runs import claims, hooks
+from agents_app.runs import claims, hooks, question_waits
 from agents_app.runs.hooks import Sweep
 from agents_app.runs.worker import EngineStep
 from audit_app import retention
@@ -28,6 +28,7 @@ from sessions_app.platforms.base import ChannelAdapter
 from sessions_app.platforms.registry import channels
 from sessions_app.schedules import starter
 from tools_app import catalogue, run_tools, schema
+from tools_app.executions import call_questions
 from tools_app.mcp_client import background as mcp
 from tools_app.mcp_client import servers
 from tools_app.mcp_client.mcp_tools import McpSource
@@ -70,6 +71,7 @@ def connect() -> None:
     catalogue.add_source(McpSource())
     catalogue.add_source(SkillSource())
     run_tools.register(claims.list_hidden)
+    call_questions.let_run_ask = question_waits.begin
     hooks.chores += [worker.run, file_fetcher.run, starter.run, mcp.run, audit_worker.run, connections.run]
     hooks.sweeps += [Sweep(sweeper.sweep, sweeper.SWEPT), Sweep(files.sweep, files.SWEPT)]
     hooks.on_ask += [prompts.sweep, question_prompts.sweep]

@@ -59,7 +59,7 @@ class InputRequested(ExecutionPayload):
     options: Annotated[list[str], "answers to choose from: texts; empty for a form of several questions"]
     questions: Annotated[
         list[dict[str, Any]],
-        "[{text, options: [{id, label, description}], allows_text, allows_several, placeholder, variant}], one to four",
+        "[{text, options: [{id, label, description}], allows_text, allows_several, placeholder, variant}], 1 to 8",
     ]
     allows_text: Annotated[bool, "whether free text is accepted as an answer"]
     expires_at: Annotated[str, "ISO time"]

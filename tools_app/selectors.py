@@ -219,9 +219,9 @@ def find_question(session_id: UUID, request_id: UUID | None = None) -> InputView
 
 
 def find_question_ids(execution_ids: Collection[str]) -> dict[str, str]:
-    """Return the ids of these executions' questions, by execution. Executions without a question are left out."""
+    """Return the ids of these executions' last questions, by execution. Executions without one are left out."""
     wanted = [UUID(execution_id) for execution_id in execution_ids]
-    rows = InputRequest.objects.filter(execution_id__in=wanted).values_list("execution_id", "id")
+    rows = InputRequest.objects.filter(execution_id__in=wanted).order_by("id").values_list("execution_id", "id")
     return {str(execution_id): str(request_id) for execution_id, request_id in rows}
 
 
@@ -246,7 +246,9 @@ def find_closed_question(request_id: UUID) -> tuple[InputView, str] | None:
     row = InputRequest.objects.select_related("execution").filter(pk=request_id).first()
     if row is None:
         return None
-    output = json.loads(row.execution.output or "null") if row.status == InputStatus.ANSWERED else None
+    if row.answer or row.status != InputStatus.ANSWERED:
+        return input_view(row), row.answer
+    output = json.loads(row.execution.output or "null")
     answer = output.get("answer") or output.get("text") if isinstance(output, dict) else output
     return input_view(row), str(answer or "")
 
@@ -256,8 +258,22 @@ def has_open_question(run_id: UUID) -> bool:
 
 
 def list_questions_of(execution_ids: Collection[UUID]) -> dict[UUID, str]:
-    """Return the text of these executions' questions, answered or not. Most executions have none."""
-    return dict(InputRequest.objects.filter(execution_id__in=execution_ids).values_list("execution_id", "question"))
+    """Return the text of these executions' last questions, answered or not. Most executions have none."""
+    rows = InputRequest.objects.filter(execution_id__in=execution_ids).order_by("id")
+    return dict(rows.values_list("execution_id", "question"))
+
+
+def list_asked(execution_ids: Collection[UUID]) -> dict[UUID, tuple[InputView, str]]:
+    """Return the last question of each of these executions that was asked during the call, with its answer."""
+    rows = InputRequest.objects.filter(execution_id__in=execution_ids).order_by("id")
+    return {row.execution_id: (input_view(row), row.answer) for row in rows}
+
+
+def find_asked(run_id: UUID) -> InputView | None:
+    """Return the open question of a run that its next message answers, None if it has none."""
+    rows = pending_questions().filter(run_id=run_id)
+    row = rows.order_by("execution__step", "execution__call_index").first()
+    return input_view(row) if row else None
 
 
 def questions_of(row: InputRequest) -> tuple[Question, ...]:

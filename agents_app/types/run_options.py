@@ -29,6 +29,7 @@ class RunOptions:
     compacts_only: the run answers nothing: it compacts its conversation
     network: the network that the run executes instead of calling a model: {name, version, definition, context}
     question: the run asks a person its task instead of calling a model: {options, timeout}
+    is_unattended: nobody waits for the run: what servers ask during its calls is cancelled
     """
 
     instructions: str = ""
@@ -49,6 +50,7 @@ class RunOptions:
     compacts_only: bool = False
     network: dict[str, Any] | None = None
     question: dict[str, Any] | None = None
+    is_unattended: bool = False
 
     @property
     def chooses_tools(self) -> bool:

@@ -125,6 +125,7 @@ def _receive(schedule: Schedule, tick: ScheduleTick, options: ReceiveOptions) ->
         options = replace(
             options, run=options_for(owner or AnonymousUser(), schedule.network, schedule.network_context)
         )
+    options = replace(options, run=replace(options.run, is_unattended=not tick.is_manual))
     with context.bind(actor=f"user:{owner.pk}" if owner else schedule.created_by):
         return receive(
             message,

@@ -65,8 +65,13 @@ def _names(constraint: models.BaseConstraint) -> Iterator[str]:
 def _takes_all_of(old: Any, new: Any) -> bool:
     longer = new.max_length is None or (old.max_length is not None and new.max_length >= old.max_length)
     columns = {field.db_column or field.name for field in (old, new)}
-    same = old.get_internal_type() == new.get_internal_type() and len(columns) == 1
+    same = _column_type(old) == _column_type(new) and len(columns) == 1
     return same and longer and (new.null or not old.null) and (old.unique or not new.unique)
+
+
+def _column_type(field: Any) -> str:
+    """Return the type of a field's column. That of a one-to-one field is unique, but no other one."""
+    return "ForeignKey" if field.one_to_one else str(field.get_internal_type())
 
 
 def problems(plan: list[tuple[str, migrations.Migration, ProjectState]]) -> dict[str, str]:

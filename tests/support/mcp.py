@@ -83,10 +83,17 @@ def bad(folder: Path, how: str, **fields: Any) -> ServerConfig:
 @contextmanager
 def serving(transport: str) -> Iterator[str]:
     """Start the good server over HTTP in its own process. Yield its base URL."""
+    with process_of(*GOOD, transport=transport) as (url, _):
+        yield url
+
+
+@contextmanager
+def process_of(*module: str, transport: str) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+    """Start a server over HTTP in its own process. module: arguments of Python. Yield its base URL and the process."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    command = [sys.executable, *GOOD, str(port), transport]
+    command = [sys.executable, *module, str(port), transport]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         deadline = time.monotonic() + 60
@@ -96,7 +103,7 @@ def serving(transport: str) -> Iterator[str]:
                     break
             assert time.monotonic() < deadline and process.poll() is None
             time.sleep(0.05)
-        yield f"http://127.0.0.1:{port}"
+        yield f"http://127.0.0.1:{port}", process
     finally:
         process.kill()
         process.wait()

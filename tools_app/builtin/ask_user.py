@@ -14,8 +14,8 @@ from tools_app.types.questions import (
     MOST_OPTIONS,
     NO_ANSWER,
     VARIANTS,
-    Option,
     Question,
+    chosen_options,
     questions_of,
 )
 
@@ -105,29 +105,8 @@ class AskForm(AskUser):
 
 
 def _answer(question: Question, reply: str) -> dict[str, Any]:
-    chosen = _chosen(question, reply)
+    chosen = chosen_options(question, reply)
     answer = ", ".join(option.label for option in chosen) or ("" if reply == NO_ANSWER else reply)
     has_ids = question.allows_several or any(option.id != option.label for option in question.options)
     ids = {"ids": [option.id for option in chosen]} if has_ids else {}
     return {"answer": answer, "is_option": bool(chosen), **ids}
-
-
-def _chosen(question: Question, reply: str) -> list[Option]:
-    """Return the options that the reply names, none if it names anything else."""
-    whole = _option(question.options, reply)
-    if whole or not question.allows_several:
-        return [whole] if whole else []
-    named = [_option(question.options, part.strip()) for part in reply.split(",") if part.strip()]
-    found = [option for option in named if option]
-    return list(dict.fromkeys(found)) if len(found) == len(named) else []
-
-
-def _option(options: Sequence[Option], reply: str) -> Option | None:
-    """Return the option that the reply names by its id, its label or its number."""
-    for option in options:
-        if reply.casefold() in (option.id.strip().casefold(), option.label.strip().casefold()):
-            return option
-    number = reply.rstrip(".)")
-    if number.isascii() and number.isdigit() and len(number) < 3 and 1 <= int(number) <= len(options):
-        return options[int(number) - 1]
-    return None

@@ -8,7 +8,7 @@ import asyncio
 import inspect
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from typing import Any
@@ -33,7 +33,19 @@ from tools_app.policy.decide import OPEN_SESSION, refuse_tool
 from tools_app.policy.patterns import PolicyCall
 from tools_app.policy.rules import AgentPolicy, SessionPolicy
 from tools_app.policy.taint import Taint
-from tools_app.types import AnyTool, AsyncTool, ExecutionStatus, ExecutionView, HumanTool, Tool, ToolCall, ToolSpec
+from tools_app.types import (
+    AnyTool,
+    AsksPerson,
+    AsyncTool,
+    ExecutionStatus,
+    ExecutionView,
+    HumanTool,
+    Resumed,
+    Tool,
+    ToolCall,
+    ToolContext,
+    ToolSpec,
+)
 from tools_app.types.questions import Question
 
 _HOUR = 3600.0
@@ -202,7 +214,7 @@ async def _outcome_of(row: ToolExecution, tool: Tool | AsyncTool) -> Outcome:
     try:
         async with asyncio.timeout(row.timeout_seconds):
             if isinstance(tool, AsyncTool):
-                value = await tool.run(row.arguments, context)
+                value = await _without_person(tool, row.arguments, context)
             else:
                 value = await in_thread(tool.run, row.arguments, context)
         return runner.completed_by(tool, value)
@@ -210,6 +222,15 @@ async def _outcome_of(row: ToolExecution, tool: Tool | AsyncTool) -> Outcome:
         return runner.timed_out(row)
     except Exception as error:  # a fault of the tool is a result for the model
         return runner.failed(row, error)
+
+
+async def _without_person(tool: AsyncTool, arguments: dict[str, Any], context: ToolContext) -> Any:
+    """Call an async tool; what it asks is cancelled at once. The tool limits how often it asks."""
+    while True:
+        try:
+            return await tool.run(arguments, context)
+        except AsksPerson as asks:
+            context = replace(context, resumed=Resumed(asks.state, None))
 
 
 async def in_thread(function: Callable[..., Any], *args: Any) -> Any:

@@ -15,11 +15,11 @@ from django.conf import settings
 from audit_app.kernel.database import in_db
 from audit_app.kernel.durable_writes import run_until_stored
 from tools_app import catalogue, conf, selectors
-from tools_app.executions import events, runner
+from tools_app.executions import call_questions, events, runner
 from tools_app.executions.runner import Outcome
 from tools_app.executions.sweeper import release
 from tools_app.models import ToolExecution
-from tools_app.types import AsyncTool, ToolError
+from tools_app.types import AsksPerson, AsyncTool, Resumed, ToolError
 
 logger = logging.getLogger(__name__)
 
@@ -102,15 +102,16 @@ class LoopExecutions:
         try:
             outcome = await self._outcome_of(call)
             if outcome is not None:
-                store = partial(runner.record_once, row, outcome)  # retried while the database is unavailable
+                # Retried while the database is unavailable.
+                store = partial(_store, row, outcome)  # retried while the database is unavailable
                 await run_until_stored(store, gives_up=lambda: self._time_is_up)
             elif not call.given_up:
                 await in_db(release, row)
         finally:
             del self._calls[row.id, row.attempts]
 
-    async def _outcome_of(self, call: _Call) -> Outcome | None:
-        """Return the outcome, or None if the call was interrupted from outside."""
+    async def _outcome_of(self, call: _Call) -> Outcome | AsksPerson | None:
+        """Return the outcome, or what the call asks a person; None if it was interrupted from outside."""
         row, task = call.row, call.task
         done, _ = await asyncio.wait({task}, timeout=row.timeout_seconds)
         if not done:
@@ -124,6 +125,8 @@ class LoopExecutions:
         if task.cancelled():
             return runner.failed(row, asyncio.CancelledError())
         error = task.exception()
+        if isinstance(error, AsksPerson):
+            return error
         return task.result() if error is None else runner.failed(row, error)
 
 
@@ -149,13 +152,21 @@ def _claim(execution_id: UUID | None, owner: UUID) -> ToolExecution | None:
     return runner.claim(wanted, owner) if wanted else None
 
 
+def _store(row: ToolExecution, outcome: Outcome | AsksPerson) -> None:
+    if isinstance(outcome, AsksPerson):
+        call_questions.park(row, outcome)
+    else:
+        runner.record_once(row, outcome)
+
+
 async def _run(row: ToolExecution) -> Outcome:
-    tool = await in_db(_begin, row)
+    tool, resumed = await in_db(_begin, row)
     if not isinstance(tool, AsyncTool):
         raise ToolError(f"The tool {row.tool} is no longer available.")
-    return runner.completed_by(tool, await tool.run(row.arguments, runner.context_of(row)))
+    context = runner.context_of(row, resumed=resumed, ask_now=call_questions.asking_now(row))
+    return runner.completed_by(tool, await tool.run(row.arguments, context))
 
 
-def _begin(row: ToolExecution) -> object:
+def _begin(row: ToolExecution) -> tuple[object, Resumed | None]:
     events.notify_started(row)
-    return catalogue.find_tool(row.tool, row.agent_id)
+    return catalogue.find_tool(row.tool, row.agent_id), call_questions.resumed_of(row)

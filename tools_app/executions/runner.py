@@ -22,7 +22,18 @@ from tools_app.executions import batches, events, result_sources, transitions
 from tools_app.injection import guard
 from tools_app.models import ToolExecution
 from tools_app.policy import emergency_stop
-from tools_app.types import BaseTool, ExecutionStatus, Reads, Report, Tool, ToolContext, ToolError, view_of
+from tools_app.types import (
+    AskNow,
+    BaseTool,
+    ExecutionStatus,
+    Reads,
+    Report,
+    Resumed,
+    Tool,
+    ToolContext,
+    ToolError,
+    view_of,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -200,9 +211,10 @@ def timed_out(row: ToolExecution) -> Outcome:
     return Outcome(ExecutionStatus.TIMED_OUT, error=f"The call did not finish within {row.timeout_seconds} seconds.")
 
 
-def context_of(row: ToolExecution) -> ToolContext:
+def context_of(row: ToolExecution, *, resumed: Resumed | None = None, ask_now: AskNow | None = None) -> ToolContext:
     effect_key = sha256(f"{row.run_id}:{row.step}:{row.call_index}".encode()).hexdigest()[:32]
-    return view_of(ToolContext, row, execution_id=row.id, effect_key=effect_key)
+    given: dict[str, Any] = {"execution_id": row.id, "effect_key": effect_key, "resumed": resumed, "ask_now": ask_now}
+    return view_of(ToolContext, row, **given)
 
 
 def _as_text(value: Any) -> str:

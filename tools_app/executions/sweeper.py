@@ -14,8 +14,8 @@ from tools_app.executions import client_calls, nudges
 from tools_app.executions.approvals import expire_approvals
 from tools_app.executions.runner import Outcome, finish
 from tools_app.executions.transitions import move, renudge_at
-from tools_app.executions.user_input import expire_inputs
-from tools_app.models import ToolExecution
+from tools_app.executions.user_input import expire_inputs, withdraw_input
+from tools_app.models import InputRequest, ToolExecution
 from tools_app.types import Effect, ExecutionStatus
 
 logger = logging.getLogger(__name__)
@@ -74,7 +74,8 @@ def _rescue_running(observer: Observer) -> None:
         if row.started_at is not None:
             ran = row.now - row.started_at
             is_dead = row.owner in dead
-            rescue = choose_rescue(Effect(row.effect), row.attempts, ran, row.timeout_seconds, is_dead=is_dead)
+            attempts = row.attempts - (InputRequest.objects.filter(execution=row).count() if is_dead else 0)
+            rescue = choose_rescue(Effect(row.effect), attempts, ran, row.timeout_seconds, is_dead=is_dead)
             _rescue(row, rescue, is_dead=is_dead)
 
 
@@ -94,6 +95,7 @@ def _rescue(row: ToolExecution, rescue: Rescue, *, is_dead: bool) -> None:
         case Rescue.RUN_AGAIN:
             with transaction.atomic():
                 if move(row.id, ExecutionStatus.PENDING, attempt=row.attempts):
+                    withdraw_input(row)
                     nudges.nudge_worker(row)
 
 
@@ -104,8 +106,10 @@ def release(row: ToolExecution) -> None:
 
 def _end(row: ToolExecution, status: ExecutionStatus, error: str, *, stop: bool = False) -> None:
     with transaction.atomic():
-        if finish(row, Outcome(status, error=error)) and stop:
-            nudges.stop([row])
+        if finish(row, Outcome(status, error=error)):
+            withdraw_input(row)
+            if stop:
+                nudges.stop([row])
 
 
 def _renudge() -> None:

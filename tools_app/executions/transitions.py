@@ -86,12 +86,15 @@ def allow_first(approval_id: UUID, *, actor: str) -> bool:
     return rows.filter(expires_at__gt=Now()).update(first_allowed_by=actor) == 1
 
 
-def settle_input(request_id: UUID, to: InputStatus, *, answered_by: str) -> bool:
-    """End a pending question, once. After its expiry it can only expire. Joins the caller's transaction."""
+def settle_input(request_id: UUID, to: InputStatus, *, answered_by: str, **columns: Any) -> bool:
+    """End a pending question, once. After its expiry it can only expire. Joins the caller's transaction.
+
+    columns: other columns to set.
+    """
     rows = InputRequest.objects.filter(id=request_id, status=InputStatus.PENDING)
     if to is InputStatus.ANSWERED:
         rows = rows.filter(expires_at__gt=Now())
-    return rows.update(status=to, answered_by=answered_by, answered_at=Now()) == 1
+    return rows.update(status=to, answered_by=answered_by, answered_at=Now(), **columns) == 1
 
 
 def move_times(by: timedelta) -> None:

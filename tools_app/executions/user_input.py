@@ -1,5 +1,6 @@
 """Questions to the user of a session, stored beside the execution that waits and answered by the user's next message.
 
+A call that no process has started is a question itself, and ends with the answer; any other one goes on with it.
 Answers, expiry and cancelled runs all use the same guarded update: the first one counts.
 """
 
@@ -19,9 +20,9 @@ from audit_app import services as audit
 from audit_app.event_types import NewEvent
 from audit_app.kernel.shorten import one_line
 from tools_app import catalogue, conf, hot_queries, selectors
-from tools_app.executions import batches, events
+from tools_app.executions import batches, events, nudges
 from tools_app.executions.runner import start_here
-from tools_app.executions.transitions import move, settle_input
+from tools_app.executions.transitions import move, renudge_at, settle_input
 from tools_app.models import InputRequest, ToolExecution
 from tools_app.types import ExecutionStatus, HumanTool
 from tools_app.types.questions import InputStatus, Question, text_of
@@ -36,12 +37,13 @@ class Answered:
 
 
 def request_input(
-    row: ToolExecution, questions: Sequence[Question], asker: str = "", seconds: float | None = None
+    row: ToolExecution, questions: Sequence[Question], asker: str = "", seconds: float | None = None, state: str = ""
 ) -> InputRequest:
-    """Store the questions of an execution planned in this transaction. Expires by the database's clock.
+    """Store the questions of an execution, in the caller's transaction. Expires by the database's clock.
 
     asker: name of the workstream that asks, for people.
     seconds: time for the answer; None: as the installation says.
+    state: sealed, of a call that is made again.
     """
     if asker:
         named = f"{one_line(asker, conf.LONGEST_ASKER)}: {questions[0].text}"
@@ -54,6 +56,7 @@ def request_input(
         options=list(questions[0].labels) if len(questions) == 1 else [],
         questions=[question.as_json() for question in questions],
         allows_text=any(question.allows_text for question in questions),
+        state_sealed=state,
         created_at=timezone.now(),
         expires_at=Now() + timedelta(seconds=seconds or 60 * settings.KOMAND_INPUT_MINUTES),
     )
@@ -73,12 +76,24 @@ def answer_input(run_id: UUID, text: str, *, actor: str, request_id: UUID | None
     if request is None:
         return None
     row = _lock(request)
+    if row.attempts:
+        if not settle_input(request.id, InputStatus.ANSWERED, answered_by=actor, answer=text):
+            return None
+        continue_call(row)
+        return Answered(row.id, [])
     if not settle_input(request.id, InputStatus.ANSWERED, answered_by=actor):
         return None
     if not _run_at_once(row, _value(row, request, text)):
         return None
     row.refresh_from_db()
     return Answered(row.id, [events.ended(row)])
+
+
+def continue_call(row: ToolExecution) -> None:
+    """Nudge a worker for a call whose question is closed. One that runs reads the answer itself."""
+    waiting = ToolExecution.objects.filter(pk=row.pk, status=ExecutionStatus.PENDING)
+    if waiting.update(renudge_at=renudge_at(conf.RENUDGE_SECONDS)):
+        nudges.nudge_worker(row)
 
 
 def _run_at_once(row: ToolExecution, value: Any) -> bool:
@@ -92,15 +107,15 @@ def expire_inputs() -> set[UUID]:
     runs: set[UUID] = set()
     for request in hot_queries.LIST_EXPIRED_INPUTS.fetch():
         with transaction.atomic():
-            _lock(request)
+            row = _lock(request)
             if settle_input(request.id, InputStatus.EXPIRED, answered_by="system"):
-                _end_unanswered(request.execution)
+                continue_call(row) if row.attempts else _end_unanswered(row)
                 runs.add(request.execution.run_id)
     return runs
 
 
 def withdraw_input(row: ToolExecution) -> None:
-    """Cancel the open question, if any, of a cancelled execution, in the caller's transaction."""
+    """Cancel the open question, if any, of an execution whose attempt has ended, in the caller's transaction."""
     for request in InputRequest.objects.filter(execution=row, status=InputStatus.PENDING):
         settle_input(request.id, InputStatus.CANCELLED, answered_by="system")
 

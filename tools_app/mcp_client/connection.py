@@ -17,9 +17,10 @@ from pydantic import ValidationError
 
 from tools_app.mcp_client import http_transport, results
 from tools_app.mcp_client.config import MAX_TOOLS, Greeting, ServerConfig
-from tools_app.mcp_client.errors import NeedsAuthorization, ServerFault, reason_of
+from tools_app.mcp_client.errors import InputNeeded, NeedsAuthorization, Responses, ServerFault, reason_of
 from tools_app.mcp_client.flood_guard import guarded
 from tools_app.mcp_client.listed_tool import ListedTool, UnusableTool, read_tool, takes_timeout
+from tools_app.mcp_client.open_calls import Answer, OpenCalls
 from tools_app.mcp_client.stdio_transport import StdioServer
 from tools_app.schema import find_problems
 from tools_app.types import ToolError
@@ -52,7 +53,7 @@ class Connection:
         self._fault: ServerFault | None = None
         self._life: asyncio.Task[None] | None = None
         self._with_timeout: set[str] = set()
-        self._calls = 0  # in progress
+        self._calls = OpenCalls()
         self.tools: dict[str, ListedTool] = {}
         self.skipped: dict[str, str] = {}
         self.greeting = Greeting("", "", "")
@@ -63,7 +64,7 @@ class Connection:
 
     @property
     def is_busy(self) -> bool:
-        return self._calls > 0
+        return bool(self._calls)
 
     async def open(self) -> None:
         """Connect, shake hands and list the tools. Raises ServerFault, and closes everything opened so far."""
@@ -94,31 +95,58 @@ class Connection:
             self._life.cancel()
             await asyncio.wait({self._life}, timeout=_CLOSE_SECONDS)
 
-    async def call(self, tool: str, arguments: Mapping[str, Any], *, seconds: int, on_progress: Progress) -> Any:
+    async def call(
+        self,
+        tool: str,
+        arguments: Mapping[str, Any],
+        *,
+        seconds: int,
+        on_progress: Progress,
+        responses: Responses | None = None,
+        answer: Answer | None = None,
+    ) -> Any:
         """Call a tool and return a JSON value. Raises ToolError. Cancelling it cancels the call on the server.
 
         seconds: time limit, also sent to tools that have an argument `timeout_seconds`.
+        responses: to what the server needed in the round before.
+        answer: answers what the server asks during the call; by default that is cancelled.
+        Raises InputNeeded if the server needs answers first, and CallStopped if `answer` has refused a request.
         """
         if self._client is None or not self.is_open:
             raise self._lost("the connection ended")
         sent = {**arguments, "timeout_seconds": seconds} if tool in self._with_timeout else dict(arguments)
-        self._calls += 1
+        more: dict[str, Any] = {"progress_callback": on_progress, "allow_input_required": True}
+        if responses is not None:
+            more |= {"input_responses": responses.given, "request_state": responses.state}
         try:
-            result = await self._client.call_tool(tool, sent, progress_callback=on_progress)
+            result = await self._calls.run(self._send(self._client, tool, sent, more), answer)
         except MCPError as error:
             raise self._refusal(error) from error
         except (ValidationError, RuntimeError) as error:  # the SDK's errors for malformed results
             raise self._broken(tool, reason_of(error)) from error
-        finally:
-            self._calls -= 1
-        answer = result.model_dump(by_alias=True, mode="json", exclude_none=True)
+        value = result.model_dump(by_alias=True, mode="json", exclude_none=True)
+        if isinstance(result, types.InputRequiredResult):
+            raise InputNeeded(value.get("inputRequests") or {}, result.request_state)
         listed = self.tools.get(tool)
-        if listed and listed.returns is not None and not answer.get("isError"):
+        if listed and listed.returns is not None and not value.get("isError"):
             # In a thread: evaluating the server's schema may block, and other runs share this loop.
-            problems = await asyncio.to_thread(find_problems, answer.get("structuredContent"), listed.returns)
+            problems = await asyncio.to_thread(find_problems, value.get("structuredContent"), listed.returns)
             if problems:
                 raise self._broken(tool, problems)
-        return results.value_of(answer)
+        return results.value_of(value)
+
+    async def _send(self, client: Client, tool: str, sent: dict[str, Any], more: dict[str, Any]) -> Any:
+        """Send a call; again after a new listing if the server demands other headers for the same tool."""
+        try:
+            return await client.session.call_tool(tool, sent, **more)
+        except MCPError as error:
+            listed = self.tools.get(tool)
+            if error.code != types.HEADER_MISMATCH or client.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+                raise
+            await self.list_tools()
+            if self.tools.get(tool) != listed:
+                raise
+            return await client.session.call_tool(tool, sent, **more)
 
     async def check(self) -> None:
         """Check that the server responds. Raises ServerFault, and ends the connection, if not."""
@@ -149,7 +177,13 @@ class Connection:
     async def _live(self, ready: asyncio.Future[None]) -> None:
         try:
             info = types.Implementation(name="komand", version="1")
-            client = Client(self._transport(), cache=None, client_info=info, message_handler=self._on_message)
+            client = Client(
+                self._transport(),
+                cache=None,
+                client_info=info,
+                message_handler=self._on_message,
+                elicitation_callback=self._calls.elicit,
+            )
             async with client:
                 await self._prepare(client)
                 ready.set_result(None)
@@ -237,7 +271,9 @@ class Connection:
                 async for _ in subscription:
                     self._on_list_changed()
 
-    def _refusal(self, error: MCPError) -> ToolError:
+    def _refusal(self, error: MCPError) -> ToolError | InputNeeded:
+        if error.code == types.URL_ELICITATION_REQUIRED and (links := _links_of(error.error.data)):
+            return InputNeeded(links, None, takes_responses=False)
         if error.code == types.CONNECTION_CLOSED or "Session terminated" in error.message:
             self._over.set()
         if isinstance(self._fault, NeedsAuthorization):  # the server has not begun the call
@@ -276,6 +312,14 @@ async def _tool_pages(client: Client) -> AsyncIterator[Sequence[types.Tool]]:
         cursor = page.next_cursor
         if cursor is None:
             return
+
+
+def _links_of(data: Any) -> dict[str, Any]:
+    """Return the links that a server demands to be opened before a call, as requests; none if it names none."""
+    listed = data.get("elicitations") if isinstance(data, dict) else None
+    links = [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
+    params = ({**link, "mode": "url"} for link in links)
+    return {str(number): {"method": "elicitation/create", "params": each} for number, each in enumerate(params)}
 
 
 async def _leave_unchecked(name: str, result: types.CallToolResult) -> None:

@@ -1,6 +1,8 @@
-"""Faults of MCP servers, with messages for models and operators. Pure."""
+"""Faults of MCP servers, with messages for models and operators, and what keeps a call from completing. Pure."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 from tools_app.types import ToolError
 
@@ -30,6 +32,31 @@ class NeedsAuthorization(ServerFault):
 
 
 OnFault = Callable[[ServerFault], None]
+
+
+class InputNeeded(Exception):
+    """A server needs answers of a person before it completes a call.
+
+    requests: the protocol's requests as plain JSON, by the server's key.
+    state: to send back with the responses; None if the call is just made again.
+    takes_responses: whether the next call carries responses.
+    """
+
+    def __init__(self, requests: dict[str, Any], state: str | None, *, takes_responses: bool = True) -> None:
+        super().__init__("the server needs input")
+        self.requests, self.state, self.takes_responses = requests, state, takes_responses
+
+
+class CallStopped(Exception):
+    """A call was ended because its server asked what it may not ask."""
+
+
+@dataclass(frozen=True)
+class Responses:
+    """Responses to `InputNeeded`, for the next call. given: None if the server has asked nothing."""
+
+    given: dict[str, Any] | None
+    state: str | None
 
 
 def reason_of(error: BaseException) -> str:

@@ -8,8 +8,8 @@ from re import sub
 from typing import Any
 
 from tools_app.schema import TIMEOUT, fit_foreign
+from tools_app.types.questions import MCP_PREFIX
 
-PREFIX = "mcp__"
 _MAX_PUBLIC_NAME = 64
 _MAX_NAME = 128
 _MAX_DESCRIPTION = 4_000
@@ -85,7 +85,7 @@ def public_names(server: str, names: Iterable[str]) -> dict[str, str]:
     """
     chosen: dict[str, str] = {}
     for name in sorted(names, key=lambda name: (_plain(name) != name, name)):  # unchanged names take precedence
-        public = f"{PREFIX}{server}__{_plain(name)}"
+        public = f"{MCP_PREFIX}{server}__{_plain(name)}"
         if len(public) > _MAX_PUBLIC_NAME or public in chosen.values():
             mark = sha256(name.encode()).hexdigest()[:6]
             public = f"{public[: _MAX_PUBLIC_NAME - 7]}_{mark}"

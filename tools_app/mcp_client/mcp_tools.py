@@ -18,11 +18,13 @@ from audit_app.kernel.errors import AppError
 from tools_app import hot_queries
 from tools_app.catalogue import ToolSource
 from tools_app.events import TOOL_PROGRESS, ToolProgress
-from tools_app.mcp_client import servers
-from tools_app.mcp_client.errors import ServerFault
-from tools_app.mcp_client.listed_tool import PREFIX, ListedTool, public_names
+from tools_app.mcp_client import input_rounds, servers
+from tools_app.mcp_client.errors import CallStopped, Responses, ServerFault
+from tools_app.mcp_client.input_rounds import Asker
+from tools_app.mcp_client.listed_tool import ListedTool, public_names
 from tools_app.models import McpServer, McpTool
 from tools_app.types import AnyTool, AsyncTool, Effect, Risk, ToolContext, ToolError, ToolSpec
+from tools_app.types.questions import MCP_PREFIX
 
 _POOL = "tools_app.mcp_client.pool.Pool"
 _PROGRESS_SECONDS = 0.25
@@ -56,9 +58,16 @@ class RemoteTool(AsyncTool):
             await in_db(servers.store_fault, self._server_id, error.message)
             raise ToolError(f"The MCP server {self._server} cannot be used: {error.message}") from error
         self._check_unchanged(connection.tools.get(self._name))
-        return await connection.call(
-            self._name, arguments, seconds=context.timeout_seconds, on_progress=_ProgressReporter(context).report
-        )
+        report = _ProgressReporter(context).report
+
+        async def send(responses: Responses | None, asker: Asker) -> Any:
+            given = {"seconds": context.timeout_seconds, "on_progress": report, "responses": responses}
+            try:
+                return await connection.call(self._name, arguments, **given, answer=asker.answer)
+            except CallStopped:
+                raise asker.refusal or ToolError("The call was stopped.") from None
+
+        return await input_rounds.make_call(self._server, context, send)
 
     def _check_unchanged(self, listed: ListedTool | None) -> None:
         if listed is None:
@@ -136,7 +145,7 @@ async def _report(server_id: UUID, connection: Any, fault: ServerFault | None) -
 class McpSource(ToolSource):
     """The tools of all enabled servers. An agent's policy decides which of them it may use."""
 
-    prefix, flag = PREFIX, "has_servers"
+    prefix, flag = MCP_PREFIX, "has_servers"
 
     def __init__(self) -> None:
         self._versions: tuple[Any, ...] = ()

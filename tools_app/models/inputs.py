@@ -9,12 +9,15 @@ from tools_app.types.questions import InputStatus
 
 
 class InputRequest(models.Model):
-    """A question of an agent to the user of a session. Answered once, by a message of the session."""
+    """A question of an agent to the user of a session. Answered once, by a message of the session.
+
+    A call of a server's tool may ask several times; any other one asks once.
+    """
 
     STATUSES = [(status.value, status.value) for status in InputStatus]
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
-    execution = models.OneToOneField(ToolExecution, on_delete=models.CASCADE, related_name="input_request")
+    execution = models.ForeignKey(ToolExecution, on_delete=models.CASCADE, related_name="input_requests")
     run_id = models.UUIDField()
     session_id = models.UUIDField()
     question = models.TextField()
@@ -27,6 +30,12 @@ class InputRequest(models.Model):
     allows_text = models.BooleanField(default=True)
     status = models.CharField(max_length=10, choices=STATUSES, default=InputStatus.PENDING.value)
     answered_by = models.CharField(max_length=200, blank=True)
+    answer = models.TextField(
+        blank=True, default="", db_default="", help_text="Answer to a question that was asked during a call."
+    )
+    state_sealed = models.TextField(
+        blank=True, default="", db_default="", help_text="State with which the call is made again."
+    )
     created_at = models.DateTimeField()
     expires_at = models.DateTimeField()
     answered_at = models.DateTimeField(null=True)

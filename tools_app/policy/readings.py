@@ -142,7 +142,7 @@ def _own_answers(execution_ids: Collection[str]) -> Iterator[str]:
     """Yield the answers to questions in the users' own words. An option is a text of the model."""
     if not execution_ids:
         return
-    rows = ToolExecution.objects.filter(pk__in=execution_ids)
+    rows = ToolExecution.objects.filter(pk__in=execution_ids, runs_in_loop=False)  # servers' results are not answers
     for output in rows.values_list("output", flat=True):
         value = _value(output)
         if not isinstance(value, dict):

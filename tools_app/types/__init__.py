@@ -4,6 +4,8 @@ from tools_app.types.approvals import ApprovalStatus, ApprovalView, Decision
 from tools_app.types.executions import ExecutionStatus, ExecutionView, result_text, without_receipt
 from tools_app.types.tools import (
     AnyTool,
+    AskNow,
+    AsksPerson,
     AsyncTool,
     BaseTool,
     BatchTool,
@@ -13,6 +15,7 @@ from tools_app.types.tools import (
     HumanTool,
     Reads,
     Report,
+    Resumed,
     Risk,
     TargetKind,
     Tool,
@@ -27,6 +30,8 @@ __all__ = [
     "AnyTool",
     "ApprovalStatus",
     "ApprovalView",
+    "AskNow",
+    "AsksPerson",
     "AsyncTool",
     "BaseTool",
     "BatchTool",
@@ -39,6 +44,7 @@ __all__ = [
     "HumanTool",
     "Reads",
     "Report",
+    "Resumed",
     "Risk",
     "TargetKind",
     "Tool",

@@ -19,6 +19,9 @@ class InputStatus(StrEnum):
 
 ASK_USER, ASK_FORM = "ask_user", "ask_form"
 ASKING_TOOLS = frozenset({ASK_USER, ASK_FORM})  # the tools by which a run asks its user
+MCP_PREFIX = "mcp__"  # of the names of tools of MCP servers
+REMOTE_PREFIXES = (MCP_PREFIX, "skill__")  # of tools whose calls may ask while they run
+DECLINE = "Decline"  # the answer by which a person refuses what a server asks
 NO_ANSWER = "-"  # the line of a question that the user left out
 VARIANTS = ("default", "warning", "info", "success")
 LONGEST_QUESTION, LONGEST_OPTION, MOST_OPTIONS = 2_000, 200, 10  # characters of a question and of an option
@@ -104,6 +107,27 @@ def answer_line(question: Question, chosen: Sequence[str], text: str) -> str:
     has_commas = any("," in option.label for option in options)
     named = [option.id if has_commas else option.label for option in options]
     return ", ".join([*named, *([" ".join(text.split())] if text.strip() else [])]) or NO_ANSWER
+
+
+def chosen_options(question: Question, reply: str) -> list[Option]:
+    """Return the options that the reply names, none if it names anything else."""
+    whole = _named(question.options, reply)
+    if whole or not question.allows_several:
+        return [whole] if whole else []
+    named = [_named(question.options, part.strip()) for part in reply.split(",") if part.strip()]
+    found = [option for option in named if option]
+    return list(dict.fromkeys(found)) if len(found) == len(named) else []
+
+
+def _named(options: Sequence[Option], reply: str) -> Option | None:
+    """Return the option that the reply names by its id, its label or its number."""
+    for option in options:
+        if reply.casefold() in (option.id.strip().casefold(), option.label.strip().casefold()):
+            return option
+    number = reply.rstrip(".)")
+    if number.isascii() and number.isdigit() and len(number) < 3 and 1 <= int(number) <= len(options):
+        return options[int(number) - 1]
+    return None
 
 
 def text_of(questions: Sequence[Question], *, with_options: bool = True) -> str:

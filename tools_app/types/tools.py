@@ -1,7 +1,7 @@
 """Declarations of tools, and the base classes of their implementations. Pure."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, ClassVar
@@ -99,9 +99,29 @@ class ToolCall:
     arguments: str
 
 
+# Asks a person while the call runs. Returns the answer, or None if nobody can be asked or has answered in time.
+AskNow = Callable[[Sequence[Question]], Awaitable[str | None]]
+
+
+@dataclass(frozen=True)
+class Resumed:
+    """The answer with which a call is made again after `AsksPerson`.
+
+    answer: None if nobody could be asked or has answered in time.
+    """
+
+    state: str
+    answer: str | None
+
+
 @dataclass(frozen=True)
 class ToolContext:
-    """Context of a running call. effect_key: idempotency key, the same for every repetition of the call."""
+    """Context of a running call.
+
+    effect_key: idempotency key, the same for every repetition of the call.
+    resumed: set if the call has asked a person before.
+    ask_now: None if nobody can be asked.
+    """
 
     execution_id: UUID
     run_id: UUID
@@ -111,6 +131,8 @@ class ToolContext:
     effect_key: str
     timeout_seconds: int
     parent_run_id: UUID | None = None
+    resumed: Resumed | None = None
+    ask_now: AskNow | None = None
 
 
 @dataclass(frozen=True)
@@ -124,6 +146,17 @@ class Change:
 
 class ToolError(Exception):
     """Failure of a tool call. The message is sent to the model."""
+
+
+class AsksPerson(Exception):
+    """Raised by an async tool to ask a person: the call is made again with the answer, even after a restart.
+
+    state: text for `Resumed`, stored sealed.
+    """
+
+    def __init__(self, questions: Sequence[Question], state: str) -> None:
+        super().__init__("the call asks a person")
+        self.questions, self.state = tuple(questions), state
 
 
 class BaseTool(ABC):
@@ -181,7 +214,7 @@ class AsyncTool(BaseTool):
 
     @abstractmethod
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> Any:
-        """Carry out the call and return a JSON value. Raises ToolError, as `Tool.run` does."""
+        """Carry out the call and return a JSON value. Raises ToolError, as `Tool.run` does, and AsksPerson."""
 
 
 class HumanTool(BaseTool):

@@ -22,7 +22,7 @@ from sessions_app.surfaces.chat.fragments import approval_html
 from sessions_app.surfaces.chat.sidebar import entry_of
 from tools_app import selectors as tools
 from tools_app.types import ApprovalStatus, Decision
-from tools_app.types.questions import NO_ANSWER, answer_line, questions_of
+from tools_app.types.questions import DECLINE, NO_ANSWER, answer_line, questions_of
 
 
 @page("POST")
@@ -147,11 +147,14 @@ def answer(request: PageRequest, execution_id: UUID) -> HttpResponse:
     request_id = tools.find_question_ids([str(execution_id)]).get(str(execution_id))
     if request_id is None:
         raise NotFound("There is no such question.")
+    asked = tools.find_question(session.id, UUID(request_id))
     lines = [
         answer_line(question, request.POST.getlist(f"choice-{number}"), request.POST.get(f"text-{number}", ""))
-        for number, question in enumerate(questions_of(execution.arguments))
+        for number, question in enumerate(asked.questions if asked else questions_of(execution.arguments))
     ]
-    if {*lines} == {NO_ANSWER}:
+    if "decline" in request.POST:
+        lines = [DECLINE]
+    elif {*lines} == {NO_ANSWER}:
         raise InvalidInput("Choose an answer, or write one.", code="text_required")
     text, options = "\n".join(lines), services.ReceiveOptions(answers=UUID(request_id))
     services.receive(services.NewMessage.into(session, text), owner=request.user, session=session, options=options)

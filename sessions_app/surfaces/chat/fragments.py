@@ -16,6 +16,7 @@ from sessions_app.surfaces.chat.page_updates import (
     ShowCall,
     ShowPlan,
     ShowProgress,
+    ShowQuestion,
     ShowReasoning,
     ShowStatus,
     ShowText,
@@ -31,7 +32,8 @@ from tools_app.run_progress import Batch, Plan, Progress
 _LONGEST_ANNOUNCEMENT = 300
 
 Frame = dict[str, Any]
-ContainedUpdate = ShowText | ShowReasoning | DiscardText | ShowCall | ChangeCall | WorkUpdate | ShowStatus | ShowAgent
+CallUpdate = ShowCall | ChangeCall | ShowQuestion
+ContainedUpdate = ShowText | ShowReasoning | DiscardText | CallUpdate | WorkUpdate | ShowStatus | ShowAgent
 
 
 def frame_of(update: ContainedUpdate) -> Frame:
@@ -56,6 +58,9 @@ def frame_of(update: ContainedUpdate) -> Frame:
             state = render_to_string("chat/_call_state.html", {"state": update.state})
             result = render_to_string("chat/_call_result.html", {"result": update.result}) if update.result else ""
             return {"do": "change", "call": str(update.state.id), "state": state, "result": result}
+        case ShowQuestion():
+            html = render_to_string("chat/_input_request.html", {"input": update.asked})
+            return {"do": "question", "call": str(update.asked.key), "html": html}
         case ShowPlan():
             return _work_frame(update.run_id, "plan", update.run_id, update.plan)
         case ShowProgress():

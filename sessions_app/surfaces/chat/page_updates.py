@@ -3,10 +3,13 @@
 from dataclasses import dataclass
 from uuid import UUID
 
+from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.surfaces.chat.live_text import RenderedBlock
-from sessions_app.surfaces.chat.tool_cards import CallResult, CallState, ToolCard
+from sessions_app.surfaces.chat.tool_cards import CallResult, CallState, InputRequest, ToolCard
 from sessions_app.surfaces.chat.turn_views import Status
+from tools_app.events import INPUT_REQUESTED
 from tools_app.run_progress import Batch, Plan, Progress
+from tools_app.types.questions import ASKING_TOOLS, Question
 
 
 @dataclass(frozen=True)
@@ -72,6 +75,24 @@ class ChangeCall:
 
     state: CallState
     result: CallResult | None = None
+
+
+@dataclass(frozen=True)
+class ShowQuestion:
+    """Show what a call asks while it runs, on its card."""
+
+    run_id: UUID
+    asked: InputRequest
+
+
+def questions_shown(run_id: UUID, seen: SessionEvent) -> "list[PageUpdate]":
+    """Return the update for what a call asks while it runs. The card of any other question shows it already."""
+    if seen.type != INPUT_REQUESTED.name or seen.payload.get("tool") in ASKING_TOOLS:
+        return []
+    payload = INPUT_REQUESTED.payload(seen)
+    questions = tuple(map(Question.from_json, payload.get("questions", ())))  # a release before stored none
+    asked = InputRequest(UUID(payload["execution_id"]), questions, is_of_call=True) if questions else None
+    return [ShowQuestion(run_id, asked)] if asked else []
 
 
 @dataclass(frozen=True)
@@ -155,7 +176,7 @@ class ShowAgent:
     agent_id: str
 
 
-TextUpdate = ShowText | ShowReasoning | DiscardText | ShowCall | ChangeCall | ShowApproval
+TextUpdate = ShowText | ShowReasoning | DiscardText | ShowCall | ChangeCall | ShowQuestion | ShowApproval
 WorkUpdate = ShowPlan | ShowProgress | ShowBatch
 PageUpdate = (
     ShowTurn

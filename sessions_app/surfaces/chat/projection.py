@@ -32,6 +32,7 @@ from sessions_app.surfaces.chat.page_updates import (
     ShowText,
     ShowTurn,
     ShowWorkstream,
+    questions_shown,
 )
 from sessions_app.surfaces.chat.turn_views import (
     ASKING,
@@ -54,15 +55,13 @@ _LONG_TEXT = 20_000
 _TEXT_ENDS = (tools.TOOL_REQUESTED.name, runs.STEP_COMPLETED.name)
 
 _LIVE_TEXT = (runs.REASONING_DELTA.name, runs.MESSAGE_RESET.name, runs.SNAPSHOT.name)
-
-
 _CHANGES_OF_QUESTIONS = (
     sessions.ATTACHMENTS_OMITTED.name,
     sessions.MESSAGE_CHANGED.name,
     sessions.MESSAGE_TRANSCRIBED.name,
 )
 
-# Events of a child run that its card shows as its state.
+# Events that a child run's card shows as its state.
 _STATES = (
     *runs.WORKSTREAM_EVENTS,
     runs.RUN_QUEUED.name,
@@ -142,7 +141,10 @@ class Projection:
         if seen.type in _STATES:
             if seen.type in runs.RUN_ENDS:
                 self._forget_run(run_id)
-            return [ShowWorkstream(run_id, is_announced=seen.type == tools.INPUT_REQUESTED.name)]
+            return [
+                *questions_shown(run_id, seen),
+                ShowWorkstream(run_id, is_announced=seen.type == tools.INPUT_REQUESTED.name),
+            ]
         updates = self._updates_of_run(run_id, seen)
         return [ShowWorkstream(run_id) if isinstance(update, ShowStatus) else update for update in updates]
 
@@ -164,7 +166,7 @@ class Projection:
             case runs.MODEL_FALLBACK.name:
                 return [ShowStatus(run_id, fallback_status(runs.MODEL_FALLBACK.payload(seen)), is_announced=True)]
             case tools.INPUT_REQUESTED.name:
-                return [ShowStatus(run_id, Status(ASKING), is_announced=True)]
+                return [*questions_shown(run_id, seen), ShowStatus(run_id, Status(ASKING), is_announced=True)]
             case sessions.MESSAGE_COMPLETED.name:
                 self._forget_run(run_id)
                 return [ShowAnswer(run_id), *self._leave_queue(run_id)]

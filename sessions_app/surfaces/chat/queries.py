@@ -20,7 +20,7 @@ from sessions_app.models import Checkpoint, Session, Turn
 from sessions_app.surfaces.base import markdown
 from sessions_app.surfaces.chat.approval_cards import ApprovalCard, card_of
 from sessions_app.surfaces.chat.sent_files import with_files
-from sessions_app.surfaces.chat.tool_cards import CallDetails
+from sessions_app.surfaces.chat.tool_cards import CallDetails, InputRequest
 from sessions_app.surfaces.chat.turn_views import (
     LONGEST_REASONING,
     Compacted,
@@ -35,6 +35,7 @@ from tools_app import selectors as tools
 from tools_app.executions import preview
 from tools_app.run_progress import BATCH
 from tools_app.types import ApprovalStatus, ApprovalView, Decision, ExecutionView
+from tools_app.types.questions import REMOTE_PREFIXES
 
 logger = logging.getLogger(__name__)
 
@@ -173,7 +174,8 @@ def _turn_views(
     children = ChildRuns(agents.list_descendants(roots) if roots and not is_plain else ())
     shown = [*calls, *children.executions]
     batch_ids = _batch_ids(shown)
-    shown_calls = CallDetails(_approvals(shown, allowed_decisions), tools.list_batches(batch_ids) if batch_ids else {})
+    batches = tools.list_batches(batch_ids) if batch_ids else {}
+    shown_calls = CallDetails(_approvals(shown, allowed_decisions), batches, asked_during(shown))
     details = RunDetails(withdrawn=_withdrawn(turns)) if is_plain else _details_of(turns)
     found: dict[int, TurnView] = {}
     for run in open_runs:
@@ -201,6 +203,12 @@ def _turn_views(
     return tuple(
         with_files(with_workstreams(found[ordinal], cards), groups.get(ordinal, ())) for ordinal in sorted(found)
     )
+
+
+def asked_during(executions: Iterable[ExecutionView]) -> dict[UUID, InputRequest]:
+    """Return what calls of servers have asked while they ran, by call. No query without such calls."""
+    ids = [execution.id for execution in executions if execution.tool.startswith(REMOTE_PREFIXES)]
+    return {key: InputRequest.of_call(*asked) for key, asked in tools.list_asked(ids).items()} if ids else {}
 
 
 def _batch_ids(executions: Iterable[ExecutionView]) -> list[UUID]:

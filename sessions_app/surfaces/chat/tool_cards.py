@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
 
@@ -14,7 +14,7 @@ from sessions_app.surfaces.chat.collapse import Folded, parsed, pretty
 from tools_app.events import ToolCompleted, ToolFailed, ToolRequested, ToolStarted
 from tools_app.run_progress import BATCH, Batch
 from tools_app.types import ExecutionStatus, ExecutionView
-from tools_app.types.questions import ASKING_TOOLS, Question, questions_of
+from tools_app.types.questions import ASKING_TOOLS, InputStatus, InputView, Question, questions_of
 
 _LONGEST_BRIEF = 120
 
@@ -50,10 +50,29 @@ class CallResult:
 
 @dataclass(frozen=True)
 class InputRequest:
-    """A form of questions to the user. key: of its call."""
+    """A form of questions to the user.
+
+    key: of its call.
+    is_open: it can be answered, unless the call has ended.
+    is_of_call: it was asked while the call ran, so it has a button to decline if no option does that.
+    answer: the user's; empty for none.
+    """
 
     key: UUID
     questions: tuple[Question, ...]
+    is_open: bool = True
+    is_of_call: bool = False
+    answer: str = ""
+
+    @classmethod
+    def of_call(cls, asked: InputView, answer: str) -> "InputRequest":
+        """Return the form of what a call has asked while it ran."""
+        is_open = asked.status is InputStatus.PENDING
+        return cls(asked.execution_id, asked.questions, is_open, is_of_call=True, answer=answer)
+
+    @property
+    def has_decline_button(self) -> bool:
+        return self.is_of_call and not self.questions[0].options
 
     @property
     def has_fields(self) -> bool:
@@ -71,6 +90,7 @@ class ToolCard:
 
     batch: set for a batch.
     asker: the workstream whose call it is; empty for the answering run.
+    asked: the last question that was asked while the call ran, if any.
     arguments: as the model sent them, perhaps invalid, but masked.
     approval: set if the call needs an approval, or did.
     """
@@ -84,6 +104,7 @@ class ToolCard:
     approval: ApprovalCard | None = None
     batch: Batch | None = None
     asker: str = ""
+    asked: InputRequest | None = None
 
     @property
     def arguments_text(self) -> Folded:
@@ -98,9 +119,15 @@ class ToolCard:
 
     @property
     def input_request(self) -> InputRequest | None:
-        """Return the questions of a call of `ask_user` or `ask_form`."""
+        """Return the questions of a call: of `ask_user` or `ask_form`, or asked while it ran."""
+        if self.asked:
+            return self.asked
         questions = questions_of(self.arguments) if self.tool in ASKING_TOOLS else ()
         return InputRequest(self.id, questions) if questions else None
+
+    @property
+    def is_answered(self) -> bool:
+        return self.result is not None or (self.asked is not None and not self.asked.is_open)
 
     @property
     def launched_id(self) -> UUID | None:
@@ -151,10 +178,14 @@ class CallDetails:
 
     approvals: Mapping[UUID, ApprovalCard] = field(default_factory=dict)
     batches: Mapping[UUID, Batch] = field(default_factory=dict)
+    questions: Mapping[UUID, InputRequest] = field(default_factory=dict)
 
     def card_of(self, execution: ExecutionView) -> ToolCard:
         """Return the card of a recorded call."""
-        return tool_card_of(execution, self.approvals.get(execution.id), self.batches.get(execution.id))
+        card = tool_card_of(execution, self.approvals.get(execution.id), self.batches.get(execution.id))
+        if (asked := self.questions.get(execution.id)) is None:
+            return card
+        return replace(card, asked=asked, result=card.result and replace(card.result, answer=asked.answer))
 
 
 NO_DETAILS = CallDetails()

@@ -20,6 +20,7 @@ from sessions_app.events import MESSAGE_RECEIVED
 from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.surfaces.webchat.queries import Details, html_of, prompt_key
 from tools_app.events import APPROVAL_DECIDED, APPROVAL_REQUESTED, INPUT_REQUESTED, TOOL_COMPLETED, TOOL_FAILED
+from tools_app.types.questions import REMOTE_PREFIXES
 
 NAMES = (
     "message.received",
@@ -96,7 +97,7 @@ def _requested(event: SessionEvent, details: Details) -> PageEvent | None:
 
 
 def _question_ended(event: SessionEvent) -> PageEvent | None:
-    if event.payload["tool"] not in _QUESTIONS:
+    if event.payload["tool"] not in _QUESTIONS and not event.payload["tool"].startswith(REMOTE_PREFIXES):
         return None
     outcome = "answered" if event.type == TOOL_COMPLETED.name else "ended"
     return PageEvent("approval.resolved", {"actionId": event.payload["execution_id"], "outcome": outcome})

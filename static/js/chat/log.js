@@ -86,6 +86,9 @@ export class Log {
       case "change":
         this.#changeCall(act);
         break;
+      case "question":
+        this.#showQuestion(act);
+        break;
       case "approval":
         this.#showApproval(act);
         break;
@@ -226,6 +229,16 @@ export class Log {
     }
     card.toggleAttribute("data-over", true);
     if (byId(`call-state-${call}`).hasAttribute("data-bad")) card.open = true;
+  }
+
+  // Show what a call asks while it runs. Its next question replaces it.
+  #showQuestion({ call, html }) {
+    const shown = byId(`input-${call}`);
+    if (!shown) return;
+    swap(shown, html, "outerHTML");
+    byId(`call-${call}`).open = true;
+    reveal(byId(`input-${call}`));
+    this.#onChange();
   }
 
   // Show a request for approval. A pending one that is shown already stays, with the text typed into it.

@@ -33,8 +33,7 @@ from sessions_app.surfaces.rest.envelope import PageQuery
 from sessions_app.surfaces.rest.objects.usage import SpentOut, UsageOut
 from tools_app import selectors as tools
 from tools_app.run_progress import BATCH, TASK_STATUSES, Batch, find_plan, find_progress
-from tools_app.types import ExecutionView
-from tools_app.types.questions import ASKING_TOOLS, VARIANTS, Question, questions_of, text_of
+from tools_app.types.questions import VARIANTS, Question, text_of
 
 
 class OptionOut(ObjectSerializer):
@@ -204,12 +203,11 @@ def workstreams_json(views: Sequence[ChildView]) -> list[dict[str, Any]]:
 
 def run_json(transcript: RunTranscript, session: Session, cost: RunCost) -> dict[str, Any]:
     """Return a run with its answer, its open question, its cost and the ids of its tool executions."""
-    open_calls = (execution for execution in transcript.executions if not execution.status.is_terminal)
-    asking = next((call for call in open_calls if call.tool in ASKING_TOOLS), None)
+    asked = tools.find_asked(transcript.run.id) if transcript.run.waiting_on is WaitingOn.INPUT else None
     return RunOut.of(
         transcript.run,
         session_id=session.key,
-        question=_question(asking) if asking else None,
+        question=_question(asked.questions) if asked else None,
         plan=find_plan(transcript.executions),
         progress=find_progress(transcript.executions),
         batches=_batches(transcript),
@@ -227,8 +225,7 @@ def _batches(transcript: RunTranscript) -> list[Batch]:
     return [batches[batch_id] for batch_id in batch_ids]
 
 
-def _question(asking: ExecutionView) -> "_Asked":
-    questions = questions_of(asking.arguments)
+def _question(questions: tuple[Question, ...]) -> "_Asked":
     options = questions[0].labels if len(questions) == 1 else ()
     return _Asked(text_of(questions, with_options=False), options, questions)
 

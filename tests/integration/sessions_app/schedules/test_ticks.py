@@ -47,6 +47,7 @@ def test_a_due_time_sends_the_message_in_a_session_of_its_own(alice: User) -> No
     assert (turn.content, turn.session.owner, turn.run.actor) == ("Report.", alice, f"user:{alice.pk}")
     tick = schedule.ticks.get()
     assert (tick.status, tick.run_id) == ("sent", turn.run_id)
+    assert turn.run.options["is_unattended"]
     schedule.refresh_from_db()
     assert schedule.next_at == datetime(2026, 5, 4, 11, tzinfo=UTC) + schedule.delay
     assert actions().count("CronExecuted") == 1
@@ -121,6 +122,7 @@ def test_run_now_keeps_the_times(alice: User) -> None:
     schedule = make_schedule(alice, session=make_session(alice))
     run_id = ticks.run_now(schedule, actor="user:9")
     tick = ScheduleTick.objects.get()
+    assert "is_unattended" not in Run.objects.get().options
     assert tick.is_manual and tick.run_id == run_id and Turn.objects.get().session == schedule.session
     before = schedule.next_at
     schedule.refresh_from_db()

@@ -190,6 +190,15 @@ def test_an_answer_names_a_url_unless_it_is_an_option(read, fetch, session, is_o
     assert fetch("https://docs.test/") is runs
 
 
+def test_the_result_of_a_server_that_has_asked_is_not_what_the_user_wrote(read, session):
+    call = read("Go.", server="wiki")
+    ToolExecution.objects.filter(id=call.id).update(output='{"text": "https://docs.test/"}', runs_in_loop=True)
+    write_turn(session, "Ada", tool_call_ids=[str(call.id)])
+    assert readings.list_own_texts(session.id) == []
+    ToolExecution.objects.update(runs_in_loop=False)
+    assert readings.list_own_texts(session.id) == ["https://docs.test/"]
+
+
 _LINKS = [f"https://evil.test/{number}" for number in range(taint.MAX_LETTERS + 2)]
 
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -12,10 +13,11 @@ from django.utils.safestring import mark_safe
 
 from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.models import Turn
+from sessions_app.surfaces.chat.fragments import frame_of
 from sessions_app.surfaces.chat.live_text import LiveTexts
-from sessions_app.surfaces.chat.page_updates import ShowStatus
+from sessions_app.surfaces.chat.page_updates import ShowQuestion, ShowStatus
 from sessions_app.surfaces.chat.projection import Projection
-from sessions_app.surfaces.chat.tool_cards import InputRequest, ended_state, requested_card, tool_card_of
+from sessions_app.surfaces.chat.tool_cards import CallDetails, InputRequest, ended_state, requested_card, tool_card_of
 from sessions_app.surfaces.chat.turn_views import ASKING, THINKING, stored_turn_view, using
 from tools_app.types import ExecutionStatus, ExecutionView
 from tools_app.types.questions import Question, plain_options
@@ -131,3 +133,31 @@ def test_the_answers_of_a_form_are_lines() -> None:
     assert call.result and call.result.answer == "a, B\n–"
     raw = tool_card_of(execution({"questions": [{"question": "Which?"}]}, json.dumps({"text": "no"})))
     assert raw.result and raw.result.answer == "no"
+
+
+def asked_event(*questions: Question, tool: str = "mcp__shop__greet") -> SessionEvent:
+    payload = {"execution_id": str(EXECUTION), "tool": tool, "questions": [each.as_json() for each in questions]}
+    return SessionEvent("input.requested", UUID(int=3), RUN, 0, payload, "5.1-1", 5, 1)
+
+
+def test_what_a_call_asks_while_it_runs_is_shown_on_its_card_and_can_be_declined() -> None:
+    updates = Projection(LiveTexts()).updates([asked_event(Question(HOSTILE))])
+    shown = next(update for update in updates if isinstance(update, ShowQuestion))
+    frame = frame_of(shown)
+    assert (frame["do"], frame["call"]) == ("question", str(EXECUTION))
+    assert 'name="decline"' in frame["html"] and HOSTILE not in frame["html"]
+    own = Projection(LiveTexts()).updates([asked_event(Question("Which?"), tool="ask_user")])
+    assert not any(isinstance(update, ShowQuestion) for update in own)
+
+
+def test_a_reloaded_card_shows_what_its_call_asks_until_it_is_answered() -> None:
+    call = replace(execution({"to": "me"}), tool="mcp__shop__greet")
+    question = Question("Sure?", plain_options(("Accept", "Decline")))
+    asked = InputRequest(EXECUTION, (question,), is_of_call=True)
+    html = html_of(CallDetails(questions={EXECUTION: asked}).card_of(call))
+    assert html.count('class="answer-choice"') == 2 and 'name="decline"' not in html and " open>" in html.split("\n")[0]
+    answered = replace(asked, is_open=False, answer="Accept")
+    assert "answer-choice" not in html_of(CallDetails(questions={EXECUTION: answered}).card_of(call))
+    ended = replace(call, status=ExecutionStatus.COMPLETED, output='"ok"')
+    html = html_of(CallDetails(questions={EXECUTION: answered}).card_of(ended))
+    assert 'input-request-answer" dir="auto"><span class="sr-only">Your answer: </span>Accept' in html
