@@ -4,6 +4,7 @@ from playwright.sync_api import Locator, expect
 
 from tests.browser.chat_page import SOON, ChatPage, answering
 from tests.browser.conftest import NewTab
+from tests.browser.test_accessibility import find_violations
 from tests.fakes.model_server import ModelServer
 
 QUESTION = {"question": "Which currency?", "options": ["EUR", "USD"]}
@@ -144,3 +145,44 @@ def test_workstreams_of_one_launch_are_a_group_that_is_addressed_together(new_ta
     chat.wait_finished()
     chat.page.reload()
     expect(counts).to_have_text("4 stopped")
+
+
+def test_the_panel_shows_the_tree_of_workstreams_and_leads_to_what_they_ask(
+    new_tab: NewTab, team: str, model_server: ModelServer
+) -> None:
+    chat = new_tab(viewport={"width": 390, "height": 844}).open(f"/chat/new?agent={team}")
+    panel, button = chat.page.locator("#team"), chat.page.get_by_role("button", name="Workstreams of this chat")
+    expect(button).to_be_hidden()
+    inner = launch("deep", "Deep one", tool="ask_user", args=QUESTION, text="In EUR. " + answering(text="Well."))
+    outer = launch("prices", "Prices", tools=[inner], text="Asked. " + answering(text="All done."))
+    news = launch("news", "News", text="It is calm. " + answering(text="All done."), hold=2)
+    chat.ask(tools=[outer, news], text="They work.")
+    expect(chat.page.get_by_role("button", name="EUR")).to_be_visible(timeout=SOON)
+    button.focus()
+    chat.page.keyboard.press("Enter")
+    expect(panel.locator(".team-sum")).to_contain_text("3 workstreams", timeout=SOON)
+    below = panel.locator(".team-members .team-members .team-member")
+    expect(below.locator("> summary")).to_contain_text("asks a question")
+    expect(panel.locator(".team-waits")).to_have_text("waits for Deep one", timeout=SOON)
+    assert panel.evaluate("panel => panel.scrollWidth <= panel.clientWidth")
+    assert find_violations(chat.page, "panel at 390 px") == []
+    chat.page.emulate_media(color_scheme="dark")
+    assert find_violations(chat.page, "panel in the dark", runOnly=["color-contrast"]) == []
+    member = panel.locator(".team-member", has=chat.page.locator(".team-name", has_text="News"))
+    member.locator("summary").focus()
+    chat.page.keyboard.press("Enter")
+    member.get_by_label("Message to News").fill("Look in May.")
+    chat.page.keyboard.press("Enter")
+    expect(member.locator(".group-result")).to_have_text("Sent to 1 of 1.", timeout=SOON)
+    member.get_by_role("button", name="Pause").click()
+    expect(member.get_by_role("button", name="Resume")).to_be_visible(timeout=SOON)
+    member.get_by_role("button", name="Stop").click()
+    expect(member.locator("> summary")).to_contain_text("stopped", timeout=SOON)
+    panel.get_by_role("link", name="1 waits for you").click()
+    expect(panel).to_be_hidden()
+    expect(chat.page.get_by_role("button", name="EUR")).to_be_in_viewport()
+    expect(chat.page.get_by_role("button", name="EUR")).to_be_focused()
+    expect(card(chat, "News").locator(".workstream-message")).to_have_count(0)  # it has ended
+    chat.page.keyboard.press("Enter")
+    model_server.go_on()
+    chat.wait_finished()

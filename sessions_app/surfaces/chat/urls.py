@@ -25,6 +25,7 @@ urlpatterns: list[URLPattern] = [
     path("chat/questions/<uuid:execution_id>/answer", commands.answer, name="chat-answer"),
     path("chat/<uuid:session_id>", views.session, name="chat-session"),
     path("chat/<uuid:session_id>/turns", views.older_turns, name="chat-turns"),
+    path("chat/<uuid:session_id>/workstreams", views.workstreams, name="chat-workstreams"),
     path("chat/<uuid:session_id>/files", views.files, name="chat-files"),
     path("chat/<uuid:session_id>/messages", commands.send, name="chat-send"),
     path("chat/<uuid:session_id>/stop", commands.stop, name="chat-stop"),

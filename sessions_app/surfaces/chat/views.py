@@ -9,6 +9,7 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.http import HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
+from django.utils import timezone
 
 from agents_app import selectors as agents
 from agents_app import services as runs
@@ -27,6 +28,7 @@ from sessions_app.surfaces.chat import agent_menu, labels, queries
 from sessions_app.surfaces.chat.queries import TurnPage
 from sessions_app.surfaces.chat.session_files import read_files
 from sessions_app.surfaces.chat.sidebar import read_days, title_of
+from sessions_app.surfaces.chat.team_tree import read_team_tree
 from tools_app import conf
 from tools_app.storage import artifacts
 
@@ -101,6 +103,13 @@ def details(request: PageRequest, run_id: UUID) -> HttpResponse:
 def files(request: PageRequest, session_id: UUID) -> HttpResponse:
     """Return a fragment with the files of a session."""
     return render(request, "chat/_files.html", {"files": read_files(access_session(request.user, session_id).id)})
+
+
+@page("GET")
+def workstreams(request: PageRequest, session_id: UUID) -> HttpResponse:
+    """Return a fragment with the tree of the session's workstreams."""
+    found = access_session(request.user, session_id)
+    return render(request, "chat/_team.html", {"session": found, "tree": read_team_tree(found, timezone.now())})
 
 
 @page("GET")

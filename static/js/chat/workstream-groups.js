@@ -4,18 +4,18 @@
 const LEAST = 3; // cards of a group
 const COUNTED = { "is-done": "done", "is-failed": "failed", "is-timed-out": "timed out", "is-cancelled": "stopped" };
 
-// Group the cards of an answer or a workstream, of which one is new.
-// parts: where they are.
-export function groupWorkstreams(parts) {
+// Group a card with those like it, and count the workstreams of the groups around it by their states.
+export function groupAround(card) {
+  if (card && !card.parentElement.matches(".group-cards")) group(card.parentElement);
+  for (let around = card?.closest(".workstream-group"); around; around = around.parentElement.closest(".workstream-group")) count(around);
+}
+
+// parts: of an answer or a workstream.
+function group(parts) {
   const cards = [...parts.querySelectorAll(":scope > .workstream, :scope > .workstream-group > .group-body > .group-cards > .workstream")];
   const batches = alike(cards, "batch");
   const kin = alike(cards.filter((card) => !batches.flat().includes(card)), "kin");
-  for (const group of [...batches, ...kin]) gather(group);
-}
-
-// Count the workstreams of the groups around a card by their states.
-export function countAround(card) {
-  for (let group = card?.closest(".workstream-group"); group; group = group.parentElement.closest(".workstream-group")) count(group);
+  for (const cards of [...batches, ...kin]) gather(cards);
 }
 
 function alike(cards, name) {
@@ -60,13 +60,9 @@ function count(group) {
 }
 
 // Requests to a group go to those of its workstreams that work.
-export function setUpGroups() {
-  document.body.addEventListener("htmx:configRequest", ({ detail, target }) => {
-    if (!target.matches(".workstream-ask")) return;
-    const cards = target.closest(".workstream-group").querySelectorAll(":scope > .group-body > .group-cards > .workstream[data-open]");
-    detail.parameters.set("runs", [...cards].map((card) => card.id.replace("workstream-", "")).join(","));
-  });
-  document.body.addEventListener("htmx:afterRequest", ({ detail, target }) => {
-    if (detail.successful && target.matches(".workstream-ask")) target.reset();
-  });
-}
+document.body.addEventListener("htmx:configRequest", ({ detail, target }) => {
+  const group = target.matches(".workstream-ask") && target.closest(".workstream-group");
+  if (!group) return;
+  const cards = group.querySelectorAll(":scope > .group-body > .group-cards > .workstream[data-open]");
+  detail.parameters.set("runs", [...cards].map((card) => card.id.replace("workstream-", "")).join(","));
+});

@@ -1,7 +1,5 @@
 // Workstreams: cards in the answer of the run that launched them, or in the card of the workstream that did.
 
-import { countAround, groupWorkstreams, setUpGroups } from "./workstream-groups.js";
-
 const byId = (id) => document.getElementById(id);
 
 // The answer or the workstream that parts belong to.
@@ -20,12 +18,27 @@ export function insertByStep(parts, step, html) {
   htmx.swap(later ?? parts, html, { swapStyle: later ? "beforebegin" : "beforeend" });
 }
 
-// Empty the box of a workstream once its message was sent.
+// Set up the forms of workstreams, and the panel with their tree. A page without workstreams loads no script for them.
 export function setUpWorkstreams() {
-  setUpGroups();
-  document.body.addEventListener("htmx:afterRequest", ({ detail, target }) => {
-    if (detail.successful && target.matches(".workstream-write")) target.reset();
+  const { body } = document;
+  body.addEventListener("htmx:afterRequest", ({ detail, target }) => {
+    if (detail.successful && target.matches(".workstream-write, .workstream-ask")) target.reset();
   });
+  body.addEventListener("htmx:afterSwap", ({ target }) => target.matches(".group-result") && showSent(target));
+  byId("open-team")?.addEventListener("click", () => import("./team.js").then(({ openTeam }) => openTeam()));
+  if (document.querySelector(".workstream-group")) import("./workstream-groups.js");
+  offerTeam();
+}
+
+function offerTeam() {
+  const button = byId("open-team");
+  if (button?.hidden && document.querySelector("#log .workstream")) button.hidden = false;
+}
+
+// Show a message to several workstreams in their cards.
+function showSent(result) {
+  const sent = result.querySelector("template");
+  for (const id of sent?.dataset.runs.split(" ") ?? []) byId(`parts-${id}`)?.append(sent.content.cloneNode(true));
 }
 
 // Show a workstream below the call that launched it, or its state. Its end replaces what it was doing.
@@ -37,13 +50,14 @@ export function showWorkstream(parts, { id, call, step, html, head, foot, body }
     const launching = byId(`call-${call}`);
     if (parts && launching) htmx.swap(launching, html, { swapStyle: "afterend" });
     else if (parts) insertByStep(parts, call ? step : Infinity, html);
-    if (parts) groupWorkstreams(parts);
+    offerTeam();
   } else if (card.hasAttribute("data-open")) {
     htmx.swap(byId(`workstream-head-${id}`), head, { swapStyle: "outerHTML" });
     if (body) end(card, body);
     else htmx.swap(byId(`workstream-foot-${id}`), foot, { swapStyle: "outerHTML" });
   }
-  countAround(byId(`workstream-${id}`));
+  import("./workstream-groups.js").then(({ groupAround }) => groupAround(byId(`workstream-${id}`)));
+  if (byId("team").open) import("./team.js").then(({ refreshTeam }) => refreshTeam());
 }
 
 // What the reader has opened stays open.
