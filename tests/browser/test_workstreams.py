@@ -147,9 +147,7 @@ def test_workstreams_of_one_launch_are_a_group_that_is_addressed_together(new_ta
     expect(counts).to_have_text("4 stopped")
 
 
-def test_the_panel_shows_the_tree_of_workstreams_and_leads_to_what_they_ask(
-    new_tab: NewTab, team: str, model_server: ModelServer
-) -> None:
+def test_the_panel_shows_the_tree_of_workstreams_and_leads_to_what_they_ask(new_tab: NewTab, team: str) -> None:
     chat = new_tab(viewport={"width": 390, "height": 844}).open(f"/chat/new?agent={team}")
     panel, button = chat.page.locator("#team"), chat.page.get_by_role("button", name="Workstreams of this chat")
     expect(button).to_be_hidden()
@@ -184,5 +182,4 @@ def test_the_panel_shows_the_tree_of_workstreams_and_leads_to_what_they_ask(
     expect(chat.page.get_by_role("button", name="EUR")).to_be_focused()
     expect(card(chat, "News").locator(".workstream-message")).to_have_count(0)  # it has ended
     chat.page.keyboard.press("Enter")
-    model_server.go_on()
     chat.wait_finished()

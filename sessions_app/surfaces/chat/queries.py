@@ -78,6 +78,11 @@ def read_approval(approval_id: UUID, *, allowed_decisions: Collection[Decision])
     return _card_of(approval, allowed_decisions, name_of_deciders(approval))
 
 
+def pending_card(approval: ApprovalView, allowed_decisions: Collection[Decision]) -> ApprovalCard:
+    """Return the card of a pending request. Two queries if one of two people has allowed it."""
+    return _card_of(approval, allowed_decisions, name_of_deciders(approval) if approval.first_allowed_by else "")
+
+
 def find_turn_view(session: Session, run_id: UUID) -> TurnView | None:
     """Return the turn of one run of the session as it is now, None if the active branch has no such run."""
     turns = hot_queries.LIST_TURNS_OF_RUN.fetch(session_id=session.id, run_id=run_id)

@@ -1,5 +1,6 @@
 """The list of a user's sessions, grouped by day."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import groupby
@@ -9,11 +10,12 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from django.http import HttpRequest
 from django.utils import timezone
 
-from agents_app import selectors as agents
 from audit_app.full_text.excerpts import Piece
 from sessions_app import hot_queries, selectors
+from sessions_app.approvals import permissions
 from sessions_app.conversation import message_search
 from sessions_app.conversation.message_search import FoundSession
+from sessions_app.conversation.open_requests import list_activity
 from sessions_app.models import Session
 from sessions_app.surfaces.chat import labels
 
@@ -27,6 +29,7 @@ class Entry:
 
     ago: relative time.
     is_running: it has an open run.
+    asks: it waits for the user: for an answer, or for a decision that the user may make.
 
     snippet: snippet of the message in which a search has found its words.
     run_id: id of that message.
@@ -38,6 +41,7 @@ class Entry:
     ago: str
     is_running: bool
     is_current: bool
+    asks: bool = False
     snippet: tuple[Piece, ...] = ()
     run_id: UUID | None = None
 
@@ -58,16 +62,25 @@ def read_days(request: HttpRequest, *, current: UUID | None = None, query: str =
         matches = message_search.search_sessions(request.user, query, limit=SESSIONS_SHOWN)
     else:
         matches = tuple(map(FoundSession, selectors.list_recent_sessions(request.user)))
-    busy = agents.list_busy([match.session.id for match in matches])
+    activity = list_activity([match.session.id for match in matches])
+    asking = activity.questions
+    if activity.approvals and permissions.allowed_decisions(request.user, request.user.pk):
+        asking |= activity.approvals
     now = timezone.now().astimezone(_zone_of(request))
     entries = []
     for match in matches:
-        entry = entry_of(match.session, now, is_running=match.session.id in busy, current=current)
-        entries.append(replace(entry, snippet=match.snippet, run_id=match.run_id))
+        session_id = match.session.id
+        entry = entry_of(match.session, now, is_running=session_id in activity.running, current=current)
+        entries.append(replace(entry, asks=session_id in asking, snippet=match.snippet, run_id=match.run_id))
     if query.strip():
         return (Day("Best matches", tuple(entries)),) if entries else ()
     grouped = groupby(entries, key=lambda entry: labels.day_name(entry.at, now.date()))
     return tuple(Day(name, tuple(group)) for name, group in grouped)
+
+
+def count_asking(days: Iterable[Day]) -> int:
+    """Return the number of chats in the list that wait for the user."""
+    return sum(entry.asks for day in days for entry in day.entries)
 
 
 def entry_of(session: Session, now: datetime, *, is_running: bool, current: UUID | None) -> Entry:

@@ -2,13 +2,14 @@
 
 from django.urls import URLPattern, path
 
-from sessions_app.surfaces.chat import commands, views, workstream_actions
+from sessions_app.surfaces.chat import commands, request_list, views, workstream_actions
 
 urlpatterns: list[URLPattern] = [
     path("", views.home, name="home"),
     path("chat/new", views.new_chat, name="chat-new"),
     path("chat/start", commands.start, name="chat-start"),
     path("chat/sessions", views.sessions, name="chat-sessions"),
+    path("chat/waiting", request_list.waiting, name="chat-waiting"),
     path("chat/agents", views.search_agents, name="chat-agents"),
     path("chat/workstreams/ask", workstream_actions.ask, name="chat-ask-workstreams"),
     path("chat/runs/<uuid:run_id>/stop", commands.stop_run, name="chat-stop-run"),

@@ -27,7 +27,7 @@ from sessions_app.surfaces.base.pages import PageRequest, page
 from sessions_app.surfaces.chat import agent_menu, labels, queries
 from sessions_app.surfaces.chat.queries import TurnPage
 from sessions_app.surfaces.chat.session_files import read_files
-from sessions_app.surfaces.chat.sidebar import read_days, title_of
+from sessions_app.surfaces.chat.sidebar import count_asking, read_days, title_of
 from sessions_app.surfaces.chat.team_tree import read_team_tree
 from tools_app import conf
 from tools_app.storage import artifacts
@@ -141,7 +141,8 @@ def sessions(request: PageRequest) -> HttpResponse:
     if not request.htmx:
         return HttpResponseRedirect(f"/chat/new?{urlencode({'q': query})}")
     days = read_days(request, current=_id_in(request, "current"), query=query)
-    return render(request, "chat/_sessions.html", {"days": days, "query": query})
+    shown = {"days": days, "asking": count_asking(days), "query": query}
+    return render(request, "chat/_sessions.html", shown)
 
 
 @page("GET")
@@ -156,8 +157,10 @@ def search_agents(request: PageRequest) -> HttpResponse:
 
 def _chat(request: PageRequest, context: Mapping[str, object], current: Session | None) -> HttpResponse:
     query = request.GET.get("q", "").strip()  # of a search on a page without scripts
+    days = read_days(request, current=current.id if current else None, query=query)
     shared = {
-        "days": read_days(request, current=current.id if current else None, query=query),
+        "days": days,
+        "asking": count_asking(days),
         "query": query,
         "menu": agent_menu.read_menu(request.user, str(context["agent_id"]), current.agent if current else None),
         "longest_text": LONGEST_TEXT,

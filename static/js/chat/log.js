@@ -3,6 +3,7 @@ import { showAgent } from "./agents.js";
 import { showFiles } from "./files.js";
 import { discardReasoning, showReasoning, timeReasoning } from "./reasoning.js";
 import { GAP, StepText } from "./step-text.js";
+import { refreshNeeds } from "./sidebar.js";
 import { StepView } from "./step-view.js";
 import { focusedVersions, focusVersions, versionsAt } from "./versions.js";
 import { insertByStep, ownerOf, reveal, showWorkstream } from "./workstreams.js";
@@ -54,6 +55,8 @@ export class Log {
     const pending = this.#root.querySelector(".approval[data-pending]");
     byId("skip-approval").hidden = !pending;
     byId("skip-approval").href = pending ? `#${pending.id}` : "#log";
+    if (pending || this.#root.querySelector(".is-question:not([data-over])")) refreshNeeds(true);
+    else refreshNeeds();
     this.#countDown();
   }
 
@@ -206,7 +209,9 @@ export class Log {
     this.#closeStep(parts, run, step);
     insertByStep(parts, step, html);
     const card = byId(`call-${call}`);
-    if (card.matches(".is-question")) reveal(card);
+    if (!card.matches(".is-question")) return;
+    reveal(card);
+    this.#onChange();
   }
 
   // The text before a call is complete.
@@ -229,6 +234,7 @@ export class Log {
     }
     card.toggleAttribute("data-over", true);
     if (byId(`call-state-${call}`).hasAttribute("data-bad")) card.open = true;
+    if (card.matches(".is-question")) this.#onChange();
   }
 
   // Show what a call asks while it runs. Its next question replaces it.

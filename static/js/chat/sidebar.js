@@ -11,6 +11,8 @@ export function setUpSidebar() {
   document.addEventListener("click", (event) => sidebar.closeMenus(event.target));
   document.getElementById("sessions").addEventListener("htmx:beforeSwap", (event) => sidebar.keepInUse(event));
   document.getElementById("sessions").addEventListener("htmx:afterSettle", () => sidebar.openFirst());
+  document.getElementById("sessions").addEventListener("htmx:afterSettle", () => refreshNeeds());
+  document.addEventListener("visibilitychange", () => document.visibilityState === "visible" && sidebar.refreshSoon());
   document.addEventListener("keydown", (event) => {
     if (event.key === "Escape" && event.target.matches(".rename input")) htmx.trigger(event.target, "cancel");
   });
@@ -21,6 +23,13 @@ export function setUpSidebar() {
   sidebar.element.addEventListener("keydown", (event) => sidebar.move(event));
   setInterval(() => sidebar.refreshWhileRunning(), WHILE_RUNNING);
   return { toggle: () => sidebar.toggle(), close: () => sidebar.close(), refreshSoon: () => sidebar.refreshSoon() };
+}
+
+// Show what waits for the user. A page where nothing waits loads no script for it.
+// isHere: something in this chat may wait.
+export function refreshNeeds(isHere = false) {
+  if (!isHere && !document.querySelector("#sessions .asks, #needs:not([hidden])")) return;
+  import("./needs.js").then(({ showNeeds }) => showNeeds());
 }
 
 class Sidebar {
@@ -96,7 +105,7 @@ class Sidebar {
   }
 
   refreshWhileRunning() {
-    if (document.visibilityState === "visible" && document.querySelector("#sessions .dot")) this.#refresh();
+    if (document.visibilityState === "visible" && document.querySelector("#sessions .dot:not(.asks)")) this.#refresh();
   }
 
   // Refresh the list unless the user is using it.

@@ -23,6 +23,7 @@ from sessions_app import selectors as sessions
 from sessions_app.channels.outbound import transitions
 from sessions_app.conversation import imported_texts
 from sessions_app.conversation.history import StoredConversations
+from sessions_app.conversation.open_requests import list_activity
 from sessions_app.models import Delivery, Session, Turn
 from sessions_app.schedules.starter import Starter
 from sessions_app.services import NewMessage, open_session, receive
@@ -77,6 +78,7 @@ POLLERS: dict[str, Callable[[Session], object]] = {
     "the sidebar": lambda session: [
         sessions.list_sessions(session.owner),
         agents.list_busy([session.id]),
+        list_activity([session.id]),
         sessions.count_sessions(session.owner),
     ],
     "a session's page": lambda session: [
