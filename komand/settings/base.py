@@ -239,6 +239,7 @@ KOMAND_PROVIDERS = {
     "scripted": "agents_app.providers.kinds.scripted.ScriptedProvider",
 }
 KOMAND_SURFACES = [
+    "sessions_app.surfaces.a2a.surface.SURFACE",
     "sessions_app.surfaces.account.surface.SURFACE",
     "sessions_app.surfaces.ag_ui.surface.SURFACE",
     "sessions_app.surfaces.agent_messages.surface.SURFACE",

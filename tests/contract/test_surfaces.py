@@ -84,6 +84,14 @@ class Sample:
 
 HUB = f"/{django_settings.KOMAND_HUB_PATHS[0]}"
 SURFACES = {
+    "a2a": Sample(
+        post=("/a2a/default", {"jsonrpc": "2.0", "id": 1, "method": "ListTasks"}),
+        wrong_method=("PUT", "/a2a/default"),
+        missing="/a2a/default/nothing",
+        keys={"error.code", "error.message"},
+        reader=readers.TaskClient,
+        streams_post=True,
+    ),
     "ag_ui": Sample(
         post=("/ag-ui/agents/default", {"threadId": "t", "runId": "r", "messages": []}),
         wrong_method=("PUT", "/ag-ui/agents/default"),

@@ -32,8 +32,26 @@ from tools_app.types.questions import questions_of
 
 # Parameters that name something that every user may read.
 _SHARED = {"model", "skill_id", "provider", "user_id", "account"}
+# Not supported: what they name is not looked at.
+_PUSH = {
+    "POST /a2a/{}/tasks/{}/pushNotificationConfigs",
+    "GET /a2a/{}/tasks/{}/pushNotificationConfigs",
+    "GET /a2a/{}/tasks/{}/pushNotificationConfigs/{}",
+    "DELETE /a2a/{}/tasks/{}/pushNotificationConfigs/{}",
+}
 # The name is the caller's to choose, or one of an agent.
-_OF_THE_CALLER = {"PUT /api/credentials/{}", "POST /api/v1/workflows/execute/{}", "POST /ag-ui/agents/{}"}
+_OF_THE_CALLER = {
+    "PUT /api/credentials/{}",
+    "POST /api/v1/workflows/execute/{}",
+    "POST /ag-ui/agents/{}",
+    "POST /a2a/{}",
+    "POST /a2a/{}/message:send",
+    "POST /a2a/{}/message:stream",
+    "GET /a2a/{}/tasks",
+    "GET /a2a/{}/extendedAgentCard",
+    "GET /a2a/{}/.well-known/agent-card.json",
+    *_PUSH,
+}
 # The object is named in the query or in the body.
 _NAMED_IN_THE_BODY = {"GET /api/v1/files/list", "POST /api/v1/files/download-url", "POST /api/v1/files/upload-url"}
 _MANIFEST = {"skillId": "greet", "name": "G", "version": "1.0.0", "publisherId": "us", "instruction": {"body": "Hi"}}
@@ -98,6 +116,8 @@ class World:
         self._bodies["PUT /api/sessions/{}/shared-memory/{}"] = {"value": "many"}
         self._bodies["PUT /api/runs/{}/shared-memory/{}"] = {"value": "many"}
         self._queries = {"GET /api/v1/files/list": f"?prefix={file}"}
+        for method, route in (("GET", ""), ("POST", ":cancel"), ("GET", ":subscribe"), ("POST", ":subscribe")):
+            self._queries[f"{method} /a2a/{{}}/tasks/{{}}{route}"] = "?A2A-Version=1.0"
         self._values: dict[str, Any] = {
             "session_id": self.session.pk,
             "thread_id": self.session.pk,
@@ -151,6 +171,7 @@ class World:
             ("name", "/api/v1/"): "a.txt",
             ("file_id", "/v1/"): f"file-{user_files.store(self.alice, 'd.txt', b'd', purpose='user_data').pk.hex}",
             **self._channel(),
+            **self._context(),
         }
 
     def _channel(self) -> dict[tuple[str, str], Any]:
@@ -172,6 +193,14 @@ class World:
         self._bodies["PUT /api/channels/{}/routes/{}"] = {"chatId": "3"}
         ids = {"channel_id": account.pk, "route_id": route.pk, "delivery_id": delivery.pk}
         return {(name, "/api/channels"): key for name, key in ids.items()}
+
+    def _context(self) -> dict[tuple[str, str], Any]:
+        """Create a context of A2A with a task and a file. Return their ids."""
+        session = make_session(self.alice, key=f"Api:default:{self.alice.pk}:walked")
+        type(session).objects.filter(pk=session.pk).update(metadata={"a2a": {}}, channel="Api")
+        file = write_artifact(Writer(session.pk), "files/a.txt", b"hello")
+        ids = {"agent_id": "default", "task_id": make_run(session).pk, "artifact_id": file.id, "config_id": "x"}
+        return {(name, "/a2a/"): value for name, value in ids.items()}
 
     def url(self, route: Route) -> str:
         special = {name: value for (name, prefix), value in self._special.items() if route.path.startswith(prefix)}

@@ -79,7 +79,7 @@ def test_use_is_stored_at_most_once_a_minute(alice):
 
 
 def test_unknown_scope_and_past_expiry_are_refused(alice):
-    with pytest.raises(InvalidInput, match="Known: all, read, rights, senders:any, ag_ui, ag_ui:read, agent_messages"):
+    with pytest.raises(InvalidInput, match="Known: all, read, rights, senders:any, a2a, a2a:read, ag_ui"):
         api_keys.create_api_key(alice, "script", scopes=["admin"])
     with pytest.raises(InvalidInput):
         api_keys.create_api_key(alice, "script", expires_at=timezone.now(), scopes=["all"])

@@ -45,6 +45,7 @@ TESTED = {
     "mcp": "test_mcp",
     "threads": "threads/test_access",
     "agent_messages": "agent_messages/test_agent_runs",
+    "a2a": "test_a2a",
     "ag_ui": "test_ag_ui",
     "webchat": "platforms/adapters/test_web",
     "zeroclaw": "zeroclaw/test_chat, zeroclaw/test_calls, zeroclaw/test_device_codes",

@@ -11,6 +11,7 @@ from agents_app.types import RunOptions
 from audit_app.timeline import KeptEvent
 from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.live_view.session_stream import SessionStream
+from sessions_app.surfaces.a2a.projection import TaskUpdates
 from sessions_app.surfaces.ag_ui.projection import RunEvents
 from sessions_app.surfaces.ag_ui.requests import read_request
 from sessions_app.surfaces.agent_messages import consumers, message_stream, queries
@@ -152,6 +153,35 @@ class FrontEndClient:
 
     def text(self, step: int) -> str:
         return str(self._messages.get(f"text_{RUN.hex}_{step}", {}).get("content") or "")
+
+
+class TaskClient:
+    """Keeps the answer of a task: the text of its newest step. A new connection begins with the whole of it."""
+
+    def __init__(self) -> None:
+        self.sent: list[str] = []
+        self._texts: dict[int, str] = {}
+
+    def connect(self, world: World, *, stream_is_there: bool) -> tuple[SessionStream, list[SessionEvent]]:
+        self._updates, step = TaskUpdates(RUN, "context"), 0
+        stream, events = world.watch("1", stream_is_there=stream_is_there)
+        for event in events:
+            step = event.step or 0 if self._updates.see(event) else step
+        self._take(self._updates.whole_text(), step)
+        return stream, []
+
+    def see(self, event: SessionEvent) -> None:
+        self._take(self._updates.see(event), event.step or 0)
+
+    def _take(self, updates: Iterable[dict[str, Any]], step: int) -> None:
+        for update in updates:
+            change = update["artifactUpdate"]
+            piece = change["artifact"]["parts"][0]["text"]
+            self._texts[step] = self._texts.get(step, "") + piece if change["append"] else piece
+            self.sent.append(piece)
+
+    def text(self, step: int) -> str:
+        return self._texts.get(step, "")
 
 
 class VisitorClient:

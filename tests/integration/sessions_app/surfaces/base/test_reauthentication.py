@@ -54,6 +54,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("
 ROUTES = [*agents.routes, *threads.routes, *signalr.routes]
 SOCKETS = [route for route in ROUTES if issubclass(route.callback.consumer_class, AsyncWebsocketConsumer)]
 HTTP = URLRouter([route for route in ROUTES if route not in SOCKETS])
+MESSAGE = {"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "Hi"}]}}
 WAITING: dict[str, tuple[str, dict[str, Any]]] = {
     "rest": ("/api/webchat/message?wait=300", {"senderId": "alice", "text": "Hi"}),
     "mcp": (
@@ -65,6 +66,8 @@ WAITING: dict[str, tuple[str, dict[str, Any]]] = {
             "params": {"name": "ask_agent", "arguments": {"agent": "default", "message": "x"}},
         },
     ),
+    "a2a": ("/a2a/default/message:send?A2A-Version=1.0", MESSAGE),
+    "a2a stream": ("/a2a/default/message:stream?A2A-Version=1.0", MESSAGE),
     "ag_ui": (
         "/ag-ui/agents/default",
         {"threadId": "t", "runId": "r", "messages": [{"id": "m", "role": "user", "content": "Hi"}]},
@@ -192,7 +195,7 @@ async def test_a_request_that_waits_is_refused(name: str, lose: Callable[[Alice]
     await happens(lambda: in_db(Run.objects.exists))
     await in_db(lose, alice)
     status, answer = await asyncio.wait_for(waiting, 60)
-    assert status == (200 if body.get("stream") or name == "ag_ui" else 401), answer
+    assert status == (200 if body.get("stream") or name in ("a2a stream", "ag_ui") else 401), answer
     assert not caller.sent[-1].get("more_body")
     stops = name == "threads ask"  # nobody could fetch its answer later
     assert (await in_db(Run.objects.get)).status == ("cancelled" if stops else "queued")

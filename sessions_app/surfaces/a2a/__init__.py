@@ -1,0 +1,1 @@
+"""The Agent2Agent protocol (A2A) 1.0."""
