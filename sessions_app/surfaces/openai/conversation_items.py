@@ -21,6 +21,7 @@ from sessions_app.conversation import branches
 from sessions_app.models import Attachment, Session, Turn
 from sessions_app.surfaces.base.function_tools import call_id_of
 from sessions_app.surfaces.openai import responses
+from sessions_app.surfaces.openai.annotations import CitedByStep
 from sessions_app.surfaces.openai.responses import as_json, output_of, text_part
 from tools_app import selectors as tools
 from tools_app.types import ExecutionStatus, ExecutionView
@@ -108,15 +109,16 @@ def _of_run(run_id: UUID, turns: Sequence[Turn]) -> list[Item]:
     transcript = agents.get_transcript(run_id)
     if not transcript.run.status.is_terminal:
         return asked
-    stored = Turn.objects.filter(run_id=run_id, role="assistant").order_by("part").values_list("branch", flat=True)
-    removed = {responses.message_id(run_id, step) for step, at in enumerate(stored) if at == branches.REMOVED}
-    return [*asked, *(item for item in _output(transcript) if item["id"] not in removed)]
+    texts = list(Turn.objects.filter(run_id=run_id, role="assistant").only("branch", "citations").order_by("part"))
+    cited = {step: selectors.citations_of(turn) for step, turn in enumerate(texts) if turn.citations}
+    removed = {responses.message_id(run_id, at) for at, turn in enumerate(texts) if turn.branch == branches.REMOVED}
+    return [*asked, *(item for item in _output(transcript, cited) if item["id"] not in removed)]
 
 
-def _output(transcript: RunTranscript) -> Iterator[Item]:
+def _output(transcript: RunTranscript, cited: CitedByStep) -> Iterator[Item]:
     """Yield the output of an ended run, with its reasoning, and with the outputs of its client's tools."""
     run_id = transcript.run.id
-    items = {item["id"]: item for item in output_of(transcript, selectors.citations_by_step(run_id))}
+    items = {item["id"]: item for item in output_of(transcript, cited)}
     for step in transcript.steps:
         calls = [one for one in transcript.executions if one.step == step.index]
         ids = [responses.message_id(run_id, step.index), *(responses.tool_call(call)["id"] for call in calls)]
