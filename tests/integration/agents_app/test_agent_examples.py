@@ -123,6 +123,34 @@ def test_expert(rig: EngineRig) -> None:
     assert Run.objects.get(workstream="expert").is_on_its_own
 
 
+def test_panel(rig: EngineRig) -> None:
+    names = [f"reader_{number}" for number in range(1, 13)]
+    launches = [
+        ("launch_workstream", {"id": name, "instruction": f"You are {name}.", "interactive": True}) for name in names
+    ]
+    main = [calls(*launches), Reply(("The panel is ready.",)), Reply(("Most of them would.",))]
+    go_on = threading.Event()
+    answers = {name: [Reply(("I am ", f"{name}."), held_by=go_on), f"{name} would."] for name in names}
+    assert run(rig, "panel", main, **answers).answer == "The panel is ready."
+    go_on.set()
+    session, api = Session.objects.get(), RestCaller(rig.owner)
+    until(lambda: Run.objects.filter(waiting_on="parent").count() == 12)
+    heard = until(lambda: len(Run.objects.filter(kind="report", ended_at__isnull=False)))
+    panel = [each["id"] for each in api.get(f"sessions/{session.pk}/workstreams?open=true").data]
+    asked = {"runs": panel, "text": "Would you buy it?"}
+    for _ in range(2):
+        sent = api("POST", "runs/messages", asked, Idempotency_Key="question-1").data
+        assert [each["isSent"] for each in sent] == [True] * 12
+    until(lambda: Run.objects.filter(waiting_on="parent", answer__endswith="would.").count() == 12)
+    until(lambda: not Run.objects.filter(kind="workstream", end_stored=False).exists())
+    until(lambda: not Run.objects.filter(parent=None, ended_at=None).exists())
+    assert Run.objects.filter(kind="report").count() > heard
+    assert all(len(requests_of(name)) == 2 for name in names)
+    told = "".join(message.content for request in requests_of("main") for message in request.messages)
+    assert all(f"{name} would." in told for name in names)
+    assert integrity_checks.find_violations() == []
+
+
 def test_planner(rig: EngineRig) -> None:
     plan = [{"goal": "Compute", "status": "in_progress"}, {"goal": "Compare"}]
     done = [{"id": 1, "goal": "Compute", "status": "completed"}, {"id": 2, "goal": "Compare", "status": "skipped"}]

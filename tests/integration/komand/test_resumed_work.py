@@ -207,7 +207,7 @@ NOT_MOVED = {
     "McpAuthorization.refreshing_until": "a lease of a process that has ended",
     "McpAuthorizationAttempt.expires_at": "a code",
     "GroupMessage.expires_at": "a trace",
-    "UserFile.expires_at": "a file that no message has brought yet",
+    "UserFile.expires_at": "a file that its user keeps for a time",
     "Pairing.expires_at": "a code",
     "SenderLink.expires_at": "a code",
     "Schedule.next_at": "schedules have a rule of their own for times that were missed",
