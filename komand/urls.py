@@ -40,6 +40,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("api/schema", OpenApi.as_view(), name="openapi-schema"),
     path("api/docs", pages.reference, name="openapi-docs"),
     path("", include("sessions_app.channels.file_links")),
+    path("", include("tools_app.mcp_client.client_document")),
     *(_routes_of(surface, surface.urlconf) for surface in most_specific_first() if surface.urlconf),
 ]
 

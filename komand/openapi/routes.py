@@ -12,9 +12,15 @@ from django.urls.resolvers import RoutePattern
 from komand import asgi
 from sessions_app.surfaces.base.surface import surfaces
 
-# Pages answer with HTML, errors included, and security.txt is a text.
+# Pages answer with HTML, errors included, security.txt is a text, and one document is for authorization servers.
 # Further pages are those of surfaces that no `openapi` module describes.
-_PAGES = ("komand.dashboard", "komand.security_txt", "komand.openapi.pages", "sessions_app.surfaces.webchat.views")
+_PAGES = (
+    "komand.dashboard",
+    "komand.security_txt",
+    "komand.openapi.pages",
+    "sessions_app.surfaces.webchat.views",
+    "tools_app.mcp_client.client_document",
+)
 _OPERATORS = "/admin"
 _PARAMETER = re.compile(r"<(?:\w+:)?(\w+)>")
 _METHODS = ("get", "post", "put", "patch", "delete")

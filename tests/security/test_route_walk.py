@@ -72,6 +72,7 @@ class Caller:
 def world(settings: Any) -> World:
     settings.KOMAND_API_LIMIT = settings.KOMAND_CHAT_LIMIT = settings.KOMAND_LOGIN_LIMIT = 0
     settings.KOMAND_SECURITY_CONTACT = ["mailto:security@komand.example"]
+    settings.KOMAND_PUBLIC_URL = "https://komand.example"
     return World()
 
 

@@ -20,7 +20,7 @@ from audit_app.admin_base.html import json_block
 from audit_app.admin_base.permissions import granted_by, never
 from audit_app.admin_base.theme import Dialog, act
 from audit_app.kernel.safe_text import clipped, visible
-from tools_app.mcp_client import discovery, server_authorization, servers
+from tools_app.mcp_client import client_document, discovery, server_authorization, servers
 from tools_app.mcp_client.server_authorization import Login
 from tools_app.models import McpAuthorization, McpServer, McpTool
 from tools_app.rights import MANAGE_MCP_SERVERS
@@ -152,7 +152,7 @@ class McpServerAdmin(ConditionalAdmin, AuditedAdmin):  # type: ignore[misc]  # t
     def authorize(self, request: HttpRequest, form: Any, object_id: str) -> HttpResponse:
         server = get_or_404(self, request, object_id)
         with reported(request):
-            return to_page(request, server_authorization.begin(server, _login(request), callback_url(request)))
+            return to_page(request, server_authorization.begin(server, _login(request), _callback_url(request)))
         return back_to(request, PAGE, object_id)
 
     @act(
@@ -226,10 +226,8 @@ class McpServerAdmin(ConditionalAdmin, AuditedAdmin):  # type: ignore[misc]  # t
         return visible(clipped(text, 500))
 
 
-def callback_url(request: HttpRequest) -> str:
-    """Return the address to which authorization servers send the browser back."""
-    origin = settings.KOMAND_PUBLIC_URL or request.build_absolute_uri("/").rstrip("/")
-    return f"{origin}{reverse(f'admin:{CALLBACK}')}"
+def _callback_url(request: HttpRequest) -> str:
+    return client_document.callback_url(settings.KOMAND_PUBLIC_URL or request.build_absolute_uri("/").rstrip("/"))
 
 
 def _login(request: HttpRequest) -> Login:

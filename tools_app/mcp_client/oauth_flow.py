@@ -207,19 +207,19 @@ def _form(url: str, client_json: str, fields: Mapping[str, str]) -> httpx2.Reque
 
 
 async def _challenge(http: FlowClient, target: Target) -> httpx2.Response:
-    """Return the server's answer to a request without a token, which names its metadata and scopes."""
-    hello = {
-        "jsonrpc": "2.0",
-        "id": 1,
-        "method": "initialize",
-        "params": {
-            "protocolVersion": LATEST_PROTOCOL_VERSION,
-            "capabilities": {},
-            "clientInfo": {"name": "komand", "version": "1"},
-        },
-    }
+    """Return the server's answer to a request without a token, which names its metadata and scopes.
+
+    Some servers let strangers initialize a session, and only refuse to list their tools.
+    """
+    client = {"clientInfo": {"name": "komand", "version": "1"}, "capabilities": {}}
+    hello = {"method": "initialize", "params": {"protocolVersion": LATEST_PROTOCOL_VERSION, **client}}
     headers = {**target.headers, "Accept": "application/json, text/event-stream"}
-    return await http.send(httpx2.Request("POST", target.url, json=hello, headers=headers))
+    for message in (hello, {"method": "tools/list"}):
+        body = {"jsonrpc": "2.0", "id": 1, **message}
+        response = await http.send(httpx2.Request("POST", target.url, json=body, headers=headers))
+        if response.status_code == 401:
+            break
+    return response
 
 
 async def _resource_metadata(http: FlowClient, url: str, challenge: httpx2.Response) -> ResourceMetadata | None:

@@ -22,7 +22,7 @@ from audit_app import services as audit
 from audit_app.kernel import redact
 from audit_app.kernel.errors import Conflict, InvalidInput, Unavailable
 from tools_app import conf
-from tools_app.mcp_client import servers
+from tools_app.mcp_client import client_document, servers
 from tools_app.models import McpAuthorization, McpAuthorizationAttempt, McpServer
 from tools_app.secrets import credentials, vault
 
@@ -70,6 +70,7 @@ def begin(server: McpServer, login: Login, redirect_uri: str) -> str:
         client=vault.unseal(row.client_sealed) if row and row.client_sealed else "",
         client_id=server.oauth_client_id,
         client_secret=secret,
+        document_url=client_document.readable_url(),
         scope=" ".join(filter(None, (row.scope, row.missing_scope))) if row and row.missing_scope else "",
     )
     begun = _run(server, import_string(f"{_FLOW}.begin")(target))

@@ -5,6 +5,7 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from ipaddress import ip_address
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -22,6 +23,7 @@ from tests.support.mcp import Caller, LoopThread
 from tools_app.mcp_client import discovery, server_authorization, servers
 from tools_app.mcp_client.errors import NeedsAuthorization, ServerFault
 from tools_app.models import McpAuthorization, McpAuthorizationAttempt, McpServer
+from tools_app.network import ssrf_guard
 from tools_app.secrets import credentials
 from tools_app.types import ToolError
 
@@ -124,6 +126,11 @@ def test_a_person_authorizes_and_the_tools_can_be_called(server: McpServer, page
     assert form["resource"] == pair.protected.resource
 
 
+def test_a_server_that_greets_strangers_is_asked_what_it_demands(server: McpServer, pages: Client, pair: Pair) -> None:
+    pair.protected.greets_strangers = True
+    assert parse_qs(urlsplit(press(pages, server)["Location"]).query)["scope"] == ["files:read"]
+
+
 def test_a_connection_sends_the_token_and_keeps_it(caller: Caller, pair: Pair) -> None:
     assert caller.call("read") == "read done"
     assert [call.token for call in pair.protected.calls] == ["access-1-0123456789"]
@@ -150,6 +157,24 @@ def test_a_client_of_the_operator_is_used(server: McpServer, pages: Client, pair
     servers.change_server(server, oauth_client_id="mine", oauth_client_secret="{{credential:FILES}}")
     assert "files is authorized." in authorize(pages, server, pair)
     assert [form["client_id"] for form in pair.authorization.forms["/token"]] == ["mine"]
+
+
+@pytest.mark.parametrize(("address", "is_readable"), [("203.0.114.7", True), ("10.1.2.3", False)])
+def test_the_metadata_document_is_the_client_where_others_can_read_it(
+    server: McpServer, pages: Client, pair: Pair, settings: Any, monkeypatch: Any, address: str, is_readable: bool
+) -> None:
+    settings.KOMAND_PUBLIC_URL, settings.ALLOWED_HOSTS = "https://komand.example.com", ["*"]
+    monkeypatch.setattr(ssrf_guard, "_look_up", lambda *_: [ip_address(address)])
+    pair.authorization.metadata["client_id_metadata_document_supported"] = True
+    assert "files is authorized." in authorize(pages, server, pair)
+    document = Client().get("/oauth/mcp-client.json").json()
+    assert document["redirect_uris"] == [f"https://komand.example.com{CALLBACK}"]
+    [form] = pair.authorization.forms["/token"]
+    assert form["client_id"] == (document["client_id"] if is_readable else "client-1")
+
+
+def test_an_installation_without_https_has_no_metadata_document() -> None:
+    assert Client().get("/oauth/mcp-client.json").status_code == 404
 
 
 @pytest.mark.parametrize("secret", ["plain", "Bearer {{credential:X}}"])
