@@ -15,6 +15,7 @@ from tools_app import conf, hot_queries
 from tools_app.models import IS_OPEN, UNKNOWN_ORIGINS, Approval, InputRequest, McpServer, SkillInstall, ToolExecution
 from tools_app.run_progress import BATCH, Batch, BatchItem
 from tools_app.types import ApprovalStatus, ApprovalView, ExecutionStatus, ExecutionView, view_of
+from tools_app.types.pictures import Picture
 from tools_app.types.questions import InputStatus, InputView, Question, plain_options
 
 _LONGEST_MESSAGE = 200
@@ -134,7 +135,9 @@ def count_untaken() -> int:
 
 def view(row: ToolExecution) -> ExecutionView:
     status, origins = ExecutionStatus(row.status), () if row.origins == UNKNOWN_ORIGINS else row.origins.splitlines()
-    return view_of(ExecutionView, row, status=status, duration_seconds=duration_of(row), origins=tuple(origins))
+    pictures = tuple(map(Picture.from_json, row.pictures)) if row.pictures else ()
+    given = {"status": status, "duration_seconds": duration_of(row), "origins": tuple(origins), "pictures": pictures}
+    return view_of(ExecutionView, row, **given)
 
 
 def duration_of(row: ToolExecution) -> float | None:

@@ -12,6 +12,7 @@ from agents_app.types import Message
 from tools_app.types import ToolCall
 
 NO_RESULT = "[Unknown] There is no result of this tool call. It may or may not have happened."
+_NO_RESULT = Message("tool", NO_RESULT)
 SHORTENED = "\n[… shortened: the conversation is too long for the model]"
 LEFT_OUT = "[Earlier messages are left out: the conversation is too long for the model.]"
 _SHORT_RESULT_BYTES = 800
@@ -83,19 +84,21 @@ def _pair(messages: Sequence[Message]) -> list[Message]:
         paired.append(replace(message, tool_calls=fixed, tool_call_id=""))
         for original, call in zip(calls, fixed, strict=True):
             given = results[original.id]
-            content = given.popleft() if given else NO_RESULT
-            paired.append(Message("tool", content, tool_call_id=call.id, ordinal=message.ordinal))
+            result = given.popleft() if given else _NO_RESULT
+            paired.append(
+                Message("tool", result.content, tool_call_id=call.id, parts=result.parts, ordinal=message.ordinal)
+            )
     return paired
 
 
-def _results_after(messages: Sequence[Message], position: int) -> defaultdict[str, deque[str]]:
+def _results_after(messages: Sequence[Message], position: int) -> defaultdict[str, deque[Message]]:
     """Return results by call id, in order, up to the next message with tool calls, which may reuse ids."""
-    results: defaultdict[str, deque[str]] = defaultdict(deque)
+    results: defaultdict[str, deque[Message]] = defaultdict(deque)
     for message in messages[position + 1 :]:
         if message.role == "assistant" and message.tool_calls:
             break
         if message.role == "tool":
-            results[message.tool_call_id].append(message.content)
+            results[message.tool_call_id].append(message)
     return results
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from agents_app import structured_output
+from agents_app.prompt.tool_pictures import parts_of
 from agents_app.types import Message, Snapshot
 
 
@@ -24,7 +25,7 @@ def own_messages(snapshot: Snapshot) -> Sequence[Message]:
             correction = structured_output.repair_message(step.rejected_text, snapshot.output_schema)
             messages.append(Message("user", correction))
         messages += [
-            Message("tool", execution.text_for_model, tool_call_id=execution.call_id)
+            Message("tool", execution.text_for_model, tool_call_id=execution.call_id, parts=parts_of(execution))
             for execution in snapshot.executions
             if execution.step == step.index
         ]

@@ -96,11 +96,12 @@ def _marked(message: Message, sign: str) -> Message:
         return replace(message, content=_MEMORIES.format(sign=sign, memories=as_data(message.content, sign)))
     if message.is_report:
         title, _, result = message.content.partition("\n")
-        return replace(message, content=f"{title}\n{_enclosed(result, sign)}") if result else message
-    return replace(message, content=_enclosed(message.content, sign)) if message.role == "tool" else message
+        return replace(message, content=f"{title}\n{enclosed(result, sign)}") if result else message
+    return replace(message, content=enclosed(message.content, sign)) if message.role == "tool" else message
 
 
-def _enclosed(text: str, sign: str) -> str:
+def enclosed(text: str, sign: str) -> str:
+    """Return a text between the markers of tool output."""
     return _OPENING.format(sign=sign) + as_data(text, sign) + _CLOSING.format(sign=sign)
 
 

@@ -71,6 +71,8 @@ class Provider(ABC):
     kind: ClassVar[str]
     # The parts of messages that the kind can encode, with its limits.
     parts: ClassVar[Accepts] = NOTHING
+    # The results of tools may have parts. For other kinds these are in a message of the user behind the results.
+    shows_tool_parts: ClassVar[bool] = False
     # The kinds of parts that an operator has chosen for the provider; None if `known_parts` decides.
     chosen_parts: frozenset[str] | None = None
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from django.conf import settings
 
-from agents_app.prompt import context_size, history, offered_tools, system_prompt, tool_output_markers
+from agents_app.prompt import context_size, history, offered_tools, system_prompt, tool_output_markers, tool_pictures
 from agents_app.prompt.run_messages import own_messages
 from agents_app.prompt.system_prompt import PromptPart
 from agents_app.providers import request_parts
@@ -98,7 +98,10 @@ def distinct_messages(
     budget = context_size.estimated_budget(snapshot)
     if context_size.request_tokens(snapshot) > budget:
         messages = history.fit(messages, budget_tokens=budget - context.tools, family=context.family)
-    return tool_output_markers.mark(messages, sign), omitted
+    messages = tool_output_markers.mark(messages, sign)
+    if provider and not provider.shows_tool_parts and any(message.parts for message in messages):
+        messages = tuple(tool_pictures.apart(messages, sign))
+    return messages, omitted
 
 
 def chunks_of(provider: Provider, request: ModelRequest) -> AsyncGenerator[ModelChunk, None]:

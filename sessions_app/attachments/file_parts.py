@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from uuid import UUID
 
+from agents_app.prompt.tool_pictures import REFERENCE
 from agents_app.types import MessagePart
 from audit_app.kernel.errors import NotFound
 from sessions_app.attachments import model_text, records, storage
@@ -28,6 +29,9 @@ def parts_of(rows: Iterable[Attachment]) -> tuple[MessagePart, ...]:
 
 def load(reference: str) -> bytes:
     """Return the content of a part. Raises Unavailable, and NotFound if it is deleted, or an agent has replaced it."""
+    if reference.startswith(REFERENCE):
+        artifact_id, _, digest = reference.removeprefix(REFERENCE).partition(":")
+        return _load_artifact(UUID(artifact_id), digest)
     row = Attachment.objects.filter(pk=UUID(reference)).first()
     if row is None or not (row.artifact_id or row.path):
         raise NotFound(_GONE)
@@ -36,7 +40,11 @@ def load(reference: str) -> bytes:
             return storage.read(row.path)
         except NotFound:
             raise NotFound(_GONE) from None
-    view = artifacts.get_artifact(row.artifact_id)
-    if view.sha256 != row.sha256:
+    return _load_artifact(row.artifact_id, row.sha256)
+
+
+def _load_artifact(artifact_id: UUID, digest: str) -> bytes:
+    view = artifacts.get_artifact(artifact_id)
+    if view.sha256 != digest:
         raise NotFound(_GONE)
     return artifacts.read_artifact(view.session_id, view.path)[1]

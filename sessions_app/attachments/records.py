@@ -1,7 +1,7 @@
 """The only writer of attachments: added with their turn, fetched once, described in the turn for the model."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from datetime import timedelta
 from functools import reduce
@@ -13,6 +13,8 @@ from django.db.models import F, Q
 from django.utils import timezone
 
 from agents_app import services as runs
+from agents_app.prompt.tool_pictures import REFERENCE
+from agents_app.types import OmittedPart
 from audit_app.kernel.errors import InvalidInput
 from audit_app.kernel.ids import new_id
 from audit_app.kernel.nudges import WorkerNudge
@@ -123,11 +125,13 @@ def mark_failed(row: Attachment, owner: UUID | None, error: str) -> bool:
     return _end(row, owner, status="failed", error=error[:300])
 
 
-def store_omitted(run_id: UUID, reasons: Mapping[UUID, str]) -> list[Attachment]:
+def store_omitted(run_id: UUID, omitted: Sequence[OmittedPart]) -> list[Attachment]:
     """Store why the model did not get files of the run's messages, in the caller's transaction.
 
-    Returns the files for which that is new.
+    Pictures of tool results are left out. Returns the files for which that is new.
     """
+    of_messages = [part for part in omitted if not part.reference.startswith(REFERENCE)]
+    reasons = {UUID(part.reference): part.reason for part in of_messages}
     new = Attachment.objects.filter(pk__in=reasons, turn__run_id=run_id, omitted_because="")
     rows = list(new.select_related("turn").order_by("id"))
     for row in rows:

@@ -119,7 +119,7 @@ class StoredConversations:
         return file_parts.load(reference)
 
     def parts_omitted(self, run_id: UUID, omitted: Sequence[OmittedPart]) -> Sequence[NewEvent]:
-        rows = attachments.store_omitted(run_id, {UUID(part.reference): part.reason for part in omitted})
+        rows = attachments.store_omitted(run_id, omitted)
         if not rows:
             return ()
         [session] = hot_queries.GET_SESSION.fetch(session_id=attachments.turn_of(rows[0]).session_id)

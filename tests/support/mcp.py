@@ -59,6 +59,13 @@ class Caller:
         self.loop.run(self.connection.open())
         return self
 
+    def pictures_of(self, tool: str) -> list[Any]:
+        """Return the pictures that a call without arguments returns."""
+        found: list[Any] = []
+        seconds, report = 10, self._note
+        self.loop.run(self.connection.call(tool, {}, seconds=seconds, on_progress=report, pictures=found))
+        return found
+
     def call(self, tool: str, seconds: int = 10, **arguments: Any) -> Any:
         return self.begin(tool, seconds, **arguments).result(30)
 

@@ -9,6 +9,7 @@ from tools_app.storage import artifacts
 from tools_app.storage.artifact_paths import MAX_CHARACTERS
 from tools_app.storage.artifacts import ArtifactView
 from tools_app.types import Effect, Reads, Risk, TargetKind, Tool, ToolContext, ToolError, ToolSpec
+from tools_app.types.pictures import Picture, media_type_of
 
 _DEFAULT_CHARACTERS = 20_000
 _MAX_CHARACTERS = 100_000
@@ -19,7 +20,7 @@ class ReadArtifact(Tool):
     needs_run = True
     spec = ToolSpec(
         name="read_artifact",
-        description="Read a file of this conversation (bytes as base64), or list the files.",
+        description="Read a file of this conversation (pictures are shown, other bytes base64), or list the files.",
         parameters=parameters(
             path=text("Default: list.", maxLength=MAX_CHARACTERS),
             offset=integer("First character.", 0),
@@ -42,7 +43,7 @@ class ReadArtifact(Tool):
             raise ToolError(error.message) from None
 
     def run(self, arguments: dict[str, Any], context: ToolContext) -> Any:
-        """Return a file or the list of files.
+        """Return a file or the list of files. A picture is shown, and has no content unless a part of it is wanted.
 
         File: {"path", "media_type", "bytes", "sha256", "encoding": "text" | "base64", "content", "characters": of the
         whole, "next_offset": or null, "sources", "origins"}. List: {"files": [{"path", "media_type", "bytes"}],
@@ -58,6 +59,10 @@ class ReadArtifact(Tool):
             artifact, data = artifacts.read_artifact(context.session_id, path, child_id=child_id)
         except AppError as error:
             raise ToolError(error.message) from None
+        if (media_type := media_type_of(data)) and not arguments.keys() & {"offset", "max_characters"}:
+            size, digest = artifact.size_bytes, artifact.sha256
+            context.pictures.append(Picture(str(artifact.id), digest, artifact.path, media_type, size))
+            return {**_entry(artifact), "sha256": digest, "origins": list(artifact.origins)}
         encoding, text = _text(data)
         offset, length = arguments.get("offset", 0), arguments.get("max_characters", _DEFAULT_CHARACTERS)
         content = text[offset : offset + length]

@@ -164,7 +164,10 @@ async def _run(row: ToolExecution) -> Outcome:
     if not isinstance(tool, AsyncTool):
         raise ToolError(f"The tool {row.tool} is no longer available.")
     context = runner.context_of(row, resumed=resumed, ask_now=call_questions.asking_now(row))
-    return runner.completed_by(tool, await tool.run(row.arguments, context))
+    value = await tool.run(row.arguments, context)
+    if context.pictures:
+        return await in_db(runner.shown, row, tool, value, context)
+    return runner.completed_by(tool, value)
 
 
 def _begin(row: ToolExecution) -> tuple[object, Resumed | None]:

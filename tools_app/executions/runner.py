@@ -22,6 +22,7 @@ from tools_app.executions import batches, events, result_sources, transitions
 from tools_app.injection import guard
 from tools_app.models import ToolExecution
 from tools_app.policy import emergency_stop
+from tools_app.storage import result_pictures
 from tools_app.types import (
     AskNow,
     BaseTool,
@@ -34,6 +35,7 @@ from tools_app.types import (
     ToolError,
     view_of,
 )
+from tools_app.types.pictures import Picture
 
 logger = logging.getLogger(__name__)
 
@@ -48,6 +50,7 @@ class Outcome:
 
     origins: what the output brings into the run, if only the output determines it; one a line.
     report: the event that is stored with it, if any.
+    pictures: those that it shows.
     The other fields are explained at `guard.Screened`.
     """
 
@@ -59,6 +62,7 @@ class Outcome:
     warning: InjectionWarning | None = None
     origins: str = ""
     report: Report | None = None
+    pictures: tuple[Picture, ...] = ()
 
     def columns(self) -> dict[str, Any]:
         """Return the columns of the execution that the outcome sets."""
@@ -67,6 +71,8 @@ class Outcome:
             columns |= {"withheld": self.withheld, "suspicion": self.suspicion}
         if self.origins:
             columns["origins"] = self.origins
+        if self.pictures:
+            columns["pictures"] = [picture.as_json() for picture in self.pictures]
         return columns
 
 
@@ -168,7 +174,8 @@ def _run(row: ToolExecution) -> Outcome:
         return Outcome(ExecutionStatus.FAILED, error=f"The tool {row.tool} is not available on this worker.")
     process = os.getpid()
     try:
-        return completed_by(tool, tool.run(row.arguments, context_of(row)))
+        context = context_of(row)
+        return shown(row, tool, tool.run(row.arguments, context), context)
     except SoftTimeLimitExceeded:
         raise
     except Exception as error:  # must not end the worker
@@ -176,6 +183,17 @@ def _run(row: ToolExecution) -> Outcome:
     finally:
         if os.getpid() != process:
             os._exit(1)  # the tool forked: the child must not continue as a second worker
+
+
+def shown(row: ToolExecution, tool: BaseTool, value: Any, context: ToolContext) -> Outcome:
+    """Return the outcome for a tool's value with the pictures that the tool has added, which are stored here."""
+    if not context.pictures:
+        return completed_by(tool, value)
+    owner = result_pictures.Owner(row.session_id, row.agent_id, row.tool, tuple(row.origins.splitlines()))
+    kept, described = result_pictures.keep(owner, context.pictures)
+    fields = value if isinstance(value, dict) else {"result": value}
+    outcome = completed_by(tool, {**fields, "pictures": described})
+    return outcome if outcome.withheld else replace(outcome, pictures=kept)
 
 
 def completed_by(tool: BaseTool, value: Any) -> Outcome:
@@ -193,7 +211,7 @@ def completed(value: Any, *, is_trusted: bool = False) -> Outcome:
     text = _as_text(result_sources.stamped(value))
     screened = guard.Screened(text) if is_trusted else guard.screen(text)
     given: dict[str, Any] = {"status": ExecutionStatus.COMPLETED, "output": screened.text, "error": None}
-    return view_of(Outcome, screened, **given, origins="", report=None)
+    return view_of(Outcome, screened, **given, origins="", report=None, pictures=())
 
 
 def failed(row: ToolExecution, error: BaseException) -> Outcome:
@@ -201,7 +219,7 @@ def failed(row: ToolExecution, error: BaseException) -> Outcome:
     if isinstance(error, ToolError):
         screened = guard.screen(_storable(str(error))[: conf.MAX_EVENT_CHARACTERS])
         given: dict[str, Any] = {"status": ExecutionStatus.FAILED, "output": None, "error": screened.text}
-        return view_of(Outcome, screened, **given, origins="", report=None)
+        return view_of(Outcome, screened, **given, origins="", report=None, pictures=())
     logger.error("the tool %s failed in execution %s", row.tool, row.id, exc_info=error)
     return Outcome(ExecutionStatus.FAILED, error=f"The tool {row.tool} failed unexpectedly. It may be faulty.")
 
@@ -214,7 +232,7 @@ def timed_out(row: ToolExecution) -> Outcome:
 def context_of(row: ToolExecution, *, resumed: Resumed | None = None, ask_now: AskNow | None = None) -> ToolContext:
     effect_key = sha256(f"{row.run_id}:{row.step}:{row.call_index}".encode()).hexdigest()[:32]
     given: dict[str, Any] = {"execution_id": row.id, "effect_key": effect_key, "resumed": resumed, "ask_now": ask_now}
-    return view_of(ToolContext, row, **given)
+    return view_of(ToolContext, row, **given, pictures=[])
 
 
 def _as_text(value: Any) -> str:

@@ -24,6 +24,7 @@ from tools_app.mcp_client.open_calls import Answer, OpenCalls
 from tools_app.mcp_client.stdio_transport import StdioServer
 from tools_app.schema import find_problems
 from tools_app.types import ToolError
+from tools_app.types.pictures import NewPicture, Picture
 
 _CLOSE_SECONDS = 4.0
 _CHECK_SECONDS = 10.0
@@ -104,12 +105,14 @@ class Connection:
         on_progress: Progress,
         responses: Responses | None = None,
         answer: Answer | None = None,
+        pictures: list[NewPicture | Picture] | None = None,
     ) -> Any:
         """Call a tool and return a JSON value. Raises ToolError. Cancelling it cancels the call on the server.
 
         seconds: time limit, also sent to tools that have an argument `timeout_seconds`.
         responses: to what the server needed in the round before.
         answer: answers what the server asks during the call; by default that is cancelled.
+        pictures: gets those of the result.
         Raises InputNeeded if the server needs answers first, and CallStopped if `answer` has refused a request.
         """
         if self._client is None or not self.is_open:
@@ -133,6 +136,8 @@ class Connection:
             problems = await asyncio.to_thread(find_problems, value.get("structuredContent"), listed.returns)
             if problems:
                 raise self._broken(tool, problems)
+        if pictures is not None:
+            pictures += results.pictures_of(value)
         return results.value_of(value)
 
     async def _send(self, client: Client, tool: str, sent: dict[str, Any], more: dict[str, Any]) -> Any:

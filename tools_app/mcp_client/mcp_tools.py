@@ -63,7 +63,9 @@ class RemoteTool(AsyncTool):
         async def send(responses: Responses | None, asker: Asker) -> Any:
             given = {"seconds": context.timeout_seconds, "on_progress": report, "responses": responses}
             try:
-                return await connection.call(self._name, arguments, **given, answer=asker.answer)
+                return await connection.call(
+                    self._name, arguments, **given, answer=asker.answer, pictures=context.pictures
+                )
             except CallStopped:
                 raise asker.refusal or ToolError("The call was stopped.") from None
 

@@ -69,6 +69,9 @@ class ToolExecution(models.Model):
     origins = models.TextField(
         blank=True, default="", db_default=UNKNOWN_ORIGINS, help_text="Origins of the result, one a line."
     )
+    pictures = models.JSONField(
+        null=True, help_text="Pictures of the result that are files of the session, for models that see images."
+    )
     client_until = models.DateTimeField(
         null=True, help_text="Time until which the client may send the output. Null: not a call of a client's tool."
     )

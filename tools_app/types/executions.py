@@ -6,6 +6,8 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
+from tools_app.types.pictures import Picture
+
 
 class ExecutionStatus(StrEnum):
     """Status of an execution. UNKNOWN: its process died, so the call may have taken effect."""
@@ -49,6 +51,7 @@ class ExecutionView:
     duration_seconds: float | None = field(default=None)
     receipt: str = ""  # empty while open, and for executions older than receipts
     origins: tuple[str, ...] = ()  # of what its result brings into the run, see `policy.taint`
+    pictures: tuple[Picture, ...] = ()  # of the result, beside its text
     client_until: datetime | None = (
         None  # of a call of a client's tool: time until which the client may send the output
     )

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from audit_app.event_types import EventType
 from tools_app.types.credential_use import NO_CREDENTIALS, CredentialUse
+from tools_app.types.pictures import NewPicture, Picture
 from tools_app.types.questions import Question
 
 # An event type of `tools_app.events` with the payload beside that of every call.
@@ -121,6 +122,7 @@ class ToolContext:
     effect_key: idempotency key, the same for every repetition of the call.
     resumed: set if the call has asked a person before.
     ask_now: None if nobody can be asked.
+    pictures: the tool adds those that its result shows, for models that see images.
     """
 
     execution_id: UUID
@@ -133,6 +135,7 @@ class ToolContext:
     parent_run_id: UUID | None = None
     resumed: Resumed | None = None
     ask_now: AskNow | None = None
+    pictures: list[NewPicture | Picture] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

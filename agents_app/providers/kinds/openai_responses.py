@@ -20,6 +20,7 @@ class ResponsesProvider(SdkProvider):
 
     kind = "openai_responses"
     parts = Accepts({"image": ("image/png", "image/jpeg", "image/webp", "image/gif"), "file": ("application/pdf",)})
+    shows_tool_parts = True
     # Encrypted by a key that the server has replaced: later reasoning can be read again.
     refused_once = frozenset({REASONING})
 

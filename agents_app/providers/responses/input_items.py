@@ -29,15 +29,15 @@ def encode_items(messages: Iterable[Message], endpoint: Endpoint, refused: froze
 def _items(message: Message, endpoint: Endpoint, refused: frozenset[str]) -> Iterator[dict[str, Any]]:
     match message.role:
         case "user":
-            yield {"role": "user", "content": _user_content(message)}
+            yield {"role": "user", "content": _content(message)}
         case "assistant":
             yield from _assistant_items(message, endpoint, refused)
         case "tool":
-            output = sendable(message.content)
+            output = _content(message)
             yield {"type": "function_call_output", "call_id": _call_id(message.tool_call_id), "output": output}
 
 
-def _user_content(message: Message) -> str | list[dict[str, Any]]:
+def _content(message: Message) -> str | list[dict[str, Any]]:
     parts = [_part(part) for part in message.parts if isinstance(part, LoadedPart) and part.kind != "audio"]
     text = sendable(message.content)
     return [{"type": "input_text", "text": text}, *parts] if parts else text

@@ -45,7 +45,7 @@ def fail(reason: str) -> str:
 
 @server.tool()
 def picture() -> Image:
-    return Image(data=b"\x89PNG1234", format="png")
+    return Image(data=b"\x89PNG\r\n\x1a\n1", format="png")
 
 
 @server.tool()

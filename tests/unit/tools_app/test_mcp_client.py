@@ -1,10 +1,12 @@
 """The pure parts of the MCP client: listings, names, results, token buckets."""
 
+import base64
+
 import pytest
 
 from tools_app.mcp_client.errors import ServerFault, reason_of
 from tools_app.mcp_client.listed_tool import UnusableTool, public_names, read_tool
-from tools_app.mcp_client.results import value_of
+from tools_app.mcp_client.results import pictures_of, value_of
 from tools_app.mcp_client.token_bucket import Bucket
 from tools_app.types import ToolError
 
@@ -98,6 +100,25 @@ def test_public_names_are_short_plain_and_each_its_own():
 )
 def test_what_a_result_becomes_for_the_model(result, value):
     assert value_of(result) == value
+
+
+def test_the_pictures_of_a_result_are_known_by_their_bytes():
+    def encoded(data: bytes) -> str:
+        return base64.b64encode(data).decode()
+
+    png, jpeg = b"\x89PNG\r\n\x1a\n1", b"\xff\xd8\xff1"
+    content = [
+        {"type": "text", "text": encoded(png)},
+        {"type": "image", "data": encoded(png), "mimeType": "image/gif"},
+        {"type": "image", "data": encoded(b"<svg>"), "mimeType": "image/png"},
+        {"type": "image", "data": "é", "mimeType": "image/png"},
+        {"type": "audio", "data": encoded(b"RIFF"), "mimeType": "audio/wav"},
+        {"type": "resource", "resource": {"uri": "u:1", "blob": encoded(jpeg)}},
+        {"type": "resource", "resource": {"uri": "u:2", "text": "words"}},
+        {"type": "resource_link", "uri": "u:3", "name": "n"},
+    ]
+    assert [picture.data for picture in pictures_of({"content": content})] == [png, jpeg]
+    assert pictures_of({"content": []}) == pictures_of({}) == []
 
 
 def test_an_error_has_the_servers_own_text():

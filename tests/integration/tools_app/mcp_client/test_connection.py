@@ -53,6 +53,7 @@ def test_a_call_returns_the_tools_result(caller: Caller) -> None:
     assert caller.call("add", a=2, b=3) == {"total": 5}
     assert caller.call("shout", text="hé") == {"result": "HÉ"}
     assert caller.call("picture")["attachments"] == [{"type": "image", "mime_type": "image/png", "bytes": 9}]
+    assert [picture.data for picture in caller.pictures_of("picture")] == [b"\x89PNG\r\n\x1a\n1"]
 
 
 def test_a_tools_own_error_is_for_the_model_and_the_connection_goes_on(caller: Caller) -> None:

@@ -89,6 +89,15 @@ def test_parts_are_encoded_and_audio_is_left_to_its_note() -> None:
     ]
 
 
+def test_a_picture_of_a_tool_is_in_its_output() -> None:
+    picture = LoadedPart("image", "image/png", "a.png", 3, "", "", data=b"abc")
+    messages = Message("assistant", "", (ToolCall("c", "echo", "{}"),)), Message("tool", "1", (), "c", (picture,))
+    assert encode_request(ModelRequest("", messages), ENDPOINT, NOTHING)["input"][1]["output"] == [
+        {"type": "input_text", "text": "1"},
+        {"type": "input_image", "detail": "auto", "image_url": "data:image/png;base64,YWJj"},
+    ]
+
+
 def test_a_schema_is_sent_or_described() -> None:
     schema = {"type": "object", "title": "Answer"}
     request = ModelRequest("", (Message("system", "Be brief."),), options=RunOptions(output_schema=schema))
