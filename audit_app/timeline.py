@@ -75,6 +75,12 @@ def list_events_of_types(session_id: UUID, types: Collection[str], *, until: int
     return _read(Event.objects.filter(session_id=session_id, type__in=types, seq__lte=until).order_by("seq"))
 
 
+def list_newest(session_ids: Collection[UUID], types: Collection[str], *, since: int, limit: int) -> list[KeptEvent]:
+    """Return the newest events of these types in these sessions, from that millisecond on, the oldest first."""
+    rows = Event.objects.filter(session_id__in=session_ids, type__in=types, ts__gte=since)
+    return _read(rows.order_by("-ts", "-id")[:limit])[::-1]
+
+
 def find_place(session_id: UUID, *, ts: int) -> tuple[int, int]:
     """Return (`seq`, `ts`) of the session's last event up to and including that millisecond; zeros if there is none."""
     rows = Event.objects.filter(session_id=session_id, ts__lte=ts).order_by("-seq")

@@ -217,6 +217,12 @@ def access_schedule(user: User | AnonymousUser, agent_id: str, task_id: str) -> 
     return schedules.find(_own_schedules(user), agent_id, task_id)
 
 
+def access_schedule_by_id(user: User | AnonymousUser, schedule_id: str) -> Schedule:
+    """Return a schedule of the user by its id. Raises NotFound."""
+    rows = _own_schedules(user).select_related("agent", "session").filter(pk=uuid_or_404(schedule_id, "schedule"))
+    return found(rows.first(), "There is no such schedule.")
+
+
 def list_schedules(user: User | AnonymousUser) -> list[Schedule]:
     """Return the user's schedules, newest first, of the agents that the scopes of the user's key allow."""
     return list(_own_schedules(user).select_related("agent", "session"))

@@ -163,6 +163,7 @@ SURFACES = {
         wrong_method=("PUT", "/zeroclaw/webhook"),
         missing="/zeroclaw/nothing",
         keys={"error", "code"},
+        stream="/zeroclaw/api/events",
         socket="/zeroclaw/ws/chat?agent=default&session_id={}",
         close_code=4401,
         reader=readers.GatewayClient,

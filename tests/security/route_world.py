@@ -51,6 +51,7 @@ _OF_THE_CALLER = {
     "GET /a2a/{}/extendedAgentCard",
     "GET /a2a/{}/.well-known/agent-card.json",
     *_PUSH,
+    "DELETE /zeroclaw/api/memory/{}",
 }
 # The object is named in the query or in the body.
 _NAMED_IN_THE_BODY = {"GET /api/v1/files/list", "POST /api/v1/files/download-url", "POST /api/v1/files/upload-url"}
@@ -155,6 +156,7 @@ class World:
             "provider": "demo",
             "user_id": self.alice.pk,
         }
+        schedule = make_schedule(self.alice)
         # Names that several surfaces use, by the beginning of the path.
         self._special: dict[tuple[str, str], Any] = {
             ("run_id", "/api/runs"): run.pk,
@@ -167,7 +169,8 @@ class World:
             ("name", "/api/networks"): "routed",
             ("name", "/api/templates"): "greet",
             ("agent_id", "/api/cron"): "default",
-            ("task_id", "/api/cron"): make_schedule(self.alice).task_id,
+            ("task_id", "/api/cron"): schedule.task_id,
+            ("task_id", "/zeroclaw/"): schedule.pk,
             ("name", "/api/v1/"): "a.txt",
             ("file_id", "/v1/"): f"file-{user_files.store(self.alice, 'd.txt', b'd', purpose='user_data').pk.hex}",
             **self._channel(),

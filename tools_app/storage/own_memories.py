@@ -1,4 +1,4 @@
-"""Changes that the person whom memories are about makes: list, correct, approve, pin, delete. Changes are audited."""
+"""Changes that the person whom memories are about makes: store, correct, approve, pin, delete. All are audited."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -18,6 +18,8 @@ from tools_app.models import Memory
 from tools_app.storage import memories
 from tools_app.storage.memory_source import PERSON
 from tools_app.types import ToolError
+
+_NO_RUN = UUID(int=0)  # of a memory that the person has stored
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,23 @@ def change(owner: Owner, memory_id: UUID, *, text: str | None = None, is_pinned:
     return row
 
 
+def put(owner: Owner, agent_id: str, key: str, text: str) -> Memory:
+    """Store what the person says under a key, in place of the text that it has. Owns its transaction.
+
+    Raises InvalidInput (memory_text), also if the person has too many memories.
+    """
+    _check(text)
+    holder = memories.Holder(agent_id, owner.name)
+    with transaction.atomic():
+        try:
+            memories.store(holder, memories.Written(key, text, _NO_RUN, source=PERSON))
+        except ToolError as error:
+            raise InvalidInput(str(error), code="memory_text") from None
+        row = Memory.objects.get(agent_id=agent_id, actor=owner.name, key=key)
+        _record("MemoryChanged", owner, row)
+    return row
+
+
 def approve(owner: Owner, memory_id: UUID) -> Memory:
     """Let a memory that comes from outside be used like others. Owns its transaction. Raises NotFound. Idempotent."""
     with transaction.atomic():
@@ -103,6 +122,16 @@ def delete(owner: Owner, memory_id: UUID) -> None:
         row = _lock(owner, memory_id)
         _record("MemoryDeleted", owner, row)
         row.delete()
+
+
+def delete_key(owner: Owner, agent_id: str, key: str) -> bool:
+    """Delete what an agent remembers under a key. Owns its transaction. Return whether there was anything."""
+    with transaction.atomic():
+        rows = list(_rows(owner).select_for_update(no_key=True).filter(agent_id=agent_id, key=key))
+        for row in rows:
+            _record("MemoryDeleted", owner, row)
+            row.delete()
+    return bool(rows)
 
 
 def delete_all(owner: Owner, *, agent_id: str = "") -> int:

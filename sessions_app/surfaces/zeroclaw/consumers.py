@@ -18,6 +18,7 @@ from sessions_app.surfaces.zeroclaw import commands, queries
 from sessions_app.surfaces.zeroclaw.chat_socket import ChatSocket
 from sessions_app.surfaces.zeroclaw.openapi import WEBHOOK_ANSWER
 from sessions_app.surfaces.zeroclaw.requests import LONGEST_KEY, WebhookBody, read_key
+from sessions_app.surfaces.zeroclaw.waiting_calls import EventFeed, JobRun
 
 _AGENT = Parameter("agent", "Public id of the agent that answers.", TEXT)
 _SESSION = Parameter("X-Session-Id", "Keeps requests in one conversation.", {**TEXT, "maxLength": 128}, where="header")
@@ -69,4 +70,9 @@ class Webhook(MessageConsumer):
         return commands.send_webhook(self.principal, agent_id, fields["message"], session_id, key)
 
 
-routes: list[Any] = [path("zeroclaw/webhook", Webhook.as_asgi()), path("zeroclaw/ws/chat", ChatSocket.as_asgi())]
+routes: list[Any] = [
+    path("zeroclaw/webhook", Webhook.as_asgi()),
+    path("zeroclaw/ws/chat", ChatSocket.as_asgi()),
+    path("zeroclaw/api/events", EventFeed.as_asgi()),
+    path("zeroclaw/api/cron/<str:task_id>/run", JobRun.as_asgi()),
+]

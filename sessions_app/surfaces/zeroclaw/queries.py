@@ -16,7 +16,7 @@ from sessions_app import selectors
 from sessions_app.access import access_session
 from sessions_app.conversation.citations import full_text
 from sessions_app.live_view.viewer import cursor_now
-from sessions_app.models import Session, Turn
+from sessions_app.models import Schedule, ScheduleTick, Session, Turn
 from sessions_app.surfaces.base import client_sessions
 
 NAME = "zeroclaw"  # the key of this surface's data in sessions
@@ -77,6 +77,14 @@ def cursor_of(session_id: UUID) -> str:
     run = agents.find_open_run(session_id)
     first = timeline.find_first_of_run(run.id) if run else None
     return str(first.seq - 1) if first else cursor_now(session_id)
+
+
+def list_ticks(schedule: Schedule, limit: int) -> list[tuple[ScheduleTick, Turn | None]]:
+    """Return the newest ticks of a schedule, each with the answer of its run, if it has one."""
+    ticks = list(schedule.ticks.all()[:limit])
+    runs = [tick.run_id for tick in ticks if tick.run_id]
+    answers = {turn.run_id: turn for turn in Turn.objects.filter(run_id__in=runs, role="assistant", is_answer=True)}
+    return [(tick, answers.get(tick.run_id) if tick.run_id else None) for tick in ticks]
 
 
 def read_run(run_id: UUID) -> RunView:

@@ -5,13 +5,23 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from rest_framework.serializers import CharField, Serializer
+from rest_framework.serializers import (
+    BooleanField,
+    CharField,
+    ChoiceField,
+    DateTimeField,
+    DictField,
+    IntegerField,
+    Serializer,
+    ValidationError,
+)
 
 from audit_app.kernel.errors import InvalidInput
 from sessions_app.identity.device_codes import LONGEST_NAME
 from sessions_app.services import LONGEST_TEXT, LONGEST_TITLE
 from sessions_app.surfaces.base.bodies import clean
 from sessions_app.surfaces.base.serializers import CamelCaseSerializer
+from tools_app.storage.memories import MAX_KEY_CHARACTERS, MAX_TEXT_BYTES
 
 LONGEST_KEY = 200
 LONGEST_FRAME = 64 * 1024  # characters
@@ -30,6 +40,68 @@ class PairBody(Serializer[Any]):
     code = CharField(max_length=40)
     device_name = CharField(max_length=LONGEST_NAME, default="", allow_blank=True, allow_null=True)
     device_type = CharField(max_length=LONGEST_NAME, default="", allow_blank=True, allow_null=True)
+
+
+class MemoryBody(Serializer[Any]):
+    key = CharField(max_length=MAX_KEY_CHARACTERS)
+    content = CharField(max_length=MAX_TEXT_BYTES, trim_whitespace=False)
+    category = CharField(max_length=60, default="", allow_blank=True, allow_null=True)
+    agent = CharField(max_length=120, default="", allow_blank=True, allow_null=True)
+
+
+class MemoryQuery(Serializer[Any]):
+    query = CharField(max_length=1000, default="", allow_blank=True)
+    category = CharField(max_length=60, default="", allow_blank=True)
+    since = DateTimeField(default=None)
+    until = DateTimeField(default=None)
+    agent = CharField(max_length=120, default="", allow_blank=True)
+
+
+class _Job(Serializer[Any]):
+    """The fields of a job that a schedule of Komand has. A restriction that would not hold must not be dropped."""
+
+    name = CharField(max_length=60, default=None, allow_null=True)
+    tz = CharField(max_length=64, default=None, allow_null=True)
+    job_type = ChoiceField(choices=["agent"], default="agent", allow_null=True)
+    session_target = ChoiceField(choices=["isolated"], default="isolated", allow_null=True)
+    delete_after_run = ChoiceField(choices=[False], default=False, allow_null=True)
+    uses_memory = ChoiceField(choices=[True], default=True, allow_null=True)
+    delivery = DictField(default=dict, help_text="Only with `mode` none.")
+
+    def to_internal_value(self, data: Any) -> Any:
+        unknown = sorted(data.keys() - self.fields.keys()) if isinstance(data, dict) else []
+        if unknown:
+            raise ValidationError({str(name)[:60]: ["Schedules of Komand do not have this field."] for name in unknown})
+        return super().to_internal_value(data)
+
+    def validate_delivery(self, value: dict[str, Any]) -> dict[str, Any]:
+        if value.get("mode", "none") != "none":
+            raise ValidationError("Komand answers in the session of the schedule. Leave `delivery` out.")
+        return value
+
+
+class JobBody(_Job):
+    agent = CharField(max_length=120)
+    schedule = CharField(max_length=120)
+    prompt = CharField(max_length=LONGEST_TEXT)
+
+
+class JobChanges(_Job):
+    agent = CharField(max_length=120, default=None, allow_null=True)
+    schedule = CharField(max_length=120, default=None, allow_null=True)
+    prompt = CharField(max_length=LONGEST_TEXT, default=None, allow_null=True)
+    clear_tz = BooleanField(default=False, allow_null=True)
+    enabled = BooleanField(default=None, allow_null=True)
+
+
+class RunsQuery(Serializer[Any]):
+    limit = IntegerField(min_value=1, max_value=100, default=20)
+
+
+class CostQuery(CamelCaseSerializer):
+    from_ = DateTimeField(default=None)
+    to = DateTimeField(default=None)
+    agent = CharField(max_length=120, default="", allow_blank=True)
 
 
 class AgentQuery(CamelCaseSerializer):

@@ -13,10 +13,10 @@ from sessions_app import services
 from sessions_app.access import access_agent
 from sessions_app.models import Session
 from sessions_app.surfaces.base.openapi.operations import Operation
-from sessions_app.surfaces.base.openapi.schemas import BOOLEAN, list_of, one_of, record, ref
+from sessions_app.surfaces.base.openapi.schemas import BOOLEAN, OBJECT, list_of, one_of, record, ref
 from sessions_app.surfaces.base.timestamps import iso
 from sessions_app.surfaces.base.views import PlainView
-from sessions_app.surfaces.zeroclaw import commands, openapi, queries
+from sessions_app.surfaces.zeroclaw import commands, observed_events, openapi, queries
 from sessions_app.surfaces.zeroclaw.requests import AgentQuery, RenameBody
 from sessions_app.surfaces.zeroclaw.responses import GatewayMessageOut, GatewaySessionOut, GatewayStateOut
 
@@ -143,6 +143,13 @@ class SessionAbort(_SessionView):
     def post(self, request: Request, session_id: str) -> Response:
         is_stopped = commands.stop(self.session(session_id))
         return Response({"status": "aborted" if is_stopped else "no_active_response"})
+
+
+class EventHistory(GatewayView):
+    @Operation("List the newest events of your sessions", record({"events": list_of(OBJECT)}))
+    def get(self, request: Request) -> Response:
+        """Return the newest 500 of the last day, the oldest first."""
+        return Response({"events": observed_events.list_history(self.principal.user)})
 
 
 def _snapshot() -> dict[str, Any]:

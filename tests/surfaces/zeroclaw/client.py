@@ -6,7 +6,7 @@ import sys
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from zeroclaw_client import APIError, Client, TurnError  # type: ignore[import-not-found, unused-ignore]
+from zeroclaw_client import APIError, Client, CronJobPatch, NewCronJob, TurnError  # type: ignore[import-not-found, unused-ignore]
 
 Found = dict[str, Any]
 
@@ -111,8 +111,41 @@ async def pairing(client: Any, given: Found) -> Found:
     }
 
 
+async def reports(client: Any, given: Found) -> Found:
+    await client.memory.store("bike/main", "It is violet.")
+    entries = [(one.key, one.content) for one in await client.memory.search(query="violet")]
+    forgotten = [await client.memory.forget("bike/main") for _ in range(2)]
+    stream = await client.events.subscribe()
+    job = await client.cron.create(NewCronJob(agent="default", schedule="0 9 * * *", name="Sums", prompt=given["text"]))
+    result = await client.cron.run(job.id)
+    async with asyncio.timeout(30), stream:
+        kinds = []
+        while "agent_end" not in kinds:
+            kinds.append((await stream.next()).kind)
+    runs = await client.cron.runs(job.id, limit=5)
+    paused = await client.cron.update(job.id, CronJobPatch(enabled=False))
+    listed = [one.id for one in await client.cron.list()] == [job.id]
+    await client.cron.delete(job.id)
+    shell = await status_of(client.cron.create(NewCronJob(agent="default", schedule="0 9 * * *", command="ls")))
+    cost = await client.cost.summary()
+    return {
+        "entries": entries,
+        "forgotten": forgotten,
+        "kinds": kinds,
+        "history": len(await client.events.history()) > 0,
+        "run": [result.success, result.output.strip()],
+        "runs": [(one.status, (one.output or "").strip()) for one in runs],
+        "enabled": [job.enabled, paused.enabled],
+        "listed": listed,
+        "shell": shell,
+        "requests": cost.request_count > 0 and "default" in cost.by_agent,
+        "channels": len(await client.channels.list()),
+        "settings": await status_of(client.cron.settings()),
+    }
+
+
 STORIES: dict[str, Callable[[Any, Found], Awaitable[Found]]] = {
-    one.__name__: one for one in (webhook, chat, approval, refusals, pairing)
+    one.__name__: one for one in (webhook, chat, approval, refusals, pairing, reports)
 }
 
 

@@ -62,6 +62,23 @@ def test_the_client_answers_an_approval(tell: Story) -> None:
         assert found["tool"] == "memory_store" and found["seconds"] > 0 and found["types"][-1] == "done"
 
 
+def test_memories_schedules_events_and_costs_of_the_client(tell: Story) -> None:
+    assert tell("reports", text=ASKED) == {
+        "entries": [["bike/main", "It is violet."]],
+        "forgotten": [True, False],
+        "kinds": ["agent_start", "agent_end"],
+        "history": True,
+        "run": [True, ANSWER],
+        "runs": [["ok", ANSWER]],
+        "enabled": [True, False],
+        "listed": True,
+        "shell": 400,
+        "requests": True,
+        "channels": 0,
+        "settings": 501,
+    }
+
+
 def test_the_client_is_paired_by_a_code_of_the_page(tell: Story, live_komand: LiveKomand) -> None:
     with httpx2.Client(base_url=live_komand.url, headers={"Origin": live_komand.url}) as browser:
         form = {"username": "admin", "password": live_komand.password}

@@ -48,7 +48,7 @@ TESTED = {
     "a2a": "test_a2a",
     "ag_ui": "test_ag_ui",
     "webchat": "platforms/adapters/test_web",
-    "zeroclaw": "zeroclaw/test_chat, zeroclaw/test_calls, zeroclaw/test_device_codes",
+    "zeroclaw": "zeroclaw/test_chat, zeroclaw/test_calls, zeroclaw/test_device_codes, zeroclaw/test_reports",
 }
 # Every route of the two, with the requests that name somebody's object: method, address, body. None: it names none.
 OPENAI: dict[str, list[tuple[str, str, Any]]] = {
