@@ -60,6 +60,7 @@ async def greet(context: Context) -> str | types.InputRequiredResult:
 async def order(context: Context) -> str | types.InputRequiredResult:
     """Asks for a size and a number, then whether that is right."""
     responses = context.input_responses or {}
+    note(tool="order", answers=sorted(responses))
     if "form" in responses:
         content = getattr(responses["form"], "content", None)
         return needs(json.dumps(content), sure=form(f"Order {content}?", {"type": "object", "properties": {}}))
