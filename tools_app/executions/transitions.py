@@ -47,7 +47,7 @@ def move(execution_id: UUID, to: ExecutionStatus, *, attempt: int | None = None,
 
 
 def claim(execution_id: UUID, owner: UUID) -> ToolExecution | None:
-    """Start a pending execution in a process, and return it as it is then; None if it is not pending.
+    """Start a pending execution in a process, and return it as it is then; None if it does not wait for a process.
 
     A compiled `move`.
     """
@@ -125,7 +125,8 @@ def renudge_at(seconds: float) -> Any:
 _RESULT = {"output", "error", "origins"}  # the columns of `_COMPLETE`, which has no error
 _CLAIM = CompiledReturning(
     lambda execution_id, owner: (
-        ToolExecution.objects.filter(id=execution_id, status=PENDING.value),
+        # Without a time for the next nudge it waits for a person.
+        ToolExecution.objects.filter(id=execution_id, status=PENDING.value, renudge_at__isnull=False),
         {"status": RUNNING.value, "owner": owner, **_stamps(RUNNING)},
     )
 )

@@ -203,7 +203,8 @@ def workstreams_json(views: Sequence[ChildView]) -> list[dict[str, Any]]:
 
 def run_json(transcript: RunTranscript, session: Session, cost: RunCost) -> dict[str, Any]:
     """Return a run with its answer, its open question, its cost and the ids of its tool executions."""
-    asked = tools.find_asked(transcript.run.id) if transcript.run.waiting_on is WaitingOn.INPUT else None
+    may_ask = transcript.run.waiting_on in (WaitingOn.INPUT, WaitingOn.APPROVAL)
+    asked = tools.find_asked(transcript.run.id) if may_ask else None
     return RunOut.of(
         transcript.run,
         session_id=session.key,

@@ -7,6 +7,7 @@ from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from mcp.client import Client
@@ -20,6 +21,7 @@ from tests.support.engine import EngineRig, until
 from tests.support.live_server import ROOT
 from tests.support.mcp import process_of
 from tools_app import selectors
+from tools_app.executions import runner
 from tools_app.mcp_client import connection, discovery, servers
 from tools_app.models import InputRequest, ToolExecution
 from tools_app.types import ToolCall
@@ -104,6 +106,14 @@ def test_the_answer_counts_in_another_process_and_once(asking):
     asking.idle.start()
     row = until(lambda: ToolExecution.objects.filter(completed_at__isnull=False).first(), 30)
     assert row.attempts == 2 and len(asking.ledger) >= 1
+
+
+def test_a_late_nudge_does_not_start_a_call_that_waits(asking):
+    asking.begin("greet")
+    asking.asked()
+    assert runner.claim(ToolExecution.objects.get().id, uuid4()) is None
+    asking.answer("Ada")
+    assert asking.said() == "Hello, Ada!"
 
 
 @pytest.mark.parametrize(("reply", "action"), [("decline", "decline"), ("/decline", "decline")])
