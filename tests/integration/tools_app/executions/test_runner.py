@@ -9,6 +9,7 @@ import pytest
 from celery.exceptions import SoftTimeLimitExceeded
 from django.db import OperationalError, connection, transaction
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
 from audit_app.kernel import context
 from audit_app.models import AuditEntry, Event
@@ -102,7 +103,7 @@ def test_a_tool_knows_its_surroundings_and_acts_for_the_actor(plan, make_tool):
     key = seen["effect_key"]
     services.execute(second.id)
     assert seen["effect_key"] != key
-    ToolExecution.objects.filter(id=first.id).update(status="Pending", completed_at=None)
+    ToolExecution.objects.filter(id=first.id).update(status="Pending", completed_at=None, renudge_at=timezone.now())
     services.execute(first.id)
     assert seen["effect_key"] == key
 
