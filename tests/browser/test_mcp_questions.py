@@ -1,4 +1,4 @@
-"""What an MCP server asks during a call, on the chat page of a whole installation."""
+"""Questions of an MCP server during a call, on the chat page of a whole installation."""
 
 import json
 from pathlib import Path
