@@ -41,8 +41,10 @@ def test_a_user_sees_everywhere_what_waits_and_answers_it_in_one_place(
     question = listed.page.locator(".waiting", has=listed.page.get_by_role("button", name="EUR")).first
     approval = listed.page.locator(".waiting", has=listed.page.locator(f"#{request.get_attribute('id')}"))
     expect(approval).to_contain_text("to the moon")
-    question.get_by_role("button", name="EUR").click()
+    question.get_by_label("Your own answer").fill("CHF")
+    listed.page.keyboard.press("Enter")
     expect(asking.answers.last).to_contain_text("Thanks.", timeout=SOON)
+    expect(asking.answers.last.locator(".input-request-answer")).to_have_text("Your answer: CHF")
     expect(entry(asking, asking).locator(".dot")).to_have_count(0, timeout=SOON)
     approval.locator(".approval").focus()
     listed.page.keyboard.press("a")

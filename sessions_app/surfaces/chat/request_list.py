@@ -19,9 +19,10 @@ from sessions_app.models import Session
 from sessions_app.surfaces.base.pages import PageRequest, page
 from sessions_app.surfaces.chat import queries, sidebar
 from sessions_app.surfaces.chat.approval_cards import ApprovalCard
-from sessions_app.surfaces.chat.tool_cards import InputRequest, tool_card_of
+from sessions_app.surfaces.chat.tool_cards import InputRequest
 from tools_app import selectors as tools
 from tools_app.types import ApprovalStatus, ApprovalView
+from tools_app.types.questions import ASKING_TOOLS
 
 MOST_SHOWN = 50  # of each kind
 
@@ -57,25 +58,30 @@ def waiting(request: PageRequest) -> HttpResponse:
 
 def read_waiting(user: User) -> list[WaitingRequest]:
     """Return the requests that the user can decide or answer, oldest first. The number of queries is fixed."""
-    own, is_limited = selectors.session_ids_of(user), scopes.agents_of(user) is not None
-    approvals = tools.list_approvals(
+    approvals = _pending_approvals(user)
+    asked = tools.pending_questions().filter(session_id__in=selectors.session_ids_of(user)).select_related("execution")
+    rows = list(asked.order_by("created_at")[:MOST_SHOWN])
+    sessions = selectors.sessions_by_id({each.session_id for each in approvals} | {row.session_id for row in rows})
+    paths = list_paths({each.run_id for each in approvals} | {row.run_id for row in rows})
+    found = list(_decidable(user, approvals, sessions, paths))
+    for row in rows:
+        if session := sessions.get(row.session_id):
+            is_of_call = row.execution.tool not in ASKING_TOOLS
+            question = InputRequest(row.execution_id, tools.questions_of(row), is_of_call=is_of_call)
+            names = (session.pk, sidebar.title_of(session), title_of(paths.get(row.run_id, ())))
+            found.append(WaitingRequest(*names, row.created_at, row.execution_id, question=question))
+    return sorted(found, key=lambda each: each.asked_at)
+
+
+def _pending_approvals(user: User) -> tuple[ApprovalView, ...]:
+    """Return the pending requests of the user's sessions, and those that use the user's credentials."""
+    is_limited = scopes.agents_of(user) is not None
+    return tools.list_approvals(
         status=ApprovalStatus.PENDING,
-        session_ids=own,
+        session_ids=selectors.session_ids_of(user),
         credential_owner="" if is_limited else permissions.credential_owner_of(user),
         limit=MOST_SHOWN,
     )
-    asked = tools.pending_questions().filter(session_id__in=own).order_by("created_at")
-    times = dict(asked.values_list("execution_id", "created_at")[:MOST_SHOWN])
-    calls = tools.list_executions_of(list(times)) if times else ()
-    sessions = selectors.sessions_by_id({each.session_id for each in approvals} | {call.session_id for call in calls})
-    paths = list_paths({each.run_id for each in approvals} | {call.run_id for call in calls})
-    found = list(_decidable(user, approvals, sessions, paths))
-    for call in calls:
-        question = tool_card_of(call).input_request
-        if question and (session := sessions.get(call.session_id)):
-            names = (session.pk, sidebar.title_of(session), title_of(paths.get(call.run_id, ())))
-            found.append(WaitingRequest(*names, times[call.id], call.id, question=question))
-    return sorted(found, key=lambda each: each.asked_at)
 
 
 def _decidable(

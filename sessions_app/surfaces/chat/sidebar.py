@@ -1,12 +1,13 @@
 """The list of a user's sessions, grouped by day."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import groupby
 from uuid import UUID
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from django.contrib.auth.models import User
 from django.http import HttpRequest
 from django.utils import timezone
 
@@ -15,7 +16,7 @@ from sessions_app import hot_queries, selectors
 from sessions_app.approvals import permissions
 from sessions_app.conversation import message_search
 from sessions_app.conversation.message_search import FoundSession
-from sessions_app.conversation.open_requests import list_activity
+from sessions_app.conversation.open_requests import Activity, list_activity
 from sessions_app.models import Session
 from sessions_app.surfaces.chat import labels
 
@@ -58,16 +59,10 @@ def read_days(request: HttpRequest, *, current: UUID | None = None, query: str =
     query: only sessions whose title or one message matches it.
     """
     assert request.user.is_authenticated  # noqa: S101 - required by the views
-    if query.strip():
-        matches = message_search.search_sessions(request.user, query, limit=SESSIONS_SHOWN)
-    else:
-        matches = tuple(map(FoundSession, selectors.list_recent_sessions(request.user)))
+    matches = _matches(request.user, query)
     activity = list_activity([match.session.id for match in matches])
-    asking = activity.questions
-    if activity.approvals and permissions.allowed_decisions(request.user, request.user.pk):
-        asking |= activity.approvals
-    now = timezone.now().astimezone(_zone_of(request))
-    entries = []
+    asking = _asking(request.user, activity)
+    now, entries = timezone.now().astimezone(_zone_of(request)), []
     for match in matches:
         session_id = match.session.id
         entry = entry_of(match.session, now, is_running=session_id in activity.running, current=current)
@@ -76,6 +71,18 @@ def read_days(request: HttpRequest, *, current: UUID | None = None, query: str =
         return (Day("Best matches", tuple(entries)),) if entries else ()
     grouped = groupby(entries, key=lambda entry: labels.day_name(entry.at, now.date()))
     return tuple(Day(name, tuple(group)) for name, group in grouped)
+
+
+def _matches(user: User, query: str) -> Sequence[FoundSession]:
+    if query.strip():
+        return message_search.search_sessions(user, query, limit=SESSIONS_SHOWN)
+    return tuple(map(FoundSession, selectors.list_recent_sessions(user)))
+
+
+def _asking(user: User, activity: Activity) -> frozenset[UUID]:
+    """Return the sessions that wait for an answer, or for a decision that the user may make."""
+    may_decide = bool(activity.approvals) and bool(permissions.allowed_decisions(user, user.pk))
+    return activity.questions | activity.approvals if may_decide else activity.questions
 
 
 def count_asking(days: Iterable[Day]) -> int:

@@ -61,40 +61,53 @@ class TeamTree:
 def read_team_tree(session: Session, now: datetime) -> TeamTree:
     """Return the tree. Five queries at most, however many workstreams there are."""
     _, _, total = services.list_session_workstreams(session, offset=0, limit=0)
-    first = max(0, total - MOST_SHOWN)
-    _, views, _ = services.list_session_workstreams(session, offset=first, limit=MOST_SHOWN)
-    costs = {view.launch_id: TreeCost(view.usage, view.cost) for view in views}
-    for view in reversed(views):
-        if view.parent_id in costs:
-            costs[view.parent_id] += costs[view.launch_id]
-    below: dict[UUID, list[ChildView]] = {}
-    for view in views:
-        below.setdefault(view.parent_id, []).append(view)
-    roots = [parent_id for parent_id in below if parent_id not in costs]
-
-    def members_of(parent_id: UUID, root_id: UUID) -> tuple[Member, ...]:
-        return tuple(
-            Member(
-                WorkstreamCard(view),
-                root_id,
-                labels.duration(((view.ended_at or now) - (view.started_at or view.created_at)).total_seconds()),
-                labels.cost(costs[view.launch_id].cost),
-                _waited_for(view, below.get(view.launch_id, ())),
-                members_of(view.launch_id, root_id),
-            )
-            for view in below.get(parent_id, ())
-        )
-
-    spent = [costs[view.launch_id].cost for root_id in roots for view in below[root_id]]
-    known = [each for each in spent if each is not None]
+    _, views, _ = services.list_session_workstreams(session, offset=max(0, total - MOST_SHOWN), limit=MOST_SHOWN)
+    tree = _Tree(views, now)
     return TeamTree(
-        tuple(Team(root_id, below[root_id][0].created_at, members_of(root_id, root_id)) for root_id in reversed(roots)),
+        tree.teams(),
         len(views),
         tuple(view.launch_id for view in views if WorkstreamCard(view).takes_messages),
         tuple(view for view in views if view.asks and view.ended_at is None),
-        labels.cost(sum(known)) if known else "",
+        tree.spent(),
         max(0, total - len(views)),
     )
+
+
+class _Tree:
+    """Views of workstreams by their parents, with what each has cost together with those below it."""
+
+    def __init__(self, views: Sequence[ChildView], now: datetime) -> None:
+        """Sum the costs. views: of whole trees, parents before their children."""
+        self._now = now
+        self._costs = {view.launch_id: TreeCost(view.usage, view.cost) for view in views}
+        self._below: dict[UUID, list[ChildView]] = {}
+        for view in views:
+            self._below.setdefault(view.parent_id, []).append(view)
+        for view in reversed(views):
+            if view.parent_id in self._costs:
+                self._costs[view.parent_id] += self._costs[view.launch_id]
+        self._roots = [parent_id for parent_id in self._below if parent_id not in self._costs]
+
+    def teams(self) -> tuple[Team, ...]:
+        """Return the workstreams by their answers, newest first."""
+        newest = reversed(self._roots)
+        return tuple(Team(root, self._below[root][0].created_at, self._members_of(root, root)) for root in newest)
+
+    def spent(self) -> str:
+        """Return the cost of all workstreams, empty without a price."""
+        costs = [self._costs[view.launch_id].cost for root_id in self._roots for view in self._below[root_id]]
+        known = [cost for cost in costs if cost is not None]
+        return labels.cost(sum(known)) if known else ""
+
+    def _members_of(self, parent_id: UUID, root_id: UUID) -> tuple[Member, ...]:
+        return tuple(self._member_of(view, root_id) for view in self._below.get(parent_id, ()))
+
+    def _member_of(self, view: ChildView, root_id: UUID) -> Member:
+        seconds = ((view.ended_at or self._now) - (view.started_at or view.created_at)).total_seconds()
+        spent = labels.cost(self._costs[view.launch_id].cost)
+        waits_for = _waited_for(view, self._below.get(view.launch_id, ()))
+        below = self._members_of(view.launch_id, root_id)
+        return Member(WorkstreamCard(view), root_id, labels.duration(seconds), spent, waits_for, below)
 
 
 def _waited_for(view: ChildView, children: Sequence[ChildView]) -> str:

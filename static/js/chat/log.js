@@ -55,7 +55,7 @@ export class Log {
     const pending = this.#root.querySelector(".approval[data-pending]");
     byId("skip-approval").hidden = !pending;
     byId("skip-approval").href = pending ? `#${pending.id}` : "#log";
-    if (pending || this.#root.querySelector(".is-question:not([data-over])")) refreshNeeds(true);
+    if (pending || this.#root.querySelector(".is-question:not([data-over], [data-answered])")) refreshNeeds(true);
     else refreshNeeds();
     this.#countDown();
   }

@@ -2,7 +2,8 @@
 import { reveal } from "./workstreams.js";
 
 const byId = (id) => document.getElementById(id);
-const PENDING = ".approval[data-pending]:has(.approval-choices), .is-question:not([data-over]):has(> summary .call-state:is(.is-waiting, .is-running))";
+const PENDING = ".approval[data-pending]:has(.approval-choices), " +
+  ".call:is(.is-question, :has(> .call-body > .input-request button)):not([data-over], [data-answered]):has(> summary .call-state:is(.is-waiting, .is-running))";
 
 // Return the requests for approval and the questions below an element that wait for the user.
 export function pendingIn(element) {
@@ -36,7 +37,7 @@ export function showNeeds() {
 export function jumpTo(element) {
   reveal(element);
   element.scrollIntoView({ block: "center" });
-  const choice = element.matches(".is-question") && element.querySelector(".answer-choice, input");
+  const choice = element.matches(".call") && element.querySelector(".answer-choice, .input-request input");
   const target = element.matches("[tabindex]") ? element : choice || element.querySelector("summary");
   target?.focus({ preventScroll: true });
 }
