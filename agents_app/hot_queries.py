@@ -124,11 +124,11 @@ FIND_LAST_ORDINAL = CompiledQuery(
     )
 )
 COUNT_CHILD = CompiledUpdate(lambda run_id: (Run.objects.filter(pk=run_id), {"child_count": F("child_count") + 1}))
-# Every message to a run, the result of a child run among them. It returns the number of the run's user turns.
-COUNT_MESSAGE = CompiledReturning(
-    lambda run_id: (
+# Messages to a run, the results of child runs among them. It returns the number of the run's user turns.
+COUNT_MESSAGES = CompiledReturning(
+    lambda run_id, number: (
         Run.objects.filter(IS_OPEN, pk=run_id).values_list("user_turn_count"),
-        {"user_turn_count": F("user_turn_count") + 1},
+        {"user_turn_count": F("user_turn_count") + number},
     )
 )
 INSERT_RUN_MESSAGE = CompiledInsert(RunMessage)
@@ -155,7 +155,7 @@ FIND_LISTENER = CompiledQuery(
 )
 GET_TREE_REQUESTS = CompiledQuery(
     lambda run_id: Run.objects.filter(pk=run_id).values_list(
-        "cancel_requested_at", "is_paused", "terminated_at", Exists(_later_messages())
+        "user_turn_count", "cancel_requested_at", "is_paused", "terminated_at", Exists(_later_messages())
     )
 )
 # Every model call of a child run with a budget above it, before and after the call.

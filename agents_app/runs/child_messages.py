@@ -81,21 +81,27 @@ def send(run_id: UUID, note: RunNote) -> bool:
     """Send a message to an open run. Return False if it has ended. Locks its row."""
     if note.key and RunMessage.objects.filter(pk=note.key).exists():
         return True
-    counted = hot_queries.COUNT_MESSAGE.rows(run_id=run_id)
+    is_sent = _store(run_id, [note])
+    if is_sent and note.resumes:
+        resume_waiting(run_id)
+    return is_sent
+
+
+def _store(run_id: UUID, notes: Sequence[RunNote]) -> bool:
+    """Store messages to an open run. Return False if it has ended. Locks its row."""
+    counted = hot_queries.COUNT_MESSAGES.rows(run_id=run_id, number=len(notes))
     if not counted:
         return False
-    message = RunMessage(
-        id=note.key or new_id(),
-        run_id=run_id,
-        position=counted[0][0] - 1,
-        kind=note.kind.value,
-        text=note.text,
-        about_id=note.about,
-    )
-    hot_queries.INSERT_RUN_MESSAGE.run([message])
-    if note.resumes:
-        resume_waiting(run_id)
+    first = counted[0][0] - len(notes)
+    hot_queries.INSERT_RUN_MESSAGE.run([_row(run_id, first + place, note) for place, note in enumerate(notes)])
     return True
+
+
+def _row(run_id: UUID, position: int, note: RunNote) -> RunMessage:
+    key = note.key or new_id()
+    return RunMessage(
+        id=key, run_id=run_id, position=position, kind=note.kind.value, text=note.text, about_id=note.about
+    )
 
 
 def ask_to_finish(run: Run, text: str) -> None:
@@ -222,8 +228,7 @@ def _store_results(run_id: UUID, children: Sequence[Run]) -> None:
     Run.objects.filter(pk__in=[child.pk for child in children]).update(end_stored=True)
     ended = [child.pk for child in children if child.ended_at]
     files = artifacts.list_paths_of(children[0].conversation_id, ended) if ended else {}
-    for child in children:
-        send(run_id, _result_note(child, files.get(child.pk, ())))
+    _store(run_id, [_result_note(child, files.get(child.pk, ())) for child in children])
 
 
 def return_results(run: Run, unread_from: int) -> None:
@@ -251,14 +256,17 @@ def working_of(run_id: UUID) -> tuple[WorkingChild, ...]:
 
 
 def refreshed(run: Run, snapshot: Snapshot) -> Snapshot:
-    """Return the snapshot with what the run's parent and children have changed. The caller has locked the run's row."""
+    """Return the snapshot with what the run's parent and children have changed. The caller has locked the run's row.
+
+    run: as claimed. Its messages were read after it, so that they are the same while their number is.
+    """
     working = collect(run.pk) if run.child_count else ()
-    [(cancel_requested_at, is_paused, terminated_at, is_awaited)] = hot_queries.GET_TREE_REQUESTS.rows(run_id=run.pk)
+    [(turns, cancelled_at, is_paused, terminated_at, is_awaited)] = hot_queries.GET_TREE_REQUESTS.rows(run_id=run.pk)
     return replace(
         snapshot,
-        user_turns=user_turns_of(run),
+        user_turns=snapshot.user_turns if turns == run.user_turn_count else user_turns_of(run),
         working=working,
-        cancel_requested=cancel_requested_at is not None,
+        cancel_requested=cancelled_at is not None,
         has_later_message=is_awaited,
         is_paused=is_paused,
         is_terminating=terminated_at is not None,

@@ -147,6 +147,17 @@ def messages_of(run: Run) -> tuple[tuple[Message, ...], tuple[Message, ...]]:
     return conversation_port.get().messages(run.id, run.conversation_id, run.ordinal, longest=_longest(run))
 
 
+def with_requests(run: Run, recorded: Snapshot) -> Snapshot:
+    """Return a snapshot with what others have asked of a run in no tree: new user turns, and a cancellation.
+
+    recorded: with the last step. The run's row is locked.
+    """
+    [(turn_count, cancel_requested_at)] = hot_queries.GET_REQUESTS.rows(run_id=run.id)
+    is_same = turn_count == recorded.steps[-1].turns_seen
+    turns = recorded.user_turns if is_same else tuple(conversation_port.get().user_turns(run.id))
+    return replace(recorded, user_turns=turns, cancel_requested=cancel_requested_at is not None)
+
+
 def size_of(run: Run, history: Sequence[Message], offered: OfferedTools, *, model: str) -> ContextSize:
     """Return the size of what a run's requests contain besides its own messages.
 

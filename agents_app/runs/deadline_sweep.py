@@ -64,13 +64,9 @@ def move_times(since: datetime, by: timedelta) -> int:
         # The sweep moves deadlines by the rest, in which a person was waited for; time limits of networks contain it.
         held = timedelta(seconds=child_messages.held_seconds_of(run, since + by))
         own = by - held + timedelta(seconds=child_messages.held_seconds_of(run, since))
-        if run.parent_id is None:
-            moved = {"started_at": F("started_at") + own}
-        else:
-            moves_with_deadline = run.deadline_at is not None and run.terminated_at is None
-            alarm_at = F("alarm_at") + (own if moves_with_deadline else by)
-            moved = {"deadline_at": F("deadline_at") + own, "alarm_at": alarm_at}
-        rows.filter(pk=run.pk).update(**moved)
+        alarm = own if run.deadline_at and not run.terminated_at else by
+        of_child = {"deadline_at": F("deadline_at") + own, "alarm_at": F("alarm_at") + alarm}
+        rows.filter(pk=run.pk).update(**(of_child if run.parent_id else {"started_at": F("started_at") + own}))
     return count
 
 

@@ -282,10 +282,9 @@ def _outcome_of_child(run: Run, outcome: End) -> End:
     listener = row.listener or row.parent
     if listener and not row.is_on_its_own and (listener.ended_at or listener.cancel_requested_at):
         return replace(PARENT_ENDED, answer=outcome.answer)
-    if row.terminated_at:
-        return replace(TERMINATED, answer=outcome.answer)
     is_late = row.deadline_at and row.deadline_at <= timezone.now()
-    return replace(DEADLINE, answer=outcome.answer) if is_late else outcome
+    cause = TERMINATED if row.terminated_at else DEADLINE if is_late else outcome
+    return replace(cause, answer=outcome.answer)
 
 
 def _report(run: Run, outcome: End, transcript: RunTranscript, listeners: Sequence[Sequence[Any]]) -> list[NewEvent]:

@@ -19,7 +19,7 @@ from agents_app.costs.usage_ledger import CallCost, Payer
 from agents_app.errors import Fenced
 from agents_app.models import Run, Step
 from agents_app.providers.base import ProviderError
-from agents_app.runs import child_messages, hooks, run_events, run_policy, transitions
+from agents_app.runs import child_messages, claims, hooks, run_events, run_policy, transitions
 from agents_app.runs.claims import Claim
 from agents_app.runs.next_step import (
     CANCELLED,
@@ -117,15 +117,12 @@ def _end_as_read(claim: Claim, recorded: Snapshot, step: Step, call: CallCost, s
 def _reread(claim: Claim, recorded: Snapshot) -> Snapshot:
     """Return the snapshot with what others have changed since the claim. The run's row is locked."""
     run, step = claim.run, recorded.steps[-1]
-    [(turn_count, cancel_requested_at)] = hot_queries.GET_REQUESTS.rows(run_id=run.id)
-    following = child_messages.refreshed(run, recorded) if run.is_in_tree else recorded
-    if turn_count != step.turns_seen and not run.is_in_tree:
-        following = replace(recorded, user_turns=tuple(conversation_port.get().user_turns(run.id)))
+    following = child_messages.refreshed(run, recorded) if run.is_in_tree else claims.with_requests(run, recorded)
     # An answer makes it too late to cancel.
     has_answered = not (step.tool_calls or step.rejected_text) and len(following.user_turns) <= step.turns_seen
     return replace(
         following,
-        cancel_requested=cancel_requested_at is not None and not (has_answered and not following.working),
+        cancel_requested=following.cancel_requested and not (has_answered and not following.working),
         stopped=emergency_stop.why_stopped(run.agent.agent_id),
         budget_refusal=cost_budget.refusal_of(run),
     )
