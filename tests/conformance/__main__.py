@@ -2,7 +2,7 @@
 
 Serves `/mcp` with the suite's fixtures, and runs `tests/conformance/client.py` against the suite's servers: each
 required scenario of both frozen revisions of the official suite. Writes the counts to docs/conformance.md. Fails if a
-scenario does not pass that should. Needs npm; without it, it says so and ends.
+scenario does not pass. Needs npm; without it, it says so and ends.
 """
 
 import os
@@ -29,7 +29,6 @@ NODE = "node@22.23.3"  # the suite needs a newer Node than many systems have
 REVISIONS = ("2025-11-25", "2026-07-28")
 INSTALL_SECONDS, SUITE_SECONDS = 100, 100
 CLIENT_SECONDS = 60  # of one scenario; most of it is the start of the programs
-OPEN = "auth/"  # prefix of the scenarios that the client does not pass yet: they are counted, not run
 _BY_HAND = "## Responses API"  # what follows on the page is kept
 _RESULT = re.compile(r"^(?P<mark>[✓✗])\s+(?P<name>\S+):\s+(?P<passed>\d+) passed, (?P<failed>\d+) failed", re.MULTILINE)
 
@@ -50,7 +49,7 @@ def main() -> int:
         of_client = {revision: run_client(Path(folder), revision) for revision in REVISIONS}
     _, heading, by_hand = PAGE.read_text().partition(_BY_HAND)
     PAGE.write_text("\n".join(filter(None, [page(results, of_client), heading + by_hand])))
-    return max(report("server", results), report("client", of_client, besides=OPEN))
+    return max(report("server", results), report("client", of_client))
 
 
 def suite_of(folder: Path) -> tuple[list[str], Path]:
@@ -68,9 +67,6 @@ def run_client(folder: Path, revision: str) -> dict[str, bool]:
     client.chmod(0o755)
     results = {}
     for name in yaml.safe_load((lists / f"{revision}.yaml").read_text())["client"]:
-        results[name] = False
-        if name.startswith(OPEN):
-            continue
         command = [*suite, "client", "--command", str(client), "--scenario", name, "--spec-version", revision]
         command += ["--timeout", str(CLIENT_SECONDS * 1000)]
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=SUITE_SECONDS)
@@ -128,33 +124,32 @@ def page(results: dict[str, dict[str, bool]], of_client: dict[str, dict[str, boo
             "",
             "With a program that connects and answers as agents and their users do (`tests/conformance/client.py`).",
             "",
-            *_table(of_client, besides=OPEN),
+            *_table(of_client),
         ]
     )
 
 
-def _table(results: dict[str, dict[str, bool]], *, besides: str = "") -> list[str]:
-    """Return the table of the counts and the scenarios that did not pass. besides: prefix of those not run."""
+def _table(results: dict[str, dict[str, bool]]) -> list[str]:
+    """Return the table of the counts and the scenarios that did not pass."""
     rows = [f"| {revision} | {sum(found.values())} of {len(found)} |" for revision, found in results.items()]
     failed: dict[str, list[str]] = {}
     for revision, found in results.items():
         for name in found:
-            if not found[name] and not (besides and name.startswith(besides)):
+            if not found[name]:
                 failed.setdefault(name, []).append(revision)
     named = [f"- `{name}` ({', '.join(revisions)})" for name, revisions in failed.items()]
     left = ["Not passed:", "", *named, ""] if named else []
-    left += [f"The others are those of authorization (`{besides}`), which are not run yet.", ""] if besides else []
     return ["| Revision | Required scenarios passed |", "| --- | --- |", *rows, "", *left]
 
 
-def report(side: str, results: dict[str, dict[str, bool]], *, besides: str = "") -> int:
-    """Print the counts and return the exit code. besides: prefix of scenarios that need not pass, if not empty."""
+def report(side: str, results: dict[str, dict[str, bool]]) -> int:
+    """Print the counts and return the exit code."""
     is_right = True
     for revision, found in results.items():
         failed = [name for name, passed in found.items() if not passed]
         counts = f"{len(found) - len(failed)} of {len(found)}"
         print(f"{side} {revision}: {counts}; not passed: {', '.join(failed) or 'none'}")  # noqa: T201
-        is_right &= bool(found) and all(besides and name.startswith(besides) for name in failed)
+        is_right &= bool(found) and not failed
     return 0 if is_right else 1
 
 

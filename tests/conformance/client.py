@@ -1,7 +1,7 @@
 """A program that the conformance suite runs as an MCP client: `python -m tests.conformance.client URL`.
 
 It connects as Komand's agents do, and calls the tools that the scenario names, or each listed one. What a server asks,
-it answers as a person who accepts every default.
+it answers as a person who accepts every default, and authorizes what it demands.
 """
 
 import asyncio
@@ -12,23 +12,39 @@ from contextlib import suppress
 from typing import Any
 from uuid import UUID
 
+from tests.conformance.authorization import Granting
 from tools_app.mcp_client import input_rounds
 from tools_app.mcp_client.config import ServerConfig
 from tools_app.mcp_client.connection import Connection
-from tools_app.mcp_client.errors import Responses
+from tools_app.mcp_client.errors import Responses, ServerFault
 from tools_app.mcp_client.input_rounds import Asker
 from tools_app.types import AsksPerson, Resumed, ToolContext, ToolError
 from tools_app.types.questions import NO_ANSWER, Question
 
 _SECONDS = 20
+_AUTHORIZATIONS = 3  # of a person who then gives up
 _NOBODY = UUID(int=0)
 
 
 async def main(url: str) -> None:
-    connection = Connection(ServerConfig("suite", "streamable_http", url=url))
+    """Use the server; authorize, and use it again, as often as it demands that within reason."""
+    context = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT", "{}"))
+    tokens = Granting(url, context)
+    for left in reversed(range(_AUTHORIZATIONS + 1)):
+        try:
+            await _use(ServerConfig("suite", "streamable_http", url=url, tokens=tokens), context.get("toolCalls"))
+        except ServerFault:
+            if not tokens.is_asked:
+                raise
+        if not (tokens.is_asked and left):
+            return
+        await tokens.authorize()
+
+
+async def _use(config: ServerConfig, given: Any) -> None:
+    connection = Connection(config)
     await connection.open()
     try:
-        given = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT", "{}")).get("toolCalls")
         calls = given or [{"name": name, "arguments": _arguments(tool)} for name, tool in connection.tools.items()]
         for call in calls:
             with suppress(ToolError):
