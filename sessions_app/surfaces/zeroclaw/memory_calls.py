@@ -9,16 +9,16 @@ from audit_app.kernel.errors import InvalidInput
 from sessions_app.access import access_agent, memory_owner
 from sessions_app.surfaces.base.openapi.operations import Operation
 from sessions_app.surfaces.base.openapi.schemas import BOOLEAN, list_of, record, ref
+from sessions_app.surfaces.base.views import PlainView
 from sessions_app.surfaces.zeroclaw import commands
 from sessions_app.surfaces.zeroclaw.requests import AgentQuery, MemoryBody, MemoryQuery
 from sessions_app.surfaces.zeroclaw.responses import CATEGORY, GatewayMemoryOut
-from sessions_app.surfaces.zeroclaw.views import GatewayView
 from tools_app.storage import own_memories
 
 _MOST, _MOST_FOUND = 500, 50
 
 
-class MemoryList(GatewayView):
+class MemoryList(PlainView):
     @Operation("List or search your memories", record({"entries": list_of(ref("GatewayMemory"))}), query=MemoryQuery)
     def get(self, request: Request) -> Response:
         """Return the newest 500, or the best 50 of a search; of one agent, or of all."""
@@ -48,7 +48,7 @@ class MemoryList(GatewayView):
         return access_agent(self.principal.user, fields["agent"] or commands.DEFAULT_AGENT).agent_id
 
 
-class MemoryDetail(GatewayView):
+class MemoryDetail(PlainView):
     @Operation("Forget a memory", record({"deleted": BOOLEAN}), query=AgentQuery)
     def delete(self, request: Request, key: str) -> Response:
         """Return whether the agent had one under this key."""

@@ -10,10 +10,10 @@ from sessions_app.access import uuid_or_404
 from sessions_app.identity import client_ip, device_codes
 from sessions_app.surfaces.base.openapi.operations import Operation, Parameter
 from sessions_app.surfaces.base.openapi.schemas import BOOLEAN, NULL, TEXT, just, list_of, record, ref
+from sessions_app.surfaces.base.views import PlainView
 from sessions_app.surfaces.zeroclaw.queries import NAME
 from sessions_app.surfaces.zeroclaw.requests import PairBody
 from sessions_app.surfaces.zeroclaw.responses import GatewayDeviceOut
-from sessions_app.surfaces.zeroclaw.views import GatewayView
 
 _PAIRED = record({"paired": just(True), "persisted": BOOLEAN, "token": TEXT, "message": TEXT})
 _PAIRS: dict[str, Any] = {"access": "open", "errors": [400, 403]}
@@ -21,7 +21,7 @@ _CODE = Parameter("X-Pairing-Code", "The code of the page of your devices.", TEX
 _UNNAMED = "ZeroClaw client"
 
 
-class Pair(GatewayView):
+class Pair(PlainView):
     """POST /pair: the code in a header."""
 
     is_public = True
@@ -31,7 +31,7 @@ class Pair(GatewayView):
         return _pair(request._request, request.headers.get("X-Pairing-Code", ""), "")
 
 
-class PairNamed(GatewayView):
+class PairNamed(PlainView):
     """POST /api/pair: the code and the name of the device in the body."""
 
     is_public = True
@@ -42,7 +42,7 @@ class PairNamed(GatewayView):
         return _pair(request._request, fields["code"], fields["device_name"] or fields["device_type"] or "")
 
 
-class PairCode(GatewayView):
+class PairCode(PlainView):
     """GET /pair/code. A code is never shown here: users make it on a page, for which they log in."""
 
     is_public = True
@@ -57,14 +57,14 @@ class PairCode(GatewayView):
         return Response({"success": False, "pairing_required": True, "pairing_code": None, "message": about})
 
 
-class DeviceList(GatewayView):
+class DeviceList(PlainView):
     @Operation("List your devices", record({"devices": list_of(ref("GatewayDevice"))}))
     def get(self, request: Request) -> Response:
         keys = device_codes.list_devices(self.principal.user, NAME)
         return Response({"devices": [GatewayDeviceOut.of(key) for key in keys]})
 
 
-class DeviceDetail(GatewayView):
+class DeviceDetail(PlainView):
     @Operation("Remove a device", record({"deleted": BOOLEAN}))
     def delete(self, request: Request, key_id: str) -> Response:
         """Revoke its key, which may be that of this request."""

@@ -14,9 +14,9 @@ from sessions_app.access import list_channel_accounts, usage_actors
 from sessions_app.identity import scopes
 from sessions_app.surfaces.base.openapi.operations import Operation
 from sessions_app.surfaces.base.openapi.schemas import COUNT, NUMBER, TEXT, list_of, map_of, record, ref
+from sessions_app.surfaces.base.views import PlainView
 from sessions_app.surfaces.zeroclaw.requests import CostQuery
 from sessions_app.surfaces.zeroclaw.responses import GatewayChannelOut
-from sessions_app.surfaces.zeroclaw.views import GatewayView
 
 _MOST_ROWS = 200
 _COUNTS = ("input_tokens", "cached_input_tokens", "output_tokens", "total_tokens", "request_count")
@@ -33,7 +33,7 @@ _COST = record(
 )
 
 
-class Cost(GatewayView):
+class Cost(PlainView):
     @Operation("Read usage and costs", record({"cost": _COST}), query=CostQuery)
     def get(self, request: Request) -> Response:
         """Return your own; those of all users for holders of agents_app.view_dailyusage. Windows are of whole days."""
@@ -63,9 +63,7 @@ class Cost(GatewayView):
         return Response({"cost": cost})
 
 
-class ChannelList(GatewayView):
-    not_served = ("POST",)
-
+class ChannelList(PlainView):
     @Operation("List the channel accounts", record({"channels": list_of(ref("GatewayChannel"))}), errors=[403])
     def get(self, request: Request) -> Response:
         """Takes sessions_app.view_channelaccount or change_channelaccount."""

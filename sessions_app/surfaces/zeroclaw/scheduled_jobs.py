@@ -15,16 +15,16 @@ from sessions_app.models import Schedule
 from sessions_app.schedules import plans
 from sessions_app.surfaces.base.openapi.operations import Operation
 from sessions_app.surfaces.base.openapi.schemas import BOOLEAN, list_of, record, ref
+from sessions_app.surfaces.base.views import PlainView
 from sessions_app.surfaces.zeroclaw import queries
 from sessions_app.surfaces.zeroclaw.requests import JobBody, JobChanges, RunsQuery
 from sessions_app.surfaces.zeroclaw.responses import GatewayJobOut, GatewayJobRunOut
-from sessions_app.surfaces.zeroclaw.views import GatewayView
 
 _LONGEST_NAME = 60
 _JOB = record({"job": ref("GatewayJob")})
 
 
-class JobList(GatewayView):
+class JobList(PlainView):
     @Operation("List your schedules", record({"jobs": list_of(ref("GatewayJob"))}))
     def get(self, request: Request) -> Response:
         return Response({"jobs": [GatewayJobOut.of(row) for row in list_schedules(self.principal.user)]})
@@ -39,7 +39,7 @@ class JobList(GatewayView):
         return Response({"job": GatewayJobOut.of(made)})
 
 
-class JobDetail(GatewayView):
+class JobDetail(PlainView):
     @Operation("Change a schedule", _JOB, body=JobChanges)
     def patch(self, request: Request, task_id: str) -> Response:
         row = access_schedule_by_id(self.principal.user, task_id)
@@ -52,7 +52,7 @@ class JobDetail(GatewayView):
         return Response({"deleted": True})
 
 
-class JobRuns(GatewayView):
+class JobRuns(PlainView):
     @Operation("List the newest runs of a schedule", record({"runs": list_of(ref("GatewayJobRun"))}), query=RunsQuery)
     def get(self, request: Request, task_id: str) -> Response:
         row = access_schedule_by_id(self.principal.user, task_id)

@@ -1,7 +1,7 @@
 """Views of the gateway and of sessions, and the answer to calls that this server does not have."""
 
 from datetime import UTC, datetime
-from typing import Any, ClassVar
+from typing import Any
 
 from django.conf import settings
 from rest_framework.exceptions import APIException
@@ -33,17 +33,6 @@ class NotServed(APIException):
     )
 
 
-class GatewayView(PlainView):
-    """One resource. not_served: further methods that clients call at this path, which are answered with 501."""
-
-    not_served: ClassVar[tuple[str, ...]] = ()
-
-    def http_method_not_allowed(self, request: Any, *args: Any, **kwargs: Any) -> Response:
-        if request.method in self.not_served:
-            raise NotServed
-        return super().http_method_not_allowed(request, *args, **kwargs)
-
-
 class Unserved(PlainView):
     """The paths of the protocol that no other view has: 501 for every method."""
 
@@ -51,7 +40,7 @@ class Unserved(PlainView):
         raise NotServed
 
 
-class Health(GatewayView):
+class Health(PlainView):
     is_public = True
 
     @Operation("Check that the gateway answers", openapi.HEALTH, access="open")
@@ -59,13 +48,13 @@ class Health(GatewayView):
         return Response({"status": "ok", "paired": True, "require_pairing": True, "runtime": None})
 
 
-class RuntimeHealth(GatewayView):
+class RuntimeHealth(PlainView):
     @Operation("Read the state of the gateway's process", openapi.RUNTIME)
     def get(self, request: Request) -> Response:
         return Response({"health": _snapshot()})
 
 
-class Status(GatewayView):
+class Status(PlainView):
     @Operation("Read the state of the gateway", openapi.STATUS, query=AgentQuery, errors=[404])
     def get(self, request: Request) -> Response:
         agent = access_agent(self.principal.user, self.query()["agent"] or commands.DEFAULT_AGENT)
@@ -88,20 +77,20 @@ class Status(GatewayView):
         return Response(state)
 
 
-class SessionList(GatewayView):
+class SessionList(PlainView):
     @Operation("List your sessions", _SESSIONS)
     def get(self, request: Request) -> Response:
         return Response({"sessions": [GatewaySessionOut.of(row) for row in queries.list_sessions(self.principal.user)]})
 
 
-class GatewaySessionList(GatewayView):
+class GatewaySessionList(PlainView):
     @Operation("List the sessions of gateway clients", _SESSIONS)
     def get(self, request: Request) -> Response:
         rows = filter(queries.is_of_gateway, queries.list_sessions(self.principal.user))
         return Response({"sessions": [GatewaySessionOut.of(row) for row in rows]})
 
 
-class _SessionView(GatewayView):
+class _SessionView(PlainView):
     def session(self, session_id: str) -> Session:
         """Return the caller's session of that name. Raises NotFound."""
         return queries.get_session(self.principal.user, session_id)
@@ -120,8 +109,6 @@ class SessionDetail(_SessionView):
 
 
 class SessionMessages(_SessionView):
-    not_served = ("POST",)
-
     @Operation("List the messages of a session", record({"messages": list_of(ref("GatewayMessage"))}))
     def get(self, request: Request, session_id: str) -> Response:
         """Return the newest 500."""
@@ -145,7 +132,7 @@ class SessionAbort(_SessionView):
         return Response({"status": "aborted" if is_stopped else "no_active_response"})
 
 
-class EventHistory(GatewayView):
+class EventHistory(PlainView):
     @Operation("List the newest events of your sessions", record({"events": list_of(OBJECT)}))
     def get(self, request: Request) -> Response:
         """Return the newest 500 of the last day, the oldest first."""

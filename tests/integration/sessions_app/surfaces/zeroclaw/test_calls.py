@@ -178,7 +178,6 @@ async def test_the_state_of_the_gateway_is_shown(rig: EngineRig, key: str) -> No
         ("PATCH", "/api/config"),
         ("GET", "/api/sops"),
         ("GET", "/api/agents/default/workspace/read"),
-        ("POST", "/api/sessions/trip/messages"),
         ("GET", "/metrics"),
     ],
 )
@@ -190,3 +189,4 @@ async def test_what_clients_call_besides_is_501_for_users_alone(key: str, method
 
 async def test_what_is_no_call_of_the_protocol_is_404(key: str) -> None:
     assert (await call(key, "GET", "/nothing"))[0] == 404
+    assert (await call(key, "POST", "/api/sessions/trip/messages", {"content": "x"}))[0] == 405
