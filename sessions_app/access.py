@@ -107,24 +107,42 @@ def _record_access(user: User | AnonymousUser, session: Session, right: Right) -
     )
 
 
-def access_run(user: User | AnonymousUser, run_id: str | UUID) -> RunView:
-    """Return a run of one of the user's sessions. Raises NotFound."""
+def access_run(user: User | AnonymousUser, run_id: str | UUID, *, needs: Right | None = None) -> RunView:
+    """Return a run of one of the user's sessions. needs: as for `access_session`. Raises NotFound and MissingRight."""
+    return access_run_and_session(user, run_id, needs=needs)[0]
+
+
+def access_run_and_session(
+    user: User | AnonymousUser, run_id: str | UUID, *, needs: Right | None = None
+) -> tuple[RunView, Session]:
+    """Return a run of one of the user's sessions, and the session. As `access_run`."""
     run = agents.get_run(uuid_or_404(run_id, "run"))
-    _check_session(user, run.conversation_id, "run")
-    return run
+    return run, _check_session(user, run.conversation_id, "run", needs)
 
 
 def access_execution(user: User | AnonymousUser, execution_id: str | UUID) -> ExecutionView:
     """Return a tool execution of one of the user's sessions. Raises NotFound."""
+    return access_execution_and_session(user, execution_id)[0]
+
+
+def access_execution_and_session(
+    user: User | AnonymousUser, execution_id: str | UUID, *, needs: Right | None = None
+) -> tuple[ExecutionView, Session]:
+    """Return a tool execution of one of the user's sessions, and the session. needs: as for `access_session`.
+
+    Raises NotFound and MissingRight.
+    """
     execution = tools.get_execution(uuid_or_404(execution_id, "tool execution"))
-    _check_session(user, execution.session_id, "tool execution")
-    return execution
+    return execution, _check_session(user, execution.session_id, "tool execution", needs)
 
 
-def access_artifact(user: User | AnonymousUser, artifact_id: str | UUID) -> ArtifactView:
-    """Return an artifact of one of the user's sessions. Raises NotFound."""
+def access_artifact(user: User | AnonymousUser, artifact_id: str | UUID, *, needs: Right | None = None) -> ArtifactView:
+    """Return an artifact of one of the user's sessions. needs: as for `access_session`.
+
+    Raises NotFound and MissingRight.
+    """
     artifact = artifacts.get_artifact(uuid_or_404(artifact_id, "file"))
-    _check_session(user, artifact.session_id, "file")
+    _check_session(user, artifact.session_id, "file", needs)
     return artifact
 
 
@@ -285,9 +303,9 @@ def find_agents(user: User | AnonymousUser, *, or_visible: bool = False) -> Quer
     return scopes.usable_agents(user, or_visible=or_visible).select_related("provider").order_by("agent_id")
 
 
-def _check_session(user: User | AnonymousUser, session_id: UUID, noun: str, needs: Right | None = None) -> None:
+def _check_session(user: User | AnonymousUser, session_id: UUID, noun: str, needs: Right | None = None) -> Session:
     try:
-        access_session(user, session_id, needs=needs)
+        return access_session(user, session_id, needs=needs)
     except NotFound:
         raise NotFound(f"There is no such {noun}.") from None
 

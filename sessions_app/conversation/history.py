@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.utils import timezone
@@ -20,7 +20,7 @@ from audit_app.event_types import EventType, NewEvent, P
 from sessions_app import events, hot_queries
 from sessions_app.attachments import file_parts
 from sessions_app.attachments import records as attachments
-from sessions_app.conversation import delivery_port, transcripts
+from sessions_app.conversation import delivery_port, failed_schedules, transcripts
 from sessions_app.conversation.citation_lookup import cite
 from sessions_app.conversation.citations import Citation
 from sessions_app.conversation.message_context import joined
@@ -150,6 +150,8 @@ class StoredConversations:
         hot_queries.INSERT_TURNS.run(turns)
         if not _plan_deliveries(session, transcript, texts, cited):  # clients read it where it is stored
             _record_sent(session, run, turns[-1])
+        if run.status in (RunStatus.FAILED, RunStatus.TIMED_OUT):
+            failed_schedules.record_failure(session, run)
         new_events = (*_citations_added(session, run, texts), _completed(session, transcript, turns[-1]))
         return StoredEnd(new_events, has_later_runs)
 
@@ -194,14 +196,8 @@ def _plan_deliveries(
 
 def _record_sent(session: Session, run: RunView, answer: Turn) -> None:
     details = {"turn_id": str(answer.id), "state": answer.state, "run_id": str(run.id)}
-    audit.record(
-        "MessageSent",
-        details=details,
-        session_id=session.id,
-        session_key=session.key,
-        actor=f"agent:{run.agent_id}",
-        agent_id=run.agent_id,
-    )
+    about: dict[str, Any] = {"session_id": session.id, "session_key": session.key, "agent_id": run.agent_id}
+    audit.record("MessageSent", details=details, actor=f"agent:{run.agent_id}", **about)
 
 
 def _citations_added(session: Session, run: RunView, texts: Sequence[Turn]) -> Iterator[NewEvent]:

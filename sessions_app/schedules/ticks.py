@@ -15,12 +15,14 @@ from django.contrib.auth.models import AnonymousUser
 from django.db import transaction
 from django.utils import timezone
 
+from agents_app.services import DEFAULT_OPTIONS
 from audit_app import services as audit
 from audit_app.kernel import context
 from audit_app.kernel.errors import AppError, InvalidInput
 from sessions_app import hot_queries
 from sessions_app.channels import open_access
 from sessions_app.channels.inbound import pairing_codes
+from sessions_app.conversation import failed_schedules
 from sessions_app.conversation.inbound_record import InboundRecord
 from sessions_app.conversation.network_start import options_for
 from sessions_app.conversation.new_message import Accepted, NewMessage, ReceiveOptions
@@ -69,7 +71,7 @@ def run_now(schedule: Schedule, *, actor: str) -> UUID:
 
     def store(accepted: Accepted) -> None:
         _store(tick, "sent", run_id=accepted.run_id)
-        _record("CronExecuted", tick, run_id=str(accepted.run_id), started_by=actor)
+        _record("CronExecuted", tick, accepted.session_id, run_id=str(accepted.run_id), started_by=actor)
 
     return _receive(schedule, tick, ReceiveOptions(busy="queue", act=store, may_answer=False)).run_id
 
@@ -90,7 +92,7 @@ def _send(schedule: Schedule, due_at: datetime, next_at: datetime | None, skippe
     def store(accepted: Accepted) -> None:
         _advance(schedule, next_at, skipped)
         _store(tick, "sent", run_id=accepted.run_id)
-        _record("CronExecuted", tick, run_id=str(accepted.run_id))
+        _record("CronExecuted", tick, accepted.session_id, run_id=str(accepted.run_id))
 
     try:
         _receive(schedule, tick, ReceiveOptions(busy="queue", act=store, may_answer=False))
@@ -99,7 +101,7 @@ def _send(schedule: Schedule, due_at: datetime, next_at: datetime | None, skippe
         with transaction.atomic():
             _advance(schedule, next_at, skipped)
             _store(ScheduleTick(schedule=schedule, due_at=due_at), "failed", error=error.message)
-            _record("CronFailed", tick, code=error.code, message=error.message)
+            _record("CronFailed", tick, schedule.session_id, code=error.code, message=error.message)
 
 
 def _receive(schedule: Schedule, tick: ScheduleTick, options: ReceiveOptions) -> Accepted:
@@ -121,11 +123,11 @@ def _receive(schedule: Schedule, tick: ScheduleTick, options: ReceiveOptions) ->
         message = NewMessage(*party, schedule.prompt, thread_id=thread, note=note, author=schedule.author)
     else:
         raise InvalidInput("The chat of this schedule was deleted. Delete the schedule, too.", code="no_session")
+    run = DEFAULT_OPTIONS
     if schedule.network:
-        options = replace(
-            options, run=options_for(owner or AnonymousUser(), schedule.network, schedule.network_context)
-        )
-    options = replace(options, run=replace(options.run, is_unattended=not tick.is_manual))
+        run = options_for(owner or AnonymousUser(), schedule.network, schedule.network_context)
+    started_by = failed_schedules.note_of(schedule, tick.due_at.isoformat())
+    options = replace(options, run=replace(run, is_unattended=not tick.is_manual, note=started_by))
     with context.bind(actor=f"user:{owner.pk}" if owner else schedule.created_by):
         return receive(
             message,
@@ -212,7 +214,7 @@ def _store(tick: ScheduleTick, status: str, *, run_id: UUID | None = None, error
     hot_queries.INSERT_TICKS.run([tick])
 
 
-def _record(action: str, tick: ScheduleTick, **details: str) -> None:
+def _record(action: str, tick: ScheduleTick, session_id: UUID | None, **details: str) -> None:
     schedule = tick.schedule
     owner = f"user:{schedule.owner_id}" if schedule.owner_id else schedule.created_by
     audit.record(
@@ -220,5 +222,5 @@ def _record(action: str, tick: ScheduleTick, **details: str) -> None:
         details={"schedule": schedule.task_id, "due_at": tick.due_at.isoformat(), **details},
         actor=owner,
         agent_id=schedule.agent.agent_id,
-        session_id=schedule.session_id,
+        session_id=session_id,
     )

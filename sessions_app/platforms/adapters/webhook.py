@@ -170,6 +170,9 @@ class Webhook(HttpAdapter):
             "isNotice": message.kind not in ("answer", "failure"),
             "sessionId": message.session_key or None,
             "runId": message.run_id or None,
+            "channel": self.name,
+            "recipientId": chat.id,
+            "timestamp": self.clock().isoformat(),
         }
         if message.buttons:
             data["buttons"] = [{"label": button.label, "actionId": button.action_id} for button in message.buttons]

@@ -16,11 +16,12 @@ from django.urls import path
 
 from agents_app import selectors as agents
 from agents_app.structured_output import output_of
-from agents_app.types import RunOptions, RunStatus, RunTranscript, RunView
+from agents_app.types import RunOptions, RunStatus, RunView
 from audit_app.kernel.database import in_db
 from audit_app.kernel.errors import Forbidden, InvalidInput
 from sessions_app import services
 from sessions_app.access import access_session
+from sessions_app.conversation.session_key import parse_key
 from sessions_app.identity.principal import Principal
 from sessions_app.live_view.viewer import wait_until_ended
 from sessions_app.models import Session
@@ -30,6 +31,8 @@ from sessions_app.surfaces.base.consumers import MessageConsumer
 from sessions_app.surfaces.base.openapi.operations import IDEMPOTENCY_KEY, Answer, Operation, Parameter
 from sessions_app.surfaces.base.openapi.schemas import TEXT, UUID, record
 from sessions_app.surfaces.base.run_errors import http_status_of
+from sessions_app.surfaces.base.timestamps import iso
+from sessions_app.surfaces.base.written_files import written_files
 from sessions_app.surfaces.rest import envelope
 from sessions_app.surfaces.rest.objects.messages import AcceptedOut, AnsweredOut, MessageBody, StructuredAnswerOut
 from sessions_app.surfaces.rest.operations import envelope as envelope_schema
@@ -88,8 +91,7 @@ class WebChatMessage(MessageConsumer):
 
     async def _wait(self, accepted: Accepted, seconds: int) -> None:
         if await wait_until_ended(accepted.session_id, accepted.run_id, seconds):
-            outcome = outcome_of(accepted, await in_db(agents.get_transcript, accepted.run_id))
-            await self.send_json(*outcome, self._applied)
+            await self.send_json(*await in_db(_outcome_of, accepted), self._applied)
         else:
             state = await in_db(_state_of, accepted)
             await self._send_unfinished(accepted, "timeout", f"Request timed out after {seconds} seconds", state)
@@ -159,6 +161,7 @@ def accept_message(principal: Principal, body: Any, idempotency_key: str) -> Acc
         sender_id=fields["sender_id"],
         sender_name=fields["display_name"] or "",
         text=fields["text"],
+        note=_note_of(fields),
         attachments=tuple(fields["attachments"]),
     )
     return services.receive(
@@ -166,7 +169,7 @@ def accept_message(principal: Principal, body: Any, idempotency_key: str) -> Acc
         owner=principal.user,
         session=session,
         agent_id=fields["agent_id"],
-        idempotency_key=idempotency_key,
+        idempotency_key=idempotency_key or fields["message_id"],
         options=services.ReceiveOptions(
             run=RunOptions(
                 tools=fields["tools"],
@@ -178,6 +181,12 @@ def accept_message(principal: Principal, body: Any, idempotency_key: str) -> Acc
     )
 
 
+def _note_of(fields: Mapping[str, Any]) -> dict[str, Any] | None:
+    sent_at = iso(fields["timestamp"])
+    note = {"metadata": fields["metadata"], "sentAt": sent_at}
+    return {"message": {name: value for name, value in note.items() if value}} if any(note.values()) else None
+
+
 def _check_sender(principal: Principal, session: Session, sender_id: str) -> None:
     is_own = principal.is_self(sender_id) and principal.is_self(session.sender_id)
     if sender_id != session.sender_id and not is_own:
@@ -186,11 +195,21 @@ def _check_sender(principal: Principal, session: Session, sender_id: str) -> Non
         )
 
 
-def outcome_of(accepted: Accepted, transcript: RunTranscript) -> tuple[int, dict[str, Any]]:
-    """Return the status and the body of the answer for an ended run."""
+def _outcome_of(accepted: Accepted) -> tuple[int, dict[str, Any]]:
+    """Return the status and the body of the answer for an ended run. Synchronous."""
+    transcript = agents.get_transcript(accepted.run_id)
     run, run_id = transcript.run, str(accepted.run_id)
     if run.status is RunStatus.COMPLETED:
-        answer = {"session_id": accepted.session_key, "text": transcript.answer, "timestamp": run.ended_at}
+        place = parse_key(accepted.session_key)
+        answer = {
+            "session_id": accepted.session_key,
+            "channel": place.channel,
+            "recipient_id": place.sender_id,
+            "text": transcript.answer,
+            "timestamp": run.ended_at,
+            # Only tools write files.
+            "attachments": written_files(accepted.session_id, run.id) if transcript.executions else [],
+        }
         output = output_of(transcript)
         data = (
             AnsweredOut.of(None, **answer) if output is None else StructuredAnswerOut.of(None, **answer, output=output)

@@ -24,8 +24,7 @@ from sessions_app.models import Session
 from sessions_app.services import WEB_CHAT, NewMessage
 from sessions_app.surfaces.base.citations_json import CitationOut
 from sessions_app.surfaces.base.timestamps import iso
-from tools_app.storage import artifacts
-from tools_app.storage.artifacts import ArtifactView
+from sessions_app.surfaces.base.written_files import written_files
 from tools_app.types import Decision
 
 
@@ -164,19 +163,8 @@ def read_message(subscription: HubSubscription, run_id: UUID) -> dict[str, Any]:
         "content": text,
         "state": "complete" if transcript.run.status is RunStatus.COMPLETED else "partial",
         "timestamp": iso(transcript.run.ended_at) or "",
-        "attachments": [_file(view) for view in artifacts.list_artifacts(session.id) if view.run_id == run_id],
+        "attachments": written_files(session.id, run_id),
         "citations": [CitationOut.of(citation) for citation in citations],
-    }
-
-
-def _file(view: ArtifactView) -> dict[str, Any]:
-    """Return a file that the agent wrote in the run. url: path of its content on this server."""
-    return {
-        "id": str(view.id),
-        "filename": view.path.rpartition("/")[2],
-        "mimeType": view.media_type,
-        "sizeBytes": view.size_bytes,
-        "url": f"/api/artifacts/{view.id}",
     }
 
 

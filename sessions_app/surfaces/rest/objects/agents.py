@@ -141,6 +141,8 @@ class AgentBody(CamelCaseSerializer):
     max_call_seconds = _column("max_call_seconds")
     max_idle_seconds = _column("max_idle_seconds")
     max_tries = _column("max_tries")
+    retry_first_seconds = _column("retry_first_seconds")
+    retry_max_seconds = _column("retry_max_seconds")
     output_schema = SchemaField(required=False)
     output_retries = _column("output_retries")
     mcp_servers = McpServersField(required=False, source="*")

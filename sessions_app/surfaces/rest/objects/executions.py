@@ -1,7 +1,11 @@
 """Tool executions and their receipts."""
 
-from rest_framework.serializers import BooleanField, CharField, ChoiceField, ListField, UUIDField
+from typing import Any
 
+from rest_framework.serializers import BooleanField, CharField, ChoiceField, JSONField, ListField, UUIDField
+
+from audit_app.kernel import redact
+from sessions_app.models import Session
 from sessions_app.surfaces.base.serializers import (
     CamelCaseSerializer,
     NullableText,
@@ -9,7 +13,7 @@ from sessions_app.surfaces.base.serializers import (
     TimeSpan,
     Timestamp,
 )
-from tools_app.types import ExecutionStatus
+from tools_app.types import ExecutionStatus, ExecutionView
 
 
 class ReceiptBody(CamelCaseSerializer):
@@ -17,7 +21,15 @@ class ReceiptBody(CamelCaseSerializer):
 
 
 class ExecutionOut(ObjectSerializer):
+    """The request of a call and, once it has ended, its result."""
+
     execution_id = UUIDField(source="id")
+    tool_name = CharField(source="tool")
+    agent_id = CharField()
+    session_id = CharField()
+    parameters = JSONField(help_text="The arguments of the call. Secrets are masked.")
+    timeout = TimeSpan(source="timeout_seconds")
+    requested_at = Timestamp(source="created_at")
     status = ChoiceField(choices=list(ExecutionStatus))
     output = CharField(allow_null=True, help_text="Output as JSON text.")
     error = CharField(allow_null=True)
@@ -25,6 +37,10 @@ class ExecutionOut(ObjectSerializer):
     duration = TimeSpan(source="duration_seconds", allow_null=True)
     receipt = NullableText()
     origins = ListField(child=CharField(), help_text="Origins of the result, such as `page:example.org`.")
+
+
+def execution_json(view: ExecutionView, session: Session) -> dict[str, Any]:
+    return ExecutionOut.of(view, session_id=session.key, parameters=redact.masked_arguments(view.arguments))
 
 
 class ReceiptVerdictOut(ObjectSerializer):

@@ -1,5 +1,6 @@
 """Messages: sent, stored as turns, and found by the search."""
 
+import json
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
@@ -8,6 +9,8 @@ from rest_framework.serializers import (
     BooleanField,
     CharField,
     ChoiceField,
+    DateTimeField,
+    DictField,
     IntegerField,
     JSONField,
     ListField,
@@ -19,7 +22,14 @@ from sessions_app.conversation.session_key import SessionKey
 from sessions_app.models import Attachment, Session, Turn
 from sessions_app.selectors import citations_of
 from sessions_app.surfaces.base.citations_json import CitationOut
-from sessions_app.surfaces.base.serializers import CamelCaseSerializer, NullableText, ObjectSerializer, Timestamp
+from sessions_app.surfaces.base.serializers import (
+    CamelCaseSerializer,
+    NullableText,
+    ObjectSerializer,
+    Timestamp,
+    check_storable,
+)
+from sessions_app.surfaces.base.written_files import WrittenFileOut
 from sessions_app.surfaces.rest.objects.field_types import SchemaField
 from sessions_app.surfaces.rest.objects.files import AttachmentOut
 from tools_app.policy.scope import INHERIT, Scope, ScopeMode
@@ -27,6 +37,7 @@ from tools_app.policy.scope import INHERIT, Scope, ScopeMode
 _LONGEST_KEY = Session._meta.get_field("key").max_length or 0
 _MODES = [mode.value for mode in ScopeMode]
 _MOST_NAMES, _LONGEST_NAME = 100, 120
+_LONGEST_METADATA = 4_000
 
 
 class ScopeField(serializers.Field[Scope, Any, Any, Any]):
@@ -65,6 +76,23 @@ class ScopeField(serializers.Field[Scope, Any, Any, Any]):
 
 
 class MessageBody(CamelCaseSerializer):
+    """A message, also in the fields of an inbound message of a channel, which have their other names."""
+
+    message_id = CharField(
+        max_length=200,
+        default="",
+        allow_blank=True,
+        help_text="Your id of the message: the same one is stored once. `Idempotency-Key` comes first.",
+    )
+    channel = ChoiceField(choices=["WebChat"], default="WebChat")
+    channel_account_id = CharField(max_length=120, default="", help_text="Another name of `accountId`.")
+    sender_display_name = CharField(
+        max_length=200, default="", allow_blank=True, help_text="Another name of `displayName`."
+    )
+    timestamp = DateTimeField(
+        default=None, help_text="Time of writing. Stored with the message; the server takes its own time of receipt."
+    )
+    metadata = DictField(default=dict, help_text="Stored with the message, at most 4,000 characters as JSON.")
     sender_id = CharField(max_length=200)
     text = CharField(allow_blank=True, trim_whitespace=False)
     display_name = CharField(max_length=200, default="", allow_null=True, allow_blank=True)
@@ -85,7 +113,15 @@ class MessageBody(CamelCaseSerializer):
         help_text="Version of the agent, for users who may change it; 0: the draft.",
     )
 
+    def validate_metadata(self, value: dict[str, Any]) -> dict[str, Any]:
+        check_storable(value)
+        if len(json.dumps(value)) > _LONGEST_METADATA:
+            raise ValidationError(f"Must have at most {_LONGEST_METADATA:,} characters as JSON.")
+        return value
+
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        attrs["account_id"] = attrs["channel_account_id"] or attrs["account_id"]
+        attrs["display_name"] = attrs["sender_display_name"] or attrs["display_name"]
         if len(str(SessionKey("WebChat", attrs["account_id"], attrs["sender_id"]))) > _LONGEST_KEY:
             raise ValidationError({"senderId": f"The session id would exceed {_LONGEST_KEY} characters."})
         return attrs
@@ -112,9 +148,14 @@ class AcceptedOut(ObjectSerializer):
 
 
 class AnsweredOut(ObjectSerializer):
+    """An answer, in the fields of an outbound message of a channel."""
+
     session_id = CharField()
+    channel = CharField()
+    recipient_id = CharField(help_text="The sender of the session.")
     text = CharField()
     timestamp = Timestamp()
+    attachments = ListField(child=WrittenFileOut(), help_text="Files that the agent has written.")
 
 
 class StructuredAnswerOut(AnsweredOut):

@@ -4,9 +4,10 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from audit_app.kernel.errors import NotFound
-from sessions_app.access import access_execution
+from sessions_app.access import access_execution, access_execution_and_session
+from sessions_app.rights import VIEW_SESSIONS
 from sessions_app.surfaces.base.openapi.operations import Operation
-from sessions_app.surfaces.rest.objects.executions import ExecutionOut, ReceiptBody, ReceiptVerdictOut
+from sessions_app.surfaces.rest.objects.executions import ExecutionOut, ReceiptBody, ReceiptVerdictOut, execution_json
 from sessions_app.surfaces.rest.views.base import RestView, ok
 from tools_app import services as tools
 from tools_app.receipts import receipts
@@ -14,9 +15,11 @@ from tools_app.rights import VIEW_EXECUTIONS
 
 
 class ExecutionDetail(RestView):
+    """One execution; with the right to see sessions, also of a session of others."""
+
     @Operation("Read a tool execution", ExecutionOut)
     def get(self, request: Request, execution_id: str) -> Response:
-        return ok(ExecutionOut.of(access_execution(self.principal.user, execution_id)))
+        return ok(execution_json(*access_execution_and_session(self.principal.user, execution_id, needs=VIEW_SESSIONS)))
 
 
 class ReceiptVerify(RestView):
@@ -38,5 +41,6 @@ class ExecutionCancel(RestView):
 
     @Operation("Stop a tool execution", ExecutionOut)
     def post(self, request: Request, execution_id: str) -> Response:
-        tools.cancel_execution(access_execution(self.principal.user, execution_id).id)
-        return ok(ExecutionOut.of(access_execution(self.principal.user, execution_id)))
+        execution, session = access_execution_and_session(self.principal.user, execution_id)
+        tools.cancel_execution(execution.id)
+        return ok(execution_json(access_execution(self.principal.user, execution.id), session))

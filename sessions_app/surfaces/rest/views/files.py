@@ -30,7 +30,7 @@ class SessionArtifacts(RestView):
 
     @paged("List the files of a session", ArtifactOut)
     def get(self, request: Request, session_id: str) -> Response:
-        session = access_session(self.principal.user, session_id)
+        session = access_session(self.principal.user, session_id, needs=VIEW_SESSIONS)
         rows = artifacts.list_artifacts(session.id)
         return self.page_of(rows, lambda row: ArtifactOut.of(row, session_id=session.key))
 
@@ -56,7 +56,7 @@ class ArtifactDetail(RestView):
     @Operation("Download a file", answers={200: _CONTENT})
     def get(self, request: Request, artifact_id: str) -> HttpResponse:
         """The content, as an attachment: browsers save it and do not render it."""
-        artifact = access_artifact(self.principal.user, artifact_id)
+        artifact = access_artifact(self.principal.user, artifact_id, needs=VIEW_SESSIONS)
         artifact, data = artifacts.read_artifact(artifact.session_id, artifact.path)
         return download(data, artifact.media_type, PurePosixPath(artifact.path).name)
 

@@ -5,9 +5,13 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.db import transaction
 from django.utils import timezone
 
 from agents_app.models import Run
+from agents_app.runs import transitions
+from agents_app.runs.next_step import End
+from agents_app.types import RunStatus
 from audit_app.kernel.errors import Conflict, InvalidInput, NotFound
 from audit_app.models import AuditEntry
 from sessions_app.models import Schedule, ScheduleTick, Session, Turn
@@ -100,6 +104,18 @@ def test_a_message_that_is_refused_is_recorded_and_the_schedule_goes_on(alice: U
     schedule.refresh_from_db()
     assert schedule.next_at == datetime(2026, 5, 4, 11, tzinfo=UTC) + schedule.delay
     assert "CronFailed" in actions()
+
+
+def test_a_run_that_fails_is_audited_for_its_schedule_with_the_session(alice: User) -> None:
+    schedule = make_schedule(alice)
+    handle(schedule, due_since(schedule, 0))
+    run = Run.objects.get()
+    with transaction.atomic():
+        transitions.end(run, End(RunStatus.FAILED, "model_unavailable", "It is away."), held_by=None)
+    sent, failed = AuditEntry.objects.filter(action__startswith="Cron").order_by("id")
+    assert (sent.action, failed.action) == ("CronExecuted", "CronFailed")
+    assert sent.session_id == failed.session_id == run.conversation_id
+    assert (failed.details["schedule"], failed.details["code"]) == (schedule.task_id, "model_unavailable")
 
 
 def test_a_paused_schedule_sends_nothing_and_resumes_with_the_next_time(alice: User) -> None:

@@ -9,6 +9,7 @@ from agents_app.models import Run
 from agents_app.providers.kinds.scripted import Reply
 from agents_app.types import RunStatus
 from audit_app.kernel.database import in_db
+from audit_app.models import Event
 from sessions_app import services
 from sessions_app.identity import access_tokens
 from sessions_app.identity.api_keys import create_api_key
@@ -47,12 +48,41 @@ def _message(rig: EngineRig, text: str = "hi", **fields):
 async def test_the_answer_is_returned(rig):
     answer = await _post(rig, _message(rig))
     assert answer.status == 200
-    assert set(answer.data) == {"sessionId", "text", "timestamp"}
+    assert set(answer.data) == {"sessionId", "channel", "recipientId", "text", "timestamp", "attachments"}
     assert answer.data["sessionId"] == f"WebChat:default:{rig.owner.pk}"
+    assert (answer.data["channel"], answer.data["recipientId"]) == ("WebChat", str(rig.owner.pk))
+    assert answer.data["attachments"] == []
     assert answer.data["text"] == "Hello there."
     assert answer.data["timestamp"].endswith("Z")
     run = await in_db(Run.objects.get)
     assert answer.meta == {"runId": str(run.pk)}
+
+
+async def test_an_inbound_message_of_a_channel_is_accepted(rig):
+    inbound = {
+        "messageId": "msg-abc-123",
+        "channel": "WebChat",
+        "channelAccountId": "shop",
+        "senderId": str(rig.owner.pk),
+        "senderDisplayName": "Alice",
+        "text": "hi",
+        "timestamp": "2026-02-23T10:30:00Z",
+        "attachments": [],
+        "metadata": {"page": "prices"},
+    }
+    answers = [await _post(rig, inbound) for _ in range(2)]
+    assert [answer.status for answer in answers] == [200, 200] and answers[0].meta == answers[1].meta
+    session = await in_db(Session.objects.get)
+    assert (session.key, session.sender_name) == (f"WebChat:shop:{rig.owner.pk}", "Alice")
+    stored = await in_db(Event.objects.get, type="message.received")
+    assert stored.payload["note"]["message"] == {"metadata": {"page": "prices"}, "sentAt": "2026-02-23T10:30:00.000Z"}
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"channel": "Telegram"}, {"metadata": []}, {"metadata": {"a": "x" * 5000}}, {"timestamp": "yesterday"}]
+)
+async def test_an_unusable_inbound_message_is_refused(rig, wrong):
+    assert (await _post(rig, _message(rig, **wrong))).status == 400
 
 
 @pytest.mark.parametrize("sender_id", ["alice", "ALICE@example.org"])

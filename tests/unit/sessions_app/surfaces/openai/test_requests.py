@@ -52,7 +52,7 @@ def test_files_of_earlier_messages_stay_with_them() -> None:
     [
         ({"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}, "fetches no addresses"),
         ({"type": "input_image", "file_id": "file-1"}, "fetches no addresses"),
-        ({"type": "input_file", "file_id": "file-1"}, "keeps none"),
+        ({"type": "input_file", "file_id": "file-1"}, "Send the content of a file"),
         ({"type": "image_url", "image_url": 7}, "must be an object"),
         ({"type": "image_url", "image_url": {"url": "data:image/png;base64,!!"}}, "must be base64"),
         ({"type": "input_audio", "input_audio": {"format": "wav"}}, "must be base64"),

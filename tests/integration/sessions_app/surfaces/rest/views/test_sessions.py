@@ -165,9 +165,19 @@ def test_a_tool_execution_has_exactly_its_fields(caller, alice):
         completed_at=session.created_at,
     )
     data = caller.get(f"tools/executions/{done.pk}").data
-    assert set(data) == {"executionId", "status", "output", "error", "completedAt", "duration", "receipt", "origins"}
+    request = {"toolName", "agentId", "sessionId", "parameters", "timeout", "requestedAt"}
+    result = {"executionId", "status", "output", "error", "completedAt", "duration", "receipt", "origins"}
+    assert set(data) == request | result
+    assert (data["toolName"], data["sessionId"], data["timeout"]) == (done.tool, session.key, "00:01:00")
     assert (data["executionId"], data["status"], data["output"]) == (str(done.pk), "Completed", '{"text": "hi"}')
     assert (data["error"], data["duration"]) == (None, "00:00:00")
+
+
+def test_the_parameters_of_an_execution_hide_secrets(caller, alice):
+    arguments = {"url": "https://example.org/", "password": "hunter2-hunter2"}
+    execution = make_execution(make_run(make_session(alice)), arguments=arguments)
+    data = caller.get(f"tools/executions/{execution.pk}").data
+    assert data["parameters"]["url"] == arguments["url"] and "hunter2" not in str(data)
 
 
 def test_cancelling_an_execution_twice_gives_the_same_answer(caller, alice):
