@@ -131,9 +131,7 @@ class Completions(Client):
 
 
 class Responses(Client):
-    """A client of responses, which continues the one that the question ended, without showing it."""
-
-    question = None
+    """A client of responses, which continues the one that the question ended."""
 
     async def send(self, text: str) -> None:
         before = re.findall(r'"id": ?"(resp_[^"]+)"', self.streamed())

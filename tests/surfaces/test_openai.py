@@ -179,7 +179,7 @@ def test_items_of_earlier_responses_may_be_referred_to(client: OpenAI, model_ser
 
 def test_an_unknown_address_is_refused_in_the_shape_of_this_protocol(client: OpenAI) -> None:
     with pytest.raises(openai.NotFoundError) as refused:
-        client.embeddings.create(model="default", input="hi")
+        client.moderations.create(input="hi")
     assert refused.value.body["type"] == "invalid_request_error"  # type: ignore[index]
 
 
@@ -279,3 +279,27 @@ def test_two_protocols_receive_the_same_text(client: OpenAI, live_komand: LiveKo
         )
         answer = _answer_of(list(stream))
         assert answer.strip() == text_of(streamed.result(60)).strip() and len(answer.split()) == 30
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_a_question_is_a_message_of_the_response_and_the_next_request_answers_it(client: OpenAI, streams: bool) -> None:
+    text = '[[tool=ask_user args={"question":"Which colour?","options":["Red","Blue"]}]]'
+
+    def respond(**request: Any) -> Any:
+        if not streams:
+            return client.responses.create(model="default", **request)
+        events = list(client.responses.create(model="default", stream=True, **request))
+        assert events[-1].type == "response.completed"
+        streamed = "".join(event.delta for event in events if event.type == "response.output_text.delta")
+        assert streamed == events[-1].response.output_text
+        numbers = [event.sequence_number for event in events]
+        assert numbers == sorted(set(numbers))
+        return events[-1].response
+
+    first = respond(input=text)
+    assert first.status == "completed" and first.output[-1].type == "message"
+    assert first.output_text.startswith("Which colour?") and "2. Blue" in first.output_text
+    assert client.responses.retrieve(first.id).output_text == first.output_text
+    second = respond(input="2", previous_response_id=first.id)
+    assert second.id != first.id and "Blue" in second.output_text and "Which colour?" not in second.output_text
+    assert client.responses.retrieve(second.id).output_text == second.output_text

@@ -64,10 +64,16 @@ def accept(principal: Principal, parsed: ParsedRequest, idempotency_key: str) ->
         client_calls.check_names(parsed.options.client_tools, agent.agent_id)
     if parsed.outputs:
         return _accept_outputs(principal, parsed, idempotency_key)
-    session = _session_of(principal.user, parsed, idempotency_key)
+    previous = previous_run(principal.user, parsed) if parsed.previous and not parsed.session else None
+    # A run that waits for its user goes on with the answer: the response begins behind the steps that it has made.
+    first_step = 0 if previous is None or previous.status.is_terminal else len(agents.get_transcript(previous.id).steps)
+    session = _session_of(principal.user, parsed, idempotency_key, previous)
     cursor = cursor_now(session.id)
     if not (parsed.conversation and parsed.history):
-        return _accepted(_receive(principal.user, session, parsed, idempotency_key), cursor, session, parsed)
+        accepted = _receive(principal.user, session, parsed, idempotency_key)
+        request = _accepted(accepted, cursor, session, parsed)
+        is_same_run = previous is not None and accepted.run_id == previous.id
+        return replace(request, first_step=first_step) if is_same_run else request
     with transaction.atomic():  # the earlier items and the message, or neither
         client_sessions.append_history(principal.user, session, parsed.history)
         accepted = _receive(principal.user, session, parsed, idempotency_key)
@@ -172,7 +178,8 @@ def previous_run(user: User, parsed: ParsedRequest) -> RunView:
         raise NotFound(message, code="previous_response_not_found", param="previous_response_id") from None
 
 
-def _session_of(user: User, parsed: ParsedRequest, idempotency_key: str) -> Session:
+def _session_of(user: User, parsed: ParsedRequest, idempotency_key: str, run: RunView | None) -> Session:
+    """Return the session of a request. run: that of the response which it continues."""
     if parsed.session and parsed.previous:
         message = "Send either metadata.session_id or previous_response_id, not both."
         raise invalid_param(message, "previous_response_id")
@@ -184,9 +191,8 @@ def _session_of(user: User, parsed: ParsedRequest, idempotency_key: str) -> Sess
         if parsed.options.client_tools and (waiting := agents.find_open_run(session.id)):
             runs.leave_client_calls(waiting.id)
         return session
-    if not parsed.previous:
+    if run is None:
         return _own_session(user, parsed, list(parsed.history), idempotency_key)
-    run = previous_run(user, parsed)
     if not run.status.is_terminal:
         runs.leave_client_calls(run.id)
     session, before = continued(user, run)

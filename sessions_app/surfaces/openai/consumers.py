@@ -146,7 +146,7 @@ class ChatCompletions(_NewAnswer):
         if last is None:
             await self.send_timeout()
             return
-        transcript, cited, _ = await in_db(read, request.run_id)
+        transcript, cited, *_ = await in_db(read, request.run_id)
         part = part_from(transcript, request.first_step)
         text, citations = full_text(
             part.transcript, {step - request.first_step: found for step, found in cited.items()}

@@ -19,9 +19,10 @@ from sessions_app.surfaces.openai.annotations import CitedByStep
 from sessions_app.surfaces.openai.commands import AcceptedRequest
 from sessions_app.surfaces.openai.projection_responses import ResponseEvents, has_text
 from sessions_app.surfaces.openai.requests import NAME, ParsedRequest
-from sessions_app.surfaces.openai.responses import AskedApproval, ResponseContext, as_json
+from sessions_app.surfaces.openai.responses import AskedApproval, AskedQuestion, ResponseContext, as_json
 from tools_app import selectors as tools
 from tools_app.events import CALLS_RETURNED, INPUT_REQUESTED
+from tools_app.types.questions import text_of
 
 # Events after which the client has to act, or nothing follows.
 _LAST = (*RUN_ENDS, INPUT_REQUESTED.name, CALLS_RETURNED.name)
@@ -107,7 +108,7 @@ def context_of(parsed: ParsedRequest, request: AcceptedRequest) -> ResponseConte
     return ResponseContext(request.run_id, parsed.model, request.created, options, request.first_step)
 
 
-Stored = tuple[RunTranscript, CitedByStep, tuple[AskedApproval, ...]]
+Stored = tuple[RunTranscript, CitedByStep, tuple[AskedApproval, ...], AskedQuestion | None]
 
 
 def load(run_id: UUID, first_step: int = 0) -> tuple[ResponseContext, Stored]:
@@ -118,10 +119,16 @@ def load(run_id: UUID, first_step: int = 0) -> tuple[ResponseContext, Stored]:
 
 
 def read(run_id: UUID) -> Stored:
-    """Return the run's transcript, the citations of each step, and the approvals that its workstreams wait for."""
+    """Return the run's transcript, the citations of each step, the approvals that its workstreams wait for, and the
+    question that it waits for.
+    """
     transcript = agents.get_transcript(run_id)
-    asked: tuple[AskedApproval, ...] = ()
-    if transcript.run.waiting_on is WaitingOn.CHILDREN:
-        pending = tools.list_approvals(status="pending", session_ids=[transcript.run.conversation_id])
+    run, asked, question = transcript.run, tuple[AskedApproval, ...](), None
+    if run.waiting_on is WaitingOn.CHILDREN:
+        pending = tools.list_approvals(status="pending", session_ids=[run.conversation_id])
         asked = tuple(AskedApproval(each, name_of_asker(each)) for each in pending)
-    return transcript, selectors.citations_by_step(run_id), asked
+    if run.waiting_on in (WaitingOn.CHILDREN, WaitingOn.INPUT) and (
+        open_now := tools.find_question(run.conversation_id)
+    ):
+        question = AskedQuestion(open_now.id, text_of(open_now.questions))
+    return transcript, selectors.citations_by_step(run_id), asked, question

@@ -6,6 +6,7 @@ however the text was cut into pieces on its first connection.
 
 from collections.abc import Mapping
 from typing import Any
+from uuid import UUID
 
 from sessions_app.conversation.citations import Citation
 from sessions_app.events import CITATIONS_ADDED, STEP_CLOSING
@@ -14,8 +15,9 @@ from sessions_app.surfaces.base.append_only_text import TEXT, AppendedText
 from sessions_app.surfaces.base.step_parts import CallEnded, CallStarted, see_call
 from sessions_app.surfaces.openai import responses
 from sessions_app.surfaces.openai.annotations import annotations_of
-from sessions_app.surfaces.openai.responses import ResponseContext, text_part
-from tools_app.events import APPROVAL_REQUESTED
+from sessions_app.surfaces.openai.responses import AskedQuestion, ResponseContext, text_part
+from tools_app.events import APPROVAL_REQUESTED, INPUT_REQUESTED
+from tools_app.types.questions import Question, text_of
 
 Event = dict[str, Any]
 
@@ -57,6 +59,8 @@ class ResponseEvents:
     def see(self, event: SessionEvent) -> list[Event]:
         """Return the events of the response for an event of the run."""
         events: list[Event] = []
+        if event.type == INPUT_REQUESTED.name:
+            return self._fresh(*self._close_message(), *self._ask_user(event))
         if event.parent_run_id and event.type != APPROVAL_REQUESTED.name:
             return events
         if event.step is not None and event.type in (*TEXT, *STEP_CLOSING):
@@ -215,6 +219,27 @@ class ResponseEvents:
         return [
             self._event("response.output_item.added", place, output_index=index, item=item),
             self._event("response.output_item.done", place + 1, output_index=index, item=item),
+        ]
+
+    def _ask_user(self, event: SessionEvent) -> list[Event]:
+        """Return the events of the message with a question, which ends the response."""
+        asked = INPUT_REQUESTED.payload(event)
+        questions = [Question.from_json(question) for question in asked.get("questions", ())]
+        text = text_of(questions) if questions else asked["question"]  # an earlier release stored no form
+        item = responses.question_item(AskedQuestion(UUID(asked["request_id"]), text))
+        self._items.append(item)
+        [part] = item["content"]
+        index, place = len(self._items) - 1, self._last_step * _STEP + _END_PLACE + self._ended * _CALL
+        self._ended += 1
+        begun = {**item, "status": "in_progress", "content": []}
+        where = {"item_id": item["id"], "output_index": index, "content_index": 0}
+        return [
+            self._event("response.output_item.added", place, output_index=index, item=begun),
+            self._event("response.content_part.added", place + 1, **where, part=text_part("", [])),
+            self._event("response.output_text.delta", place + 2, **where, delta=text, logprobs=[]),
+            self._event("response.output_text.done", place + 3, **where, text=text, logprobs=[]),
+            self._event("response.content_part.done", place + 4, **where, part=part),
+            self._event("response.output_item.done", place + 5, output_index=index, item=item),
         ]
 
     def _event(self, kind: str, number: int, **fields: Any) -> Event:

@@ -103,19 +103,29 @@ class AskedApproval(NamedTuple):
     asker: str
 
 
+class AskedQuestion(NamedTuple):
+    """A question that the run, or one of its workstreams, waits for. text: as the user reads it."""
+
+    id: UUID
+    text: str
+
+
 def of_transcript(
     context: ResponseContext,
     transcript: RunTranscript,
     cited: CitedByStep = NOTHING,
     asked: Iterable[AskedApproval] = (),
+    question: AskedQuestion | None = None,
 ) -> dict[str, Any]:
     """Return the response as it is stored; while the run is active, with the steps recorded so far.
 
+    A response ends with the calls that its client has to make, or with the question that its user has to answer.
     asked: approvals that its workstreams wait for.
     """
     run, part = transcript.run, part_from(transcript, context.first_step)
-    if part.calls:
-        return response(context, "completed", output_of(part.transcript, cited), usage=usage_of(part.usage))
+    if part.calls or question:
+        output = [*output_of(part.transcript, cited), *([question_item(question)] if question else [])]
+        return response(context, "completed", output, usage=usage_of(part.usage))
     status = _STATUS[run.status]
     changes: dict[str, Any] = {}
     if run.status is RunStatus.COMPLETED and run.error_code:
@@ -161,6 +171,13 @@ def message_item(run_id: UUID, step: int, status: str) -> dict[str, Any]:
     """Return the message item of a step, without content."""
     item_id = message_id(run_id, step)
     return {"id": item_id, "type": "message", "status": status, "role": "assistant", "content": []}
+
+
+def question_item(question: AskedQuestion) -> dict[str, Any]:
+    """Return the message item of a question."""
+    content = [text_part(question.text, [])]
+    item_id = f"msg_{question.id.hex}"
+    return {"id": item_id, "type": "message", "status": "completed", "role": "assistant", "content": content}
 
 
 def text_part(text: str, annotations: list[dict[str, Any]]) -> dict[str, Any]:
