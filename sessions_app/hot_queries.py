@@ -8,7 +8,9 @@ from django.contrib.auth.models import User
 from django.db.models import Case, Exists, F, Min, OuterRef, Q, QuerySet, Subquery, When
 from django.db.models.functions import Coalesce, Now
 
-from agents_app.models import Run, Step
+from agents_app.models import IS_OPEN as IS_OPEN_RUN
+from agents_app.models import IS_ROOT, ON_PERSON, Run, Step
+from agents_app.types import RunStatus
 from audit_app.kernel.compiled_queries import (
     CompiledInsert,
     CompiledObjects,
@@ -64,6 +66,17 @@ RECENT_SESSIONS = 100
 LIST_RECENT_SESSIONS = CompiledObjects(
     lambda owner_id: ACCESSIBLE_SESSIONS.filter(owner_id=owner_id).order_by("-last_active_at")[:RECENT_SESSIONS]
 )
+
+_WAITS_FOR_PERSON = Q(status=RunStatus.WAITING.value, waiting_on__in=ON_PERSON)
+
+
+@cache
+def activity_among(count: int) -> CompiledQuery:
+    """Return the query of the open root runs, and the runs that wait for a person, of `count` sessions."""
+    sessions: list[Any] = [Param(f"session_{n}") for n in range(count)]
+    rows = Run.objects.filter(IS_OPEN_RUN, Q(IS_ROOT) | _WAITS_FOR_PERSON, conversation_id__in=sessions)
+    return CompiledQuery(lambda: rows.order_by().values_list("conversation_id", "parent_id", "status", "waiting_on"))
+
 
 # Every request of a program that sends the whole conversation: it opens a session.
 INSERT_SESSION = CompiledInsert(Session)

@@ -25,7 +25,12 @@ def own_messages(snapshot: Snapshot) -> Sequence[Message]:
             correction = structured_output.repair_message(step.rejected_text, snapshot.output_schema)
             messages.append(Message("user", correction))
         messages += [
-            Message("tool", execution.text_for_model, tool_call_id=execution.call_id, parts=parts_of(execution))
+            Message(
+                "tool",
+                execution.text_for_model,
+                tool_call_id=execution.call_id,
+                parts=parts_of(execution) if execution.pictures else (),
+            )
             for execution in snapshot.executions
             if execution.step == step.index
         ]

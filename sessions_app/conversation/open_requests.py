@@ -2,17 +2,12 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from functools import cache
-from typing import Any
 from uuid import UUID
 
-from django.db.models import Q
-
-from agents_app.models import IS_OPEN, IS_ROOT, ON_PERSON, Run
+from agents_app.models import Run
 from agents_app.types import RunStatus, WaitingOn
-from audit_app.kernel.compiled_queries import CompiledQuery, Param, padded
-
-_ASKS = Q(status=RunStatus.WAITING.value, waiting_on__in=ON_PERSON)
+from audit_app.kernel.compiled_queries import padded
+from sessions_app import hot_queries
 
 
 @dataclass(frozen=True)
@@ -28,21 +23,12 @@ class Activity:
     questions: frozenset[UUID] = frozenset()
 
 
-# Every load and every refresh of the page's list of sessions.
-@cache
-def _activity_among(count: int) -> CompiledQuery:
-    """Return the query of the open root runs, and the runs that wait for a person, of `count` sessions."""
-    sessions: list[Any] = [Param(f"session_{n}") for n in range(count)]
-    rows = Run.objects.filter(IS_OPEN, Q(IS_ROOT) | _ASKS, conversation_id__in=sessions)
-    return CompiledQuery(lambda: rows.order_by().values_list("conversation_id", "parent_id", "status", "waiting_on"))
-
-
 def list_activity(session_ids: Collection[UUID]) -> Activity:
     """Return what these sessions do. One query, none for no sessions."""
     if not session_ids:
         return Activity()
     values = {f"session_{n}": found for n, found in enumerate(padded([*session_ids]))}
-    rows = _activity_among(len(values)).rows(**values)
+    rows = hot_queries.activity_among(len(values)).rows(**values)
     asking = [(session_id, on) for session_id, _, status, on in rows if status == RunStatus.WAITING.value]
     return Activity(
         frozenset(session_id for session_id, parent_id, *_ in rows if parent_id is None),

@@ -77,12 +77,16 @@ class Play:
         while not self._at_rest(session_id):
             turns += 1
             assert turns <= _MOST_TURNS, f"stuck: {Run.objects.filter(conversation_id=session_id).values()}"
-            self.scenario.person(self.gateway, session_id, self.gateway.broker[0][0] if self.gateway.broker else "")
-            if self.gateway.broker:
-                self.gateway.deliver()
-            else:
-                self.gateway.sweep()
+            self.advance(session_id)
         self.gateway.sweep()  # and nothing comes after the end
+
+    def advance(self, session_id: UUID) -> None:
+        """Let the person act, then deliver the next nudge or, if there is none, sweep."""
+        self.scenario.person(self.gateway, session_id, self.gateway.broker[0][0] if self.gateway.broker else "")
+        if self.gateway.broker:
+            self.gateway.deliver()
+        else:
+            self.gateway.sweep()
 
     def _at_rest(self, session_id: UUID) -> bool:
         runs = Run.objects.filter(conversation_id=session_id)

@@ -141,8 +141,8 @@ def hold(gateway: Gateway, tool: str) -> ToolExecution:
 def test_a_call_whose_process_dies_is_repeated_or_marked_unknown(
     begun: UUID, play: Play, gateway: Gateway, tool: str, status: str, attempts: int, content: str
 ) -> None:
-    while not ToolExecution.objects.filter(tool=tool, status="Pending").exists():
-        gateway.deliver()
+    while not ToolExecution.objects.filter(tool=tool, status="Pending", renudge_at__isnull=False).exists():
+        play.advance(begun)
     hung = hold(gateway, tool)
     gateway.dead.add(hung.owner)
     play.settle(begun)

@@ -6,7 +6,6 @@ attempt, in any process. A call that cannot waits in its process, up to its time
 
 import asyncio
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import NamedTuple
 from uuid import UUID
 
@@ -21,7 +20,7 @@ from tools_app.executions.transitions import move, settle_input
 from tools_app.executions.user_input import continue_call, request_input
 from tools_app.models import InputRequest, ToolExecution
 from tools_app.secrets import vault
-from tools_app.types import AskNow, AsksPerson, ExecutionStatus, Resumed, ToolError
+from tools_app.types import AsksPerson, ExecutionStatus, Resumed, ToolError
 from tools_app.types.questions import InputStatus, Question
 
 _LOOK_SECONDS = 0.5
@@ -68,8 +67,6 @@ def park(row: ToolExecution, asks: AsksPerson) -> None:
 
 def resumed_of(row: ToolExecution) -> Resumed | None:
     """Return the answer to what earlier attempts of a call have asked; None if they asked nothing. Raises ToolError."""
-    if row.attempts < 2:
-        return None
     asked = InputRequest.objects.filter(execution=row).exclude(state_sealed="").order_by("-id").first()
     if asked is None:
         return None
@@ -82,12 +79,8 @@ def resumed_of(row: ToolExecution) -> Resumed | None:
     return Resumed(state, asked.answer if asked.status == InputStatus.ANSWERED else None)
 
 
-def asking_now(row: ToolExecution) -> AskNow:
-    """Return the function by which a running call asks a person."""
-    return partial(_ask_now, row)
-
-
-async def _ask_now(row: ToolExecution, questions: Sequence[Question]) -> str | None:
+async def ask_now(row: ToolExecution, questions: Sequence[Question]) -> str | None:
+    """Ask a person while the call runs. Return the answer; None if nobody can be asked, or nobody answers in time."""
     request_id = await in_db(_begin, row, questions)
     if request_id is None:
         return None

@@ -163,7 +163,7 @@ async def _run(row: ToolExecution) -> Outcome:
     tool, resumed = await in_db(_begin, row)
     if not isinstance(tool, AsyncTool):
         raise ToolError(f"The tool {row.tool} is no longer available.")
-    context = runner.context_of(row, resumed=resumed, ask_now=call_questions.asking_now(row))
+    context = runner.context_of(row, resumed=resumed, ask_now=partial(call_questions.ask_now, row))
     value = await tool.run(row.arguments, context)
     if context.pictures:
         return await in_db(runner.shown, row, tool, value, context)
@@ -172,4 +172,5 @@ async def _run(row: ToolExecution) -> Outcome:
 
 def _begin(row: ToolExecution) -> tuple[object, Resumed | None]:
     events.notify_started(row)
-    return catalogue.find_tool(row.tool, row.agent_id), call_questions.resumed_of(row)
+    resumed = call_questions.resumed_of(row) if row.attempts > 1 else None
+    return catalogue.find_tool(row.tool, row.agent_id), resumed

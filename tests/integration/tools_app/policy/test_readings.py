@@ -95,7 +95,7 @@ def test_a_result_or_an_error_from_outside_taints_the_session(read, fetch, fails
     assert asked.reason == "The run has read wiki (MCP server) and would send data to evil.test."
     assert asked.origins == ("mcp:wiki",)
     shown = approvals.approval(asked, session_key="", allowed_decisions=())
-    assert shown["origins"] == ExecutionOut.of(execution)["origins"] == ["mcp:wiki"]
+    assert shown["origins"] == ExecutionOut.of(execution, session_id="", parameters={})["origins"] == ["mcp:wiki"]
     assert Event.objects.filter(type="approval.requested").get().payload["origins"] == ["mcp:wiki"]
     ended = "tool.failed" if fails else "tool.completed"
     assert fails or Event.objects.filter(type=ended).get().payload["origins"] == ["mcp:wiki"]
