@@ -9,6 +9,7 @@ from django.core.files.uploadhandler import TemporaryFileUploadHandler
 from django.http.multipartparser import MultiPartParser, MultiPartParserError
 from rest_framework.exceptions import UnsupportedMediaType
 from rest_framework.parsers import BaseParser
+from rest_framework.request import Request
 
 from audit_app.kernel.errors import InvalidInput
 from sessions_app.surfaces.base.bodies import BodyTooLarge
@@ -51,6 +52,11 @@ def read_form(content_type: str, body: bytes) -> Form:
             with file:
                 read.setdefault(name, FormFile(file.name or "", file.read()))
     return Form(dict(fields.lists()), read)
+
+
+def form_of(request: Request) -> Form:
+    """Return the form of a view's request; an empty one of a request without a body, which no parser reads."""
+    return request.data if isinstance(request.data, Form) else Form({}, {})
 
 
 def file_of(form: Form) -> FormFile:

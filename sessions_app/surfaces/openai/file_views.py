@@ -10,7 +10,7 @@ from rest_framework.response import Response
 from audit_app.kernel.errors import NotFound
 from sessions_app.attachments import user_files
 from sessions_app.surfaces.base.downloads import download
-from sessions_app.surfaces.base.forms import MULTIPART, FormBody
+from sessions_app.surfaces.base.forms import MULTIPART, FormBody, form_of
 from sessions_app.surfaces.base.openapi.operations import Answer, Operation
 from sessions_app.surfaces.base.openapi.schemas import BINARY, TEXT, Schema, about, one_of, ref
 from sessions_app.surfaces.base.views import PlainView
@@ -41,7 +41,7 @@ class FileQuery(serializers.Serializer[Any]):
 class FileList(PlainView):
     parser_classes = (FormBody,)
 
-    @Operation("List the files", ref("FileList"), query=FileQuery)
+    @Operation("List the files", ref("FileList"), query=FileQuery, errors=[404])
     def get(self, request: Request) -> Response:
         wanted, user = self.query(), self.principal.user
         rows = user_files.files_of(user)
@@ -65,8 +65,7 @@ class FileList(PlainView):
         description="It is kept until it expires. Name it by `file_id` in the messages of requests.",
     )
     def post(self, request: Request) -> Response:
-        form: Any = request.data
-        return Response(files.as_object(files.upload(self.principal.user, form)))
+        return Response(files.as_object(files.upload(self.principal.user, form_of(request))))
 
 
 class FileDetail(PlainView):

@@ -101,6 +101,8 @@ def test_a_body_without_a_form_or_a_file_is_refused(user: User) -> None:
     sent = {"content_type": "multipart/form-data; boundary=x", "headers": headers}
     assert refusal(caller._client.post("/v1/files", b"--y", **sent))[0] == 400
     assert caller._client.post("/v1/files", "{}", content_type="application/json", headers=headers).status_code == 415
+    empty = caller._client.generic("POST", "/v1/files", headers=headers)
+    assert refusal(empty) == (400, "no_file")
 
 
 def test_the_files_of_a_user_are_limited(user: User, settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
