@@ -7,20 +7,24 @@ from rest_framework.serializers import CharField, IntegerField, UUIDField
 
 from sessions_app.surfaces.base.serializers import ObjectSerializer
 from tools_app.storage import artifacts
+from tools_app.storage.artifacts import ArtifactView
 
 
 class WrittenFileOut(ObjectSerializer):
+    """Of the view of an artifact."""
+
     id = UUIDField()
     filename = CharField()
     mime_type = CharField(source="media_type")
     size_bytes = IntegerField()
     url = CharField(help_text="Path of its content on this server.")
 
+    @classmethod
+    def of(cls, subject: ArtifactView, **given: Any) -> dict[str, Any]:
+        filename, url = subject.path.rpartition("/")[2], f"/api/artifacts/{subject.id}"
+        return super().of(subject, filename=filename, url=url, **given)
 
-def written_files(session_id: UUID, run_id: UUID) -> list[dict[str, Any]]:
+
+def written_files(session_id: UUID, run_id: UUID) -> list[ArtifactView]:
     """Return the files that the run has written, by path. One statement."""
-    return [
-        WrittenFileOut.of(view, filename=view.path.rpartition("/")[2], url=f"/api/artifacts/{view.id}")
-        for view in artifacts.list_artifacts(session_id)
-        if view.run_id == run_id
-    ]
+    return [view for view in artifacts.list_artifacts(session_id) if view.run_id == run_id]

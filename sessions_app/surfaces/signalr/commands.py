@@ -24,7 +24,7 @@ from sessions_app.models import Session
 from sessions_app.services import WEB_CHAT, NewMessage
 from sessions_app.surfaces.base.citations_json import CitationOut
 from sessions_app.surfaces.base.timestamps import iso
-from sessions_app.surfaces.base.written_files import written_files
+from sessions_app.surfaces.base.written_files import WrittenFileOut, written_files
 from tools_app.types import Decision
 
 
@@ -163,7 +163,7 @@ def read_message(subscription: HubSubscription, run_id: UUID) -> dict[str, Any]:
         "content": text,
         "state": "complete" if transcript.run.status is RunStatus.COMPLETED else "partial",
         "timestamp": iso(transcript.run.ended_at) or "",
-        "attachments": written_files(session.id, run_id),
+        "attachments": [WrittenFileOut.of(file) for file in written_files(session.id, run_id)],
         "citations": [CitationOut.of(citation) for citation in citations],
     }
 

@@ -293,6 +293,14 @@ async def test_a_request_without_credential_is_401(idle):
     assert (await _post(idle, _message(idle), Content_Type="text/plain")).status == 415
 
 
+async def test_the_answer_names_the_files_that_the_agent_has_written(rig):
+    call = ToolCall("call_1", "write_artifact", '{"path": "out/a.txt", "content": "hi"}')
+    await in_db(rig.agent, Reply(tool_calls=(call,)), Reply(("Done.",)))
+    [file] = (await _post(rig, _message(rig))).data["attachments"]
+    assert (file["filename"], file["mimeType"], file["sizeBytes"]) == ("a.txt", "text/plain", 2)
+    assert file["url"] == f"/api/artifacts/{file['id']}"
+
+
 async def test_tool_results_are_turns_of_the_history_in_order(rig):
     call = ToolCall("call_1", "echo", '{"text": "seventeen"}')
     await in_db(rig.agent, Reply(("Let me see.",), tool_calls=(call,)), Reply(("It is seventeen.",)))
