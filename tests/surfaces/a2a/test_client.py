@@ -76,6 +76,8 @@ def applied(events: list[Object]) -> tuple[str, str]:
             piece = change["artifact"]["parts"][0].get("text", "")
             text = text + piece if change.get("append") else piece
         else:
+            for artifact in event.get("task", {}).get("artifacts", ()):  # of what had been said when the stream began
+                text = artifact["parts"][0].get("text", "")
             state = (event.get("task") or event["statusUpdate"])["status"]["state"]
     return text, state
 

@@ -60,8 +60,10 @@ def outcome(turn: Turn) -> str:
 
 
 def test_text_thinking_and_tools_of_the_agent(run: Run) -> None:
+    # Thinking is shown live alone: it comes once the client follows.
     first, second = run(
-        {"text": '[[reasoning="Hm." text="Hello there"]]'}, {"text": '[[tool=calculator args={"expression":"6*7"}]]'}
+        {"text": '[[reasoning="Hm." text="Hello there" first=1]]'},
+        {"text": '[[tool=calculator args={"expression":"6*7"}]]'},
     )
     assert [message["role"] for message in first["messages"]] == ["user", "reasoning", "assistant"]
     assert last_text(first) == "Hello there" and outcome(first) == outcome(second) == "success"
