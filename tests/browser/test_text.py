@@ -118,7 +118,7 @@ def test_blocks_keep_their_place_while_they_grow(chat: ChatPage, model_server: M
     chat.page.add_init_script(_NOTE_SHIFTS)
     chat.ask(tokens=3)
     chat.wait_finished()
-    chat.page.evaluate("window.shifts = []")  # those of loading the page
+    chat.page.evaluate("window.shifts = []; window.shrunk = 0")  # those of loading the page
     model_server.script(answering(text=_RICH * 2, rate=40)[2:-2])  # a long message would make the box grow and shrink
     chat.ask()
     chat.wait_finished()
