@@ -120,15 +120,16 @@ def load(run_id: UUID, first_step: int = 0) -> tuple[ResponseContext, Stored]:
 
 def read(run_id: UUID) -> Stored:
     """Return the run's transcript, the citations of each step, the approvals that its workstreams wait for, and the
-    question that it waits for.
+    question that the next message answers, if the run or one of its workstreams has asked it.
     """
     transcript = agents.get_transcript(run_id)
     run, asked, question = transcript.run, tuple[AskedApproval, ...](), None
-    if run.waiting_on is WaitingOn.CHILDREN:
+    if run.waiting_on in (WaitingOn.CHILDREN, WaitingOn.INPUT):
+        # Workstreams of earlier answers may ask in the same session.
+        tree = {run.id, *agents.list_descendant_ids(run.id)}
         pending = tools.list_approvals(status="pending", session_ids=[run.conversation_id])
-        asked = tuple(AskedApproval(each, name_of_asker(each)) for each in pending)
-    if run.waiting_on in (WaitingOn.CHILDREN, WaitingOn.INPUT) and (
-        open_now := tools.find_question(run.conversation_id)
-    ):
-        question = AskedQuestion(open_now.id, text_of(open_now.questions))
+        asked = tuple(AskedApproval(each, name_of_asker(each)) for each in pending if each.run_id in tree)
+        found = tools.find_question(run.conversation_id)
+        if found and found.run_id in tree:
+            question = AskedQuestion(found.id, text_of(found.questions))
     return transcript, selectors.citations_by_step(run_id), asked, question
