@@ -46,9 +46,15 @@ def open_asks(root_ids: Collection[UUID]) -> dict[UUID, ApprovalView | InputView
     return found
 
 
-def first_asks(principal: Principal, runs: Sequence[RunView], sessions: Mapping[UUID, Session]) -> dict[UUID, Ask]:
-    """Return the first open request of those of the runs that wait, by run."""
-    session_of = {run.id: run.conversation_id for run in runs if run.status is RunStatus.WAITING}
+def first_asks(
+    principal: Principal, runs: Sequence[RunView], sessions: Mapping[UUID, Session], *, also_running: bool = False
+) -> dict[UUID, Ask]:
+    """Return the first open request of those of the runs that wait, by run.
+
+    also_running: of those that work, too, while a workstream of theirs asks.
+    """
+    statuses = (RunStatus.WAITING, RunStatus.RUNNING) if also_running else (RunStatus.WAITING,)
+    session_of = {run.id: run.conversation_id for run in runs if run.status in statuses}
     return {
         run_id: _shown(principal, asked, sessions[session_of[run_id]])
         for run_id, asked in open_asks(session_of.keys()).items()

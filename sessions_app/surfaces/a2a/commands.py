@@ -115,7 +115,8 @@ def _continue(caller: Caller, run: RunView, session: Session, request: SendReque
         raise invalid_param("message.contextId is not the one of the task.", "message.contextId")
     if run.status.is_terminal:
         raise UnsupportedOperation("The task has ended: send the message without taskId, in the same context.")
-    ask = asks.first_asks(caller.principal, [run], {session.pk: session}).get(run.id)
+    # A client that was told of a request answers it, even if the task goes on for a moment in between.
+    ask = asks.first_asks(caller.principal, [run], {session.pk: session}, also_running=True).get(run.id)
     if ask and ask.state == AUTH_REQUIRED:
         asks.decide(caller.principal, session, {run.id, *agents.list_descendant_ids(run.id)}, request)
         return

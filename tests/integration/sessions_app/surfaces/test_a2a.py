@@ -24,7 +24,7 @@ from tests.support.conditions import happens
 from tests.support.engine import EngineRig
 from tests.support.rest import LiveCaller, make_user
 from tests.support.team_script import TeamScript
-from tools_app.models import Approval
+from tools_app.models import Approval, InputRequest
 from tools_app.types import ToolCall
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey"), pytest.mark.one_database]
@@ -249,6 +249,22 @@ async def test_a_question_of_a_workstream_is_one_of_its_task(rig: EngineRig, key
     events = await client.call("SendStreamingMessage", **said)
     assert applied(events) == ("Blue!", "COMPLETED") and "Secret" not in json.dumps(events)
     assert (await client.call("SendMessage", **said))["task"]["id"] == task["id"]
+
+
+async def test_a_question_of_a_workstream_is_answered_while_its_parent_works(rig: EngineRig, client: Client) -> None:
+    held = threading.Event()
+    team = {"Bee": [Reply(tool_calls=(ASK,)), Reply(("Blue.",))]}
+    await in_db(rig.agent, Reply(), tool_profile="teams")
+    main = [Reply(tool_calls=(LAUNCH,)), Reply(("Asked.",), held_by=held), Reply(("Blue!",))]
+    ScriptedProvider.scripts["script"] = TeamScript(main, team)
+    task = await client.say("go", configuration={"returnImmediately": True})
+    await happens(lambda: in_db(InputRequest.objects.filter(status="pending").exists))
+    await happens(lambda: in_db(Run.objects.filter(parent=None, status="running").exists))
+    await client.say("blue", taskId=task["id"], configuration={"returnImmediately": True})
+    assert await in_db(lambda: InputRequest.objects.get().status) == "answered"
+    held.set()
+    await happens(lambda: in_db(Run.objects.filter(parent=None, status="completed").exists))
+    assert answer(await client.call("GetTask", id=task["id"])) == "Blue!"
 
 
 async def test_a_subscriber_gets_the_text_so_far_and_what_follows(rig: EngineRig, client: Client) -> None:
