@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from django.conf import settings
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
 from django.urls import path, reverse
 from django.utils import timezone
@@ -22,7 +22,7 @@ from audit_app.admin_base.theme import Dialog, act
 from audit_app.kernel.safe_text import clipped, visible
 from tools_app.mcp_client import client_document, discovery, server_authorization, servers
 from tools_app.mcp_client.server_authorization import Login
-from tools_app.models import McpAuthorization, McpServer, McpTool
+from tools_app.models import McpServer, McpTool
 from tools_app.rights import MANAGE_MCP_SERVERS
 
 PAGE = "admin:tools_app_mcpserver_change"
@@ -95,6 +95,21 @@ class McpServerAdmin(ConditionalAdmin, AuditedAdmin):  # type: ignore[misc]  # t
         super().save_related(request, form, formsets, change)
         servers.touch_tools(form.instance)
 
+    def delete_model(self, request: HttpRequest, obj: McpServer) -> None:
+        self._revoke(request, obj)
+        super().delete_model(request, obj)
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[McpServer]) -> None:
+        for server in queryset:
+            self._revoke(request, server)
+        super().delete_queryset(request, queryset)
+
+    def _revoke(self, request: HttpRequest, server: McpServer) -> None:
+        def warn(problem: str) -> None:
+            messages.warning(request, f"The tokens of {server} were deleted here, but not revoked: {problem}")
+
+        server_authorization.revoke_on_commit(server, warn)
+
     has_set_up_permission = granted_by(MANAGE_MCP_SERVERS)
     has_add_permission = has_delete_permission = has_set_up_permission
 
@@ -152,7 +167,8 @@ class McpServerAdmin(ConditionalAdmin, AuditedAdmin):  # type: ignore[misc]  # t
     def authorize(self, request: HttpRequest, form: Any, object_id: str) -> HttpResponse:
         server = get_or_404(self, request, object_id)
         with reported(request):
-            return to_page(request, server_authorization.begin(server, _login(request), _callback_url(request)))
+            back = client_document.callback_url(request)
+            return to_page(request, server_authorization.begin(server, _login(request), back))
         return back_to(request, PAGE, object_id)
 
     @act(
@@ -215,19 +231,15 @@ class McpServerAdmin(ConditionalAdmin, AuditedAdmin):  # type: ignore[misc]  # t
 
     @display(description="Authorization")
     def authorization_text(self, server: McpServer) -> str:
-        row = McpAuthorization.objects.filter(server=server).first()
-        if row is None or row.authorized_at is None:
+        known = server_authorization.state_of(server)
+        if known.authorized_at is None:
             return "none"
-        ends = f", the token ends {timezone.localtime(row.expires_at):%Y-%m-%d %H:%M:%S}" if row.expires_at else ""
-        state = f"by {row.endpoints.get('issuer', '')}{ends}" if row.tokens_sealed else "no longer accepted"
-        rights = f"; rights: {row.scope}" if row.scope else ""
-        missing = f"; rights that are missing: {row.missing_scope}" if row.missing_scope else ""
-        text = f"{timezone.localtime(row.authorized_at):%Y-%m-%d %H:%M:%S}, {state}{rights}{missing}"
+        ends = f", the token ends {timezone.localtime(known.expires_at):%Y-%m-%d %H:%M:%S}" if known.expires_at else ""
+        state = f"by {known.issuer}{ends}" if known.status == "authorized" else "no longer accepted"
+        rights = f"; rights: {known.scope}" if known.scope else ""
+        missing = f"; rights that are missing: {known.missing_scope}" if known.missing_scope else ""
+        text = f"{timezone.localtime(known.authorized_at):%Y-%m-%d %H:%M:%S}, {state}{rights}{missing}"
         return visible(clipped(text, 500))
-
-
-def _callback_url(request: HttpRequest) -> str:
-    return client_document.callback_url(settings.KOMAND_PUBLIC_URL or request.build_absolute_uri("/").rstrip("/"))
 
 
 def _login(request: HttpRequest) -> Login:

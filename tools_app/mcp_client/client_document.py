@@ -17,8 +17,12 @@ PATH = "oauth/mcp-client.json"
 _LOOK_UP_SECONDS = 5.0
 
 
-def callback_url(origin: str) -> str:
-    """Return the address to which authorization servers send the browser back. origin: of this installation."""
+def callback_url(request: HttpRequest) -> str:
+    """Return the address to which authorization servers send the browser back."""
+    return _callback_at(settings.KOMAND_PUBLIC_URL or request.build_absolute_uri("/").rstrip("/"))
+
+
+def _callback_at(origin: str) -> str:
     return f"{origin}{reverse('admin:tools_app_mcpserver_callback')}"
 
 
@@ -45,7 +49,7 @@ def document(request: HttpRequest) -> HttpResponse:
             "client_id": f"{settings.KOMAND_PUBLIC_URL}/{PATH}",
             "client_name": "Komand",
             "client_uri": settings.KOMAND_PUBLIC_URL,
-            "redirect_uris": [callback_url(settings.KOMAND_PUBLIC_URL)],
+            "redirect_uris": [_callback_at(settings.KOMAND_PUBLIC_URL)],
             "grant_types": ["authorization_code", "refresh_token"],
             "response_types": ["code"],
             "token_endpoint_auth_method": "none",

@@ -5,7 +5,7 @@ The flow itself loads the SDK and is imported by path.
 
 import asyncio
 import json
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from hashlib import sha256
@@ -34,10 +34,30 @@ _FLOW = "tools_app.mcp_client.oauth_flow"
 
 @dataclass(frozen=True)
 class Login:
-    """The user who authorizes, and the key of the browser session in which they do."""
+    """The user who authorizes, and the key of the browser session in which they do.
+
+    session_key: empty for an authorization that a program begins for them. They complete it in any session of theirs.
+    """
 
     user_id: int
-    session_key: str = field(repr=False)
+    session_key: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True)
+class AuthorizationState:
+    """The authorization of a server, for operators: no secret.
+
+    status: none | authorized | refused (the authorization server does not accept the tokens any more).
+    scope, missing_scope: rights that were granted, and that the server has demanded in vain, separated by spaces.
+    expires_at: end of the access token, which is renewed before; None: unknown.
+    """
+
+    status: str = "none"
+    issuer: str = ""
+    scope: str = ""
+    missing_scope: str = ""
+    authorized_at: datetime | None = None
+    expires_at: datetime | None = None
 
 
 @dataclass(frozen=True)
@@ -137,7 +157,7 @@ def _take_attempt(state: str, login: Login) -> McpAuthorizationAttempt:
     rows = McpAuthorizationAttempt.objects.filter(
         state_digest=_digest(state),
         user_id=login.user_id,
-        login_digest=_digest(login.session_key),
+        login_digest__in=[_digest(login.session_key), _digest("")],
         expires_at__gt=Now(),
     )
     attempt = rows.select_related("server").first()
@@ -156,16 +176,68 @@ def forget(server: McpServer) -> str:
 
     Returns why they could not be revoked; empty if they were, or if there were none.
     """
-    try:
-        stored = load(server.id, server.url)
-    except vault.SealError:  # after the loss of a key they can still be deleted
-        stored = Stored()
+    stored = _held(server)
     with transaction.atomic():
         if not McpAuthorization.objects.filter(server=server).delete()[0]:
             return ""
         McpAuthorizationAttempt.objects.filter(server=server).delete()
         _reconnect(server)
         audit.record("McpAuthorizationForgotten", details={"name": server.name})
+    return _revoke(server, stored)
+
+
+def remove_server(server: McpServer) -> str:
+    """Delete a server with its tools and tokens, and revoke the tokens. Connections to it end within seconds.
+
+    Owns its transaction. Network access, after it. Returns why the tokens could not be revoked, as `forget`.
+    """
+    stored = _held(server)
+    with transaction.atomic():
+        server.delete()
+        audit.record("McpServerDeleted", details={"name": server.name})
+    return _revoke(server, stored)
+
+
+def revoke_on_commit(server: McpServer, failed: Callable[[str], object]) -> None:
+    """Revoke the tokens of a server once the caller's transaction, which deletes it, commits. Network access.
+
+    failed: called with the reason why they could not be revoked.
+    """
+    stored = _held(server)
+
+    def revoke() -> None:
+        if problem := _revoke(server, stored):
+            failed(problem)
+
+    transaction.on_commit(revoke)
+
+
+def state_of(server: McpServer) -> AuthorizationState:
+    """Return the state of a server's authorization. One statement."""
+    row = McpAuthorization.objects.filter(server=server).first()
+    if row is None or row.authorized_at is None:
+        return AuthorizationState(missing_scope=row.missing_scope if row else "")
+    return AuthorizationState(
+        "authorized" if row.tokens_sealed else "refused",
+        row.endpoints.get("issuer", ""),
+        row.scope,
+        row.missing_scope,
+        row.authorized_at,
+        row.expires_at,
+    )
+
+
+def _held(server: McpServer) -> Stored:
+    """Return the tokens of a server, also for an address that it had before; none if no key opens them."""
+    row = McpAuthorization.objects.filter(server=server).first()
+    try:
+        return load(server.id, row.endpoints.get("url", "")) if row else Stored()
+    except vault.SealError:  # after the loss of a key they can still be deleted
+        return Stored()
+
+
+def _revoke(server: McpServer, stored: Stored) -> str:
+    """Revoke tokens that are deleted here. Returns why they could not be, empty if they were or there were none."""
     if not stored.access_token:
         return ""
     held = {"access_token": stored.access_token, "refresh_token": stored.refresh_token}

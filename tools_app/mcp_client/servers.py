@@ -59,13 +59,6 @@ def change_server(server: McpServer, **settings: Any) -> McpServer:
     return server
 
 
-def remove_server(server: McpServer) -> None:
-    """Delete a server and its tools. Owns its transaction. Connections to it end within seconds."""
-    with transaction.atomic():
-        server.delete()
-        audit.record("McpServerDeleted", details={"name": server.name})
-
-
 def get_server(name: str) -> McpServer:
     """Return a server by name. Raises NotFound."""
     return found(McpServer.objects.filter(name=name).first(), f"There is no MCP server {name!r}.")

@@ -38,6 +38,7 @@ from sessions_app.platforms.messages import (
     DeliveryReport,
     Ignored,
     Outgoing,
+    OutgoingFile,
     ProfileChange,
     Rendered,
 )
@@ -71,6 +72,7 @@ class Webhook(HttpAdapter):
     config_fields: ClassVar[Mapping[str, Setting]] = {
         "callback_url": Setting("where answers are posted", "url", is_required=True),
         "deltas": Setting("true: also post the text so far, as message.delta", "flag"),
+        "files": Setting("true: post files of an answer as attachments; takes a public address", "flag"),
     }
     secret_fields: ClassVar[Mapping[str, str]] = {
         "secret": "whsec_…, signs both ways; generated if not given",
@@ -118,7 +120,11 @@ class Webhook(HttpAdapter):
         return Acknowledgement(202, {"id": request.header("webhook-id")})
 
     def capabilities(self, chat: Chat) -> Capabilities:
+        # Programs fetch what is posted by its link, which takes a public address of this installation.
+        posts_files = bool(self.account.config.get("files") and self.account.public_url.startswith("http"))
         return Capabilities(
+            attachments_out=posts_files,
+            file_bytes=_LARGEST_SIZE if posts_files else 0,
             drafts="native" if self.account.config.get("deltas") else "none",
             draft_seconds=0.5,
             buttons=True,
@@ -173,6 +179,7 @@ class Webhook(HttpAdapter):
             "channel": self.name,
             "recipientId": chat.id,
             "timestamp": self.clock().isoformat(),
+            "attachments": [_posted(message.file)] if message.file else [],
         }
         if message.buttons:
             data["buttons"] = [{"label": button.label, "actionId": button.action_id} for button in message.buttons]
@@ -203,6 +210,12 @@ class Webhook(HttpAdapter):
 
     def open_client(self) -> httpx2.AsyncClient:
         return open_guarded_client(self.account.reachable)
+
+
+def _posted(file: OutgoingFile) -> dict[str, Any]:
+    """Return a file in the shape in which messages to us have theirs."""
+    size = len(file.content)
+    return {"filename": file.name, "mimeType": file.media_type, "sizeBytes": size, "url": file.url or None}
 
 
 class _Fields:
@@ -318,12 +331,13 @@ _READERS = {
 
 
 def _read_timestamp(fields: _Fields, sent_at: datetime) -> datetime:
-    value = fields.body.get("timestamp")
+    place = "timestamp" if "timestamp" in fields.body else "data.timestamp"
+    value = fields.body.get("timestamp", fields.data.get("timestamp"))
     if value is None:
         return sent_at
     try:
         moment = datetime.fromisoformat(value)
         return moment.replace(tzinfo=moment.tzinfo or UTC).astimezone(UTC)
     except (ValueError, TypeError, OverflowError):
-        fields.problems["timestamp"] = "must be an ISO 8601 time"
+        fields.problems[place] = "must be an ISO 8601 time"
         return sent_at

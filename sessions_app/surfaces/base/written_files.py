@@ -27,4 +27,12 @@ class WrittenFileOut(ObjectSerializer):
 
 def written_files(session_id: UUID, run_id: UUID) -> list[ArtifactView]:
     """Return the files that the run has written, by path. One statement."""
-    return [view for view in artifacts.list_artifacts(session_id) if view.run_id == run_id]
+    return files_by_run(session_id).get(run_id, [])
+
+
+def files_by_run(session_id: UUID) -> dict[UUID | None, list[ArtifactView]]:
+    """Return the files of a session by the run that has written them, each list by path. One statement."""
+    found: dict[UUID | None, list[ArtifactView]] = {}
+    for view in artifacts.list_artifacts(session_id):
+        found.setdefault(view.run_id, []).append(view)
+    return found

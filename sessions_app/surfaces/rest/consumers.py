@@ -183,7 +183,7 @@ def accept_message(principal: Principal, body: Any, idempotency_key: str) -> Acc
 
 def _note_of(fields: Mapping[str, Any]) -> dict[str, Any] | None:
     sent_at = iso(fields["timestamp"])
-    note = {"metadata": fields["metadata"], "sentAt": sent_at}
+    note = {"messageId": fields["message_id"], "metadata": fields["metadata"], "sentAt": sent_at}
     return {"message": {name: value for name, value in note.items() if value}} if any(note.values()) else None
 
 

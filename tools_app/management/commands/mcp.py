@@ -9,7 +9,7 @@ from django.core.management.base import CommandParser
 
 from audit_app.kernel.errors import InvalidInput
 from audit_app.management.app_command import AppCommand
-from tools_app.mcp_client import discovery, servers
+from tools_app.mcp_client import discovery, server_authorization, servers
 from tools_app.models import McpServer
 
 
@@ -108,8 +108,10 @@ class Command(AppCommand):
         servers.change_server(servers.get_server(options["name"]), is_enabled=False)
 
     def _remove(self, options: dict[str, Any]) -> None:
-        servers.remove_server(servers.get_server(options["name"]))
+        problem = server_authorization.remove_server(servers.get_server(options["name"]))
         self.stdout.write(f"{options['name']} was removed.")
+        if problem:
+            self.stdout.write(f"Its tokens were not revoked: {problem}")
 
     def _print_skipped(self, skipped: dict[str, str]) -> None:
         for name, reason in skipped.items():

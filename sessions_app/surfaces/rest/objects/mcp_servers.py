@@ -88,3 +88,22 @@ class McpServerRefreshedOut(McpServerOut):
 
 class McpServerApprovedOut(McpServerOut):
     approved = ListField(child=CharField())
+
+
+class McpAuthorizationOut(ObjectSerializer):
+    status = ChoiceField(
+        choices=["none", "authorized", "refused"], help_text="refused: the tokens are not accepted any more."
+    )
+    issuer = NullableText(help_text="The authorization server.")
+    scope = NullableText(help_text="Rights that were granted, separated by spaces.")
+    missing_scope = NullableText(help_text="Rights that the server has demanded in vain.")
+    authorized_at = Timestamp(allow_null=True)
+    expires_at = Timestamp(allow_null=True, help_text="End of the access token, which is renewed before.")
+
+
+class McpAuthorizationBegunOut(ObjectSerializer):
+    authorization_url = CharField(help_text="Open it within ten minutes.")
+
+
+class McpRevokedOut(ObjectSerializer):
+    problem = NullableText(help_text="Reason why the tokens were deleted here, but not revoked.")

@@ -18,6 +18,7 @@ from rest_framework.serializers import (
     ValidationError,
 )
 
+from sessions_app.attachments import records
 from sessions_app.conversation.session_key import SessionKey
 from sessions_app.models import Attachment, Session, Turn
 from sessions_app.selectors import citations_of
@@ -191,3 +192,47 @@ class FoundMessageOut(ObjectSerializer):
     role = ChoiceField(choices=Turn.ROLES)
     snippet = CharField(source="excerpt", help_text="Part of the message around the matching words.")
     timestamp = Timestamp(source="created_at")
+
+
+class MessageFileOut(ObjectSerializer):
+    """A file of a message, in the fields of an attachment of a channel."""
+
+    id = UUIDField(source="pk")
+    filename = CharField()
+    mime_type = CharField()
+    size_bytes = IntegerField(allow_null=True)
+    url = NullableText(help_text="Path of its content on this server.")
+
+    @classmethod
+    def of(cls, subject: Attachment, **given: Any) -> dict[str, Any]:
+        return super().of(subject, url=records.url_of(subject), **given)
+
+
+class InboundMessageOut(ObjectSerializer):
+    """A message to an agent, in the fields of a channel's message. Of a turn and its arrival."""
+
+    direction = ChoiceField(choices=["inbound"])
+    turn_id = UUIDField(source="pk")
+    session_id = CharField()
+    message_id = CharField(help_text="The sender's id of it, or the turn's.")
+    channel = CharField()
+    channel_account_id = CharField()
+    sender_id = CharField()
+    sender_display_name = CharField()
+    text = CharField(source="content")
+    timestamp = Timestamp()
+    attachments = ListField(child=MessageFileOut())
+    metadata = DictField()
+
+
+class OutboundMessageOut(ObjectSerializer):
+    """An answer, in the fields of a channel's message. Of a turn."""
+
+    direction = ChoiceField(choices=["outbound"])
+    turn_id = UUIDField(source="pk")
+    session_id = CharField()
+    channel = CharField()
+    recipient_id = CharField(help_text="The sender of the session.")
+    text = CharField(source="content")
+    timestamp = Timestamp(source="created_at")
+    attachments = ListField(child=WrittenFileOut(), help_text="Files that the agent has written.")

@@ -9,7 +9,8 @@ from sessions_app.surfaces.base.openapi.operations import Operation
 from sessions_app.surfaces.rest.objects import mcp_servers as objects
 from sessions_app.surfaces.rest.operations import paged
 from sessions_app.surfaces.rest.views.base import RestView, ok
-from tools_app.mcp_client import discovery, servers
+from tools_app.mcp_client import client_document, discovery, server_authorization, servers
+from tools_app.mcp_client.server_authorization import Login
 from tools_app.models import McpServer
 from tools_app.rights import MANAGE_MCP_SERVERS
 
@@ -41,10 +42,32 @@ class McpServerDetail(McpView):
         fields.pop("name", None)  # it is part of the names of its tools, which agents and executions refer to
         return ok(objects.McpServerOut.of(servers.change_server(servers.get_server(name), **fields)))
 
-    @Operation("Remove an MCP server")
+    @Operation("Remove an MCP server", objects.McpRevokedOut)
     def delete(self, request: Request, name: str) -> Response:
-        servers.remove_server(servers.get_server(name))
-        return ok(None)
+        """Its tokens are deleted, and revoked where the authorization server can."""
+        problem = server_authorization.remove_server(servers.get_server(name))
+        return ok(objects.McpRevokedOut.of(None, problem=problem))
+
+
+class McpServerAuthorization(McpView):
+    """The login by OAuth with which the tools of the server are used."""
+
+    @Operation("Read the authorization of an MCP server", objects.McpAuthorizationOut, errors=[403])
+    def get(self, request: Request, name: str) -> Response:
+        return ok(objects.McpAuthorizationOut.of(server_authorization.state_of(servers.get_server(name))))
+
+    @Operation("Begin the authorization of an MCP server", objects.McpAuthorizationBegunOut, streams=True)
+    def post(self, request: Request, name: str) -> Response:
+        """Return the address at which you authorize in a browser, in which you are logged in here, too."""
+        login = Login(self.principal.user.pk)
+        url = server_authorization.begin(servers.get_server(name), login, client_document.callback_url(request))
+        return ok(objects.McpAuthorizationBegunOut.of(None, authorization_url=url))
+
+    @Operation("Forget the authorization of an MCP server", objects.McpRevokedOut, streams=True)
+    def delete(self, request: Request, name: str) -> Response:
+        """Delete the tokens, and revoke them where the authorization server can."""
+        problem = server_authorization.forget(servers.get_server(name))
+        return ok(objects.McpRevokedOut.of(None, problem=problem))
 
 
 class McpServerRefresh(McpView):

@@ -1,23 +1,30 @@
 """Messages of the caller's sessions: answered again, edited, found by the search."""
 
+from collections.abc import Sequence
 from typing import Any
 
+from django.db.models import Q
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from sessions_app import services
+from sessions_app import selectors, services
 from sessions_app.access import access_session
-from sessions_app.conversation import message_search
+from sessions_app.conversation import arrivals, message_search
 from sessions_app.identity import rate_limits
+from sessions_app.models import Session, Turn
+from sessions_app.rights import VIEW_SESSIONS
 from sessions_app.surfaces.base.openapi.operations import IDEMPOTENCY_KEY, Operation
+from sessions_app.surfaces.base.written_files import files_by_run
 from sessions_app.surfaces.rest.objects.messages import (
     AcceptedOut,
     EditBody,
     FoundMessageOut,
+    InboundMessageOut,
+    OutboundMessageOut,
     RegenerateBody,
     SearchQuery,
 )
-from sessions_app.surfaces.rest.operations import scrolled
+from sessions_app.surfaces.rest.operations import paged, scrolled
 from sessions_app.surfaces.rest.views.base import RestView, ok
 
 _REPLACES: dict[str, Any] = {
@@ -26,6 +33,44 @@ _REPLACES: dict[str, Any] = {
     "parameters": [IDEMPOTENCY_KEY],
     "description": "The new message begins a branch, which later messages continue. The earlier turns stay.",
 }
+
+
+class SessionMessages(RestView):
+    """Messages and their answers in the fields of a channel's messages, the oldest first; pages as of the turns."""
+
+    @paged("Read messages as a channel sends them", (InboundMessageOut, OutboundMessageOut))
+    def get(self, request: Request, session_id: str) -> Response:
+        session, page = access_session(self.principal.user, session_id, needs=VIEW_SESSIONS), self.page()
+        among = selectors.ON_PATH & (Q(role="user") | Q(role="assistant", is_answer=True))
+        turns = selectors.list_turns(session, limit=page.size, offset=page.offset, failed=False, among=among)
+        return ok(_messages(session, turns), page.meta(selectors.count_turns(session, failed=False, among=among)))
+
+
+def _messages(session: Session, turns: Sequence[Turn]) -> list[dict[str, Any]]:
+    arrived, files = arrivals.of_turns(session, turns), selectors.attachments_of(turns)
+    written = files_by_run(session.pk) if any(turn.is_answer for turn in turns) else {}
+    place = {"session_id": session.key, "channel": session.channel}
+    shown = []
+    for turn in turns:
+        if arrival := arrived.get(turn.pk):
+            shown.append(
+                InboundMessageOut.of(
+                    turn,
+                    direction="inbound",
+                    **place,
+                    channel_account_id=session.account_id,
+                    message_id=arrival.message_id,
+                    sender_id=arrival.sender_id,
+                    sender_display_name=arrival.sender_name,
+                    timestamp=arrival.sent_at or turn.created_at,
+                    attachments=files.get(turn.pk, ()),
+                    metadata=arrival.metadata,
+                )
+            )
+        else:
+            answer = {"recipient_id": session.sender_id, "attachments": written.get(turn.run_id, ())}
+            shown.append(OutboundMessageOut.of(turn, direction="outbound", **place, **answer))
+    return shown
 
 
 class SessionRegenerate(RestView):

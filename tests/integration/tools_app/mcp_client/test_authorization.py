@@ -11,6 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from django.contrib.auth.models import User
+from django.core.management import call_command
 from django.db import connection
 from django.db.models import F
 from django.test import Client
@@ -20,6 +21,7 @@ from audit_app.models import AuditEntry
 from tests.fakes.http_server import Fault
 from tests.fakes.mcp.authorized import Pair
 from tests.support.mcp import Caller, LoopThread
+from tests.support.rest import RestCaller
 from tools_app.mcp_client import discovery, server_authorization, servers
 from tools_app.mcp_client.errors import NeedsAuthorization, ServerFault
 from tools_app.models import McpAuthorization, McpAuthorizationAttempt, McpServer
@@ -418,6 +420,48 @@ def test_a_forgotten_authorization_is_revoked(caller: Caller, server: McpServer,
     assert not McpAuthorization.objects.exists() and audited("McpAuthorizationForgotten") == [{"name": "files"}]
     with pytest.raises(NeedsAuthorization):
         Caller(caller.loop, servers.config_of(server)).open()
+
+
+@pytest.mark.parametrize("way", ["admin", "list", "command"])
+def test_the_tokens_of_a_deleted_server_are_revoked(
+    caller: Caller, server: McpServer, pages: Client, pair: Pair, way: str
+) -> None:
+    if way == "admin":
+        pages.post(f"{PAGE}{server.pk}/delete/", {"post": "yes"})
+    elif way == "list":
+        pages.post(PAGE, {"action": "delete_selected", "_selected_action": str(server.pk), "post": "yes"})
+    else:
+        call_command("mcp", "remove", "files")
+    assert len(pair.authorization.forms["/revoke"]) == 2
+    assert not McpServer.objects.exists() and not McpAuthorization.objects.exists()
+
+
+def test_a_server_is_deleted_although_nobody_revokes_its_tokens(
+    caller: Caller, server: McpServer, pages: Client, pair: Pair
+) -> None:
+    pair.authorization.faults.append(Fault("status", status=500, only="/revoke"))
+    shown = pages.post(f"{PAGE}{server.pk}/delete/", {"post": "yes"}, follow=True).content.decode()
+    assert "but not revoked" in shown and not McpServer.objects.exists()
+
+
+def test_a_program_begins_an_authorization_that_its_user_completes(
+    server: McpServer, pages: Client, pair: Pair, operator: User
+) -> None:
+    program, path = RestCaller(operator), "mcp/servers/files/authorization"
+    assert program.get(path).data["status"] == "none"
+    back = pair.authorization.approve(program.post(path).data["authorizationUrl"])
+    other = Client()
+    other.force_login(User.objects.create_superuser("other", password="x"), "django.contrib.auth.backends.ModelBackend")
+    assert "is not known here" in other.get(back, follow=True).content.decode(), "another operator has begun it"
+    assert "files is authorized." in pages.get(back, follow=True).content.decode()
+    shown = program.get(path).data
+    assert (shown["status"], shown["issuer"], shown["scope"]) == ("authorized", pair.authorization.url, "files:read")
+    assert program.delete(path).data == {"problem": None}
+    assert program.get(path).data["status"] == "none" and len(pair.authorization.forms["/revoke"]) == 2
+    authorize(pages, server, pair)
+    pair.authorization.faults.append(Fault("status", status=500, only="/revoke"))
+    assert "500" in program.delete("mcp/servers/files").data["problem"]
+    assert not McpServer.objects.exists() and not McpAuthorization.objects.exists()
 
 
 def test_an_authorization_is_forgotten_although_nobody_revokes_it(

@@ -19,6 +19,7 @@ from tests.fakes.webhook_receiver import WebhookReceiver
 from tests.support.absent_store import fail_first_read
 from tests.support.channels import add_telegram, add_webhook, settle, telegram, webhook
 from tests.support.engine import EngineRig, until
+from tests.support.rest import RestCaller
 from tools_app.storage import artifacts
 from tools_app.types import ToolCall
 
@@ -94,6 +95,26 @@ def test_a_channel_without_files_gets_a_link_that_expires(
     assert answer["X-Content-Type-Options"] == "nosniff" and "no-store" in answer["Cache-Control"]
     services.delete_session(Session.objects.get())
     assert Client().get(path).status_code == 403
+
+
+def test_a_program_gets_a_file_as_an_attachment(rig: EngineRig, receiver: WebhookReceiver, settings: object) -> None:
+    settings.KOMAND_PUBLIC_URL = "https://komand.example"  # type: ignore[attr-defined]
+    rig.agent(writing(), Reply(("Here it is.",)))
+    add_webhook(receiver, config={"files": True})
+    sent = {"timestamp": "2026-02-23T10:30:00Z", "channelAccountId": "main", "metadata": {"page": "prices"}}
+    webhook("a report, please", "m1", **sent)
+    assert settle(rig) == ["sent", "sent"]
+    text, file = [callback.body["data"] for callback in receiver.callbacks]
+    assert (text["text"], text["attachments"]) == ("Here it is.", [])
+    [attachment] = file["attachments"]
+    url = attachment.pop("url")
+    assert attachment == {"filename": "report.csv", "mimeType": "text/csv", "sizeBytes": 3}
+    assert Client().get(url.removeprefix("https://komand.example")).content == b"a;b"
+    session = Session.objects.get()
+    session.owner = rig.owner
+    session.save()
+    [message, _] = RestCaller(rig.owner).get(f"sessions/{session.pk}/messages").data
+    assert (message["timestamp"], message["metadata"]["custom"]) == ("2026-02-23T10:30:00.000Z", {"page": "prices"})
 
 
 @pytest.mark.parametrize("bond", ["owner", "paired", "linked"])

@@ -75,7 +75,18 @@ async def test_an_inbound_message_of_a_channel_is_accepted(rig):
     session = await in_db(Session.objects.get)
     assert (session.key, session.sender_name) == (f"WebChat:shop:{rig.owner.pk}", "Alice")
     stored = await in_db(Event.objects.get, type="message.received")
-    assert stored.payload["note"]["message"] == {"metadata": {"page": "prices"}, "sentAt": "2026-02-23T10:30:00.000Z"}
+    note = {"messageId": "msg-abc-123", "metadata": {"page": "prices"}, "sentAt": "2026-02-23T10:30:00.000Z"}
+    assert stored.payload["note"]["message"] == note
+    question, answer = await in_db(lambda: RestCaller(rig.owner).get(f"sessions/{session.pk}/messages").data)
+    shown = {**inbound, "timestamp": "2026-02-23T10:30:00.000Z", "direction": "inbound", "sessionId": session.key}
+    assert {name: value for name, value in question.items() if name != "turnId"} == shown
+    assert {name: answer[name] for name in ("direction", "channel", "recipientId", "text", "attachments")} == {
+        "direction": "outbound",
+        "channel": "WebChat",
+        "recipientId": str(rig.owner.pk),
+        "text": "Hello there.",
+        "attachments": [],
+    }
 
 
 @pytest.mark.parametrize(

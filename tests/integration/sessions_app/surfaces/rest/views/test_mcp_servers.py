@@ -36,6 +36,9 @@ def operator() -> RestCaller:
         ("DELETE", "mcp/servers/srv"),
         ("POST", "mcp/servers/srv/refresh"),
         ("POST", "mcp/servers/srv/approve"),
+        ("GET", "mcp/servers/srv/authorization"),
+        ("POST", "mcp/servers/srv/authorization"),
+        ("DELETE", "mcp/servers/srv/authorization"),
     ],
 )
 def test_users_without_the_permission_are_refused(operator: RestCaller, method: str, path: str) -> None:
