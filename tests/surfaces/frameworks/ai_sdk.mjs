@@ -1,28 +1,16 @@
-// Scenarios with the AI SDK, over both protocols; see drill.py for the exchange with the test.
+// Scenarios with the AI SDK, over both protocols.
 import { createOpenAI } from "@ai-sdk/openai";
 import { generateText, isStepCount, Output, streamText, tool } from "ai";
-import readline from "node:readline";
 import { z } from "zod";
+import { key, model as name, PIXEL, protocol, readWeather, run, url } from "./program.mjs";
 
-const { url, key, model: name, protocol } = JSON.parse(process.argv[2]);
-const PIXEL =
-  "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
 const openai = createOpenAI({ baseURL: `${url}/v1`, apiKey: key });
 const model = protocol === "chat" ? openai.chat(name) : openai.responses(name);
-const lines = readline.createInterface({ input: process.stdin })[Symbol.asyncIterator]();
-const write = (line) => process.stdout.write(`${JSON.stringify(line)}\n`);
-let pauses = false;
 
 const weather = tool({
   description: "Read the weather of a city.",
   inputSchema: z.object({ city: z.string() }),
-  execute: async ({ city }) => {
-    if (pauses) {
-      write({ paused: city });
-      await lines.next();
-    }
-    return `${city.length} degrees in ${city}`;
-  },
+  execute: readWeather,
 });
 
 async function pieces(text, count = Infinity) {
@@ -38,7 +26,7 @@ async function pieces(text, count = Infinity) {
   return found;
 }
 
-const scenarios = {
+await run({
   tools: async (prompt) =>
     (await generateText({ model, prompt, tools: { read_weather: weather }, stopWhen: isStepCount(5) })).text,
   stream: (text) => pieces(text),
@@ -57,15 +45,4 @@ const scenarios = {
     return (await generateText({ model, messages: [...first, ...response.messages, { role: "user", content: following }] }))
       .text;
   },
-};
-
-write({ scenarios: Object.keys(scenarios), answersBy: "", structuresBy: "" });
-for (let line = await lines.next(); !line.done; line = await lines.next()) {
-  const asked = JSON.parse(line.value);
-  pauses = asked.pauses;
-  try {
-    write({ result: await scenarios[asked.scenario](...asked.arguments) });
-  } catch (error) {
-    write({ error: String(error.stack ?? error).slice(-3000) });
-  }
-}
+});

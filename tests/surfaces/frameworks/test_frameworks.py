@@ -1,6 +1,6 @@
 """Agent frameworks, unchanged, against a whole installation: their own tools, streams, structured output, pictures.
 
-Each runs in the virtualenv of `requirements-foreign.lock`, which `make foreign` makes.
+Those of Python run in the virtualenv of `requirements-foreign.lock`, which `make foreign` makes.
 """
 
 import json
@@ -140,20 +140,22 @@ def test_a_framework_of_python(
 @pytest.fixture(scope="module")
 def modules(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("npm")
-    yield npm.install(folder, "ai@7.0.173", "@ai-sdk/openai@4.0.118", "zod@4")
+    yield npm.install(folder, "ai@7.0.173", "@ai-sdk/openai@4.0.118", "openai@7.59.0", "zod@4")
     npm.discard(folder)
 
 
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("protocol", ["chat", "responses"])
-def test_the_ai_sdk(
-    protocol: str, live_komand: LiveKomand, seeing: str, model_server: ModelServer, modules: Path
+@pytest.mark.parametrize("name", ["ai_sdk", "openai_sdk"])
+def test_a_library_of_node(
+    name: str, protocol: str, live_komand: LiveKomand, seeing: str, model_server: ModelServer, modules: Path
 ) -> None:
-    script = shutil.copy(Path(__file__).with_name("ai_sdk.mjs"), modules.parent)
+    for script in ("program.mjs", f"{name}.mjs"):
+        shutil.copy(Path(__file__).with_name(script), modules.parent)
     request = {"url": live_komand.url, "key": live_komand.api_key, "model": seeing, "protocol": protocol}
     node = shutil.which("node")
     assert node
-    with _started([node, str(script), json.dumps(request)], modules.parent, model_server) as program:
+    with _started([node, f"{name}.mjs", json.dumps(request)], modules.parent, model_server) as program:
         _drill(program, live_komand, model_server)
 
 
