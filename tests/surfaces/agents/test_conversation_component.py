@@ -2,170 +2,166 @@
 
 import json
 import re
-import shutil
-import subprocess
-import tempfile
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, Request, expect
+from playwright.sync_api import expect
 
-from tests.browser.chat_page import SOON, answering, tokens
-from tests.browser.conftest import open_chromium
-from tests.fakes.http_protocol import HttpRequest
-from tests.fakes.http_server import FakeServer
+from tests.browser.chat_page import answering, tokens
 from tests.fakes.model_server import ModelServer
-from tests.support.live_server import LiveKomand, start_komand
-from tests.surfaces import npm
+from tests.surfaces.agents.conversation_page import INSTALL_SECONDS, Conversation
 
-_INSTALL_SECONDS = 300  # for six hundred packages
+pytestmark = [pytest.mark.npm, pytest.mark.timeout(2 * INSTALL_SECONDS)]
 
-pytestmark = [pytest.mark.npm, pytest.mark.timeout(2 * _INSTALL_SECONDS)]
-
-PAGE = "<!doctype html><html lang='en'><title>Site</title><div id='root'></div><script src='/page.js'></script></html>"
-START = "/api/v1/agents"
-
-
-class Site(FakeServer):
-    """A site of somebody else. script: of each of its pages."""
-
-    script = b""
-
-    def take(self, request: HttpRequest) -> tuple[int, dict[str, str], bytes]:
-        if request.path == "/page.js":
-            return 200, {"Content-Type": "text/javascript"}, self.script
-        return 200, {"Content-Type": "text/html"}, PAGE.encode()
-
-    @property
-    def origin(self) -> str:
-        """Another site than the installation's for a browser, which compares the names of hosts."""
-        return f"http://localhost:{self.port}"
+PIXEL = bytes.fromhex(
+    "89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c489"
+    "0000000d49444154789c6360000002000001e221bc330000000049454e44ae426082"
+)
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    nowhere = "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE localhost, EXCLUDE 127.0.0.1"
-    with open_chromium(nowhere) as browser:
-        yield browser
+def line(**directives: object) -> str:
+    """Return a line of a script. With `loop`, the model calls tools after the results of others."""
+    return answering(**directives)[2:-2]
 
 
-@pytest.fixture(scope="module")
-def site(browser: Browser) -> Iterator[Site]:
-    with Site() as server:
-        folder = Path(tempfile.mkdtemp())  # not a folder that pytest keeps: 750 MB
-        try:
-            server.script = _bundle(folder)
-        finally:
-            npm.discard(folder)
-        yield server
-
-
-def _bundle(folder: Path) -> bytes:
-    """Install the component into the folder and return the script of a page that shows it."""
-    modules = npm.install(folder, "@vertesia/ui@1.5.0", "esbuild@0.28", seconds=_INSTALL_SECONDS)
-    source = shutil.copy(Path(__file__).with_name("conversation.jsx"), folder)
-    options = ["--bundle", "--jsx=automatic", "--minify", '--define:process.env.NODE_ENV="production"']
-    built = subprocess.run([modules / ".bin" / "esbuild", source, *options], capture_output=True, timeout=120)
-    assert built.returncode == 0, built.stderr.decode()
-    return built.stdout
-
-
-@pytest.fixture(scope="module")
-def komand(site: Site, model_server: ModelServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveKomand]:
-    """Yield an installation that lets the site in."""
-    settings = {
-        "OPENAI_BASE_URL": model_server.base_url,
-        "OPENAI_API_KEY": "test-key-of-nobody",
-        "KOMAND_MODEL": "fake",
-        "KOMAND_CORS_ORIGINS": site.origin,
-    }
-    komand = start_komand(tmp_path_factory.mktemp("embedded"), **settings)
-    yield komand
-    komand.stop()
-
-
-class Conversation:
-    """The site's page in one tab. starts: requests that began a run; problems: errors of the page and of requests."""
-
-    def __init__(self, page: Page, site: Site) -> None:
-        self.page, self._site = page, site
-        self.starts: list[Request] = []
-        self.problems: list[str] = []
-        page.set_default_timeout(SOON)
-        page.on("pageerror", lambda error: self.problems.append(str(error)))
-        page.on("console", lambda line: self.problems.append(line.text) if line.type == "error" else None)
-        page.on("request", self._note)
-
-    def _note(self, request: Request) -> None:
-        if request.method == "POST" and request.url.endswith(START):
-            self.starts.append(request)
-
-    def open(self, run: str = "") -> None:
-        self.page.goto(f"{self._site.origin}/{run and f'?run={run}'}")
-
-    def send(self, text: str) -> None:
-        box = self.page.get_by_role("textbox", name="Type your message")
-        box.fill(text)
-        box.press("Enter")
-
-    def choose_mode(self, name: str) -> None:
-        self.mode.click()
-        self.page.get_by_role("menuitemradio", name=name).click()
-
-    @property
-    def mode(self) -> Locator:
-        return self.page.get_by_role("button", name="Agent approval mode")
-
-    def shows(self, text: str) -> None:
-        """Wait for a paragraph of exactly this text."""
-        whole = re.compile(f"^{re.escape(text)}$")
-        expect(self.page.get_by_role("paragraph").filter(has_text=whole).first).to_be_visible()
-
-    @property
-    def run_id(self) -> str:
-        answer = self.starts[-1].response()
-        assert answer
-        return str(answer.json()["id"])
-
-
-@pytest.fixture
-def conversation(browser: Browser, site: Site, komand: LiveKomand) -> Iterator[Conversation]:
-    """Yield an open page. It may have no problems."""
-    context = browser.new_context(reduced_motion="reduce", locale="en-US")
-    context.add_init_script(f"globalThis.komand = {json.dumps({'url': komand.url, 'key': komand.api_key})}")
-    conversation = Conversation(context.new_page(), site)
-    conversation.open()
-    yield conversation
-    context.close()
-    assert conversation.problems == []
-
-
-def test_a_conversation_is_started_continued_and_opened_again(
+def test_the_page_of_the_docs_starts_continues_and_reopens_a_conversation(
     conversation: Conversation, model_server: ModelServer
 ) -> None:
+    conversation.open(path="/docs")
     conversation.send(answering(tokens=40, rate=100, hold=20))
     conversation.shows(tokens(20))
     model_server.go_on()
     conversation.shows(tokens(40))
     (start,) = conversation.starts
     assert start.post_data_json["tool_approval_mode"] == "full_control"
+    expect(conversation.mode).to_have_text("Ask for approval")  # in force with this agent
 
     conversation.send(answering(text="Here is **more**"))
     conversation.shows("Here is more")
-
-    conversation.open(conversation.run_id)
+    assert f"?run={conversation.run_id}" in conversation.page.url
+    conversation.page.reload()
     conversation.shows(tokens(40))
     conversation.shows("Here is more")
 
 
 def test_an_approval_request_shows_the_whole_call(conversation: Conversation) -> None:
+    conversation.open()
     conversation.choose_mode("Ask for approval")
     content = "# Notes: <!-- 1 --> *all* `of` it"
     conversation.send(answering(tool="write_artifact", args={"path": "files/x.md", "content": content}, text="Written"))
     arguments = json.dumps({"path": "files/x.md", "content": content})
     conversation.shows(f"Approve write_artifact: {arguments}?")
-    conversation.page.get_by_role("button", name="Allow once").click()
+    conversation.button("Allow once").click()
     conversation.shows("Written")
     conversation.choose_mode("Approve for me")
     expect(conversation.mode).to_have_text("Approve for me")
+
+
+def test_the_start_view_takes_its_properties_and_files(conversation: Conversation, model_server: ModelServer) -> None:
+    conversation.open(
+        title="Fund desk",
+        placeholder="Type your message to the desk",
+        startButtonText="Begin",
+        initialMessage="Ask about a fund.",
+        initialToolApprovalMode="ask",
+        startViewVariant="expanded-composer",
+        inputContainerClassName="is-box",
+        inputClassName="is-field",
+        className="is-root",
+        acceptedFileTypes=".txt,.png",
+        maxFiles=2,
+        fullWidth=True,
+        onClose=True,
+        getAttachedDocs=True,
+    )
+    page = conversation.page
+    for text in ("Fund desk", "Ask about a fund.", "Ask for approval"):
+        expect(conversation.text(text)).to_be_visible()
+    expect(page.locator(".is-root .is-box .is-field")).to_have_attribute("placeholder", "Type your message to the desk")
+    expect(conversation.button("Begin")).to_be_disabled()
+    conversation.button("Close").click()
+    conversation.called("onClose")
+    field = page.locator("input[type=file]")
+    expect(field).to_have_attribute("accept", ".txt,.png")
+    picture = {"name": "p.png", "mimeType": "image/png", "buffer": PIXEL}
+    note = {"name": "Büro 1.txt", "mimeType": "text/plain", "buffer": b"Rent: 5"}
+    field.set_input_files([note, picture, {**picture, "name": "third.png"}])
+    expect(page.get_by_text("staged")).to_have_count(2)
+
+    conversation.value(adopt=True, documents=[])
+    model_server.script(line(text="I wait."), line(text="I have both."))
+    conversation.box.fill("Look")
+    conversation.button("Begin").click()
+    conversation.shows("I have both.")
+    conversation.called("onAttachmentsSent")
+    sent = model_server.messages[-1]["content"]
+    assert "[Files Ready]" in sent and "files/Büro 1.txt" in sent and "[Attached image p.png" in sent
+
+
+def test_a_plan_a_batch_files_and_a_question_reach_their_panels(
+    conversation: Conversation, model_server: ModelServer
+) -> None:
+    conversation.open(showArtifacts=True, payloadContent="The payload")
+    conversation.value(adopt=True, interaction="team")
+    tasks = [{"goal": "Look around", "status": "in_progress"}, {"goal": "Write"}]
+    report = {"path": "out/report.md", "content": "# Report\n\nIt is fine."}
+    colours = [{"id": "r", "label": "Red", "description": "warm"}, {"id": "b", "label": "Blue"}]
+    question = {"question": "Which colours?", "options": colours, "multiple": True, "variant": "success"}
+    model_server.script(
+        line(tools=[["update_plan", {"tasks": tasks}], ["write_artifact", report]]),
+        line(
+            tool="batch",
+            args={"tool": "calculator", "items": [{"expression": "6*7"}, {"expression": "1/0"}]},
+            loop=True,
+        ),
+        line(tool="ask_form", args={"questions": [question]}, loop=True),
+        line(text="See [the report](artifact:out/report.md)."),
+    )
+    conversation.send("Work")
+    asked = conversation.question
+    expect(asked.get_by_text("warm")).to_be_visible()
+    asked.get_by_label(re.compile("Red")).check()
+    asked.get_by_label(re.compile("Blue")).check()
+    asked.get_by_role("button", name="Submit Selection (2)").click()
+    conversation.shows("See the report.")
+    assert '"ids": ["r", "b"]' in model_server.messages[-1]["content"]
+
+    page = conversation.page
+    expect(page.get_by_text("0/2 completed")).to_be_visible()
+    expect(conversation.text("Look around")).to_be_visible()
+    (plans, active), (statuses,) = (
+        conversation.calls("onPlansChange")[-1],
+        conversation.calls("onWorkstreamStatusChange")[-1],
+    )
+    assert [task["goal"] for task in plans[active]["plan"]["plan"]] == ["Look around", "Write"] and statuses
+    conversation.button("Verbose").click()
+    expect(conversation.text("2/2")).to_be_visible()
+    conversation.button("Summary").click()
+
+    conversation.panel("Artifacts")
+    conversation.button("Out").click()
+    conversation.button("report.md").last.click()
+    expect(page.get_by_role("heading", name="Report")).to_be_visible()
+    conversation.button("Edit mode").click()
+    editor = page.get_by_role("textbox", name="Markdown document editor")
+    editor.click()
+    page.keyboard.press("Control+End")
+    with page.expect_response(lambda answer: answer.request.method == "PUT") as saved:
+        page.keyboard.type(" Very fine.")
+    assert saved.value.status == 200
+    with page.expect_download() as downloaded:
+        conversation.button("Download").click()
+    assert "It is fine. Very fine." in downloaded.value.path().read_text()
+
+
+def test_workstreams_have_tabs_of_their_own(conversation: Conversation, model_server: ModelServer) -> None:
+    conversation.open()
+    conversation.value(adopt=True, interaction="team")
+    news = {"id": "news", "name": "News", "instruction": answering(text="It is calm. [[text=Done]]", hold=2)}
+    conversation.send(answering(tool="launch_workstream", args=news, text="They work."))
+    conversation.shows("They work.")
+    conversation.panel("Workstreams")
+    expect(conversation.text("Running")).to_be_visible()
+    conversation.page.get_by_role("button", name="News").first.click()
+    model_server.go_on()
+    conversation.shows("It is calm. [[text=Done]]")
+    expect(conversation.text("Completed")).to_be_visible()
