@@ -136,8 +136,7 @@ def list_descendants(root_ids: Collection[UUID]) -> tuple[ChildView, ...]:
 def list_subtree(run_id: UUID) -> tuple[ChildView, ...]:
     """Return the child runs of this run, at any depth, oldest first. Raises NotFound."""
     run = _run(run_id)
-    above = {run.id}
-    found = []
+    above, found = {run.id}, list[ChildView]()
     for view in list_descendants([run.root_id or run.id]):  # a parent is older than its children
         if view.parent_id in above:
             above.add(view.launch_id)
@@ -178,10 +177,11 @@ def list_steps_of(run_ids: Collection[UUID]) -> list[tuple[UUID, StepView]]:
     return [(step.run_id, step_view(step)) for step in steps]
 
 
-def list_workstreams(conversation_id: UUID, numbers: Collection[int] = ()) -> tuple[ChildView, ...]:
-    """Return the child runs of a conversation with these numbers, else the open ones, oldest first."""
-    chosen = Q(ordinal__in=[FIRST_ORDINAL + number - 1 for number in numbers]) if numbers else IS_OPEN
-    rows = Run.objects.filter(chosen, conversation_id=conversation_id, ordinal__gte=FIRST_ORDINAL)
+def list_workstreams(conversation_id: UUID, names: Collection[int | UUID] = ()) -> tuple[ChildView, ...]:
+    """Return the child runs of a conversation with these numbers or ids, else the open ones, oldest first."""
+    ordinals = [FIRST_ORDINAL + name - 1 for name in names if isinstance(name, int)]
+    named = Q(ordinal__in=ordinals) | Q(pk__in=[name for name in names if isinstance(name, UUID)])
+    rows = Run.objects.filter(named if names else IS_OPEN, conversation_id=conversation_id, ordinal__gte=FIRST_ORDINAL)
     return child_views(list(rows.select_related("agent").order_by("ordinal")))
 
 

@@ -79,7 +79,7 @@ def numbered(text: str, citations: Sequence[Citation]) -> str:
     """Return the text with numbers in its markers: `[1]`, `[1, 2]`. Unknown ids stay."""
     names = {citation.id: str(citation.number) for citation in citations}
     return "".join(
-        f"[{', '.join(names.get(one, str(one)) for one in ids)}]" if any(one in names for one in ids) else piece
+        f"[{', '.join(dict.fromkeys(names.get(one, str(one)) for one in ids))}]" if any(map(names.get, ids)) else piece
         for piece, ids in marked(text)
     )
 

@@ -45,7 +45,9 @@ def test_it_appears_live_and_survives_a_reload(chat: ChatPage, new_tab: NewTab, 
     chat.send(answering(tool="echo", args={"text": f"with {SECRET}"}, text="Fine."))
     for tab in (chat, other):
         expect(tab.page.locator(".approval[data-pending]")).to_be_visible(timeout=SOON)
-        expect(tab.page.locator("#announcer")).to_have_text(re.compile("waiting for your decision", re.IGNORECASE))
+        expect(tab.page.locator("#announcer")).to_have_text(
+            re.compile(r"Allow echo\? .+ risk\. On the request, press A or D\.")
+        )
     chat.page.reload()
     expect(chat.page.locator(".approval[data-pending]")).to_be_visible()
     assert SECRET not in chat.answers.last.inner_text()

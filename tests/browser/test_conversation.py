@@ -211,7 +211,7 @@ def test_an_error_shows_its_cause_and_can_be_retried(chat: ChatPage) -> None:
 def test_a_busy_model_is_waited_for_with_a_countdown(chat: ChatPage) -> None:
     answer = chat.ask(status=429, retry_after="9")
     expect(answer.locator(".status")).to_contain_text(
-        re.compile(r"The model is busy, trying again in \d s"), timeout=SOON
+        re.compile(r"is busy: it received too many requests\. Trying again in \d s"), timeout=SOON
     )
     chat.stop.click()
     chat.wait_finished()
@@ -253,7 +253,7 @@ def test_a_message_without_a_network_is_sent_when_it_is_back(chat: ChatPage) -> 
     chat.page.context.set_offline(True)
     chat.send(answering(text="Two."))
     sending = chat.page.locator(".sending")
-    expect(sending).to_contain_text("It is sent by itself when the network is back.", timeout=SOON)
+    expect(sending).to_contain_text("Not sent: there is no network.", timeout=SOON)
     chat.page.context.set_offline(False)
     expect(chat.answers.last).to_contain_text("Two.", timeout=SOON)
     expect(sending).to_have_count(0)
@@ -283,9 +283,10 @@ def test_a_message_that_was_not_sent_survives_a_reload(chat: ChatPage) -> None:
     chat.expects_refusals = True
     chat.page.route("**/messages", lambda route: route.abort())
     chat.send(answering(text="Two."))
-    expect(chat.page.locator(".sending-failed")).to_be_visible(timeout=SOON)
-    chat.page.unroute("**/messages")
+    expect(chat.page.locator(".sending-failed")).to_contain_text("May have been sent", timeout=SOON)
     chat.page.reload()
+    expect(chat.page.locator(".sending-failed")).to_contain_text("May have been sent", timeout=SOON)
+    chat.page.unroute("**/messages")  # the page tries again by itself
     expect(chat.answers.last).to_contain_text("Two.", timeout=SOON)
     expect(chat.questions).to_have_count(2)
     chat.page.reload()

@@ -132,6 +132,11 @@ def test_the_answer_and_code_can_be_copied(new_tab: NewTab) -> None:
     answer.get_by_role("button", name="Copy the answer").click()
     expect(chat.page.locator("#announcer")).to_have_text("Copied")
     assert chat.page.evaluate("navigator.clipboard.readText()") == "Some **code**:\n\n```python\nx = 1\n```\n"
+    wrap = answer.get_by_role("button", name="Wrap")
+    wrap.click()
+    expect(wrap).to_have_attribute("aria-pressed", "true")
+    expect(answer.locator("pre")).to_have_css("white-space-collapse", "preserve")
+    expect(answer.locator("pre")).to_have_css("text-wrap-mode", "wrap")
     answer.get_by_role("button", name="Copy", exact=True).click()
     expect(answer.locator(".copy-code")).to_have_text("Copied")
     assert chat.page.evaluate("navigator.clipboard.readText()") == "x = 1\n"
@@ -202,6 +207,9 @@ def test_screen_readers_announce_the_status_and_then_the_answer(chat: ChatPage, 
     expect(chat.page.get_by_role("log")).to_have_attribute("aria-live", "off")
     model_server.go_on()
     expect(announcer).to_have_text(re.compile(re.escape(tokens(40))), timeout=SOON)
+    chat.ask(text="17 × 23 is **391**.\n\n```python\nx = 1\n```")
+    chat.wait_finished()
+    expect(announcer).to_have_text("17 × 23 is 391. python x = 1")
 
 
 def test_a_question_is_answered_by_pressing_an_option(chat: ChatPage) -> None:

@@ -109,7 +109,8 @@ _RICH = (
     "# A heading\n\nSome **bold words**, *slanted* ones, `code` and a [link](https://example.org/a).\n\n"
     "- first **item**\n- second item with more words\n  - inside\n- third\n\n"
     "| Planet | Mass | Remark |\n|---|--:|---|\n| Mercury | 0.33 | the smallest |\n| Venus | 4.87 | hot |\n"
-    "| Earth | 5.97 | **home** |\n\n```python\ndef add(a, b):\n    return a + b\n```\n\n"
+    "| Earth | 5.97 | **home** |\n| Jupiter | 1898.13 | by far the greatest of them, and it has a red spot |\n\n"
+    "```python\ndef add(a, b):\n    return a + b\n```\n\n"
     "1. one\n2. two\n\n> a quotation\n\nThe *end* of it."
 )
 
@@ -124,6 +125,9 @@ def test_blocks_keep_their_place_while_they_grow(chat: ChatPage, model_server: M
     chat.wait_finished()
     shifts = chat.page.evaluate("window.shifts")
     assert sum(value for value, _ in shifts) < 0.01, shifts
+    widths = "tables => tables.map(({ rows }) => [...rows[0].cells].map(({ offsetWidth }) => offsetWidth).join())"
+    assert len({*chat.answers.last.locator("table").evaluate_all(widths)}) == 1
+    assert chat.answers.last.locator("table").first.evaluate("table => table.style.tableLayout") == "fixed"
     assert chat.page.evaluate("[...window.markup]") == []
     assert chat.page.evaluate("window.shrunk") < 30
 

@@ -67,7 +67,7 @@ def test_a_user_sees_nothing_of_another(log_in: LogIn, live_komand: LiveKomand) 
     for hidden in (path, f"{path}/turns", f"{path}/files"):
         assert bob.page.request.get(f"{bob.url}{hidden}").status == 404
     bob.open(path)
-    expect(bob.page.get_by_text("There is no such session.")).to_be_visible()
+    expect(bob.page.get_by_role("heading", name="This chat was deleted")).to_be_visible()
     bob.open("/chat/new?agent=alices")
     expect(bob.page.locator("body")).not_to_contain_text("Agent of Alice")
     assert bob.page.evaluate(CONNECT, f"/ws{path}") == "closed"

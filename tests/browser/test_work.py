@@ -1,9 +1,13 @@
 """The plan, the progress and the batches of a run on the page, live and after a reload."""
 
-from playwright.sync_api import expect
+from playwright.sync_api import Locator, expect
 
 from tests.browser.chat_page import SOON, ChatPage, answering
 from tests.fakes.model_server import ModelServer
+
+
+def assert_in_view(element: Locator) -> None:
+    expect(element).to_be_in_viewport(ratio=1)
 
 
 def line(**directives: object) -> str:
@@ -64,18 +68,27 @@ def test_a_batch_shows_its_items_as_they_end(chat: ChatPage, model_server: Model
 
 def test_a_form_of_questions_is_answered_at_once(chat: ChatPage, model_server: ModelServer) -> None:
     colours = [{"id": "r", "label": "Red"}, {"id": "b", "label": "Blue", "description": "As the <sea>"}]
+    chat.page.set_viewport_size({"width": 900, "height": 420})  # the form is higher than the window
     form = [
         {"question": "Which colours?", "options": colours, "multiple": True, "variant": "warning"},
         {"question": "Why?", "placeholder": "Because"},
     ]
     answer = chat.ask(tool="ask_form", args={"questions": form})
+    expect(chat.page.locator("#announcer")).to_have_text("Which colours?\nWhy?", timeout=SOON)
+    expect(answer.get_by_text("Or write your own answer")).to_have_count(1)
+    assert_in_view(answer.locator(".input-request-text").first)
+    chat.page.reload()
+    answer = chat.answers.first
+    assert_in_view(answer.locator(".input-request-text").first)
     answer.get_by_role("checkbox", name="Blue As the <sea>").check()
     answer.get_by_role("checkbox", name="Red").check()
     answer.get_by_placeholder("Because").fill("I like both")
     answer.get_by_role("button", name="Send answer").click()
     chat.wait_finished()
-    expect(answer.locator(".input-request-answer")).to_contain_text("Red, Blue\nI like both")
+    answers = answer.locator(".answers > div")
+    expect(answers).to_have_text(["Which colours?Your answer: Red, Blue", "Why?Your answer: I like both"])
     expect(answer.get_by_role("button", name="Send answer")).to_have_count(0)
     expect(chat.questions).to_have_count(1)
     chat.page.reload()
-    expect(chat.answers.first.locator(".input-request-answer")).to_contain_text("I like both")
+    expect(answers).to_have_text(["Which colours?Your answer: Red, Blue", "Why?Your answer: I like both"])
+    expect(answer.locator(".input-request")).to_be_hidden()

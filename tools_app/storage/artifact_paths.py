@@ -55,6 +55,12 @@ def merged(path: str, run_id: UUID) -> str:
     return path.replace(f"{_CHILDREN}/{run_id}/", f"files/{run_id}/", 1)
 
 
+def child_of(path: str) -> tuple[UUID, str] | None:
+    """Return the child run that wrote the file, and its own path for it; None for the file of another run."""
+    found = _OF_CHILD.fullmatch(path)
+    return (UUID(found["run_id"]), found["name"]) if found else None
+
+
 def aliases(path: str, child_id: UUID | None = None) -> tuple[str, ...]:
     """Return the paths at which a reader may find the file that it calls so, the most likely first.
 

@@ -23,9 +23,10 @@ from sessions_app.surfaces.base.highlight import highlighted
 from sessions_app.surfaces.base.linkify import pieces
 from sessions_app.surfaces.base.maths import add_maths
 from sessions_app.surfaces.base.sanitizer import sanitised
+from sessions_app.surfaces.base.small_text import add_small_text
 
 # Prefix of every stored rendering. Change it with the rules below, so that stored renderings are made again.
-VERSION = "<!--m3-->"
+VERSION = "<!--m4-->"
 
 _LONGEST_TEXT = 200_000
 _LONG_QUERY = 120
@@ -33,6 +34,11 @@ _LEVELS_ABOVE = 2  # the page's title is h1, each message has an h2
 _LANGUAGE = re.compile(r"[\w+#.-]{1,30}", re.ASCII)
 _DIRECTED = {"paragraph_open", "heading_open", "bullet_list_open", "ordered_list_open", "blockquote_open", "table_open"}
 _ALIGNMENT = re.compile(r"text-align:(left|center|right)")
+
+_CODE_BUTTONS = (
+    '<button type="button" class="wrap-code" aria-pressed="false">Wrap</button>'
+    '<button type="button" class="copy-code">Copy</button>'
+)
 
 Env = MutableMapping[str, Any]
 
@@ -118,6 +124,7 @@ def make_parser() -> MarkdownIt:
     """Return a new parser with the rules of the page."""
     made = MarkdownIt("gfm-like2", {"html": False, "alerts": False, "linkify": False}, renderer_cls=_Renderer)
     add_maths(made)
+    add_small_text(made)
     made.core.ruler.after("block", "directions", _detect_directions)
     made.core.ruler.after("inline", "addresses", _link_addresses)
     made.core.ruler.after("addresses", "citations", _number_citations)
@@ -151,7 +158,7 @@ def _with_citations(tokens: Sequence[Token], name_of: Callable[[UUID], str | Non
             if not any(names):
                 yield Token("text", "", 0, content=piece)
             else:
-                shown = ", ".join(name or str(one) for name, one in zip(names, ids, strict=True))
+                shown = ", ".join(dict.fromkeys(name or str(one) for name, one in zip(names, ids, strict=True)))
                 yield Token("cited", "", 0, content=shown)
 
 
@@ -184,7 +191,7 @@ def _lowered(tag: str) -> str:
 
 
 def _code(source: str, language: str) -> str:
-    head = f'<span>{escape(language)}</span><button type="button" class="copy-code">Copy</button>'
+    head = f"<span>{escape(language)}</span>{_CODE_BUTTONS}"
     body = f'<pre tabindex="0"><code>{highlighted(source, language)}</code></pre>'
     return f'<div class="code"><div class="code-head">{head}</div>{body}</div>\n'
 

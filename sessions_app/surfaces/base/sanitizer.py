@@ -5,13 +5,13 @@ import nh3
 from sessions_app.surfaces.base.highlight import CLASSES
 
 _BLOCKS = {"blockquote", "br", "button", "div", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p", "pre", "ul"}
-_INLINE = {"a", "code", "del", "em", "s", "span", "strong"}
+_INLINE = {"a", "code", "del", "em", "s", "span", "strong", "sub", "sup"}
 _TABLES = {"table", "tbody", "td", "th", "thead", "tr"}
 _ATTRIBUTES = {"a": {"href"}, "div": {"aria-label"}, "ol": {"start"}, "span": {"aria-label"}}
 _VALUES = {
     **{tag: {"dir": {"auto"}} for tag in ("blockquote", "h3", "h4", "h5", "h6", "ol", "p", "table", "ul")},
     "a": {"target": {"_blank"}},
-    "button": {"type": {"button"}},
+    "button": {"type": {"button"}, "aria-pressed": {"false"}},
     "div": {"role": {"group"}, "tabindex": {"0"}},
     "pre": {"tabindex": {"0"}},
     "span": {"role": {"img"}},
@@ -19,7 +19,7 @@ _VALUES = {
 _ALIGNED = {"align-left", "align-center", "align-right"}
 _PAGE_CLASSES = {
     "a": {"image"},
-    "button": {"copy-code"},
+    "button": {"copy-code", "wrap-code"},
     "div": {"code", "code-head", "math", "table"},
     "li": {"task"},
     "span": {"cited", "image", "math", "whereto", "task-done", "task-open"} | CLASSES,

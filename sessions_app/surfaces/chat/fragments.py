@@ -29,8 +29,6 @@ from sessions_app.surfaces.chat.turn_views import TurnView
 from sessions_app.surfaces.chat.workstream_cards import WorkstreamCard
 from tools_app.run_progress import Batch, Plan, Progress
 
-_LONGEST_ANNOUNCEMENT = 300
-
 Frame = dict[str, Any]
 CallUpdate = ShowCall | ChangeCall | ShowQuestion
 ContainedUpdate = ShowText | ShowReasoning | DiscardText | CallUpdate | WorkUpdate | ShowStatus | ShowAgent
@@ -69,7 +67,7 @@ def frame_of(update: ContainedUpdate) -> Frame:
             return _work_frame(update.run_id, "batch", update.call_id, update.batch)
         case ShowStatus():
             html = render_to_string("chat/_status.html", {"key": update.run_id, "status": update.status})
-            announcement = update.status.text if update.is_announced else ""
+            announcement = (update.announcement or update.status.text) if update.is_announced else ""
             return {"do": "status", "run": str(update.run_id), "html": html, "say": announcement}
         case ShowAgent():
             return {"do": "agent", "agent": update.agent_id}
@@ -83,7 +81,12 @@ def _work_frame(run_id: UUID, name: str, key: UUID, shown: Plan | Progress | Bat
 def approval_frame(run_id: UUID, card: ApprovalCard) -> Frame:
     """Return the frame that shows a request for approval below its call, and the state of the call."""
     state = render_to_string("chat/_call_state.html", {"state": waiting_state(card)})
-    announcement = f"{card.approval.tool}: {card.waiting_label.lower() if card.is_pending else card.outcome}."
+    if card.is_pending and card.may_decide:
+        announcement = (
+            f"Allow {card.approval.tool}? {card.approval.risk.capitalize()} risk. On the request, press A or D."
+        )
+    else:
+        announcement = f"{card.approval.tool}: {card.waiting_label.lower() if card.is_pending else card.outcome}."
     ids = {"run": str(run_id), "call": str(card.approval.execution_id)}
     html = {"html": approval_html(card), "state": state}
     return {"do": "approval", **ids, **html, "pending": card.is_pending, "say": announcement}
@@ -131,7 +134,7 @@ def files_frame(files: Sequence[FileEntry]) -> Frame:
 
 
 def _announcement(turn_view: TurnView) -> str:
-    """Return the text for screen readers: the answer, or its beginning."""
+    """Return the text for screen readers instead of the answer, empty if they read its beginning."""
     if turn_view.can_continue:
         return turn_view.problem
     if turn_view.problem:
@@ -140,7 +143,4 @@ def _announcement(turn_view: TurnView) -> str:
         return "Not sent."
     if turn_view.is_stopped:
         return "Stopped."
-    text = " ".join(turn_view.source.split())
-    if len(text) > _LONGEST_ANNOUNCEMENT:
-        text = f"{text[:_LONGEST_ANNOUNCEMENT].rsplit(' ', 1)[0]}… The full answer is above."
-    return text
+    return ""

@@ -24,7 +24,8 @@ _FENCE_LINE = re.compile(r"[ \t]*(`+|~+)[ \t]*")
 # Lines that may become the beginning of another block, or of nothing.
 _UNCLEAR_LINE = re.compile(r"[ \t>]*(?:[-+*=_~#:`]*|\d{1,9}[.)]?|\\\[?|\$\$?|(?:```|~~~).*|\|.*)[ \t]*")
 _UNCLEAR_END = re.compile(r"(?:[*_`~\[!\\$<]+|\[[ ]*[0-9a-fA-F][0-9a-fA-F ,-]*)$")
-_ENDS_PLAIN = re.compile(r"[\n*_`\[\]()|<>~\\$!&/]")
+_LAST_WORD = re.compile(r"\S*\Z")
+_ENDS_PLAIN = re.compile(r"[\n*_`\[\]()|<>~^\\$!&/]")
 _LINK = re.compile(rf"!?\[([^\[\]]*)\]\([^()\s]*{_END}\Z")
 _MOST_OPEN = 8  # of emphasis that is completed
 
@@ -72,11 +73,19 @@ def _clear_text(text: str) -> str:
     """Return the source without markup at its end whose meaning is open. It ends with a line end if a line was cut."""
     head, line_end, last = text.rpartition("\n")
     if not _UNCLEAR_LINE.fullmatch(last):
-        return _UNCLEAR_END.sub("", text)
+        return _without_small_text(_UNCLEAR_END.sub("", text))
     before, _, header = head.rpartition("\n")
     if _is_row(header) and not _is_row(before.rpartition("\n")[2]):  # a table begins with two lines
         head = before
     return head.rstrip("\n") + line_end if head.strip() else ""
+
+
+def _without_small_text(text: str) -> str:
+    """Return the source without a subscript or superscript at its end that is not closed."""
+    last = _LAST_WORD.search(text)
+    word, begins = (last[0], last.start()) if last else ("", 0)
+    opened = [word.rfind(mark) for mark in "~^" if word.count(mark) % 2]
+    return text[: begins + min(opened)] if opened and min(opened) > 0 else text
 
 
 def _is_row(line: str) -> bool:

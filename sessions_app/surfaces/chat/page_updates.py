@@ -6,7 +6,7 @@ from uuid import UUID
 from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.surfaces.chat.live_text import RenderedBlock
 from sessions_app.surfaces.chat.tool_cards import CallResult, CallState, InputRequest, ToolCard
-from sessions_app.surfaces.chat.turn_views import Status
+from sessions_app.surfaces.chat.turn_views import ASKING, Status
 from tools_app.events import INPUT_REQUESTED
 from tools_app.run_progress import Batch, Plan, Progress
 from tools_app.types.questions import ASKING_TOOLS, Question
@@ -105,11 +105,25 @@ class ShowApproval:
 
 @dataclass(frozen=True)
 class ShowStatus:
-    """Show the status of a run. is_announced: screen readers announce it."""
+    """Show the status of a run.
+
+    is_announced: screen readers announce it.
+    announcement: text that they announce instead.
+    """
 
     run_id: UUID
     status: Status
     is_announced: bool = False
+    announcement: str = ""
+
+
+def asking_status(run_id: UUID, seen: SessionEvent) -> ShowStatus:
+    """Return the status of a run that asks a question. Screen readers announce the question and its options."""
+    asked = INPUT_REQUESTED.payload(seen)
+    texts = [question["text"] for question in asked.get("questions", ())] or [asked.get("question", "")]
+    options = ", ".join(asked.get("options", ()))
+    announcement = "\n".join([*texts, f"Options: {options}."] if options else texts)
+    return ShowStatus(run_id, Status(ASKING), is_announced=True, announcement=announcement)
 
 
 @dataclass(frozen=True)

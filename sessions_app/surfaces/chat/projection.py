@@ -32,10 +32,10 @@ from sessions_app.surfaces.chat.page_updates import (
     ShowText,
     ShowTurn,
     ShowWorkstream,
+    asking_status,
     questions_shown,
 )
 from sessions_app.surfaces.chat.turn_views import (
-    ASKING,
     LONGEST_REASONING,
     THINKING,
     Status,
@@ -166,14 +166,14 @@ class Projection:
             case runs.MODEL_FALLBACK.name:
                 return [ShowStatus(run_id, fallback_status(runs.MODEL_FALLBACK.payload(seen)), is_announced=True)]
             case tools.INPUT_REQUESTED.name:
-                return [*questions_shown(run_id, seen), ShowStatus(run_id, Status(ASKING), is_announced=True)]
+                return [*questions_shown(run_id, seen), asking_status(run_id, seen)]
             case sessions.MESSAGE_COMPLETED.name:
                 self._forget_run(run_id)
                 return [ShowAnswer(run_id), *self._leave_queue(run_id)]
             case tools.APPROVAL_REQUESTED.name:
                 request = tools.APPROVAL_REQUESTED.payload(seen)
                 card = ShowApproval(run_id, UUID(request["approval_id"]))
-                return [card, ShowStatus(run_id, Status(waiting_label(self._may_decide)), is_announced=True)]
+                return [card, ShowStatus(run_id, Status(waiting_label(self._may_decide)))]  # the card is announced
             case tools.APPROVAL_DECIDED.name:
                 return self._approval_decided(run_id, tools.APPROVAL_DECIDED.payload(seen))
             case tools.TOOL_REQUESTED.name:

@@ -7,8 +7,10 @@ from urllib.parse import urlsplit
 from audit_app.kernel.host_names import in_ascii
 from audit_app.kernel.shorten import one_line
 from sessions_app.conversation.citations import Citation, listed
+from sessions_app.platforms.rendering.spans import Signs, plain_text, read_markdown
 
 _LONGEST_QUOTE = 200
+_SIGNS = Signs(bullet="- ", aligned_tables=False)
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,7 @@ def shown_sources(citations: Iterable[Citation]) -> tuple[ShownSource, ...]:
 
 
 def _shown(citation: Citation) -> ShownSource:
-    quote = one_line(citation.quote, _LONGEST_QUOTE)
+    quote = one_line(plain_text(read_markdown(citation.quote, _SIGNS)), _LONGEST_QUOTE)
     title = " ".join(citation.title.split())
     host = _host(citation.uri)
     if host:

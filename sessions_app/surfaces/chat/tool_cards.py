@@ -40,12 +40,17 @@ class CallState:
 
 @dataclass(frozen=True)
 class CallResult:
-    """The result of a call: the output as formatted JSON, or an error. answer: the user's, if the call asked one."""
+    """The result of a call: the output as formatted JSON, or an error.
+
+    answer: the user's, if the call asked one.
+    answers: to each question of a form: (question, answer).
+    """
 
     id: UUID
     output: Folded = Folded()
     error: str = ""
     answer: str = ""
+    answers: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -232,13 +237,14 @@ def _state(execution_id: UUID, status: str, seconds: float | None) -> CallState:
 def _result(execution_id: UUID, tool: str, output: Any, error: Any) -> CallResult:
     shown = pretty(output) if output is not None else Folded()
     given = parsed(output) if tool in ASKING_TOOLS and isinstance(output, str) else output
-    answer = _answer_of(given) if tool in ASKING_TOOLS and isinstance(given, dict) else ""
-    return CallResult(execution_id, shown, masked(error or ""), str(masked(answer)) if answer else "")
+    if tool not in ASKING_TOOLS or not isinstance(given, dict):
+        return CallResult(execution_id, shown, masked(error or ""))
+    answer = str(masked(given.get("answer") or given.get("text") or ""))
+    return CallResult(execution_id, shown, masked(error or ""), answer, _answers_of(given))
 
 
-def _answer_of(value: dict[str, Any]) -> str:
-    """Return the user's answer, one line for each question of a form."""
-    answers = value.get("answers")
-    if not isinstance(answers, list):
-        return str(value.get("answer") or value.get("text") or "")
-    return "\n".join(str(each.get("answer") or "–") for each in answers if isinstance(each, dict))
+def _answers_of(value: dict[str, Any]) -> tuple[tuple[str, str], ...]:
+    """Return each question of a form with the user's answer."""
+    given = value.get("answers")
+    answers = [each for each in given if isinstance(each, dict)] if isinstance(given, list) else []
+    return tuple((str(masked(each.get("question") or "")), str(masked(each.get("answer") or "–"))) for each in answers)

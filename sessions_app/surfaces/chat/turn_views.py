@@ -33,7 +33,7 @@ from tools_app.types.questions import ASKING_TOOLS
 THINKING = "Thinking…"
 LONGEST_REASONING = 20_000  # characters that the page shows of a step
 ASKING = "Waiting for your answer"
-RETRYING = "The model is busy, trying again"
+NO_ANSWER, RETRYING = "The model did not answer", "Trying again"
 _INCOMPLETE, _CUT = "The answer is incomplete.", "The answer reached its length limit."
 _WAITS = {
     WaitingOn.APPROVAL: "Waiting for an approval",
@@ -297,7 +297,7 @@ def status_of(run: RunView, parts: Iterable[Part] = (), place: int = 1) -> Statu
         text = waits_for_place(settings.KOMAND_MAX_RUNNING_PER_USER) if waits else labels.in_line(place)
         return Status(text, is_queued=True)
     if run.waiting_on is WaitingOn.RETRY:
-        return Status(RETRYING, until=run.retry_at, detail=run.error_message)
+        return retry_status(run.error_message, run.retry_at)
     if run.waiting_on is WaitingOn.APPROVAL:
         cards = [part.approval for part in parts if isinstance(part, ToolCard) and part.approval]
         return Status(next((card.waiting_label for card in cards if card.is_pending), _WAITS[WaitingOn.APPROVAL]))
@@ -331,7 +331,14 @@ def waiting_status(payload: RunWaiting) -> Status:
     if payload["waiting_on"] != WaitingOn.RETRY:
         return Status(payload["reason"] or "Waiting", is_queued=payload["waiting_on"] == WaitingOn.PLACE)
     until = datetime.fromisoformat(payload["until"]) if payload["until"] else None
-    return Status(RETRYING, until=until, detail=payload["reason"])
+    return retry_status(payload["reason"], until)
+
+
+def retry_status(reason: str, until: datetime | None) -> Status:
+    """Return the status of a run whose model call is repeated: what happened, without what the reader could do."""
+    what, _, more = reason.strip().partition(". ")
+    detail = ". ".join(part for part in more.split(". ") if not part.startswith("Try again"))
+    return Status(f"{what.removesuffix('.') or NO_ANSWER}. {RETRYING}", until=until, detail=detail)
 
 
 def fallback_status(payload: ModelFallback) -> Status:

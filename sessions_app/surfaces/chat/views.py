@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from agents_app import selectors as agents
 from agents_app import services as runs
-from audit_app.kernel.errors import InvalidInput
+from audit_app.kernel.errors import InvalidInput, NotFound
 from audit_app.kernel.ids import new_id
 from sessions_app import feedback, selectors
 from sessions_app.access import access_run, access_session
@@ -60,8 +60,14 @@ def new_chat(request: PageRequest) -> HttpResponse:
 
 @page("GET")
 def session(request: PageRequest, session_id: UUID) -> HttpResponse:
-    """Show one session with its newest turns and open runs, down to the run `at` if the request names one."""
-    found = access_session(request.user, session_id)
+    """Show one session with its newest turns and open runs, down to the run `at` if the request names one.
+
+    Of one that does not exist, or is another user's, say that it is gone, with the user's other chats.
+    """
+    try:
+        found = access_session(request.user, session_id)
+    except NotFound:
+        return render(request, "chat/gone.html", {"days": read_days(request)}, status=404)
     # The cursor first: events during the reads below are then sent again, which changes nothing.
     cursor = cursor_now(found.id)
     decisions = permissions.allowed_decisions(request.user, found.owner_id)

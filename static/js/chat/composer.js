@@ -6,6 +6,11 @@ import { explain } from "./requests.js";
 import { newId } from "./ids.js";
 import { Unsent } from "./unsent.js";
 
+const RESEND = 5000; // milliseconds between two tries
+const NOT_SENT = "Not sent: there is no network. It is sent by itself when the network is back.";
+// The connection was lost while the message was under way. By its key, the server stores it once.
+const MAYBE_SENT = "May have been sent: the server did not confirm it. It is sent again by itself, and stored once.";
+
 export function setUpComposer(session, log, scroll) {
   const form = document.getElementById("composer");
   const composer = new Composer(form, session, log, scroll);
@@ -57,6 +62,7 @@ class Composer {
     document.body.addEventListener("htmx:beforeSwap", (event) => this.#takeTurn(event));
     document.body.addEventListener("komand:stored", ({ detail: key }) => this.#unsent.drop(key));
     addEventListener("online", () => this.#sendAgain());
+    setInterval(() => navigator.onLine && this.#sendAgain(), RESEND); // a server that was away sends no event
     this.#changed();
     this.#restore();
   }
@@ -73,7 +79,7 @@ class Composer {
 
   // Send what did not reach the server, one after the other: they stay in their order.
   async #sendAgain() {
-    for (const button of document.querySelectorAll(".sending[data-offline] .again")) {
+    for (const button of document.querySelectorAll(".sending[data-offline]:not(.htmx-request) .again")) {
       if (this.#isRedirecting) break; // the first one creates the chat
       button.click();
       await this.#posted;
@@ -125,8 +131,9 @@ class Composer {
     item.querySelector(".sending-state").hidden = false;
     item.querySelector(".sending-failed").hidden = true;
     item.toggleAttribute("data-offline", false);
+    const wasOnline = navigator.onLine;
     const ended = ({ detail: { xhr } }) => {
-      if (!(xhr.status >= 200 && xhr.status < 400)) this.#failed(item, message, xhr);
+      if (!(xhr.status >= 200 && xhr.status < 400)) this.#failed(item, message, xhr, wasOnline);
       else if (!isLogin(xhr)) this.#unsent.drop(message.key);
     };
     item.addEventListener("htmx:afterRequest", ended, { once: true });
@@ -145,7 +152,7 @@ class Composer {
     this.#scroll.toEnd();
   }
 
-  #failed(item, message, xhr) {
+  #failed(item, message, xhr, wasOnline) {
     this.#isRedirecting = false;
     if (!item.isConnected) return; // the stored message has replaced it: only the answer was lost
     if (xhr.status) {
@@ -154,7 +161,7 @@ class Composer {
       this.#showFailed(item);
     } else {
       item.toggleAttribute("data-offline", true);
-      this.#showFailed(item, "Not sent: the server cannot be reached. It is sent by itself when the network is back.");
+      this.#showFailed(item, wasOnline ? MAYBE_SENT : NOT_SENT);
     }
   }
 

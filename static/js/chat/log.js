@@ -1,10 +1,12 @@
 // Applies the server's frames (acts) to the page. They are idempotent, and ignored for turns that have ended.
 import { showAgent } from "./agents.js";
+import { announce, beginningOf } from "./announcer.js";
 import { showFiles } from "./files.js";
 import { discardReasoning, showReasoning, timeReasoning } from "./reasoning.js";
 import { GAP, StepText } from "./step-text.js";
 import { refreshNeeds } from "./sidebar.js";
 import { StepView } from "./step-view.js";
+import { keepColumns, tablesIn } from "./tables.js";
 import { focusedVersions, focusVersions, versionsAt } from "./versions.js";
 import { insertByStep, ownerOf, reveal, showWorkstream } from "./workstreams.js";
 
@@ -58,6 +60,14 @@ export class Log {
     if (pending || this.#root.querySelector(".is-question:not([data-over], [data-answered])")) refreshNeeds(true);
     else refreshNeeds();
     this.#countDown();
+  }
+
+  // Show a question of a loaded page from its top on.
+  showAsked() {
+    const asked = this.#root.querySelector(".call.is-question:not([data-over], [data-answered])");
+    if (!asked) return;
+    this.#scroll.keeping(() => this.#scroll.showTop(asked));
+    announce([...asked.querySelectorAll(".input-request-text")].map(({ textContent }) => textContent).join("\n"));
   }
 
   // The run in progress, or undefined.
@@ -211,6 +221,7 @@ export class Log {
     const card = byId(`call-${call}`);
     if (!card.matches(".is-question")) return;
     reveal(card);
+    this.#scroll.showTop(card);
     this.#onChange();
   }
 
@@ -244,6 +255,7 @@ export class Log {
     swap(shown, html, "outerHTML");
     byId(`call-${call}`).open = true;
     reveal(byId(`input-${call}`));
+    this.#scroll.showTop(byId(`call-${call}`));
     this.#onChange();
   }
 
@@ -296,13 +308,16 @@ export class Log {
     if (!answer?.hasAttribute("data-open")) return;
     const opened = [...answer.querySelectorAll("details[open][id]")].map((details) => details.id);
     const closed = [...answer.querySelectorAll("details[id]:not([open])")].map((details) => details.id);
+    const frozen = tablesIn(answer);
     swap(answer, html, "outerHTML");
     this.#removeIfWithdrawn(byId(`turn-${run}`));
     document.body.dispatchEvent(new CustomEvent("komand:answered"));
     for (const id of opened) byId(id)?.toggleAttribute("open", true);
     for (const id of closed) byId(id)?.toggleAttribute("open", false);
+    const stored = byId(`answer-${run}`); // none if it was withdrawn
+    if (stored) tablesIn(stored).forEach((table, place) => keepColumns(table, frozen[place]));
     this.#forgetSteps(run);
-    announce(say);
+    announce(say || (stored ? beginningOf(stored) : ""));
     this.#onChange();
   }
 
@@ -358,9 +373,4 @@ function updateQuestion(turn, html) {
 
 function parsed(html, selector) {
   return new DOMParser().parseFromString(html, "text/html").querySelector(selector);
-}
-
-// Announce a text to screen readers.
-export function announce(text) {
-  byId("announcer").textContent = text;
 }

@@ -1,10 +1,12 @@
 // Sets up the chat page.
 import { setUpAgents } from "./agents.js";
+import { announce } from "./announcer.js";
+import { setUpCitations } from "./citations.js";
 import { setUpComposer } from "./composer.js";
 import { setUpCopying } from "./copying.js";
 import { setUpFiles } from "./files.js";
 import { setUpKeys } from "./keys.js";
-import { announce, Log } from "./log.js";
+import { Log } from "./log.js";
 import { setUpPreferences } from "./preferences.js";
 import { setUpRequests } from "./requests.js";
 import { Scroll } from "./scroll.js";
@@ -20,6 +22,7 @@ const log = new Log(scroll, sidebar.refreshSoon);
 
 setUpRequests();
 setUpCopying(announce);
+setUpCitations();
 setUpFiles(announce);
 setUpAgents();
 setUpPreferences();
@@ -28,4 +31,5 @@ setUpKeys(composer, sidebar);
 setUpVersions(composer);
 setUpWorkstreams();
 log.refresh();
+log.showAsked();
 if (session) follow(session, document.body.dataset.cursor, log);

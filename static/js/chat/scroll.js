@@ -1,11 +1,13 @@
 // Keeps the newest text in view while the reader is at the end; otherwise offers a button to go there.
 
 const NEAR = 40; // pixels from the end that still count as the end
+const MARGIN = 8; // pixels above an element that is shown from its top on
 
 export class Scroll {
   #view = document.getElementById("scroll");
   #jump = document.getElementById("jump");
   #sticks = true;
+  #shown = null; // an element whose top has to be in view
   #top = 0; // the last known position
 
   constructor() {
@@ -37,11 +39,19 @@ export class Scroll {
     this.#sticks = false;
   }
 
+  // Show an element that is higher than what is left of the view from its top on.
+  showTop(element) {
+    if (this.#sticks) this.#shown = element;
+  }
+
   toEnd() {
     this.#view.scrollTop = this.#view.scrollHeight;
     this.#top = this.#view.scrollTop;
     this.#sticks = true;
     this.#jump.hidden = true;
+    const above = this.#shown?.isConnected ? this.#view.getBoundingClientRect().top - this.#shown.getBoundingClientRect().top : 0;
+    this.#shown = null;
+    if (above > 0) this.shift(-above - MARGIN);
   }
 
   // Scroll to the turn that the address names, such as a found message. Return whether there is one.

@@ -1,5 +1,5 @@
 // Follows a session over a WebSocket. Reconnects automatically, and resumes from its cursor.
-import { announce } from "./log.js";
+import { announce } from "./announcer.js";
 
 const FIRST_DELAY = 1000;
 const HAND_OVER = 200; // within it, all pages of a process that ends connect to another one

@@ -1,4 +1,5 @@
 // The text of one step on the page: finished blocks, then the open block, which changes in place as it grows.
+import { freezeColumns } from "./tables.js";
 
 export class StepView {
   #blocks; // the element that contains all blocks
@@ -24,6 +25,7 @@ export class StepView {
       this.#done += finished.length;
       this.#fresh = [];
       this.#painted = draft;
+      freezeColumns(this.#blocks);
     }
     const tip = this.#blocks.querySelector(".tip");
     if (tip) tip.textContent = rest;
@@ -48,7 +50,14 @@ function adapt(parent, start, fresh) {
 function adaptNode(old, fresh) {
   if (old.isEqualNode(fresh)) return;
   if (old.nodeType === Node.TEXT_NODE && fresh.nodeType === Node.TEXT_NODE) old.data = fresh.data;
-  else if (old.nodeType === Node.ELEMENT_NODE && old.cloneNode(false).isEqualNode(fresh.cloneNode(false))) {
+  else if (old.nodeType === Node.ELEMENT_NODE && bare(old).isEqualNode(bare(fresh))) {
     adapt(old, 0, [...fresh.childNodes]);
   } else old.replaceWith(fresh);
+}
+
+// The element without its content and without what the page has set: widths of columns, wrapped code.
+function bare(element) {
+  const copy = element.cloneNode(false);
+  for (const name of ["style", "data-wrapped", "aria-pressed"]) copy.removeAttribute?.(name);
+  return copy;
 }

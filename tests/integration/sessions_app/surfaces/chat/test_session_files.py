@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from agents_app.providers.kinds.scripted import Reply
+from agents_app.providers.kinds.scripted import Reply, ScriptedProvider
 from sessions_app.models import Session
 from sessions_app.surfaces.chat.fragments import files_frame
 from sessions_app.surfaces.chat.session_files import read_files
 from tests.support.engine import EngineRig
 from tests.support.rest import RestCaller, make_session, make_user
+from tests.support.team_script import TeamScript
 from tools_app.storage.artifacts import Writer, write_artifact
 from tools_app.types import ToolCall
 
@@ -70,3 +71,16 @@ def test_a_session_without_files_has_an_empty_state_and_anothers_is_not_found() 
     assert "There are no files yet" in browse(alice).get(f"/chat/{session.pk}/files").content.decode()
     assert browse(bob).get(f"/chat/{session.pk}/files").status_code == 404
     assert Client().get(f"/chat/{session.pk}/files").status_code == 302
+
+
+def test_files_of_a_workstream_are_listed_under_its_name(rig: EngineRig) -> None:
+    launch = ToolCall("1", "launch_workstream", json.dumps({"id": "a", "instruction": "Write", "name": "Prices"}))
+    wrote = ToolCall("2", "write_artifact", json.dumps({"path": "out/deep/a.md", "content": "x"}))
+    rig.agent(Reply(), tool_profile="teams", autonomy="full")
+    ScriptedProvider.scripts["script"] = TeamScript(
+        [Reply(tool_calls=(launch,)), Reply(("Waiting.",)), Reply(("Done.",))],
+        {"Prices": [Reply(tool_calls=(wrote,)), Reply(("Written.",))]},
+    )
+    rig.wait(rig.send().run_id)
+    (file,) = read_files(Session.objects.get().pk)
+    assert (file.folder, file.name) == ("Prices › out/deep", "a.md")

@@ -7,6 +7,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from django.contrib.auth.models import User
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -117,6 +118,17 @@ def test_chats_of_other_users_are_not_found(browser: Client) -> None:
     ]:
         assert browser.post(path, {"text": "x", "title": "x", "agent": "default"}).status_code == 404
     assert browser.get(f"/chat/{uuid4()}").status_code == 404
+
+
+def test_the_address_of_a_deleted_chat_leads_to_the_others(browser: Client, alice: User) -> None:
+    kept, other = make_session(alice), make_session(make_user("bob"))
+    for chat, title in ((kept, "Kept"), (other, "Of Bob")):
+        Session.objects.filter(pk=chat.pk).update(title=title)
+    for gone in (uuid4(), other.id):
+        page = browser.get(f"/chat/{gone}")
+        html = page.content.decode()
+        assert page.status_code == 404 and "This chat was deleted" in html and "Of Bob" not in html
+        assert f'<a href="/chat/{kept.id}" dir="auto">Kept</a>' in html
 
 
 def test_changes_need_the_pages_token_and_a_post(alice) -> None:

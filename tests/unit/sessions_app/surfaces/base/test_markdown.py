@@ -162,6 +162,21 @@ def test_tables_align_by_class_in_a_box_of_their_own() -> None:
     assert '<td class="align-right">2</td>' in html
 
 
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("H~2~O and CO~2~", "H<sub>2</sub>O and CO<sub>2</sub>"),
+        ("mc^2^, 10^-3^", "mc<sup>2</sup>, 10<sup>-3</sup>"),
+        ("~~a b~~ ~c~ a~~b~~", "<s>a b</s> <s>c</s> a<s>b</s>"),
+        ("2^10 is 5~6, x^2^^ and [^1] with [^1]", "2^10 is 5~6, x^2^^ and [^1] with [^1]"),
+        ("`H~2~O`", "<code>H~2~O</code>"),
+        ("x^<b>^ and x^\\^^", "x^&lt;b&gt;^ and x<sup>^</sup>"),
+    ],
+)
+def test_subscript_and_superscript_follow_a_word_and_have_no_spaces(text: str, shown: str) -> None:
+    assert render(text) == f'<p dir="auto">{shown}</p>\n'
+
+
 def test_task_lists_have_a_label_for_their_state() -> None:
     html = render("- [x] one\n- [ ] two")
     assert '<span class="task-done" role="img" aria-label="done"></span> one' in html
@@ -170,6 +185,7 @@ def test_task_lists_have_a_label_for_their_state() -> None:
 
 def test_code_is_coloured_by_classes_and_can_be_copied() -> None:
     html = render("```python\nx = '<b>'\n```")
+    assert '<button type="button" class="wrap-code" aria-pressed="false">Wrap</button>' in html
     assert '<button type="button" class="copy-code">Copy</button>' in html
     assert "<span>python</span>" in html
     assert 'class="c-n">x</span>' in html

@@ -80,9 +80,14 @@ def test_the_calls_state_follows_the_request() -> None:
     assert [waiting_state(card).label for card in (pending, refused)] == ["needs approval", "denied"]
 
 
+_ASKED = "Allow launch? High risk. On the request, press A or D."
+
+
 def test_the_frame_has_an_announcement_for_screen_readers() -> None:
     frame = approval_frame(APPROVAL.run_id, card_of(APPROVAL, None, allowed_decisions=tuple(Decision), name=""))
-    assert (frame["do"], frame["pending"], frame["say"]) == ("approval", True, "launch: waiting for your decision.")
+    assert (frame["do"], frame["pending"], frame["say"]) == ("approval", True, _ASKED)
+    mine = approval_frame(APPROVAL.run_id, card_of(APPROVAL, None, allowed_decisions=(), name=""))
+    assert mine["say"] == "launch: waiting for an operator."
     assert frame["call"] == str(APPROVAL.execution_id) and "needs approval" in frame["state"]
 
 

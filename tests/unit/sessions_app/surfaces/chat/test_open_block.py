@@ -38,6 +38,10 @@ from tests.unit.sessions_app.surfaces.markdown_texts import markdown_texts
         ("| a | b", ""),
         ("| a | b |\n|--", ""),
         ("known [0190f5e2-7b", f"<p>known {TIP}</p>"),
+        ("water is H~2", f"<p>water is H{TIP}</p>"),
+        ("water is H~2~", f"<p>water is H{TIP}</p>"),
+        ("water is H~2~O", f"<p>water is H<sub>2</sub>O{TIP}</p>"),
+        ("mass: mc^2 and", f"<p>mass: mc^2 and{TIP}</p>"),
     ],
 )
 def test_unfinished_markup_is_completed_or_held_back(text: str, shown: str) -> None:

@@ -186,9 +186,9 @@ def test_waiting_for_the_model_shows_the_time_of_the_retry(projection: Projectio
         [_seen("run.waiting", waiting_on="retry", reason="The model answered 429.", until=until)]
     )
     assert isinstance(act, ShowStatus) and act.is_announced
-    assert act.status.text == "The model is busy, trying again"
+    assert act.status.text == "The model answered 429. Trying again"
     assert act.status.until and act.status.until.isoformat() == until
-    assert act.status.detail == "The model answered 429."
+    assert act.status.detail == ""
 
 
 def test_the_queue_is_updated_once_a_batch_if_any_run_is_queued() -> None:
@@ -234,9 +234,7 @@ def test_a_request_for_approval_is_shown_with_who_is_waited_for() -> None:
     shown, status = Projection(LiveTexts(), may_decide=True).updates([_approval_event()])
     assert isinstance(status, ShowStatus)
     assert (shown, status.status.text) == (ShowApproval(RUN, RUN), "Waiting for your decision")
-    assert ShowStatus(RUN, Status("Waiting for an operator"), is_announced=True) in Projection(LiveTexts()).updates(
-        [_approval_event()]
-    )
+    assert ShowStatus(RUN, Status("Waiting for an operator")) in Projection(LiveTexts()).updates([_approval_event()])
 
 
 def test_a_denied_call_ends_as_denied_and_another_as_failed() -> None:

@@ -7,7 +7,7 @@ from django.template.loader import render_to_string
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessions_app.conversation.citations import Citation
+from sessions_app.conversation.citations import Citation, numbered
 from sessions_app.surfaces.base import markdown
 from sessions_app.surfaces.chat.live_text import LiveText
 from sessions_app.surfaces.chat.source_list import shown_sources
@@ -27,6 +27,7 @@ def citation(uri: str, title: str = "A page", quote: str = "", number: int = 1) 
         (f"Red [{A}].", '<p dir="auto">Red <span class="cited">[1]</span>.</p>'),
         (f"- **x [{A}]**", '<strong>x <span class="cited">[1]</span></strong>'),
         (f"[{A}, {B}]", f'<span class="cited">[1, {B}]</span>'),
+        (f"[{A}, {A}]", '<span class="cited">[1]</span>'),
         (f"[{B}]", f'<p dir="auto">[{B}]</p>'),
         (f"`[{A}]`", f"<code>[{A}]</code>"),
         (f"[{A}] and https://x.example/", '<span class="cited">[1]</span> and <a href="https://x.example/"'),
@@ -76,3 +77,9 @@ def test_untrusted_text_never_becomes_markup(uri: str, title: str, quote: str) -
 
     html = list_of(citation(f"<{uri}", f"<{title}", f'"><{quote}'))
     assert html.count("<") == html.count(">") == list_of(citation("x", "x", "x")).count("<")
+
+
+def test_a_source_is_numbered_once_in_a_marker_and_its_quote_is_plain_text() -> None:
+    cited = citation("https://a.example/", quote="# How it **works**\n\n[Second](https://b.example/x)")
+    assert numbered(f"Red [{A}, {A}].", [cited]) == "Red [1]."
+    assert shown_sources([cited])[0].quote == "How it works Second"

@@ -102,7 +102,10 @@ def test_invalid_arguments_are_shown(arguments: dict[str, Any]) -> None:
 def test_the_status_names_the_user_as_the_one_waited_for() -> None:
     seen = SessionEvent("input.requested", UUID(int=3), RUN, 0, {"question": "Which?"}, "5.1-1", 5, 1)
     (act,) = Projection(LiveTexts()).updates([seen])
-    assert isinstance(act, ShowStatus) and act.status.text == ASKING and act.is_announced
+    assert isinstance(act, ShowStatus) and act.status.text == ASKING
+    assert frame_of(act)["say"] == "Which?"
+    asked = replace(seen, payload={"question": "Which?", "options": ["Red", "Dark blue"]})
+    assert frame_of(*Projection(LiveTexts()).updates([asked]))["say"] == "Which?\nOptions: Red, Dark blue."
     assert (using(["ask_user"]), using(["ask_user", "echo"]), using([])) == (ASKING, "Using echo…", THINKING)
 
 
@@ -127,10 +130,13 @@ def test_a_form_has_fields_and_one_button() -> None:
     assert html.count("Send answer") == 1 and "answer-choice" not in html and "is-warning" in html
 
 
-def test_the_answers_of_a_form_are_lines() -> None:
-    output = json.dumps({"answers": [{"answer": "a, B"}, {"answer": ""}]})
-    call = tool_card_of(execution({"questions": [{"question": "Which?"}, {"question": "Why?"}]}, output))
-    assert call.result and call.result.answer == "a, B\n–"
+def test_the_answers_of_a_form_stand_below_their_questions() -> None:
+    output = json.dumps({"answers": [{"question": "Which?", "answer": "a, B"}, {"question": HOSTILE, "answer": ""}]})
+    call = tool_card_of(execution({"questions": [{"question": "Which?"}, {"question": HOSTILE}]}, output))
+    assert call.result and call.result.answers == (("Which?", "a, B"), (HOSTILE, "–"))
+    html = html_of(call)
+    shown = html[html.index('class="answers"') :]
+    assert shown.index("Which?") < shown.index("a, B") < shown.index("–") and "<img" not in html
     raw = tool_card_of(execution({"questions": [{"question": "Which?"}]}, json.dumps({"text": "no"})))
     assert raw.result and raw.result.answer == "no"
 

@@ -16,6 +16,7 @@ from sessions_app.surfaces.chat.turn_views import (
     TextPart,
     TurnView,
     open_turn_view,
+    retry_status,
     status_of,
     stored_turn_view,
     waiting_status,
@@ -148,7 +149,7 @@ def test_an_open_turn_shows_what_is_recorded() -> None:
     [
         (_run(RunStatus.QUEUED), "Queued, 2nd in line"),
         (_run(RunStatus.RUNNING), "Thinking…"),
-        (_run(RunStatus.WAITING, WaitingOn.RETRY, retry_at=NOW), "The model is busy, trying again"),
+        (_run(RunStatus.WAITING, WaitingOn.RETRY, retry_at=NOW), "The model did not answer. Trying again"),
         (_run(RunStatus.WAITING, WaitingOn.APPROVAL), "Waiting for an approval"),
     ],
 )
@@ -232,3 +233,24 @@ def test_days(days: int, heading: str) -> None:
 )
 def test_times(passed: timedelta, expected: str) -> None:
     assert labels.time_ago(NOW - passed, NOW) == expected
+
+
+@pytest.mark.parametrize(
+    ("reason", "text", "detail"),
+    [
+        (
+            "m.example is busy: too many requests. Try again later.",
+            "m.example is busy: too many requests. Trying again",
+            "",
+        ),
+        (
+            "m.example failed (500). Try again; it may help. It said: no",
+            "m.example failed (500). Trying again",
+            "It said: no",
+        ),
+        ("Lost", "Lost. Trying again", ""),
+    ],
+)
+def test_a_retry_says_what_happened_and_not_what_the_reader_could_do(reason: str, text: str, detail: str) -> None:
+    status = retry_status(reason, NOW)
+    assert (status.text, status.detail, status.until) == (text, detail, NOW)
