@@ -53,6 +53,11 @@ def sessions_of(owner: User) -> QuerySet[Session]:
     return rows if agents is None else rows.filter(agent__agent_id__in=agents)
 
 
+def run_ids_of(session_id: UUID) -> QuerySet[Turn, UUID | None]:
+    """Return the ids of the runs that answer the session's messages, as a lazy query that can be a subquery."""
+    return Turn.objects.filter(session_id=session_id, run_id__isnull=False).order_by().values_list("run_id", flat=True)
+
+
 def sessions_by_id(session_ids: Collection[UUID]) -> dict[UUID, Session]:
     """Return the sessions by id, without those that are deleted."""
     return {session.pk: session for session in Session.objects.filter(pk__in=session_ids, deleted_at=None)}

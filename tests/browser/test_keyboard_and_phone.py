@@ -246,7 +246,7 @@ def test_files_are_listed_as_they_are_written_and_lead_to_their_call(new_tab: Ne
     assert chat.page.evaluate("document.scrollingElement.scrollWidth") == 360
     assert dialog.evaluate("dialog => dialog.scrollWidth - dialog.clientWidth") == 0
     with chat.page.expect_download() as downloading:
-        dialog.get_by_role("link", name=name, exact=True).tap()
+        dialog.get_by_role("link", name=f"Download {name}", exact=True).tap()
     assert downloading.value.suggested_filename == name
     dialog.get_by_role("link", name="Show in chat").tap()
     expect(dialog).to_be_hidden()

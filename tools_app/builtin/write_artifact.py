@@ -1,7 +1,5 @@
 """`write_artifact`: writes a file of the session."""
 
-import base64
-import binascii
 from typing import Any
 from uuid import UUID
 
@@ -9,7 +7,7 @@ from audit_app.kernel.errors import AppError
 from tools_app.models import ToolExecution
 from tools_app.parameters import parameters, text
 from tools_app.policy import readings
-from tools_app.storage import artifact_paths, artifacts
+from tools_app.storage import artifact_paths, artifact_versions, artifacts
 from tools_app.storage.artifact_paths import MAX_CHARACTERS
 from tools_app.types import Change, Effect, Reads, Risk, TargetKind, Tool, ToolContext, ToolError, ToolSpec
 
@@ -20,7 +18,7 @@ _SHOWN_CHARACTERS = 20_000
 class WriteArtifact(Tool):
     needs_run = True
     spec = ToolSpec(
-        name="write_artifact",
+        name=artifact_versions.WRITE_ARTIFACT,
         description="Write a file of this conversation: results below out/, all else below files/.",
         parameters=parameters(
             "path",
@@ -86,10 +84,7 @@ def _is_child(run_id: UUID) -> bool:
 
 
 def _bytes(arguments: dict[str, Any]) -> bytes:
-    content: str = arguments["content"]
-    if arguments.get("encoding", "text") == "text":
-        return content.encode()
     try:
-        return base64.b64decode("".join(content.split()), validate=True)
-    except (binascii.Error, ValueError):
+        return artifact_versions.decoded(arguments["content"], arguments.get("encoding", "text"))
+    except ValueError:
         raise ToolError("The content is not valid base64.") from None

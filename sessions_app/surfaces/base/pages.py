@@ -7,6 +7,7 @@ from urllib.parse import urlencode, urlsplit
 
 from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.views.decorators.http import require_http_methods
 from django_htmx.http import HttpResponseClientRedirect
@@ -29,8 +30,8 @@ class PageRequest(HttpRequest):
     htmx: HtmxDetails
 
 
-_View = Callable[Concatenate[HttpRequest, P], HttpResponse]
-_PageView = Callable[Concatenate[PageRequest, P], HttpResponse]
+_View = Callable[Concatenate[HttpRequest, P], HttpResponseBase]
+_PageView = Callable[Concatenate[PageRequest, P], HttpResponseBase]
 
 
 def page(*methods: str) -> Callable[[_PageView[P]], _View[P]]:
@@ -40,7 +41,7 @@ def page(*methods: str) -> Callable[[_PageView[P]], _View[P]]:
         of_methods = require_http_methods(list(methods))(view) if methods else view
 
         @wraps(view)
-        def guarded(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponse:
+        def guarded(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
             if not request.user.is_authenticated:
                 return _to_page(cast(PageRequest, request), "/login")
             try:

@@ -55,7 +55,10 @@ def frame_of(update: ContainedUpdate) -> Frame:
         case ChangeCall():
             state = render_to_string("chat/_call_state.html", {"state": update.state})
             result = render_to_string("chat/_call_result.html", {"result": update.result}) if update.result else ""
-            return {"do": "change", "call": str(update.state.id), "state": state, "result": result}
+            frame = {"do": "change", "call": str(update.state.id), "state": state, "result": result}
+            if update.result and update.result.path:
+                frame["file"] = render_to_string("chat/_written_file.html", {"file": update.result})
+            return frame
         case ShowQuestion():
             html = render_to_string("chat/_input_request.html", {"input": update.asked})
             return {"do": "question", "call": str(update.asked.key), "html": html}

@@ -44,6 +44,7 @@ class CallResult:
 
     answer: the user's, if the call asked one.
     answers: to each question of a form: (question, answer).
+    path: of the file that the call has written.
     """
 
     id: UUID
@@ -51,6 +52,11 @@ class CallResult:
     error: str = ""
     answer: str = ""
     answers: tuple[tuple[str, str], ...] = ()
+    path: str = ""
+
+    @property
+    def file_name(self) -> str:
+        return self.path.rpartition("/")[2]
 
 
 @dataclass(frozen=True)
@@ -236,9 +242,13 @@ def _state(execution_id: UUID, status: str, seconds: float | None) -> CallState:
 
 def _result(execution_id: UUID, tool: str, output: Any, error: Any) -> CallResult:
     shown = pretty(output) if output is not None else Folded()
-    given = parsed(output) if tool in ASKING_TOOLS and isinstance(output, str) else output
-    if tool not in ASKING_TOOLS or not isinstance(given, dict):
+    if tool != labels.WRITE_ARTIFACT and tool not in ASKING_TOOLS:
         return CallResult(execution_id, shown, masked(error or ""))
+    given = parsed(output) if isinstance(output, str) else output
+    if not isinstance(given, dict):
+        return CallResult(execution_id, shown, masked(error or ""))
+    if tool == labels.WRITE_ARTIFACT:
+        return CallResult(execution_id, shown, masked(error or ""), path=str(given.get("path") or ""))
     answer = str(masked(given.get("answer") or given.get("text") or ""))
     return CallResult(execution_id, shown, masked(error or ""), answer, _answers_of(given))
 

@@ -2,7 +2,7 @@
 
 from django.urls import URLPattern, path
 
-from sessions_app.surfaces.chat import commands, request_list, views, workstream_actions
+from sessions_app.surfaces.chat import commands, panel_views, request_list, views, workstream_actions
 
 urlpatterns: list[URLPattern] = [
     path("", views.home, name="home"),
@@ -22,12 +22,17 @@ urlpatterns: list[URLPattern] = [
     path("chat/runs/<uuid:run_id>/feedback", commands.rate, name="chat-feedback"),
     path("chat/runs/<uuid:run_id>/pin", commands.pin, name="chat-pin"),
     path("chat/runs/<uuid:run_id>/details", views.details, name="chat-details"),
+    path("chat/files/<uuid:artifact_id>", panel_views.file, name="chat-file"),
+    path("chat/files/<uuid:artifact_id>/content", panel_views.content, name="chat-file-content"),
+    path("chat/files/<uuid:artifact_id>/frame", panel_views.frame, name="chat-file-frame"),
     path("chat/approvals/<uuid:approval_id>/decide", commands.decide, name="chat-decide"),
     path("chat/questions/<uuid:execution_id>/answer", commands.answer, name="chat-answer"),
     path("chat/<uuid:session_id>", views.session, name="chat-session"),
     path("chat/<uuid:session_id>/turns", views.older_turns, name="chat-turns"),
     path("chat/<uuid:session_id>/workstreams", views.workstreams, name="chat-workstreams"),
     path("chat/<uuid:session_id>/files", views.files, name="chat-files"),
+    path("chat/<uuid:session_id>/files.zip", panel_views.archive, name="chat-archive"),
+    path("chat/<uuid:session_id>/file", panel_views.file_of_path, name="chat-file-of-path"),
     path("chat/<uuid:session_id>/messages", commands.send, name="chat-send"),
     path("chat/<uuid:session_id>/stop", commands.stop, name="chat-stop"),
     path("chat/<uuid:session_id>/title", commands.title, name="chat-title"),

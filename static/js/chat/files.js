@@ -1,15 +1,23 @@
-// The files of the session: a dialog that is kept up to date while it is open.
+// The files of the session: a dialog with their list, which is kept up to date, and the panel that shows one of them.
 
 const byId = (id) => document.getElementById(id);
 
 // announce: sends a text to screen readers.
 export function setUpFiles(announce) {
   const dialog = byId("files");
+  document.body.addEventListener("click", ({ target }) => {
+    const opener = target.closest(".open-file");
+    if (!opener) return;
+    if (dialog.open) dialog.close();
+    const { url, path } = opener.dataset;
+    const address = url ?? `/chat/${document.body.dataset.session}/file?path=${encodeURIComponent(path)}`;
+    import("./file-panel.js").then(({ openFile }) => openFile(address));
+  });
   if (!dialog) return; // a new chat has no files
   byId("open-files").addEventListener("click", () => dialog.showModal());
   byId("files-list").addEventListener("htmx:afterSwap", count);
   dialog.addEventListener("click", (event) => {
-    const origin = event.target.closest("a.file-origin");
+    const origin = event.target.closest("a.file-origin[href^='#']");
     if (!origin) return;
     event.preventDefault();
     dialog.close();
@@ -21,10 +29,9 @@ export function setUpFiles(announce) {
 export function showFiles({ html }) {
   const list = byId("files-list");
   if (!list) return;
-  const focused = list.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
   htmx.swap(list, html, { swapStyle: "innerHTML" });
   count();
-  if (focused) list.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus();
+  if (byId("file").open) import("./file-panel.js").then(({ refreshFile }) => refreshFile());
 }
 
 function count() {

@@ -15,7 +15,7 @@ function areOn() {
 
 // Close the nearest open element, or stop the answer.
 function escape(event, composer, sidebar) {
-  if (document.querySelector("dialog[open]")) return;
+  if (document.querySelector("dialog:modal")) return;
   if (event.shiftKey) {
     composer.focus();
     return;
@@ -28,6 +28,11 @@ function escape(event, composer, sidebar) {
     return;
   }
   if (sidebar.close()) return;
+  const panel = document.getElementById("file");
+  if (panel?.open) {
+    panel.close();
+    return;
+  }
   const stop = document.getElementById("stop");
   if (!stop.hidden) stop.click();
 }

@@ -232,13 +232,14 @@ export class Log {
     ownerOf(parts).toggleAttribute("data-writing", false);
   }
 
-  #changeCall({ call, state, result }) {
+  #changeCall({ call, state, result, file }) {
     const card = byId(`call-${call}`);
     // The live event that a call has started may be late; the result is final.
     if (!card?.closest(".answer[data-open]") || card.hasAttribute("data-over")) return;
     swap(byId(`call-state-${call}`), state, "outerHTML");
     if (!result) return;
     swap(byId(`call-result-${call}`), result, "outerHTML");
+    if (file && !byId(`written-${call}`)) swap(card, file, "afterend");
     if (card.matches(".is-quiet:not(:has(.approval, [data-bad]))")) {
       card.remove();
       return;
