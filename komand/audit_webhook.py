@@ -8,7 +8,7 @@ from django.conf import settings
 from audit_app.chain.hashes import Anchor
 from sessions_app.platforms import http
 from sessions_app.platforms.base import SendError
-from sessions_app.platforms.signatures import sign
+from sessions_app.platforms.signed_post import post_signed
 
 
 async def post_anchor(url: str, anchor: Anchor) -> None:
@@ -16,21 +16,11 @@ async def post_anchor(url: str, anchor: Anchor) -> None:
     now, message_id = datetime.now(UTC), f"audit-{anchor.seal}"
     data = {"anchor": str(anchor), "seal": anchor.seal, "entries": anchor.last, "hash": anchor.hash}
     body = json.dumps({"type": "audit.anchored", "timestamp": now.isoformat(), "data": data}).encode()
-    headers = _signed_headers(message_id, now, body)
+    keys = [settings.KOMAND_AUDIT_ANCHOR_SECRET]
     async with http.open_client() as client:
-        response, _ = await http.post(client, url, content=body, headers=headers)
+        response = await post_signed(client, url, body, keys=keys, message_id=message_id, now=now)
     if not response.is_success:
         raise SendError(
             f"The receiver of anchors answered with status {response.status_code}.",
             http.certainty_of(response.status_code),
         )
-
-
-def _signed_headers(message_id: str, now: datetime, body: bytes) -> dict[str, str]:
-    return {
-        "content-type": "application/json",
-        "user-agent": "Komand",
-        "webhook-id": message_id,
-        "webhook-timestamp": str(int(now.timestamp())),
-        "webhook-signature": sign(settings.KOMAND_AUDIT_ANCHOR_SECRET, message_id, now, body),
-    }

@@ -23,9 +23,11 @@ from sessions_app.channels import accounts
 from sessions_app.channels.inbound import file_fetcher, pairing_codes
 from sessions_app.channels.outbound import outbox, prompts, question_prompts, sweeper, worker
 from sessions_app.conversation import delivery_port, message_index, report_runs
+from sessions_app.hot_queries import LIST_CHANGED_PUSHES
 from sessions_app.identity import scopes
+from sessions_app.platforms.adapters.task_push import TaskPushes
 from sessions_app.platforms.base import ChannelAdapter
-from sessions_app.platforms.registry import channels
+from sessions_app.platforms.registry import channels, own_senders
 from sessions_app.schedules import starter
 from tools_app import catalogue, run_tools, schema
 from tools_app.executions import call_questions
@@ -65,6 +67,7 @@ def connect() -> None:
         channels.register(import_string(path))
     for entry in entry_points(group=_CHANNELS_OF_PACKAGES):
         channels.register(channel_of_package(entry))
+    own_senders.register(TaskPushes)
     credentials.on_change += [providers.credential_changed, accounts.credential_changed, servers.credential_changed]
     delivery_port.register(outbox)
     decisions.on_decided.append(prompts.close)
@@ -75,7 +78,7 @@ def connect() -> None:
     hooks.chores += [worker.run, file_fetcher.run, starter.run, mcp.run, audit_worker.run, connections.run]
     hooks.sweeps += [Sweep(sweeper.sweep, sweeper.SWEPT), Sweep(files.sweep, files.SWEPT)]
     hooks.on_ask += [prompts.sweep, question_prompts.sweep]
-    hooks.sweeps += [Sweep(retention.sweep), Sweep(memories.sweep)]
+    hooks.sweeps += [Sweep(retention.sweep), Sweep(memories.sweep), Sweep(_push_tasks, (LIST_CHANGED_PUSHES,))]
     report_runs.may_be_reached.append(pairing_codes.may_be_reached)
     hooks.sweeps.append(Sweep(lambda _: report_runs.sweep(), report_runs.SWEPT))
     hooks.sweeps.append(Sweep(message_index.sweep, message_index.SWEPT, message_index.swept_values))
@@ -88,6 +91,10 @@ def connect() -> None:
             surface = surfaces.register(import_string(path))
             if surface.prefixes:  # pages have none, and no API keys
                 scopes.declare_surface(surface.name, surface.prefixes)
+
+
+def _push_tasks(_: object) -> None:
+    import_module("sessions_app.surfaces.a2a.push_notifications").sweep()  # loaded by workers at the first one
 
 
 def channel_of_package(entry: EntryPoint) -> type[ChannelAdapter]:

@@ -28,6 +28,7 @@ from sessions_app.conversation.session_key import SessionKey, parse_key
 from sessions_app.identity import scopes
 from sessions_app.identity.own_actors import own_actors
 from sessions_app.models import Attachment, ChannelAccount, Schedule, Session, UserFile
+from sessions_app.platforms.registry import own_senders
 from sessions_app.rights import MANAGE_CHANNELS, VIEW_CHANNELS, VIEW_SESSIONS
 from sessions_app.schedules import plans as schedules
 from tools_app import selectors as tools
@@ -265,7 +266,8 @@ def access_channel_account(user: User | AnonymousUser, account_id: UUID, *enough
 def list_channel_accounts(user: User | AnonymousUser) -> list[ChannelAccount]:
     """Return all channel accounts with their agents. Raises MissingRight."""
     _require_one(user, (VIEW_CHANNELS, MANAGE_CHANNELS))
-    return list(ChannelAccount.objects.select_related("agent", "connection"))
+    rows = ChannelAccount.objects.exclude(channel__in=own_senders.names())
+    return list(rows.select_related("agent", "connection"))
 
 
 def _require_one(user: User | AnonymousUser, enough: Sequence[Right]) -> None:

@@ -19,6 +19,7 @@ from audit_app.kernel.compiled_queries import (
     CompiledUpdate,
     Param,
 )
+from audit_app.models import TimelineHead
 from sessions_app.models import (
     IS_LINKED,
     IS_OPEN,
@@ -34,6 +35,7 @@ from sessions_app.models import (
     ScheduleTick,
     SenderLink,
     Session,
+    TaskPush,
     Turn,
 )
 
@@ -270,6 +272,16 @@ def due_deliveries() -> QuerySet[Delivery]:
     due = Delivery.objects.filter(pk__in=heads.values("head"), status="pending", owner=None)
     return due.filter(ready_at__lte=Now(), expires_at__gt=Now(), account__is_enabled=True)
 
+
+# The reaper each second: addresses to notify of tasks in whose session something has happened.
+_NEWS = TimelineHead.objects.filter(pk=OuterRef("session_id"), seq__gt=OuterRef("seen_seq"))
+LIST_CHANGED_PUSHES = CompiledObjects(
+    lambda: (
+        TaskPush.objects.filter(Exists(_NEWS), is_open=True)
+        .select_related("session__owner")
+        .order_by("pk")[:_SWEPT_AT_ONCE]
+    )
+)
 
 # Each runs worker, each second: the enabled accounts, with what tells that one or its connection has changed.
 LIST_ACCOUNT_VERSIONS = CompiledQuery(

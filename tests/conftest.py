@@ -35,6 +35,7 @@ from tests.support.flush import empty_tables
 from tests.support.live_server import START_SECONDS, LiveKomand, start_komand, wait_for
 from tests.support.postgres import run_postgres
 from tests.support.rest import make_agent, make_user
+from tests.support.units import free_port
 from tests.support.xdist_groups import SharingScheduler
 from tools_app.registry import tools
 
@@ -291,6 +292,7 @@ def live_komand(tmp_path_factory: pytest.TempPathFactory, model_server: ModelSer
         "OPENAI_API_KEY": "test-key-of-nobody",
         "KOMAND_MODEL": "fake",
         "KOMAND_FETCH_ALLOW_PRIVATE": f"127.0.0.1:{model_server.port}",
+        "KOMAND_CALLBACK_ALLOW_PRIVATE": f"127.0.0.1:{free_port()}",  # a test may listen there
         "KOMAND_FRESH_LOGIN_MINUTES": "600",  # the browsers of a package share one login
     }
     database = os.environ.get(on_postgres.VARIABLE)

@@ -5,6 +5,7 @@ from typing import Any, ClassVar, cast
 from django.conf import settings
 from django.contrib import admin, messages
 from django.contrib.auth.models import User
+from django.db.models import QuerySet
 from django.forms.widgets import Script
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
@@ -25,7 +26,7 @@ from sessions_app.channels import account_state, accounts, open_access
 from sessions_app.channels.connections import condition
 from sessions_app.channels.inbound import pairing_codes
 from sessions_app.models import ChannelAccount, Pairing
-from sessions_app.platforms.registry import channels
+from sessions_app.platforms.registry import channels, own_senders
 from sessions_app.surfaces.base.addresses import origin_for
 from sessions_app.surfaces.base.markdown import render
 
@@ -72,6 +73,9 @@ class ChannelAccountAdmin(AuditedAdmin):
         "refused",
     )
     actions_detail: Any = ("set_up", "try_out", "make_code", "make_own_code")
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        return super().get_queryset(request).exclude(channel__in=own_senders.names())
 
     @property
     def conditional_fields(self) -> dict[str, str]:

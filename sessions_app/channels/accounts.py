@@ -25,7 +25,7 @@ from sessions_app.models import ChannelAccount, ChannelConnection
 from sessions_app.platforms.account_settings import AccountSettings
 from sessions_app.platforms.base import ChannelAdapter, Checked
 from sessions_app.platforms.messages import Capabilities, Chat
-from sessions_app.platforms.registry import channels
+from sessions_app.platforms.registry import channels, get_adapter
 from tools_app.secrets import credentials, vault
 from tools_app.secrets.vault import SealError
 
@@ -86,7 +86,7 @@ def make_adapter(account: ChannelAccount) -> ChannelAdapter:
 
 def _make_adapter(account: ChannelAccount, secrets: Mapping[str, str]) -> ChannelAdapter:
     resolved = _resolved(str(account), secrets)
-    return channels.get(account.channel)(settings_of(account.channel, account.account_id, account.config, resolved))
+    return get_adapter(account.channel)(settings_of(account.channel, account.account_id, account.config, resolved))
 
 
 def settings_of(

@@ -9,10 +9,10 @@ from collections.abc import Collection, Iterator
 from typing import Any
 from uuid import UUID
 
+from django.apps import apps
 from django.contrib.auth import SESSION_KEY
 from django.contrib.auth.models import User
 from django.contrib.auth.signals import user_logged_in
-from django.contrib.sessions.models import Session as BrowserSession
 from django.db import DatabaseError, transaction
 from django.dispatch import receiver
 from django.http import HttpRequest
@@ -71,7 +71,7 @@ def list_logins(user: User) -> list[Login]:
 
 def find_open_sessions(keys: Collection[str]) -> set[str]:
     """Return those of the keys of browser sessions that exist and have not expired. One statement."""
-    rows = BrowserSession.objects.filter(pk__in=keys, expire_date__gt=timezone.now())
+    rows = _session_rows().filter(pk__in=keys, expire_date__gt=timezone.now())
     return set(rows.values_list("session_key", flat=True))
 
 
@@ -81,7 +81,7 @@ def end_login(user: User, login_id: UUID) -> None:
     if row is None:
         raise NotFound("There is no such login.")
     with transaction.atomic():
-        BrowserSession.objects.filter(session_key=row.session_key).delete()
+        _session_rows().filter(session_key=row.session_key).delete()
         _revoke(user, family=row.pk)
         row.delete()
         audit.record("LoginEnded", details={"user": user.username, "login": str(login_id)})
@@ -95,16 +95,21 @@ def sign_out_everywhere(user: User, *, keep_session: str = "") -> int:
     """
     keys = [key for key in _browser_sessions(user) if key != keep_session]
     with transaction.atomic():
-        ended, _ = BrowserSession.objects.filter(session_key__in=keys).delete()
+        ended = int(_session_rows().filter(session_key__in=keys).delete()[0])
         ended += _revoke(user)
         Login.objects.filter(user=user).exclude(session_key=keep_session or None).delete()
         audit.record("SignedOutEverywhere", details={"user": user.username, "ended": ended})
     return ended
 
 
+def _session_rows() -> Any:
+    """Return the manager of browser sessions. Only web processes have their model."""
+    return apps.get_model("sessions", "Session").objects
+
+
 def _browser_sessions(user: User) -> Iterator[str]:
     """Yield the keys of the user's sessions. Reads all sessions, as a session names its user only in its data."""
-    for row in BrowserSession.objects.filter(expire_date__gt=timezone.now()).iterator():
+    for row in _session_rows().filter(expire_date__gt=timezone.now()).iterator():
         if row.get_decoded().get(SESSION_KEY) == str(user.pk):
             yield row.session_key
 

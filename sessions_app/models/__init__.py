@@ -17,6 +17,7 @@ from sessions_app.models.identity import ApiKey, ExternalIdentity, Login, Recove
 from sessions_app.models.schedules import Schedule, ScheduleTick
 from sessions_app.models.sender_links import IS_LINKED, SenderLink
 from sessions_app.models.sessions import Branch, Checkpoint, Session, Turn
+from sessions_app.models.task_pushes import TaskPush
 from sessions_app.models.threads import Feedback, MessageExtras
 from sessions_app.models.user_files import UserFile
 
@@ -47,6 +48,7 @@ __all__ = [
     "SenderDay",
     "SenderLink",
     "Session",
+    "TaskPush",
     "Turn",
     "UserFile",
 ]

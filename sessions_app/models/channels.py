@@ -203,7 +203,7 @@ class Delivery(models.Model):
 
     STATUSES = [(status, status) for status in ("draft", "pending", "sending", "sent", "failed", "unknown", "expired")]
     OPEN = ("pending", "sending")
-    KINDS = [(kind, kind) for kind in ("answer", "step", "failure", "notice", "approval", "press")]
+    KINDS = [(kind, kind) for kind in ("answer", "step", "failure", "notice", "approval", "press", "push")]
 
     id = models.BigAutoField(primary_key=True)
     dedupe_key = models.CharField(max_length=200, unique=True, help_text="Deduplication key: run:part:target.")

@@ -15,7 +15,7 @@ from agents_app.network_runs import library
 from agents_app.types.prices import Price
 from sessions_app.attachments import uploads, user_files
 from sessions_app.identity.api_keys import create_api_key
-from sessions_app.models import ChannelAccount, ChannelRoute, Delivery, Feedback, Login, SenderLink, Turn
+from sessions_app.models import ChannelAccount, ChannelRoute, Delivery, Feedback, Login, SenderLink, TaskPush, Turn
 from sessions_app.surfaces.threads.foreign_ids import workflow_id
 from tests.support.rest import make_agent, make_execution, make_run, make_session, make_user
 from tests.support.rights_table import Route
@@ -23,6 +23,7 @@ from tests.support.schedules import make_schedule
 from tests.support.webchat import add_web
 from tools_app.executions.user_input import request_input
 from tools_app.models import Approval, Grant, McpServer, Memory
+from tools_app.secrets import vault
 from tools_app.secrets.credentials import store_credential
 from tools_app.skills import registry
 from tools_app.storage import shared_memory
@@ -32,13 +33,6 @@ from tools_app.types.questions import questions_of
 
 # Parameters that name something that every user may read.
 _SHARED = {"model", "skill_id", "provider", "user_id", "account"}
-# Not supported: what they name is not looked at.
-_PUSH = {
-    "POST /a2a/{}/tasks/{}/pushNotificationConfigs",
-    "GET /a2a/{}/tasks/{}/pushNotificationConfigs",
-    "GET /a2a/{}/tasks/{}/pushNotificationConfigs/{}",
-    "DELETE /a2a/{}/tasks/{}/pushNotificationConfigs/{}",
-}
 # The name is the caller's to choose, or one of an agent.
 _OF_THE_CALLER = {
     "PUT /api/credentials/{}",
@@ -50,7 +44,6 @@ _OF_THE_CALLER = {
     "GET /a2a/{}/tasks",
     "GET /a2a/{}/extendedAgentCard",
     "GET /a2a/{}/.well-known/agent-card.json",
-    *_PUSH,
     "DELETE /zeroclaw/api/memory/{}",
 }
 # The object is named in the query or in the body.
@@ -117,8 +110,13 @@ class World:
         self._bodies["PUT /api/sessions/{}/shared-memory/{}"] = {"value": "many"}
         self._bodies["PUT /api/runs/{}/shared-memory/{}"] = {"value": "many"}
         self._queries = {"GET /api/v1/files/list": f"?prefix={file}"}
-        for method, route in (("GET", ""), ("POST", ":cancel"), ("GET", ":subscribe"), ("POST", ":subscribe")):
+        pushes = "/pushNotificationConfigs"
+        for method, route in (
+            *(("GET", ""), ("POST", ":cancel"), ("GET", ":subscribe"), ("POST", ":subscribe")),
+            *(("GET", pushes), ("POST", pushes), ("GET", f"{pushes}/{{}}"), ("DELETE", f"{pushes}/{{}}")),
+        ):
             self._queries[f"{method} /a2a/{{}}/tasks/{{}}{route}"] = "?A2A-Version=1.0"
+        self._bodies["POST /a2a/{}/tasks/{}/pushNotificationConfigs"] = {"url": "https://example.org/"}
         self._values: dict[str, Any] = {
             "session_id": self.session.pk,
             "thread_id": self.session.pk,
@@ -202,7 +200,11 @@ class World:
         session = make_session(self.alice, key=f"Api:default:{self.alice.pk}:walked")
         type(session).objects.filter(pk=session.pk).update(metadata={"a2a": {}}, channel="Api")
         file = write_artifact(Writer(session.pk), "files/a.txt", b"hello")
-        ids = {"agent_id": "default", "task_id": make_run(session).pk, "artifact_id": file.id, "config_id": "x"}
+        run = make_run(session)
+        TaskPush.objects.create(
+            run=run, session=session, name="x", target_sealed=vault.seal('{"url": "", "scheme": ""}')
+        )
+        ids = {"agent_id": "default", "task_id": run.pk, "artifact_id": file.id, "config_id": "x"}
         return {(name, "/a2a/"): value for name, value in ids.items()}
 
     def url(self, route: Route) -> str:

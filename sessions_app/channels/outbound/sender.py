@@ -23,7 +23,7 @@ from sessions_app.channels import accounts
 from sessions_app.channels.accounts import Adapters
 from sessions_app.channels.nudges import Poller
 from sessions_app.channels.nudges import deliveries as delivery_nudge
-from sessions_app.channels.outbound import answer_files, chat_migration, doubts, transitions
+from sessions_app.channels.outbound import answer_files, chat_migration, doubts, pushes, transitions
 from sessions_app.channels.outbound.rate_limiter import LOOP_SECONDS, RateLimiter
 from sessions_app.channels.outbound.retry_policy import FailedTry, decide, may_repeat
 from sessions_app.channels.outbound.scheduler import Scheduler
@@ -148,6 +148,8 @@ class Sender:
         message = outgoing_of(row)
         if row.filename:
             message = replace(message, file=await retry_until_stored(answer_files.load, row))
+        if row.kind == pushes.KIND:
+            return await _in_time(adapter.send(await retry_until_stored(pushes.addressed, message)), can)
         chat = (row.account_id, message.target.chat.id)
         is_looping = not message.target.press_id and row.tries == 1 and self._limiter.is_looping(chat)
         if is_looping and not await retry_until_stored(transitions.is_for_person, row, LOOP_SECONDS):

@@ -18,7 +18,7 @@ from sessions_app.channels.connections import claims, condition
 from sessions_app.channels.inbound import pairing_codes
 from sessions_app.management import channel_dialog
 from sessions_app.models import ChannelAccount
-from sessions_app.platforms.registry import channels
+from sessions_app.platforms.registry import channels, own_senders
 
 T = TypeVar("T")
 
@@ -101,7 +101,7 @@ class Command(AppCommand):
             raise CommandError("Nothing was added.") from None
 
     def _list(self, options: dict[str, Any]) -> None:
-        for account in ChannelAccount.objects.select_related("agent"):
+        for account in ChannelAccount.objects.exclude(channel__in=own_senders.names()).select_related("agent"):
             state = "on" if account.is_enabled else "off"
             agent = account.agent.agent_id if account.agent else "default"
             self.stdout.write(f"{account}  {state}  {account.access}  agent {agent}")

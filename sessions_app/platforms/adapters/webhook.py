@@ -20,14 +20,7 @@ from sessions_app.platforms.base import (
     WebhookRequest,
     WrongShape,
 )
-from sessions_app.platforms.http import (
-    HttpAdapter,
-    certainty_of,
-    download,
-    open_guarded_client,
-    post,
-    retry_after_seconds,
-)
+from sessions_app.platforms.http import HttpAdapter, certainty_of, download, open_guarded_client, retry_after_seconds
 from sessions_app.platforms.messages import (
     Attachment,
     ButtonPress,
@@ -43,14 +36,12 @@ from sessions_app.platforms.messages import (
     Rendered,
 )
 from sessions_app.platforms.rendering.renderer import MarkdownSource, render
-from sessions_app.platforms.signatures import BadKeyError, check_key, is_signed, make_secret, sign
+from sessions_app.platforms.signatures import BadKeyError, check_key, is_signed, make_secret
+from sessions_app.platforms.signed_post import LIFETIME_SECONDS, RETRIES, post_signed
 from sessions_app.platforms.webhook_json import read_object
 from tools_app.network import ssrf_guard
 
 MAX_TEXT = 32_768
-# Seconds before the second and later tries, three days in all, and the lifetime of a message.
-RETRIES = (5.0, 300.0, 1800.0, 7200.0, 18_000.0, 36_000.0, 50_400.0, 72_000.0, 86_400.0)
-LIFETIME_SECONDS = 4 * 86_400.0
 _DIALECT = MarkdownSource()
 _LONGEST_ID = 200
 # A session's id is made of the account, the sender and the conversation, and is limited itself.
@@ -188,15 +179,8 @@ class Webhook(HttpAdapter):
     async def _deliver(self, message_id: str, content: Mapping[str, Any]) -> None:
         body, now = json.dumps(content, ensure_ascii=False).encode(), self.clock()
         keys = [self.account.secrets[name] for name in ("secret", "previous_secret") if self.account.secrets.get(name)]
-        headers = {
-            "content-type": "application/json",
-            "user-agent": "Komand",
-            "webhook-id": message_id,
-            "webhook-timestamp": str(int(now.timestamp())),
-            "webhook-signature": " ".join(sign(key, message_id, now, body) for key in keys),
-        }
         url = str(self.account.config["callback_url"])
-        response, _ = await post(self.client, url, content=body, headers=headers)
+        response = await post_signed(self.client, url, body, keys=keys, message_id=message_id, now=now)
         if response.is_success:
             return
         status = response.status_code

@@ -19,7 +19,7 @@ from sessions_app.identity import rate_limits
 from sessions_app.identity.actor_names import display_name
 from sessions_app.models import Session
 from sessions_app.services import Accepted, NewMessage, ReceiveOptions
-from sessions_app.surfaces.a2a import asks
+from sessions_app.surfaces.a2a import asks, push_configs
 from sessions_app.surfaces.a2a.errors import TaskNotCancelable, UnsupportedOperation
 from sessions_app.surfaces.a2a.queries import (
     CONTEXT,
@@ -64,7 +64,10 @@ def send(caller: Caller, params: Mapping[str, Any]) -> tuple[SendRequest, Follow
         run, session = access_task(caller, request.task_id)
         _continue(caller, run, session, request, key)
     else:
-        return request, _begin(caller, request, key)
+        begun = _begin(caller, request, key)
+        run, session = agents.get_run(begun.run_id), begun.session
+    if request.push:
+        push_configs.store(caller, run, session, request.push)
     return request, FollowedTask(run.id, session, request.history_length)
 
 

@@ -5,7 +5,7 @@ A client that closes its request does not stop the task: it reads it, or subscri
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import quote
 
 from django.urls import path
@@ -15,12 +15,12 @@ from audit_app.kernel.database import in_db
 from audit_app.kernel.errors import AppError
 from sessions_app.identity.request_admission import admit_bearer
 from sessions_app.live_view.viewer import wait_until_ended
-from sessions_app.surfaces.a2a import commands, openapi, queries, responses
+from sessions_app.surfaces.a2a import commands, openapi, push_configs, queries, responses
 from sessions_app.surfaces.a2a.commands import FollowedTask
-from sessions_app.surfaces.a2a.errors import PushNotificationNotSupported, UnsupportedOperation, rpc_error
+from sessions_app.surfaces.a2a.errors import UnsupportedOperation, rpc_error
 from sessions_app.surfaces.a2a.projection import TaskUpdates
 from sessions_app.surfaces.a2a.queries import Caller
-from sessions_app.surfaces.a2a.requests import PUSH_METHODS, check_version, is_call_id, read_call
+from sessions_app.surfaces.a2a.requests import check_version, is_call_id, read_call
 from sessions_app.surfaces.a2a.responses import TaskView
 from sessions_app.surfaces.base.addresses import origin_for
 from sessions_app.surfaces.base.bodies import clean, parse_json
@@ -33,9 +33,10 @@ from sessions_app.surfaces.base.sse import EventStreamConsumer, event_text
 # A run's owner ends it within a second; a process that hangs must not keep the client waiting.
 _CANCEL_SECONDS = 5
 _OF_A_METHOD = (400, 404, 409, 410, 422)  # statuses of errors that JSON-RPC answers with 200
-_READS: Mapping[str, Callable[[Caller, Mapping[str, Any]], dict[str, Any]]] = {
+_SIMPLE: Mapping[str, Callable[[Caller, Mapping[str, Any]], dict[str, Any]]] = {
     "GetTask": queries.get_task,
     "ListTasks": queries.list_tasks,
+    **push_configs.METHODS,
 }
 _STREAM = Answer("A stream of StreamResponse; docs/a2a.md says what is in it.", TEXT, EVENTS)
 
@@ -65,8 +66,8 @@ class Endpoint(EventStreamConsumer):
         """Answer a call. Raises AppError."""
         check_version(self.request)
         params = clean(dict(params))
-        if method in _READS:
-            await self._send_result(await in_db(_READS[method], caller, params))
+        if method in _SIMPLE:
+            await self._send_result(await in_db(_SIMPLE[method], caller, params))
         elif method in ("SendMessage", "SendStreamingMessage"):
             request, followed = await store_message(commands.send, caller, params)
             if method == "SendStreamingMessage":
@@ -80,8 +81,6 @@ class Endpoint(EventStreamConsumer):
             followed = await in_db(commands.cancel, caller, params)
             await wait_until_ended(followed.session.pk, followed.run_id, _CANCEL_SECONDS)
             await self._send_result(responses.task(await self._load(caller, followed)))
-        elif method in PUSH_METHODS:
-            raise PushNotificationNotSupported
         else:
             raise UnsupportedOperation("There is no extended card: the card is the one of the caller already.")
 
@@ -196,7 +195,12 @@ class File(Endpoint):
 
 
 class Method(Endpoint):
-    """Base of the routes of HTTP+JSON. A POST has its parameters in the body, a GET in the query."""
+    """Base of the routes of HTTP+JSON. A POST has its parameters in the body, a GET in the query.
+
+    ids: parts of the address, by the names of the parameters that they are.
+    """
+
+    ids: ClassVar[Mapping[str, str]] = {}
 
     async def run(self, method: str, body: bytes = b"") -> None:
         """Answer the method with the parameters of this request."""
@@ -205,8 +209,7 @@ class Method(Endpoint):
         if not isinstance(given, Mapping):
             raise UnsupportedOperation("The body must be a JSON object.")
         named = self.scope["url_route"]["kwargs"]
-        ids = {"id": named["task_id"]} if "task_id" in named else {}
-        await self.call(caller, method, {**given, **ids})
+        await self.call(caller, method, {**given, **{name: named[key] for name, key in self.ids.items()}})
 
 
 class SendMessage(Method):
@@ -240,6 +243,8 @@ class Tasks(Method):
 class TaskDetail(Method):
     """GET /a2a/<agent>/tasks/<id>."""
 
+    ids: ClassVar[Mapping[str, str]] = {"id": "task_id"}
+
     @Operation("Read a task", ref("A2ATask"), parameters=openapi.GET_PARAMETERS)
     async def respond(self, body: bytes) -> None:
         await self.run("GetTask")
@@ -249,6 +254,7 @@ class CancelTask(Method):
     """POST /a2a/<agent>/tasks/<id>:cancel."""
 
     methods = ("POST",)
+    ids: ClassVar[Mapping[str, str]] = {"id": "task_id"}
 
     @Operation("Cancel a task", ref("A2ATask"), body=OBJECT, parameters=openapi.PARAMETERS)
     async def respond(self, body: bytes) -> None:
@@ -259,6 +265,7 @@ class SubscribeToTask(Method):
     """POST or GET /a2a/<agent>/tasks/<id>:subscribe: the specification has both."""
 
     methods = ("POST", "GET")
+    ids: ClassVar[Mapping[str, str]] = {"id": "task_id"}
 
     @Operation("Subscribe to a task", streams=True, parameters=openapi.PARAMETERS, answers={200: _STREAM})
     async def respond(self, body: bytes) -> None:
@@ -266,23 +273,38 @@ class SubscribeToTask(Method):
 
 
 class PushConfigs(Method):
-    """POST or GET /a2a/<agent>/tasks/<id>/pushNotificationConfigs: not supported."""
+    """GET or POST /a2a/<agent>/tasks/<id>/pushNotificationConfigs."""
 
-    methods = ("POST", "GET")
+    methods = ("GET", "POST")
+    ids: ClassVar[Mapping[str, str]] = {"taskId": "task_id"}
 
-    @Operation("Configure push notifications: not supported", OBJECT, errors=[400])
-    async def respond(self, body: bytes) -> None:
-        await self.run(PUSH_METHODS[0])
+    @Operation("List push notification configurations", ref("A2APushConfigs"), parameters=openapi.PARAMETERS)
+    async def get(self, body: bytes) -> None:
+        await self.run("ListTaskPushNotificationConfigs")
+
+    @Operation(
+        "Have a task's states posted to an address",
+        ref("A2APushConfig"),
+        body=openapi.PUSH_REQUEST,
+        parameters=openapi.PARAMETERS,
+    )
+    async def post(self, body: bytes) -> None:
+        await self.run("CreateTaskPushNotificationConfig", body)
 
 
 class PushConfig(Method):
-    """GET or DELETE /a2a/<agent>/tasks/<id>/pushNotificationConfigs/<id>: not supported."""
+    """GET or DELETE /a2a/<agent>/tasks/<id>/pushNotificationConfigs/<id>."""
 
     methods = ("GET", "DELETE")
+    ids: ClassVar[Mapping[str, str]] = {"taskId": "task_id", "id": "config_id"}
 
-    @Operation("Read or delete a push configuration: not supported", OBJECT, errors=[400])
-    async def respond(self, body: bytes) -> None:
-        await self.run(PUSH_METHODS[1])
+    @Operation("Read a push notification configuration", ref("A2APushConfig"), parameters=openapi.PARAMETERS)
+    async def get(self, body: bytes) -> None:
+        await self.run("GetTaskPushNotificationConfig")
+
+    @Operation("Delete a push notification configuration", OBJECT, parameters=openapi.PARAMETERS)
+    async def delete(self, body: bytes) -> None:
+        await self.run("DeleteTaskPushNotificationConfig")
 
 
 class ExtendedCard(Method):

@@ -19,12 +19,6 @@ class TaskNotCancelable(InvalidInput):
     code = "task_not_cancelable"
 
 
-class PushNotificationNotSupported(InvalidInput):
-    """This server sends no push notifications: subscribe to the task, or read it."""
-
-    code = "push_notification_not_supported"
-
-
 class UnsupportedOperation(InvalidInput):
     """This is not supported."""
 
@@ -59,7 +53,6 @@ class InvalidRequest(InvalidInput):
 _KNOWN: Mapping[str, tuple[int, str]] = {
     "task_not_found": (-32001, "TASK_NOT_FOUND"),
     "task_not_cancelable": (-32002, "TASK_NOT_CANCELABLE"),
-    "push_notification_not_supported": (-32003, "PUSH_NOTIFICATION_NOT_SUPPORTED"),
     "unsupported_operation": (-32004, "UNSUPPORTED_OPERATION"),
     "content_type_not_supported": (-32005, "CONTENT_TYPE_NOT_SUPPORTED"),
     "unsupported_file_type": (-32005, "CONTENT_TYPE_NOT_SUPPORTED"),
@@ -70,7 +63,7 @@ _KNOWN: Mapping[str, tuple[int, str]] = {
 }
 _NUMBERS = {400: -32602, 409: -32602, 410: -32602, 422: -32602, 500: -32603, 503: -32603}
 _OTHER_NUMBER = -32000  # what HTTP says, such as 401
-_OF_THE_STATE = (-32002, -32003, -32004, -32009)
+_OF_THE_STATE = (-32002, -32004, -32009)
 _STATUSES = {
     401: "UNAUTHENTICATED",
     403: "PERMISSION_DENIED",

@@ -53,12 +53,23 @@ _DETAILS = list_of(record({"@type": TEXT}, open_ended=True))
 _ERROR = record({"code": INTEGER, "status": TEXT, "message": TEXT, "details": _DETAILS})
 _CALL_ID: Schema = {"type": ["string", "integer", "null"]}
 _RPC_ERROR = record({"code": INTEGER, "message": TEXT, "data": _DETAILS})
+_AUTHENTICATION = record({"scheme": TEXT, "credentials": TEXT}, optional=["credentials"], open_ended=True)
+PUSH_REQUEST: Schema = record(
+    {"id": _ID, "taskId": _ID, "url": TEXT, "token": TEXT, "authentication": _AUTHENTICATION},
+    optional=["id", "taskId", "token", "authentication"],
+    open_ended=True,
+)
 SEND_REQUEST: Schema = record(
     {
         "message": ref("A2AMessage"),
         "configuration": record(
-            {"historyLength": COUNT, "returnImmediately": BOOLEAN, "acceptedOutputModes": list_of(TEXT)},
-            optional=["historyLength", "returnImmediately", "acceptedOutputModes"],
+            {
+                "historyLength": COUNT,
+                "returnImmediately": BOOLEAN,
+                "acceptedOutputModes": list_of(TEXT),
+                "taskPushNotificationConfig": PUSH_REQUEST,
+            },
+            optional=["historyLength", "returnImmediately", "acceptedOutputModes", "taskPushNotificationConfig"],
             open_ended=True,
         ),
     },
@@ -91,6 +102,11 @@ COMPONENTS: dict[str, Schema] = {
     "A2ATasks": record(
         {"tasks": list_of(ref("A2ATask")), "nextPageToken": TEXT, "pageSize": COUNT, "totalSize": COUNT}
     ),
+    "A2APushConfig": record(
+        {"id": TEXT, "taskId": TEXT, "url": TEXT, "authentication": record({"scheme": TEXT})},
+        optional=["authentication"],
+    ),
+    "A2APushConfigs": record({"configs": list_of(ref("A2APushConfig")), "nextPageToken": TEXT}),
     "A2ARpcAnswer": record(
         {"jsonrpc": just("2.0"), "id": _CALL_ID, "result": OBJECT, "error": _RPC_ERROR}, optional=["result", "error"]
     ),

@@ -104,7 +104,10 @@ def load_task(caller: Caller, run_id: UUID, session: Session, history_length: in
     return load(caller, agents.get_run(run_id), session, history_length)
 
 
-def load(caller: Caller, run: RunView, session: Session, history_length: int | None) -> TaskView:
+def load(
+    caller: Caller, run: RunView, session: Session, history_length: int | None, *, with_data: bool = True
+) -> TaskView:
+    """Return a task. with_data: short files with their content."""
     found = asks.first_asks(caller.principal, [run], {session.pk: session})
     talk = task_history.of_runs([run], [session], history_length)
     return TaskView(
@@ -113,7 +116,7 @@ def load(caller: Caller, run: RunView, session: Session, history_length: int | N
         found.get(run.id),
         _answer(run),
         talk.get(run.id),
-        _files(caller, run, with_data=True),
+        _files(caller, run, with_data=with_data),
     )
 
 

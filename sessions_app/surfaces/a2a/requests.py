@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from django.conf import settings
 from django.http import HttpRequest
 from django.utils.dateparse import parse_datetime
 
@@ -21,11 +22,11 @@ from sessions_app.surfaces.a2a.errors import (
     ContentTypeNotSupported,
     InvalidRequest,
     MethodNotFound,
-    PushNotificationNotSupported,
     VersionNotSupported,
 )
 from sessions_app.surfaces.a2a.responses import TASK_STATES
 from sessions_app.surfaces.base.function_tools import invalid_param
+from tools_app.network.ssrf_guard import MAX_URL_CHARACTERS, RefusedTargetError, check_url
 
 VERSION = "1.0"
 METHODS = ("SendMessage", "SendStreamingMessage", "GetTask", "ListTasks", "CancelTask", "SubscribeToTask")
@@ -39,7 +40,23 @@ LONGEST_ID = 200
 MOST_PARTS = 100
 MOST_TASKS, USUAL_TASKS = 100, 50
 _CONTENT = ("text", "raw", "url", "data")
+_LONGEST_SECRET = 4_000
+_SCHEME, _HEADER = (
+    re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,50}"),
+    re.compile(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?"),
+)
 _NUMBER = re.compile(r"-?[0-9]{1,9}", re.ASCII)
+
+
+@dataclass(frozen=True)
+class PushRequest:
+    """A push notification configuration. name: its id; empty: that of the task."""
+
+    name: str
+    url: str
+    token: str
+    scheme: str
+    credentials: str
 
 
 @dataclass(frozen=True)
@@ -59,6 +76,7 @@ class SendRequest:
     files: tuple[LoadedPart, ...]
     returns_immediately: bool
     history_length: int | None
+    push: PushRequest | None = None
 
     @property
     def text(self) -> str:
@@ -108,10 +126,9 @@ def is_call_id(value: Any) -> bool:
 def read_send(params: Mapping[str, Any]) -> SendRequest:
     """Return the request of SendMessage. Raises InvalidInput."""
     message, configuration = _object(params, "message"), _object(params, "configuration", required=False)
-    if configuration.get("taskPushNotificationConfig"):
-        raise PushNotificationNotSupported
     if message.get("role") != "ROLE_USER":
         raise invalid_param("message.role must be ROLE_USER.", "message.role")
+    push = _object(configuration, "taskPushNotificationConfig", required=False)
     parts = message.get("parts")
     if not isinstance(parts, list) or not 0 < len(parts) <= MOST_PARTS:
         raise invalid_param(f"message.parts must be a list of 1 to {MOST_PARTS} parts.", "message.parts")
@@ -130,6 +147,7 @@ def read_send(params: Mapping[str, Any]) -> SendRequest:
         files=tuple(value for kind, value in read if kind == "raw"),
         returns_immediately=_flag(configuration, "returnImmediately", "configuration"),
         history_length=history_of(configuration, "configuration"),
+        push=read_push(push, "configuration.taskPushNotificationConfig.") if push else None,
     )
 
 
@@ -153,6 +171,46 @@ def read_list(params: Mapping[str, Any]) -> ListRequest:
 def read_task_id(params: Mapping[str, Any]) -> str:
     """Return the id of the task that a request names. Raises InvalidInput."""
     return _text(params, "id", required=True)
+
+
+def read_push(params: Mapping[str, Any], path: str = "") -> PushRequest:
+    """Return a push notification configuration. path: before the names of its fields, in errors. Raises InvalidInput.
+
+    The URL is checked by what it says; what it resolves to is checked whenever something is sent.
+    """
+    given = _object(params, "authentication", required=False)
+    request = PushRequest(
+        _text(params, "id"),
+        _text(params, "url", required=True, longest=MAX_URL_CHARACTERS),
+        _text(params, "token", longest=_LONGEST_SECRET),
+        _text(given, "scheme", "authentication"),
+        _text(given, "credentials", "authentication", longest=_LONGEST_SECRET),
+    )
+    _check_address(request.url, f"{path}url")
+    _check_headers(given, request, path)
+    return request
+
+
+def _check_address(url: str, path: str) -> None:
+    reachable = frozenset(map(str.lower, settings.KOMAND_CALLBACK_ALLOW_PRIVATE))
+    try:
+        check_url(url, allowed_private=reachable)
+    except RefusedTargetError as error:
+        raise invalid_param(f"{path}: {error}", path) from None
+
+
+def _check_headers(given: Mapping[str, Any], request: PushRequest, path: str) -> None:
+    if given and not _SCHEME.fullmatch(request.scheme):
+        problem = "must name a scheme of HTTP authentication, such as Bearer."
+        raise invalid_param(f"{path}authentication.scheme {problem}", f"{path}authentication.scheme")
+    for name, value in (("token", request.token), ("authentication.credentials", request.credentials)):
+        if value and not _HEADER.fullmatch(value):
+            raise invalid_param(f"{path}{name} must be printable ASCII.", f"{path}{name}")
+
+
+def read_push_ids(params: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the ids of the task and of the configuration that a request names. Raises InvalidInput."""
+    return _text(params, "taskId", required=True), _text(params, "id")
 
 
 def history_of(params: Mapping[str, Any], where: str = "") -> int | None:
@@ -196,10 +254,12 @@ def _object(params: Mapping[str, Any], name: str, *, required: bool = True) -> M
     return value
 
 
-def _text(params: Mapping[str, Any], name: str, where: str = "", *, required: bool = False) -> str:
+def _text(
+    params: Mapping[str, Any], name: str, where: str = "", *, required: bool = False, longest: int = LONGEST_ID
+) -> str:
     value, path = params.get(name) or "", f"{where}.{name}" if where else name
-    if not isinstance(value, str) or len(value) > LONGEST_ID or (required and not value):
-        raise invalid_param(f"{path} must be a string of {int(required)} to {LONGEST_ID} characters.", path)
+    if not isinstance(value, str) or len(value) > longest or (required and not value):
+        raise invalid_param(f"{path} must be a string of {int(required)} to {longest} characters.", path)
     return value
 
 

@@ -136,7 +136,7 @@ def agent_card(*, agent_id: str, name: str, description: str, version: int, orig
         "description": about,
         "supportedInterfaces": [{**interface, "protocolBinding": binding} for binding in ("JSONRPC", "HTTP+JSON")],
         "version": str(version),
-        "capabilities": {"streaming": True, "pushNotifications": False, "extendedAgentCard": False},
+        "capabilities": {"streaming": True, "pushNotifications": True, "extendedAgentCard": False},
         "securitySchemes": {"bearer": {"httpAuthSecurityScheme": {"scheme": "Bearer"}}},
         "securityRequirements": [{"schemes": {"bearer": {"list": []}}}],
         "defaultInputModes": ["text/plain", "application/json"],

@@ -22,6 +22,9 @@ _REQUESTS = {
     "list_tasks": types.ListTasksRequest,
     "cancel_task": types.CancelTaskRequest,
     "create_task_push_notification_config": types.TaskPushNotificationConfig,
+    "get_task_push_notification_config": types.GetTaskPushNotificationConfigRequest,
+    "list_task_push_notification_configs": types.ListTaskPushNotificationConfigsRequest,
+    "delete_task_push_notification_config": types.DeleteTaskPushNotificationConfigRequest,
 }
 
 
@@ -49,7 +52,8 @@ async def main(given):
                 async for event in events:
                     show(event)
             else:
-                show(await getattr(plain, call)(request))
+                result = await getattr(plain, call)(request)
+                show({} if result is None else result)
         except Exception as failure:
             error = type(failure).__name__
         show({"end": error})

@@ -13,6 +13,7 @@ from uuid import uuid4
 import httpx2
 import pytest
 
+from tests.fakes.push_inbox import Inbox, config
 from tests.support.live_server import LiveKomand, wait_for
 from tests.surfaces import pypi
 
@@ -120,8 +121,8 @@ def test_a_task_from_its_message_to_the_list(client: SdkClient) -> None:
     assert client.refusal("cancel_task", id=task["id"]) == "TaskNotCancelableError"
     assert client.refusal("subscribe", id=task["id"]) == "UnsupportedOperationError"
     assert client.refusal("send", **message("x", taskId=task["id"])) == "UnsupportedOperationError"
-    config = {"taskId": task["id"], "url": "https://example.org/"}
-    assert client.refusal("create_task_push_notification_config", **config) == "PushNotificationNotSupportedError"
+    inside = {"taskId": task["id"], "url": "http://127.0.0.1/"}
+    assert client.refusal("create_task_push_notification_config", **inside) == "InvalidParamsError"
     url = {"messageId": "u", "role": "ROLE_USER", "parts": [{"url": "https://example.org/a.txt"}]}
     assert client.refusal("send", message=url) == "ContentTypeNotSupportedError"
     assert client.refusal("list_tasks", pageSize=1000) == "InvalidParamsError"
@@ -163,6 +164,25 @@ def test_a_stream_that_a_dead_web_process_cut_is_resumed(
     text, state = applied(events)
     assert state == "TASK_STATE_COMPLETED"
     assert text.split() == [f"tok{number}" for number in range(400)]
+
+
+def test_states_are_pushed_while_the_worker_is_killed(client: SdkClient, live_komand: LiveKomand) -> None:
+    port = int(live_komand.environment["KOMAND_CALLBACK_ALLOW_PRIVATE"].rpartition(":")[2])
+    with Inbox(port=port) as inbox:
+        wanted = {"taskPushNotificationConfig": config(inbox), "returnImmediately": True}
+        [begun] = client.call("send", **message("[[tokens=30 rate=10]]"), configuration=wanted)
+        named = {"taskId": begun["task"]["id"], "id": begun["task"]["id"]}
+        wait_for(lambda: "WORKING" in inbox.states, 30, "the first notification")
+        live_komand.kill_runs()
+        wait_for(lambda: inbox.states[-1:] == ["COMPLETED"], 60, "the last notification")
+        [shown] = client.call("get_task_push_notification_config", **named)
+        assert shown == {**named, "url": f"{inbox.url}/hook", "authentication": {"scheme": "Bearer"}}
+        assert client.call("list_task_push_notification_configs", taskId=named["taskId"]) == [{"configs": [shown]}]
+        assert client.call("delete_task_push_notification_config", **named) == [{}]
+        assert client.refusal("get_task_push_notification_config", **named) == "TaskNotFoundError"
+        [text] = [update["artifactUpdate"]["artifact"] for update in inbox.updates if "artifactUpdate" in update]
+        assert text["parts"][0]["text"].split() == [f"tok{number}" for number in range(30)]
+        assert inbox.is_good and inbox.states.count("COMPLETED") == 1
 
 
 def _is_up(url: str) -> bool:

@@ -45,6 +45,9 @@ _ROUTES: dict[str, tuple[str, str]] = {
     "CancelTask": ("POST", "/tasks/{}:cancel"),
     "SubscribeToTask": ("POST", "/tasks/{}:subscribe"),
     "CreateTaskPushNotificationConfig": ("POST", "/tasks/{}/pushNotificationConfigs"),
+    "GetTaskPushNotificationConfig": ("GET", "/tasks/{}/pushNotificationConfigs/{}"),
+    "ListTaskPushNotificationConfigs": ("GET", "/tasks/{}/pushNotificationConfigs"),
+    "DeleteTaskPushNotificationConfig": ("DELETE", "/tasks/{}/pushNotificationConfigs/{}"),
     "GetExtendedAgentCard": ("GET", "/extendedAgentCard"),
 }
 
@@ -76,8 +79,8 @@ class Client:
             body = {"jsonrpc": "2.0", "id": 7, "method": method, "params": params}
             return await self.caller.ask("POST", self.base, body, **VERSION)
         verb, route = _ROUTES[method]
-        if "{}" in route:
-            route = route.format(params.pop("id", params.pop("taskId", "")))
+        task_id = params.pop("taskId", "") if "pushNotification" in route else params.pop("id", "")
+        route = route.format(task_id, params.pop("id", "") if route.endswith("/{}") else "")
         if verb == "POST":
             return await self.caller.ask(verb, self.base + route, params, **VERSION)
         query = "&".join(f"{name}={str(value).lower() if value is True else value}" for name, value in params.items())
@@ -356,7 +359,7 @@ async def test_a_name_of_the_client_names_a_context_of_its_own(rig: EngineRig, c
         ({"message": {"taskId": str(uuid4())}}, -32001, "TASK_NOT_FOUND"),
         ({"message": {"taskId": "x" * 201}}, -32602, "INVALID_PARAMS"),
         ({"configuration": {"historyLength": -1}}, -32602, "INVALID_PARAMS"),
-        ({"configuration": {"taskPushNotificationConfig": {"url": "x"}}}, -32003, "PUSH_NOTIFICATION_NOT_SUPPORTED"),
+        ({"configuration": {"taskPushNotificationConfig": {"url": "x"}}}, -32602, "INVALID_PARAMS"),
     ],
 )
 @pytest.mark.usefixtures("default_agent")
@@ -381,7 +384,7 @@ async def test_unfit_messages_are_refused_and_store_nothing(
         ("ListTasks", {"pageToken": "x"}, -32602, "INVALID_PARAMS"),
         ("ListTasks", {"status": "TASK_STATE_RUNNING"}, -32602, "INVALID_PARAMS"),
         ("ListTasks", {"statusTimestampAfter": "yesterday"}, -32602, "INVALID_PARAMS"),
-        ("CreateTaskPushNotificationConfig", {"taskId": "x"}, -32003, "PUSH_NOTIFICATION_NOT_SUPPORTED"),
+        ("CreateTaskPushNotificationConfig", {"taskId": "x"}, -32001, "TASK_NOT_FOUND"),
         ("GetExtendedAgentCard", {}, -32004, "UNSUPPORTED_OPERATION"),
     ],
 )

@@ -5,9 +5,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from sessions_app.channels.outbound.retry_policy import FailedTry, Verdict, decide, may_repeat
-from sessions_app.platforms.adapters.webhook import RETRIES
 from sessions_app.platforms.base import SendCertainty
 from sessions_app.platforms.messages import Capabilities
+from sessions_app.platforms.signed_post import RETRIES
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 CHAT = Capabilities()
