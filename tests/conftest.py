@@ -282,7 +282,15 @@ def model_server() -> Iterator[ModelServer]:
 
 
 @pytest.fixture(scope="session")
-def live_komand(tmp_path_factory: pytest.TempPathFactory, model_server: ModelServer) -> Iterator[LiveKomand]:
+def embedding_port() -> int:
+    """Return the port of a site whose pages show `<komand-chat>`: live_komand allows its origin."""
+    return free_port()
+
+
+@pytest.fixture(scope="session")
+def live_komand(
+    tmp_path_factory: pytest.TempPathFactory, model_server: ModelServer, embedding_port: int
+) -> Iterator[LiveKomand]:
     """Yield an installation that `manage.py up` runs, with the fake model server as its model.
 
     On SQLite and its own Valkey; on a database of its own when the tests run on PostgreSQL.
@@ -294,6 +302,7 @@ def live_komand(tmp_path_factory: pytest.TempPathFactory, model_server: ModelSer
         "KOMAND_FETCH_ALLOW_PRIVATE": f"127.0.0.1:{model_server.port}",
         "KOMAND_CALLBACK_ALLOW_PRIVATE": f"127.0.0.1:{free_port()}",  # a test may listen there
         "KOMAND_FRESH_LOGIN_MINUTES": "600",  # the browsers of a package share one login
+        "KOMAND_CORS_ORIGINS": f"http://localhost:{embedding_port}",
     }
     database = os.environ.get(on_postgres.VARIABLE)
     if database:

@@ -23,6 +23,7 @@ INSTALLATIONS = {
     "KOMAND_MODEL": "The fake model server has one model.",
     "KOMAND_CALLBACK_ALLOW_PRIVATE": "The receiver of callbacks is on this machine.",
     "KOMAND_FETCH_ALLOW_PRIVATE": "The pages that a test fetches are on this machine.",
+    "KOMAND_CORS_ORIGINS": "The site whose pages show the component has a port of its own.",
     "KOMAND_FRESH_LOGIN_MINUTES": "The browsers of a package share one login, for longer than ten minutes.",
     "KOMAND_PUBLIC_URL": "The installation that deploy/ describes has one.",
     "KOMAND_SOCKETS": "Its unit's folder is one of the test, instead of /run.",

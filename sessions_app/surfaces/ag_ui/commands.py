@@ -52,9 +52,22 @@ class AcceptedRun:
     projection: RunEvents
 
 
-def accept(
-    principal: Principal, agent_id: str, read_body: Callable[[], Any]
-) -> tuple[RunRequest, AcceptedRun | Refused]:
+@dataclass(frozen=True)
+class ShownThread:
+    """A thread that is shown as it is.
+
+    session_id: None for a thread without a message.
+    run: the open one, if any.
+    """
+
+    session_id: UUID | None
+    run: AcceptedRun | None = None
+
+
+Accepted = AcceptedRun | ShownThread | Refused
+
+
+def accept(principal: Principal, agent_id: str, read_body: Callable[[], Any]) -> tuple[RunRequest, Accepted]:
     """Store a request. Raises NotFound for an unknown agent, InvalidInput, and what `services.receive` raises."""
     agent = access_agent(principal.user, agent_id)
     request = read_request(read_body())
@@ -74,11 +87,13 @@ class _Thread:
         self._key = client_sessions.thread_id_of(NAME, agent_id, request.thread_id)
         self._may_decide = bool(principal.can_write and permissions.allowed_decisions(self._user, self._user.pk))
 
-    def accept(self) -> AcceptedRun:
-        """Store the request, or find the run that it named before. Raises Refused."""
+    def accept(self) -> AcceptedRun | ShownThread:
+        """Store the request, or find what it shows. Raises Refused."""
         request = self._request
         found = client_sessions.find_session(self._user, self._key)
         session = access_session(self._user, found.id) if found else None
+        if request.wants_thread:
+            return self._show(session)
         if session and (run_id := selectors.find_received_run(self._user, f"{self._key}:{request.run_id}")):
             return self._follow(session, run_id)
         if session and request.resume:
@@ -125,6 +140,16 @@ class _Thread:
         sent = (last.payload.get("note") or {}).get(NAME) if last else None
         known = [place for place, (message_id, _) in enumerate(new[:-1]) if message_id == sent]
         return new[known[-1] + 1 :] if known else new
+
+    def _show(self, session: Session | None) -> ShownThread:
+        waiting = agents.find_open_run(session.id) if session else None
+        if session is None or waiting is None:
+            return ShownThread(session.id if session else None)
+        events = _events_of(session, waiting.id)
+        projection = self._projection(waiting.id)
+        projection.skip(events)
+        run = AcceptedRun(session.id, waiting.id, str(events[-1].seq) if events else "", projection)
+        return ShownThread(session.id, run)
 
     def _follow(self, session: Session, run_id: UUID) -> AcceptedRun:
         first = timeline.find_first_of_run(run_id)

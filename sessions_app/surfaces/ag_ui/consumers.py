@@ -6,13 +6,15 @@ A client that closes its request does not stop the run: it shows it with a reque
 import json
 from collections.abc import Iterable
 from typing import Any
+from uuid import UUID
 
 from django.urls import path
 
 from agents_app.events import RUN_ENDS
 from audit_app.kernel.database import in_db
-from sessions_app.live_view.cursor import Children
-from sessions_app.surfaces.ag_ui.commands import AcceptedRun, Refused, accept, load_calls
+from sessions_app.events import MESSAGE_COMPLETED
+from sessions_app.live_view.cursor import Children, SessionEvent
+from sessions_app.surfaces.ag_ui.commands import Accepted, AcceptedRun, Refused, ShownThread, accept, load_calls
 from sessions_app.surfaces.ag_ui.openapi import INPUT
 from sessions_app.surfaces.ag_ui.requests import RunRequest
 from sessions_app.surfaces.base.bodies import clean, parse_json
@@ -20,7 +22,11 @@ from sessions_app.surfaces.base.consumers import MessageConsumer
 from sessions_app.surfaces.base.http_errors import HttpError
 from sessions_app.surfaces.base.openapi.operations import EVENTS, Answer, Operation
 from sessions_app.surfaces.base.openapi.schemas import TEXT
+from sessions_app.surfaces.base.page_view import PageView, open_page_view
 from sessions_app.surfaces.base.sse import EventStreamConsumer, event_text
+
+# Frames about what is around the conversation on the page.
+_OF_THE_WINDOW = ("files", "agent")
 
 
 class AgentRun(MessageConsumer, EventStreamConsumer):
@@ -41,12 +47,22 @@ class AgentRun(MessageConsumer, EventStreamConsumer):
         """Store the request of this body and stream its run."""
         request, accepted = await self.store(self._accept, body)
         await self.open_stream()
-        if isinstance(accepted, Refused):
-            ids = {"threadId": request.thread_id, "runId": request.run_id}
-            await self._send([{"type": "RUN_STARTED", **ids}])
-            await self._send([{"type": "RUN_ERROR", "message": accepted.message, "code": accepted.code}])
-        else:
-            await self._stream(accepted)
+        ids = {"threadId": request.thread_id, "runId": request.run_id}
+        match accepted:
+            case Refused():
+                refused = {"type": "RUN_ERROR", "message": accepted.message, "code": accepted.code}
+                await self._send([{"type": "RUN_STARTED", **ids}, refused])
+            case AcceptedRun():
+                await self._send(accepted.projection.begin())
+                await self._stream(accepted, await self._open_page(accepted.session_id, request))
+            case ShownThread(session_id, run):
+                await self._send(run.projection.begin() if run else [{"type": "RUN_STARTED", **ids}])
+                page = await self._open_page(session_id, request) if session_id else None
+                await self._send_page(await page.frames_of_thread() if page else [])
+                if run is None:
+                    await self._send([{"type": "RUN_FINISHED", **ids, "outcome": {"type": "success"}}])
+                else:
+                    await self._stream(run, page)
         await self.close_stream()
 
     async def break_off(self, failure: HttpError) -> None:
@@ -54,24 +70,40 @@ class AgentRun(MessageConsumer, EventStreamConsumer):
         await self._send([{"type": "RUN_ERROR", **self.error_body(failure)}])
         await super().break_off(failure)
 
-    def _accept(self, body: bytes) -> tuple[RunRequest, AcceptedRun | Refused]:
+    def _accept(self, body: bytes) -> tuple[RunRequest, Accepted]:
         agent_id = self.scope["url_route"]["kwargs"]["agent_id"]
         return accept(self.principal, agent_id, lambda: clean(parse_json(body)))
 
-    async def _stream(self, run: AcceptedRun) -> None:
-        projection, has_caught_up = run.projection, False
-        await self._send(projection.begin())
+    async def _open_page(self, session_id: UUID, request: RunRequest) -> PageView | None:
+        if not request.wants_page:
+            return None
+        return await in_db(open_page_view, lambda: self.principal, session_id)
+
+    async def _stream(self, run: AcceptedRun, page: PageView | None) -> None:
+        projection, has_caught_up, is_shown = run.projection, False, page is None
+        end: SessionEvent | None = None
         async for frame in self.watch(run.session_id, run.cursor, marks_now=True):
             has_caught_up = has_caught_up or not frame
             for event in frame:
                 if event.run_id == run.run_id and event.type in RUN_ENDS:
-                    await self._send(projection.end(event))
-                    return
-                await self._send(projection.see(event))
-            if has_caught_up and projection.is_paused:
+                    end = event
+                is_shown = is_shown or (event.run_id == run.run_id and event.type == MESSAGE_COMPLETED.name)
+                await self._send(projection.see(event) if end is None else [])
+            if page and frame:
+                await self._send_page(await page.frames_of(frame))
+            if end and is_shown:
+                await self._send(projection.end(end))
+                return
+            if end is None and has_caught_up and projection.is_paused:
                 calls = await in_db(load_calls, run.run_id, projection.returned) if projection.returned else []
                 await self._send(projection.pause(calls))
                 return
+
+    async def _send_page(self, frames: Iterable[dict[str, Any]]) -> None:
+        """Send what changes on the page of the client, for which it shows them."""
+        acts = [frame for frame in frames if frame["do"] not in _OF_THE_WINDOW]
+        if acts:
+            await self._send([{"type": "CUSTOM", "name": "komand.page", "value": {"acts": acts}}])
 
     async def _send(self, events: Iterable[dict[str, Any]]) -> None:
         if events:

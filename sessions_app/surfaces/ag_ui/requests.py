@@ -42,6 +42,8 @@ class RunRequest:
     outputs: of the client's tools, if they end the messages.
     state: of the client, kept beside that of the run.
     resume: answers to interrupts, by id; None for one that the user left without an answer.
+    wants_page: the client shows the frames of the chat page, which are sent beside the events.
+    wants_thread: nothing new is sent; the thread is shown as it is.
     """
 
     thread_id: str
@@ -54,6 +56,8 @@ class RunRequest:
     state: Mapping[str, Any]
     options: RunOptions
     resume: Mapping[str, Any]
+    wants_page: bool = False
+    wants_thread: bool = False
 
 
 def read_request(body: Any) -> RunRequest:
@@ -68,6 +72,7 @@ def read_request(body: Any) -> RunRequest:
     last = _start_of_end(talk, lambda message: message.role == "tool")
     outputs = tuple(ToolOutput(message.tool_call_id, message.content) for _, message in talk[last:])
     state = body.get("state")
+    wishes = _wishes(body.get("forwardedProps"))
     return RunRequest(
         thread_id=_text(body, "threadId", longest=LONGEST_ID),
         run_id=_text(body, "runId", longest=LONGEST_ID),
@@ -79,7 +84,15 @@ def read_request(body: Any) -> RunRequest:
         state=state if isinstance(state, Mapping) else {},
         options=_options(body, [message.content for _, message in messages if message.role == "system"]),
         resume=dict(_resumed(item, f"resume[{n}]") for n, item in enumerate(_list(body, "resume", MOST_ENTRIES, []))),
+        wants_page=wishes.get("view") == "page",
+        wants_thread=wishes.get("view") == "page" and wishes.get("thread") is True,
     )
+
+
+def _wishes(props: Any) -> Mapping[str, Any]:
+    """Return what the client wants of this server. Properties for others are ignored."""
+    own = props.get("komand") if isinstance(props, Mapping) else None
+    return own if isinstance(own, Mapping) else {}
 
 
 def _start_of_end(talk: Sequence[tuple[str, Message]], belongs: Callable[[Message], bool]) -> int:

@@ -31,6 +31,7 @@ class Surface:
     openapi: dotted path of the module whose `DESCRIPTION` puts its routes into the OpenAPI document; empty for pages.
     cors_headers: request headers of its clients, beyond those that every surface allows to other origins.
     upload_paths: regular expressions of paths whose body is a file, or contains files, and may be longer than others.
+    page_view: dotted path of the class that shows a session as the chat page does, see `page_view.py`.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Surface:
     openapi: str = ""
     cors_headers: tuple[str, ...] = ()
     upload_paths: tuple[str, ...] = ()
+    page_view: str = ""
 
     def routes(self) -> Sequence[Any]:
         """Return the ASGI routes of its consumers. Imports them."""

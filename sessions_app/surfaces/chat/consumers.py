@@ -7,10 +7,10 @@ import asyncio
 import json
 import logging
 import re
-from collections.abc import Coroutine
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, Self
 from urllib.parse import parse_qs
 from uuid import UUID
 
@@ -25,7 +25,7 @@ from sessions_app.access import access_session
 from sessions_app.approvals import permissions
 from sessions_app.identity.authentication import authenticate
 from sessions_app.identity.principal import Principal, Unauthenticated
-from sessions_app.live_view.cursor import Children
+from sessions_app.live_view.cursor import Children, SessionEvent
 from sessions_app.live_view.viewer import Viewer
 from sessions_app.models import Session
 from sessions_app.surfaces.base.reauthentication import until_refused
@@ -75,6 +75,86 @@ _workstreams = SingleFlight[list[Frame]](kept=200)
 _files = SingleFlight[list[Frame]](kept=20)
 
 
+class PageFrames:
+    """The frames of one session for one viewer, also of other surfaces, see `surfaces/base/page_view.py`.
+
+    find_principal: returns the viewer as known now: rights may be taken away while it is connected.
+    """
+
+    def __init__(self, find_principal: Callable[[], Principal], session: Session) -> None:
+        """Read the queue. Synchronous. The session is one that the viewer may see."""
+        self._find_principal, self._session = find_principal, session
+        queued = [status.run_id for status in _queue_of(session.id)]
+        self._state = projection.Projection(_texts, queued, may_decide=bool(self.allowed_decisions()))
+
+    @classmethod
+    def open(cls, find_principal: Callable[[], Principal], session_id: UUID) -> Self:
+        """Return the frames of a session for a caller. Synchronous. Raises NotFound."""
+        return cls(find_principal, access_session(find_principal().user, session_id))
+
+    def allowed_decisions(self) -> Collection[Decision]:
+        """Return the decisions that the viewer may make now on requests for approval. Synchronous."""
+        principal = self._find_principal()
+        return permissions.allowed_decisions(principal.user, self._session.owner_id) if principal.can_write else ()
+
+    async def frames_of(self, batch: Sequence[SessionEvent]) -> list[Frame]:
+        """Return the frames for a batch of events, in order."""
+        now = _stored_part(batch[-1].cursor)
+        updates = await _rendering.run(partial(self._state.updates, batch), is_long=self._state.is_long(batch))
+        return [frame for update in updates for frame in await self._frames_of(update, now)]
+
+    async def frames_of_thread(self) -> list[Frame]:
+        """Return the frame that shows the newest turns as they are now."""
+        return await in_db(self._branch, ShowBranch(0))
+
+    async def _frames_of(self, update: PageUpdate, now: str) -> list[Frame]:
+        """Return the frames of an update. now: the last stored event, by which those of the present are shared."""
+        if isinstance(update, ShowTurn):
+            key = (update.run_id, update.message_id, update.seq)
+            return await _turn_views.get(key, partial(self._turn_view, update))
+        if isinstance(update, ShowApproval):
+            return await in_db(self._approval, update)
+        if isinstance(update, ShowWorkstream):
+            return await _workstreams.get((update, now), partial(self._workstream, update))
+        if isinstance(update, ShowBranch):
+            return await in_db(self._branch, update)
+        if isinstance(update, ShowAnswer):
+            return await _answers.get(update.run_id, partial(self._answer, update.run_id))
+        if isinstance(update, ShowQueue):
+            return await _queues.get((self._session.id, now), self._queue)
+        if isinstance(update, ShowFiles):
+            return await _files.get((self._session.id, now), self._list_of_files)
+        return [frame_of(update)]
+
+    def _approval(self, update: ShowApproval) -> list[Frame]:
+        card = queries.read_approval(update.approval_id, allowed_decisions=self.allowed_decisions())
+        return [approval_frame(update.run_id, card)]
+
+    def _branch(self, update: ShowBranch) -> list[Frame]:
+        page = queries.read_newest(self._session, allowed_decisions=self.allowed_decisions())
+        return [branch_frame(self._session, page, update.place)]
+
+    async def _turn_view(self, update: ShowTurn) -> list[Frame]:
+        """Return the turn as it was when its message came: later events have updates of their own."""
+        turn_view = await in_db(queries.find_new_turn_view, self._session, update.run_id)
+        return [turn_frame(turn_view, update.message_id)] if turn_view else []
+
+    async def _answer(self, run_id: UUID) -> list[Frame]:
+        """Return a stored answer, which never changes again."""
+        turn_view = await in_db(queries.find_turn_view, self._session, run_id)
+        return [answer_frame(turn_view)] if turn_view and not turn_view.is_open else []
+
+    async def _workstream(self, update: ShowWorkstream) -> list[Frame]:
+        card = await in_db(workstream_queries.read_card, update.run_id)
+        return [workstream_frame(card, is_announced=update.is_announced)]
+
+    async def _queue(self) -> list[Frame]:
+        return [frame_of(status) for status in await in_db(_queue_of, self._session.id)]
+
+    async def _list_of_files(self) -> list[Frame]:
+        return [files_frame(await in_db(read_files, self._session.id))]
+
+
 class ChatSocket(AsyncWebsocketConsumer):
     """One viewer. Messages are JSON: {"cursor": resumes after the message, "acts": [frames]}, or {} as a heartbeat."""
 
@@ -114,10 +194,6 @@ class ChatSocket(AsyncWebsocketConsumer):
         self.principal, self.session_id = principal, UUID(str(self.scope["url_route"]["kwargs"]["session_id"]))
         self.session = access_session(principal.user, self.session_id)
 
-    def _allowed_decisions(self) -> tuple[Decision, ...]:
-        """Return the decisions that the viewer may make now on requests for approval. Synchronous."""
-        return permissions.allowed_decisions(self.principal.user, self.session.owner_id)
-
     async def _or_close(self, work: Coroutine[Any, Any, int]) -> None:
         """Do the work; close with the code that it returns, or with FAILED."""
         try:
@@ -142,13 +218,10 @@ class ChatSocket(AsyncWebsocketConsumer):
     async def _send_updates(self, cursor: str) -> int:
         async with Viewer(self.session.id, cursor, children=Children.ALL) as viewer:
             await self._send({})  # shows the page that it is connected
-            runs, may_decide = await in_db(self._queue_and_rights)
-            state = projection.Projection(_texts, runs, may_decide=may_decide)
+            state = await in_db(PageFrames, lambda: self.principal, self.session)
             async for batch in viewer.frames():
-                now = _stored_part(batch[-1].cursor)
-                updates = await _rendering.run(partial(state.updates, batch), is_long=state.is_long(batch))
-                frames = [frame for update in updates for frame in await self._frames_of(update, now)]
-                await self._send({"cursor": now, "acts": frames})
+                frames = await state.frames_of(batch)
+                await self._send({"cursor": _stored_part(batch[-1].cursor), "acts": frames})
         return TOO_SLOW
 
     async def _send(self, message: Frame) -> None:
@@ -157,56 +230,6 @@ class ChatSocket(AsyncWebsocketConsumer):
             await self.send(text_data=text)
         except Exception as error:  # each server raises its own for a closed connection
             raise _ViewerGone from error
-
-    async def _frames_of(self, update: PageUpdate, now: str) -> list[Frame]:
-        """Return the frames of an update. now: the last stored event, by which those of the present are shared."""
-        if isinstance(update, ShowTurn):
-            key = (update.run_id, update.message_id, update.seq)
-            return await _turn_views.get(key, partial(self._turn_view, update))
-        if isinstance(update, ShowApproval):
-            return await in_db(self._approval, update)
-        if isinstance(update, ShowWorkstream):
-            return await _workstreams.get((update, now), partial(self._workstream, update))
-        if isinstance(update, ShowBranch):
-            return await in_db(self._branch, update)
-        if isinstance(update, ShowAnswer):
-            return await _answers.get(update.run_id, partial(self._answer, update.run_id))
-        if isinstance(update, ShowQueue):
-            return await _queues.get((self.session.id, now), self._queue)
-        if isinstance(update, ShowFiles):
-            return await _files.get((self.session.id, now), self._list_of_files)
-        return [frame_of(update)]
-
-    def _queue_and_rights(self) -> tuple[list[UUID], bool]:
-        return [status.run_id for status in _queue_of(self.session.id)], bool(self._allowed_decisions())
-
-    def _approval(self, update: ShowApproval) -> list[Frame]:
-        card = queries.read_approval(update.approval_id, allowed_decisions=self._allowed_decisions())
-        return [approval_frame(update.run_id, card)]
-
-    def _branch(self, update: ShowBranch) -> list[Frame]:
-        page = queries.read_newest(self.session, allowed_decisions=self._allowed_decisions())
-        return [branch_frame(self.session, page, update.place)]
-
-    async def _turn_view(self, update: ShowTurn) -> list[Frame]:
-        """Return the turn as it was when its message came: later events have updates of their own."""
-        turn_view = await in_db(queries.find_new_turn_view, self.session, update.run_id)
-        return [turn_frame(turn_view, update.message_id)] if turn_view else []
-
-    async def _answer(self, run_id: UUID) -> list[Frame]:
-        """Return a stored answer, which never changes again."""
-        turn_view = await in_db(queries.find_turn_view, self.session, run_id)
-        return [answer_frame(turn_view)] if turn_view and not turn_view.is_open else []
-
-    async def _workstream(self, update: ShowWorkstream) -> list[Frame]:
-        card = await in_db(workstream_queries.read_card, update.run_id)
-        return [workstream_frame(card, is_announced=update.is_announced)]
-
-    async def _queue(self) -> list[Frame]:
-        return [frame_of(status) for status in await in_db(_queue_of, self.session.id)]
-
-    async def _list_of_files(self) -> list[Frame]:
-        return [files_frame(await in_db(read_files, self.session.id))]
 
 
 class _ViewerGone(Exception):

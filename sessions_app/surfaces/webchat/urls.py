@@ -7,6 +7,7 @@ from sessions_app.surfaces.webchat import views
 app_name = "webchat"
 
 urlpatterns = [
+    path("webchat/komand-chat.js", views.component, name="component"),
     path("webchat/<slug:account>/widget", views.widget, name="widget"),
     path("webchat/<slug:account>/embed.js", views.embed, name="embed"),
     path("webchat/<slug:account>/test", views.test_page, name="test-page"),

@@ -1,13 +1,15 @@
 """The pages of the web chat: the chat itself, which sites show in a frame, its script for sites, and a test page."""
 
+import gzip
 from collections.abc import Callable
-from functools import wraps
+from functools import cache, wraps
+from hashlib import sha256
 from pathlib import Path
 from typing import cast
 
 from django.conf import settings
 from django.contrib.staticfiles import finders
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseNotModified
 from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.clickjacking import xframe_options_exempt
@@ -15,6 +17,7 @@ from django.views.decorators.http import require_GET
 
 from audit_app.kernel.errors import AppError
 from sessions_app.surfaces.base.pages import PageRequest, page, refused
+from sessions_app.surfaces.webchat.component_script import script
 from sessions_app.surfaces.webchat.visitor_admission import get_site, origin_of
 from tools_app import conf
 
@@ -74,6 +77,32 @@ def embed(request: HttpRequest, account: str) -> HttpResponse:
     response.headers["Cache-Control"] = f"public, max-age={_SCRIPT_SECONDS}"
     response.headers["Cross-Origin-Resource-Policy"] = "cross-origin"  # for sites that ask every file for it
     return response
+
+
+@require_GET
+def component(request: HttpRequest) -> HttpResponse:
+    """Return the script of `<komand-chat>`, which sites include. It is the same for all of them."""
+    content, tag = _component()
+    is_known = request.headers.get("If-None-Match") == tag
+    response: HttpResponse = HttpResponseNotModified() if is_known else HttpResponse(content)
+    if not is_known:
+        response.headers["Content-Type"] = "text/javascript; charset=utf-8"
+        if "gzip" in request.headers.get("Accept-Encoding", ""):
+            response.headers["Content-Encoding"] = "gzip"
+        else:
+            response.content = gzip.decompress(content)
+    response.headers["ETag"] = tag
+    response.headers["Cache-Control"] = f"public, max-age={_SCRIPT_SECONDS}"
+    response.headers["Vary"] = "Accept-Encoding"
+    response.headers["Cross-Origin-Resource-Policy"] = "cross-origin"
+    return response
+
+
+@cache
+def _component() -> tuple[bytes, str]:
+    """Return the compressed script and its tag."""
+    content = script()
+    return gzip.compress(content, mtime=0), f'W/"{sha256(content).hexdigest()[:16]}"'
 
 
 @require_GET

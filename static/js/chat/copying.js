@@ -1,9 +1,9 @@
 // Buttons that copy code, answers and secrets, and the one that wraps the lines of code.
 const SHOWN = 1500;
 
-// announce: tells screen readers what happened.
-export function setUpCopying(announce) {
-  document.addEventListener("click", async (event) => {
+// announce: tells screen readers what happened. root: contains the buttons.
+export function setUpCopying(announce, root = document) {
+  root.addEventListener("click", async (event) => {
     const wrap = event.target.closest(".wrap-code");
     if (wrap) wrap.setAttribute("aria-pressed", String(wrap.closest(".code").toggleAttribute("data-wrapped")));
     const button = event.target.closest(".copy-code, .copy-message, .copy-value");

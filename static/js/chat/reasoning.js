@@ -5,10 +5,11 @@ const PARTS = ".text, .call"; // come behind the reasoning of their step
 // Add a piece of a step's reasoning. parts: the element with the parts of the open answer.
 export function showReasoning(parts, { run, step, offset, text }) {
   const id = `reasoning-${run}-${step}`;
-  let fold = document.getElementById(id);
+  const root = parts.getRootNode();
+  let fold = root.getElementById(id);
   if (fold && !fold.hasAttribute("data-live")) return; // the page has the stored one
   if (!fold) {
-    fold = document.getElementById("reasoning-pattern").content.firstElementChild.cloneNode(true);
+    fold = root.getElementById("reasoning-pattern").content.firstElementChild.cloneNode(true);
     fold.id = id;
     fold.dataset.step = step;
     fold.dataset.since = Date.now();
@@ -21,8 +22,8 @@ export function showReasoning(parts, { run, step, offset, text }) {
   fold.dataset.length = Math.max(length, offset) + points.length;
 }
 
-export function discardReasoning(run, step) {
-  document.getElementById(`reasoning-${run}-${step}`)?.remove();
+export function discardReasoning(run, step, root = document) {
+  root.getElementById(`reasoning-${run}-${step}`)?.remove();
 }
 
 // Update the times. A fold whose step has text or calls is complete.

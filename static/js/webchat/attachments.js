@@ -3,9 +3,9 @@
 const MOST_FILES = 10;
 
 export class Attachments {
-  // onProblem(text): a file cannot be attached.
-  constructor({ input, chosen, names, remove, onProblem }) {
-    Object.assign(this, { input, chosen, names, remove, onProblem });
+  // onProblem(text): a file cannot be attached. most: files of a message. input: with `accept`, the types that it takes.
+  constructor({ input, chosen, names, remove, onProblem, most = MOST_FILES }) {
+    Object.assign(this, { input, chosen, names, remove, onProblem, most });
     this.largest = Number(input.dataset.largest); // bytes
     this.files = [];
     input.addEventListener("change", () => {
@@ -19,13 +19,25 @@ export class Attachments {
   }
 
   add(files) {
-    const small = files.filter((file) => file.size < this.largest);
+    const fitting = files.filter((file) => file.size < this.largest && this.isAccepted(file));
     const large = files.find((file) => file.size >= this.largest);
-    const all = [...this.files, ...small];
-    this.set(all.slice(0, MOST_FILES));
-    if (large) this.onProblem(`${large.name} is too large. ${this.advice}`);
-    else if (all.length > MOST_FILES) this.onProblem(`A message can have at most ${MOST_FILES} files. The others are not attached.`);
-    else this.onProblem("");
+    const strange = files.find((file) => !this.isAccepted(file));
+    const all = [...this.files, ...fitting];
+    this.set(all.slice(0, this.most));
+    if (strange) this.onProblem(`${strange.name} cannot be attached. Files of these types can: ${this.input.accept}.`);
+    else if (large) this.onProblem(`${large.name} is too large. ${this.advice}`);
+    else if (all.length > this.most) {
+      this.onProblem(`A message can have at most ${this.most} file${this.most === 1 ? "" : "s"}. The others are not attached.`);
+    } else this.onProblem("");
+  }
+
+  // Whether `accept` of the input names the file's type: by its ending, its media type, or a range of those.
+  isAccepted({ name, type }) {
+    const kinds = this.input.accept.toLowerCase().split(",").map((kind) => kind.trim()).filter(Boolean);
+    return !kinds.length || kinds.some((kind) => {
+      if (kind.startsWith(".")) return name.toLowerCase().endsWith(kind);
+      return kind.endsWith("/*") ? type.startsWith(kind.slice(0, -1)) : type === kind;
+    });
   }
 
   get advice() {

@@ -321,3 +321,41 @@ async def test_threads_and_agents_of_others_are_not_found(rig: EngineRig, key: s
     assert (status, json.loads(body)["code"]) == (404, "unknown_agent")
     reader = FrontEnd((await in_db(create_api_key, rig.owner, "r", scopes=["read"])).key)
     assert (await reader.post())[0] == 403
+
+
+def acts(events: list[Event]) -> list[Event]:
+    return [act for event in of(events, "CUSTOM") for act in event["value"]["acts"]]
+
+
+async def test_a_client_that_asks_gets_what_the_page_shows_beside_the_events(rig: EngineRig, key: str) -> None:
+    await in_db(rig.agent, Reply(("**Let** me see.",), tool_calls=(ASK,)), Reply(("It is *blue*.",)))
+    front = FrontEnd(key)
+    view = {"forwardedProps": {"komand": {"view": "page"}}}
+    asked = await front.say("Which?", **view)
+    assert [act["do"] for act in acts(asked)][:1] == ["turn"]
+    assert "<strong>Let</strong>" in json.dumps(acts(asked)), "text is rendered by the server"
+    assert any("Which colour?" in act["html"] for act in acts(asked) if act["do"] == "call")
+    shown = await front.run(messages=[], forwardedProps={"komand": {"view": "page", "thread": True}})
+    assert types(shown)[:2] == ["RUN_STARTED", "CUSTOM"]
+    assert "Which colour?" in acts(shown)[0]["html"]
+    assert shown[-1]["outcome"]["type"] == "interrupt", "a page that is opened later can answer"
+    answered = await front.run(messages=[], resume=front.answers({"answer": "blue"}), **view)
+    assert answered[-1]["outcome"] == {"type": "success"}
+    assert [act["do"] for act in acts(answered)][-1] == "answer", "the run is over when its answer is shown"
+    assert "<em>blue</em>" in acts(answered)[-1]["html"]
+    plain = await front.say("Again?")
+    assert of(plain, "CUSTOM") == []
+
+
+async def test_a_thread_is_shown_to_its_user_alone_and_showing_it_stores_nothing(rig: EngineRig, key: str) -> None:
+    await in_db(rig.agent, Reply(("A secret.",)))
+    front = FrontEnd(key)
+    await front.say("Tell me")
+    other = FrontEnd((await in_db(create_api_key, await in_db(make_user, "mallory"), "k", scopes=["all"])).key)
+    other.thread = front.thread
+    sessions = await in_db(Session.objects.count)
+    shown = await other.run(messages=[], forwardedProps={"komand": {"view": "page", "thread": True}})
+    assert types(shown) == ["RUN_STARTED", "RUN_FINISHED"]
+    assert await in_db(Session.objects.count) == sessions
+    mine = await front.run(messages=[], forwardedProps={"komand": {"view": "page", "thread": True}})
+    assert "A secret." in acts(mine)[0]["html"]

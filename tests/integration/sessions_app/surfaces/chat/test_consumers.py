@@ -263,11 +263,12 @@ async def test_a_right_counts_for_an_open_page_until_it_is_taken_away(
     monkeypatch.setattr(consumers.ChatSocket, "_admit", remember)
     async with Tab(session, await in_db(cookie_of, owner)) as tab:
         assert await tab.receive() == {}
-        assert await in_db(sockets[0]._allowed_decisions)
+        frames = await in_db(consumers.PageFrames, lambda: sockets[0].principal, session)
+        assert await in_db(frames.allowed_decisions)
         await in_db(owner.user_permissions.clear)
 
         async def is_withdrawn() -> bool:
-            return not await in_db(sockets[0]._allowed_decisions)
+            return not await in_db(frames.allowed_decisions)
 
         await happens(is_withdrawn)
 

@@ -1,0 +1,291 @@
+// The conversation of a user of the site with an agent: a thread of AG-UI, shown by the frames of the chat page.
+import { newId } from "../webchat/conversation.js";
+import { AgUi, Refused } from "./ag-ui.js";
+import { PageLog } from "./page-log.js";
+import { siteStorage } from "./storage.js";
+
+const VIEW = { view: "page" };
+const MEDIA = ["image", "audio", "video"];
+
+export class AgentChat {
+  longest = 200_000; // characters of a message
+
+  constructor(element, base) {
+    this.element = element;
+    this.base = base;
+    this.agent = element.getAttribute("agent");
+    this.store = siteStorage(`komand.chat ${base} ${this.agent}`);
+    this.thread = element.getAttribute("thread") || this.store.load() || newId();
+  }
+
+  kind = "agent";
+
+  start(shell) {
+    this.shell = shell;
+    this.log = new PageLog(shell, () => this.onChange());
+    this.client = new AgUi(this.base, this.agent, {
+      getToken: (why) => this.requestToken(why),
+      onConnection: (isConnected) => shell.setConnected(isConnected),
+    });
+    this.begin();
+    this.onSubmit = (event) => this.answerByForm(event);
+    this.onClick = (event) => this.followLink(event);
+    shell.log.addEventListener("submit", this.onSubmit);
+    shell.log.addEventListener("click", this.onClick);
+    this.onVisible = () => document.visibilityState === "visible" && this.interrupts.length && this.show();
+    document.addEventListener("visibilitychange", this.onVisible);
+    return this.show();
+  }
+
+  stopAll() {
+    this.left.abort();
+    this.log.stop();
+    document.removeEventListener("visibilitychange", this.onVisible);
+    for (const [name, handler] of [["submit", this.onSubmit], ["click", this.onClick]]) this.shell.log.removeEventListener(name, handler);
+  }
+
+  begin() {
+    this.left?.abort();
+    this.left = new AbortController();
+    this.runs = new Map(); // the streams that are open: our id → id at the server
+    this.interrupts = []; // those that are open
+    this.answers = new Map(); // by the id of an approval, or that of a question's call
+  }
+
+  async requestToken(why) {
+    const { getToken } = this.element;
+    const given = typeof getToken === "function" ? await getToken(why) : "";
+    const token = typeof given === "string" ? given : given?.token;
+    if (!token) throw new Refused(401, { message: this.shell.texts.notSignedIn, code: "not_signed_in" });
+    return token;
+  }
+
+  // Show the thread as it is, and follow the run that is open.
+  show() {
+    return this.run({ messages: [], forwardedProps: { komand: { ...VIEW, thread: true } } });
+  }
+
+  async run(fields) {
+    const id = newId();
+    const { signal } = this.left;
+    const input = { threadId: this.thread, runId: id, state: {}, tools: [], context: [], forwardedProps: { komand: VIEW }, ...fields };
+    const isNew = !fields.forwardedProps;
+    if (isNew) this.runs.set(id, "");
+    this.onChange();
+    try {
+      const last = await this.client.run(input, (event) => this.see(id, event), signal);
+      this.runs.delete(id);
+      if (last.type === "RUN_ERROR") this.showError(last);
+      else this.interrupts = last.outcome?.interrupts ?? [];
+      if (isNew || last.outcome?.type !== "success") this.element.tell("run-end", { runId: this.runId ?? "", outcome: last.outcome?.type ?? "error" });
+      this.onChange();
+      if (this.interrupts.length) {
+        this.element.tell("interrupt", { interrupts: this.interrupts });
+        this.sendAnswers();
+      }
+      return true;
+    } catch (error) {
+      this.runs.delete(id);
+      if (signal.aborted) return true;
+      this.onChange();
+      this.showError(error);
+      return false;
+    }
+  }
+
+  see(id, event) {
+    if (event.type === "CUSTOM" && event.name === "komand.page") {
+      if (!this.log.apply(event.value.acts)) this.showAgain();
+      return;
+    }
+    if (event.type === "RUN_STARTED") {
+      const run = event.metadata?.komand?.runId;
+      if (run) {
+        this.runId = run;
+        this.runs.set(id, run);
+        this.store.save(this.thread);
+        this.element.tell("run-start", { runId: run, threadId: this.thread });
+      }
+      this.onChange();
+    }
+    this.element.tell("event", event);
+  }
+
+  // Text is missing: show what is stored, and follow from there.
+  showAgain() {
+    clearTimeout(this.again);
+    this.again = setTimeout(() => this.show(), 500);
+  }
+
+  showError({ message, code, status }) {
+    this.shell.note(status === 401 && code !== "not_signed_in" ? this.shell.texts.notSignedIn : message);
+    this.element.tell("error", { message, code: code || "", status: status ?? 0 });
+  }
+
+  onChange() {
+    this.shell.setRunning(this.runs.size > 0 && this.shell.log.querySelector(".answer[data-open]") !== null);
+  }
+
+  // Messages.
+
+  get question() {
+    return this.interrupts.find(({ reason }) => reason === "input_required");
+  }
+
+  mayMessage() {
+    const isAsked = !this.question && this.interrupts.length > 0;
+    if (isAsked) this.shell.note(this.shell.texts.decideFirst);
+    return !isAsked;
+  }
+
+  async send(text, files = []) {
+    if (this.question && !files.length) {
+      this.answers.set(callOf(this.question), { answer: text });
+      return this.sendAnswers();
+    }
+    const sending = this.showSending(text, files);
+    try {
+      const content = files.length ? [...(text ? [{ type: "text", text }] : []), ...(await Promise.all(files.map(partOf)))] : text;
+      const context = await contextOf(this.element.messageContext);
+      const isSent = await this.run({ messages: [{ id: newId(), role: "user", content }], context });
+      if (!isSent && sending.isConnected && this.shell.takeBack(text, files)) sending.remove();
+    } catch (error) {
+      sending.remove();
+      this.shell.takeBack(text, files);
+      this.showError(error);
+    }
+    sending.remove();
+    this.log.apply([]);
+  }
+
+  showSending(text, files) {
+    const sending = document.createElement("article");
+    sending.className = "question sending";
+    const bubble = document.createElement("div");
+    Object.assign(bubble, { className: "bubble", dir: "auto", textContent: [text, ...files.map(({ name }) => name)].filter(Boolean).join("\n") });
+    const state = document.createElement("p");
+    Object.assign(state, { className: "sending-state", textContent: this.shell.texts.sending });
+    sending.append(bubble, state);
+    this.shell.byId("sending").append(sending);
+    this.shell.setMessages(true);
+    this.shell.keepEnd(true);
+    return sending;
+  }
+
+  // Requests.
+
+  answerByForm(event) {
+    event.preventDefault();
+    const form = event.target;
+    const button = event.submitter;
+    if (form.matches(".input-request")) {
+      const call = form.id.replace(/^input-/, "").replaceAll("-", "");
+      if (button?.name === "decline") this.answers.set(call, null);
+      else {
+        const answer = answerOf(form, button);
+        if (!answer) return;
+        this.answers.set(call, { answer });
+      }
+    } else {
+      const approval = form.getAttribute("action")?.match(/approvals\/([^/]+)\/decide/)?.[1];
+      if (!approval) return; // a form of the page that the component does not offer
+      const decision = button?.value ?? "deny";
+      const note = form.querySelector("[name=note]")?.value.trim();
+      this.answers.set(approval, { approved: decision !== "deny", decision, ...(note ? { note } : {}) });
+    }
+    for (const control of form.querySelectorAll("button, input")) control.disabled = true;
+    this.sendAnswers();
+  }
+
+  // Send the answers to the requests of a run or workstream once all of them are there.
+  sendAnswers() {
+    const groups = Map.groupBy(this.interrupts, ({ subagentRunId }) => subagentRunId ?? "");
+    const keyOf = (asked) => (this.answers.has(asked.id) ? asked.id : callOf(asked));
+    const ready = [...groups.values()].filter((group) => group.every((asked) => this.answers.has(keyOf(asked)))).flat();
+    if (!ready.length) {
+      if (this.interrupts.some((asked) => this.answers.has(keyOf(asked)))) this.shell.note(this.shell.texts.waitsForOthers);
+      return;
+    }
+    const resume = ready.map((asked) => {
+      const payload = this.answers.get(keyOf(asked));
+      return { interruptId: asked.id, ...(payload ? { status: "resolved", payload } : { status: "cancelled" }) };
+    });
+    this.answers.clear();
+    this.interrupts = [];
+    this.shell.note("");
+    return this.run({ messages: [], resume }).then((isDone) => isDone || this.show());
+  }
+
+  async stop() {
+    for (const run of new Set(this.runs.values())) if (run) await this.client.cancel(run);
+  }
+
+  async reset() {
+    this.begin();
+    this.thread = newId();
+    this.store.save("");
+    this.log.clear();
+    this.onChange();
+    this.element.tell("reset", {});
+  }
+
+  // Links inside of the conversation, and to its files, which are loaded with the token.
+  async followLink(event) {
+    const again = event.target.closest("button.answer-option");
+    if (again) return this.element.send(again.textContent.trim());
+    const link = event.target.closest("a[href]");
+    const href = link?.getAttribute("href") ?? "";
+    if (href.startsWith("#")) {
+      event.preventDefault();
+      const target = this.shell.byId(href.slice(1));
+      for (let fold = target?.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
+      target?.scrollIntoView({ block: "nearest" });
+    } else if (href.startsWith("/")) {
+      event.preventDefault();
+      await this.shell.attempt(async () => download(await this.client.load(href), link.textContent.trim()));
+    }
+  }
+}
+
+function callOf({ toolCallId }) {
+  return toolCallId.replace(/^call_/, "");
+}
+
+// The answer that a form has: that of a button, or one line for each question.
+function answerOf(form, button) {
+  if (button?.classList.contains("answer-choice")) return button.textContent.trim();
+  const lines = [...form.querySelectorAll("fieldset")].map((field) => {
+    const chosen = [...field.querySelectorAll("input:checked")].map((input) => input.nextElementSibling.firstChild.textContent.trim());
+    const text = field.querySelector("input[type=text]")?.value.trim();
+    return [...chosen, ...(text ? [text] : [])].join(", ");
+  });
+  if (lines.some((line) => !line)) return "";
+  return lines.length > 1 ? lines : lines[0];
+}
+
+async function partOf(file) {
+  const type = MEDIA.find((kind) => file.type.startsWith(`${kind}/`)) ?? "document";
+  const address = await new Promise((resolve, reject) => {
+    const reader = new FileReader();
+    reader.onload = () => resolve(reader.result);
+    reader.onerror = () => reject(reader.error);
+    reader.readAsDataURL(file);
+  });
+  return { type, source: { type: "data", value: address.slice(address.indexOf(",") + 1), mimeType: file.type || "application/octet-stream" } };
+}
+
+// What the site says about the page with each message: a text, an object of texts, or a function that returns one.
+export async function contextOf(given) {
+  const value = typeof given === "function" ? await given() : given;
+  if (!value) return [];
+  const pairs = typeof value === "string" ? [["page", value]] : Object.entries(value);
+  return pairs.map(([description, text]) => ({ description, value: typeof text === "string" ? text : JSON.stringify(text) }))
+    .filter((pair) => pair.description && pair.value);
+}
+
+function download(blob, name) {
+  const link = document.createElement("a");
+  Object.assign(link, { href: URL.createObjectURL(blob), download: name });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+}

@@ -1,0 +1,166 @@
+"""`<komand-chat>` in pages of another origin: one with a strict policy, one with hostile styles and names."""
+
+import json
+import re
+from collections.abc import Iterator
+
+import httpx2
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.browser.chat_page import answering
+from tests.browser.test_accessibility import find_violations
+from tests.fakes.http_protocol import HttpRequest
+from tests.fakes.http_server import FakeServer
+from tests.fakes.model_server import ModelServer
+from tests.support.live_server import LiveKomand
+
+HOSTILE = """
+* { display: none !important; color: red !important; font-size: 40px !important; letter-spacing: 9px !important }
+* { opacity: .1 !important }
+html, body, main, komand-chat { display: block !important }
+"""
+# Elements with these names hide the methods of `document`.
+NAMES = "<form name=createElement></form><img name=querySelector><img name=addEventListener><img name=activeElement>"
+SCRIPT = """
+const chat = Document.prototype.querySelector.call(document, "komand-chat");
+window.seen = [];
+for (const name of ["ready", "message", "run-start", "run-end", "interrupt", "open", "close", "reset", "error"]) {
+  chat.addEventListener(`komand-${name}`, () => { chat.dataset.seen = seen.push(name) && seen.join(", ") });
+}
+chat.getToken = async ({ isExpired }) => {
+  seen.push(`token ${isExpired}`);
+  return isExpired ? TOKEN : "of-another-host";
+};
+chat.messageContext = () => ({ page: "Orders of Ann" });
+"""
+
+
+class App(FakeServer):
+    """An application of somebody else. url_of: of Komand; token: of its user."""
+
+    url_of = token = ""
+
+    def take(self, request: HttpRequest) -> tuple[int, dict[str, str], bytes]:
+        is_hostile = request.path == "/hostile"
+        attributes = (
+            'launcher="Ask"' if is_hostile else 'heading="Helper" starters="Hello" file-types=".txt" max-files="1"'
+        )
+        head = "<title>App</title><meta name='viewport' content='width=device-width'>"
+        head += f"<style nonce='n'>{HOSTILE}</style>" if is_hostile else ""
+        chat = f"<komand-chat agent='careful' {attributes}></komand-chat>"
+        body = f"<main><h1>App</h1>{NAMES if is_hostile else ''}{chat}</main>"
+        script = f"<script nonce='n'>const TOKEN = {json.dumps(self.token)};{SCRIPT}</script>"
+        include = f"<script src='{self.url_of}/webchat/komand-chat.js' async></script>"
+        policy = f"default-src 'none'; script-src {self.url_of} 'nonce-n'; connect-src {self.url_of}"
+        policy += "; style-src 'nonce-n'" if is_hostile else ""
+        page = f"<!doctype html><html lang='en'>{head}<body>{body}{script}{include}</body></html>"
+        return 200, {"Content-Type": "text/html", "Content-Security-Policy": policy}, page.encode()
+
+
+@pytest.fixture(scope="module")
+def app(live_komand: LiveKomand, careful: str, embedding_port: int) -> Iterator[App]:
+    key = {"Authorization": f"Bearer {live_komand.api_key}"}
+    with App(port=embedding_port) as server:
+        server.url_of = live_komand.url
+        server.token = httpx2.post(f"{live_komand.url}/token/issue", headers=key).json()["token"]
+        yield server
+
+
+@pytest.fixture
+def page(chromium: Browser) -> Iterator[Page]:
+    """Yield a tab that may have no problems but requests that are refused."""
+    context = chromium.new_context(
+        reduced_motion="reduce", color_scheme="light", viewport={"width": 900, "height": 760}
+    )
+    problems: list[str] = []
+    context.on("weberror", lambda error: problems.append(str(error.error)))
+    context.on("console", lambda line: problems.extend([line.text] if line.type == "error" else []))
+    yield context.new_page()
+    context.close()
+    assert [problem for problem in problems if "Failed to load resource" not in problem] == []
+
+
+def send(page: Page, text: str) -> None:
+    box = page.get_by_role("textbox", name="Message")
+    box.fill(text)
+    box.press("Enter")
+
+
+def test_a_user_of_an_app_with_a_strict_policy_works_with_an_agent(
+    page: Page, app: App, embedding_port: int, model_server: ModelServer
+) -> None:
+    page.goto(f"http://localhost:{embedding_port}/")
+    expect(page.get_by_role("heading", name="Helper")).to_be_visible()
+    seen = page.locator("komand-chat")
+    expect(seen).to_have_attribute("data-seen", "token false, token true, ready")  # a refused token is renewed once
+    found = find_violations(page, "start")
+
+    text = "The **answer** is *seven*. " * 8
+    send(page, answering(text=text, reasoning="Hm.", rate=40, hold=10))
+    growing = page.locator(".answer[data-open] .markdown")
+    expect(growing.locator("strong").first).to_have_text("answer")  # rendered while it grows
+    expect(page.get_by_role("button", name="Stop")).to_be_visible()
+    model_server.go_on()
+    expect(page.locator(".answer .reasoning")).to_contain_text("Thought")
+    expect(page.locator(".answer[data-open]")).to_have_count(0)
+    assert "Orders of Ann" in json.dumps(model_server.messages), "the context of the page goes with the message"
+
+    send(page, answering(tool="ask_user", args={"question": "Which colour?", "options": ["Red", "Blue"]}, text="Done."))
+    page.get_by_role("button", name="Blue").click()
+    expect(page.locator(".answer:not([data-open])")).to_have_count(2)
+    files = page.locator("#files")
+    files.set_input_files({"name": "b.exe", "mimeType": "application/octet-stream", "buffer": b"b"})
+    expect(page.get_by_role("alert")).to_contain_text("b.exe cannot be attached")
+    files.set_input_files({"name": "a.txt", "mimeType": "text/plain", "buffer": b"a"})
+    send(page, answering(tool="echo", args={"text": "hi"}, text="Said."))
+    page.get_by_role("button", name="Allow once").wait_for()
+    found += find_violations(page, "approval")
+    page.emulate_media(color_scheme="dark")
+    found += find_violations(page, "dark", runOnly=["color-contrast"])
+    page.set_viewport_size({"width": 390, "height": 780})
+    found += find_violations(page, "phone")
+    page.get_by_role("button", name="Allow once").click()
+    expect(page.locator(".answer:not([data-open])")).to_have_count(3)
+
+    page.reload()
+    expect(page.locator(".answer:not([data-open])")).to_have_count(3)
+    expect(page.locator(".approval")).to_contain_text("Allowed once by admin")
+    page.get_by_role("button", name="New chat").click()
+    page.get_by_role("button", name="Keep this one").click()
+    expect(page.locator(".answer")).to_have_count(3)
+    page.get_by_role("button", name="New chat").click()
+    page.get_by_role("button", name="Begin a new chat").click()
+    expect(page.locator(".answer")).to_have_count(0)
+    page.get_by_role("button", name="Hello").click()
+    expect(page.locator(".answer:not([data-open])")).to_have_count(1)
+    expect(seen).to_have_attribute("data-seen", re.compile("reset, message, run-start, run-end$"))
+    assert found == []
+
+
+def test_a_page_with_hostile_styles_and_names_cannot_change_it(page: Page, app: App, embedding_port: int) -> None:
+    page.goto(f"http://localhost:{embedding_port}/hostile")
+    page.get_by_role("button", name="Ask").click()
+    send(page, answering(text="It **works**."))
+    strong = page.locator(".answer .markdown strong")
+    expect(strong).to_be_visible()
+    look = strong.evaluate(
+        "part => (({ color, letterSpacing, fontSize }) => [color, letterSpacing, fontSize])(getComputedStyle(part))"
+    )
+    assert look == ["rgb(35, 33, 30)", "normal", "15.5px"]
+    expect(page.locator("h1")).to_be_hidden()  # the styles do what they say elsewhere
+    assert page.locator("komand-chat").evaluate("part => getComputedStyle(part).opacity") == "1"
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("button", name="Ask")).to_be_focused()
+    expect(page.locator("komand-chat")).to_have_attribute("data-seen", re.compile("open, .*close$"))
+
+
+def test_the_developer_of_a_page_of_another_origin_reads_what_to_do(
+    chromium: Browser, app: App, embedding_port: int
+) -> None:
+    page = chromium.new_page()
+    with page.expect_console_message(lambda line: "Komand: add http://127.0.0.1" in line.text) as line:
+        page.goto(app.url)  # by its address, which is another origin
+    assert line.value.text.endswith(f"to KOMAND_CORS_ORIGINS of {app.url_of}")
+    expect(page.get_by_role("alert")).to_have_text("This page may not show the chat.")
+    page.close()
