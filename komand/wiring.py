@@ -28,6 +28,7 @@ from sessions_app.identity import scopes
 from sessions_app.platforms.adapters.task_push import TaskPushes
 from sessions_app.platforms.base import ChannelAdapter
 from sessions_app.platforms.registry import channels, own_senders
+from sessions_app.push import notices, notifier
 from sessions_app.schedules import starter
 from tools_app import catalogue, run_tools, schema
 from tools_app.executions import call_questions
@@ -51,7 +52,7 @@ _KEEPING = [
 ]
 # Entry points by which installed packages add channels.
 _CHANNELS_OF_PACKAGES = "komand.channels"
-_TASKS = ["tools_app.tasks", "agents_app.runs.tasks", "sessions_app.channels.tasks"]
+_TASKS = ["tools_app.tasks", "agents_app.runs.tasks", "sessions_app.channels.tasks", "sessions_app.push.tasks"]
 
 
 def connect() -> None:
@@ -76,11 +77,13 @@ def connect() -> None:
     run_tools.register(claims.list_hidden)
     call_questions.let_run_ask = question_waits.begin
     hooks.chores += [worker.run, file_fetcher.run, starter.run, mcp.run, audit_worker.run, connections.run]
+    hooks.chores.append(notifier.run)
     hooks.sweeps += [Sweep(sweeper.sweep, sweeper.SWEPT), Sweep(files.sweep, files.SWEPT)]
     hooks.on_ask += [prompts.sweep, question_prompts.sweep]
     hooks.sweeps += [Sweep(retention.sweep), Sweep(memories.sweep), Sweep(_push_tasks, (LIST_CHANGED_PUSHES,))]
     report_runs.may_be_reached.append(pairing_codes.may_be_reached)
     hooks.sweeps.append(Sweep(lambda _: report_runs.sweep(), report_runs.SWEPT))
+    hooks.sweeps.append(Sweep(lambda _: notices.sweep(), notices.SWEPT))
     hooks.sweeps.append(Sweep(message_index.sweep, message_index.SWEPT, message_index.swept_values))
     verification.record_checks += [evidence.find_missing, evidence.find_changed]
     anchors.post = audit_webhook.post_anchor

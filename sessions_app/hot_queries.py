@@ -31,6 +31,8 @@ from sessions_app.models import (
     Delivery,
     InboundKey,
     InboundMessage,
+    PushNotice,
+    PushSubscription,
     Schedule,
     ScheduleTick,
     SenderLink,
@@ -338,3 +340,7 @@ ADVANCE_SCHEDULE = CompiledUpdate(
 )
 END_SCHEDULE = CompiledUpdate(lambda schedule_id, seen: (_unchanged_schedule(schedule_id, seen), {"next_at": None}))
 INSERT_TICKS = CompiledInsert(ScheduleTick)
+
+# The sweep of each second: is any browser notified, and of something now?
+FIND_PUSH_SUBSCRIPTION = CompiledQuery(lambda: PushSubscription.objects.order_by().values_list("pk")[:1])
+FIND_DUE_NOTICE = CompiledQuery(lambda: PushNotice.objects.filter(due_at__lte=Now()).order_by().values_list("pk")[:1])

@@ -19,6 +19,7 @@ from sessions_app.models import (
     InboundMessage,
     Login,
     Pairing,
+    PushNotice,
     RefreshToken,
     SenderDay,
     SenderLink,
@@ -135,6 +136,10 @@ def _sender_days() -> QuerySet[SenderDay]:
     return SenderDay.objects.filter(day__lt=days_ago(SENDER_DAYS).date()).order_by("day")
 
 
+def _notices() -> QuerySet[PushNotice]:
+    return PushNotice.objects.filter(expires_at__lt=days_ago(1)).order_by("expires_at")
+
+
 for rule in (
     Expired("payloads as received", f"{RAW_DAYS} days", _payloads, empty=("raw",)),
     Expired("keys of inbound messages", f"{KEY_DAYS} days", _inbound_keys),
@@ -149,5 +154,6 @@ for rule in (
     Expired("messages per sender and day", f"{SENDER_DAYS} days", _sender_days),
     Expired("unused pairing codes", "a day after they expired", _pairing_codes),
     Expired("unused codes of links", "a day after they expired", _link_codes),
+    Expired("notices for browsers", "a day after they expired", _notices),
 ):
     retention.register(rule)

@@ -27,6 +27,7 @@ from komand import background
 from komand.supervisor.embedded import COMMANDS
 from tests import on_postgres
 from tests.fakes.model_server import ModelServer
+from tests.fakes.push_service import PushService
 from tests.support import prepared_once, selection
 from tests.support.approvals import Launch
 from tests.support.engine import EngineRig
@@ -288,8 +289,15 @@ def embedding_port() -> int:
 
 
 @pytest.fixture(scope="session")
+def push_service() -> Iterator[PushService]:
+    """Yield a fake push service, whose browsers decrypt what they get."""
+    with PushService() as service:
+        yield service
+
+
+@pytest.fixture(scope="session")
 def live_komand(
-    tmp_path_factory: pytest.TempPathFactory, model_server: ModelServer, embedding_port: int
+    tmp_path_factory: pytest.TempPathFactory, model_server: ModelServer, push_service: PushService, embedding_port: int
 ) -> Iterator[LiveKomand]:
     """Yield an installation that `manage.py up` runs, with the fake model server as its model.
 
@@ -300,7 +308,8 @@ def live_komand(
         "OPENAI_API_KEY": "test-key-of-nobody",
         "KOMAND_MODEL": "fake",
         "KOMAND_FETCH_ALLOW_PRIVATE": f"127.0.0.1:{model_server.port}",
-        "KOMAND_CALLBACK_ALLOW_PRIVATE": f"127.0.0.1:{free_port()}",  # a test may listen there
+        # a test may listen at the first
+        "KOMAND_CALLBACK_ALLOW_PRIVATE": f"127.0.0.1:{free_port()},{push_service.address}",
         "KOMAND_FRESH_LOGIN_MINUTES": "600",  # the browsers of a package share one login
         "KOMAND_CORS_ORIGINS": f"http://localhost:{embedding_port}",
     }

@@ -158,8 +158,9 @@ KOMAND_STAFF_SECOND_FACTOR = env.choice("KOMAND_STAFF_SECOND_FACTOR", "optional"
 # What the installation may do. Units are in the names.
 KOMAND_VAULT_KEYS = env.secret_file("vault.key", "KOMAND_VAULT_KEYS")
 KOMAND_RECEIPT_KEYS = env.secret_file("receipts.key", "KOMAND_RECEIPT_KEYS")
+KOMAND_PUSH_KEY = env.secret_file("push.key", "KOMAND_PUSH_KEY")
 KOMAND_TOOL_MAX_MINUTES = env.integer("KOMAND_TOOL_MAX_MINUTES", 30, least=1)
-KOMAND_APPROVAL_MINUTES = env.integer("KOMAND_APPROVAL_MINUTES", 15, least=1)
+KOMAND_APPROVAL_MINUTES = env.integer("KOMAND_APPROVAL_MINUTES", 1440, least=1)
 KOMAND_APPROVERS = env.choice("KOMAND_APPROVERS", "operators", ("operators", "owners"))
 # Messages of one sender of a channel, and the time in which short ones of a person are one message.
 KOMAND_SENDER_LIMIT, KOMAND_SENDER_WINDOW_SECONDS = env.rate("KOMAND_RATE_SENDER", "20/60")

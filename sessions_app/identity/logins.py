@@ -12,7 +12,7 @@ from uuid import UUID
 from django.apps import apps
 from django.contrib.auth import SESSION_KEY
 from django.contrib.auth.models import User
-from django.contrib.auth.signals import user_logged_in
+from django.contrib.auth.signals import user_logged_in, user_logged_out
 from django.db import DatabaseError, transaction
 from django.dispatch import receiver
 from django.http import HttpRequest
@@ -53,6 +53,19 @@ def touch(request: HttpRequest, user: User) -> None:
 def _remember(request: HttpRequest, user: User, **_: Any) -> None:
     if hasattr(request, "session"):  # of a page; `record` is for programs
         touch(request, user)
+
+
+@receiver(user_logged_out)
+def _end(request: HttpRequest, **_: Any) -> None:
+    if hasattr(request, "session") and request.session.session_key:
+        Login.objects.filter(session_key=request.session.session_key).delete()
+
+
+def renew_session(request: HttpRequest) -> None:
+    """Give the browser session a new key. It stays the same login."""
+    before = request.session.session_key
+    request.session.cycle_key()
+    Login.objects.filter(session_key=before).update(session_key=request.session.session_key)
 
 
 def record(login_id: UUID, user: User, request: HttpRequest) -> None:

@@ -1,4 +1,4 @@
-"""The tables of sessions_app: sessions and turns, keys and tokens, channels, schedules."""
+"""The tables of sessions_app: sessions and turns, keys and tokens, channels, schedules, push."""
 
 from sessions_app.models.attachments import Attachment
 from sessions_app.models.channel_routes import ChannelRoute
@@ -14,6 +14,7 @@ from sessions_app.models.channels import (
 )
 from sessions_app.models.connections import ChannelConnection
 from sessions_app.models.identity import ApiKey, ExternalIdentity, Login, RecoveryCode, RefreshToken, SecondFactor
+from sessions_app.models.push import PushNotice, PushSubscription
 from sessions_app.models.schedules import Schedule, ScheduleTick
 from sessions_app.models.sender_links import IS_LINKED, SenderLink
 from sessions_app.models.sessions import Branch, Checkpoint, Session, Turn
@@ -40,6 +41,8 @@ __all__ = [
     "Login",
     "MessageExtras",
     "Pairing",
+    "PushNotice",
+    "PushSubscription",
     "RecoveryCode",
     "RefreshToken",
     "Schedule",

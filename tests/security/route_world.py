@@ -15,7 +15,17 @@ from agents_app.network_runs import library
 from agents_app.types.prices import Price
 from sessions_app.attachments import uploads, user_files
 from sessions_app.identity.api_keys import create_api_key
-from sessions_app.models import ChannelAccount, ChannelRoute, Delivery, Feedback, Login, SenderLink, TaskPush, Turn
+from sessions_app.models import (
+    ChannelAccount,
+    ChannelRoute,
+    Delivery,
+    Feedback,
+    Login,
+    PushSubscription,
+    SenderLink,
+    TaskPush,
+    Turn,
+)
 from sessions_app.surfaces.threads.foreign_ids import workflow_id
 from tests.support.rest import make_agent, make_execution, make_run, make_session, make_user
 from tests.support.rights_table import Route
@@ -117,6 +127,7 @@ class World:
         ):
             self._queries[f"{method} /a2a/{{}}/tasks/{{}}{route}"] = "?A2A-Version=1.0"
         self._bodies["POST /a2a/{}/tasks/{}/pushNotificationConfigs"] = {"url": "https://example.org/"}
+        login = Login.objects.create(user=self.alice, address="192.0.2.1", last_seen_at=now)
         self._values: dict[str, Any] = {
             "session_id": self.session.pk,
             "thread_id": self.session.pk,
@@ -134,7 +145,8 @@ class World:
             "key_id": create_api_key(self.alice, "script", scopes=["all", "zeroclaw"]).row.pk,
             "grant_id": grant.pk,
             "link_id": SenderLink.objects.create(user=self.alice, account=account, sender_id="501", linked_at=now).pk,
-            "login_id": Login.objects.create(user=self.alice, address="192.0.2.1", last_seen_at=now).pk,
+            "login_id": login.pk,
+            "browser_id": PushSubscription.objects.create(user=self.alice, login=login, endpoint_digest="a").pk,
             "response_id": f"resp_{run.pk.hex}",
             "conversation_id": f"conv_{self.session.pk.hex}",
             "item_id": f"msg_{Turn.objects.order_by('ordinal')[0].pk.hex}",

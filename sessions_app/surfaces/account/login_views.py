@@ -16,7 +16,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from audit_app import fresh_login
 from audit_app.kernel.errors import AppError, RateLimited
-from sessions_app.identity import external_users, invitations, second_factor
+from sessions_app.identity import external_users, invitations, logins, second_factor
 from sessions_app.identity.login import LockedOut, LoginRefused, check_password, record_login
 from sessions_app.identity.login_throttle import LoginDelayed
 from sessions_app.surfaces.account import pending_login
@@ -127,7 +127,7 @@ def confirm(request: PageRequest) -> HttpResponse:
     except AppError as error:
         return _again(request, "account/confirm.html", shown, error)
     record_login(request, user, method="confirmed")
-    request.session.cycle_key()
+    logins.renew_session(request)
     fresh_login.renew(request.session)
     return HttpResponseRedirect(target)
 

@@ -3,7 +3,7 @@
 from django.conf import settings
 from django.urls import URLPattern, URLResolver, include, path
 
-from sessions_app.surfaces.account import account_views, device_views, link_views, login_views, memory_views
+from sessions_app.surfaces.account import account_views, device_views, link_views, login_views, memory_views, push_views
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("login", login_views.login, name="login"),
@@ -31,5 +31,10 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("account/devices", device_views.list_devices, name="account-devices"),
     path("account/devices/code", device_views.make_code, name="account-device-code"),
     path("account/devices/<uuid:key_id>/remove", device_views.remove, name="account-device-remove"),
+    path("account/notifications", push_views.list_browsers, name="account-notifications"),
+    path("account/notifications/add", push_views.add, name="account-notifications-add"),
+    path("account/notifications/<uuid:browser_id>/change", push_views.change, name="account-notifications-change"),
+    path("account/notifications/<uuid:browser_id>/test", push_views.send_test, name="account-notifications-test"),
+    path("account/notifications/<uuid:browser_id>/remove", push_views.remove, name="account-notifications-remove"),
     path("account/recovery-codes", account_views.renew_recovery_codes, name="account-recovery-codes"),
 ]

@@ -2,10 +2,13 @@
 
 from django.urls import URLPattern, path
 
-from sessions_app.surfaces.chat import commands, panel_views, request_list, views, workstream_actions
+from sessions_app.surfaces.chat import commands, installable, panel_views, request_list, views, workstream_actions
 
 urlpatterns: list[URLPattern] = [
     path("", views.home, name="home"),
+    path("manifest.webmanifest", installable.manifest, name="web-manifest"),
+    path("service-worker.js", installable.service_worker, name="service-worker"),
+    path("offline", installable.offline, name="offline"),
     path("chat/new", views.new_chat, name="chat-new"),
     path("chat/start", commands.start, name="chat-start"),
     path("chat/sessions", views.sessions, name="chat-sessions"),
