@@ -1,4 +1,4 @@
-"""Packages of PyPI for tests with real clients, installed into a virtual environment of their own.
+"""Packages of PyPI for tests with real clients, installed into virtual environments of their own.
 
 Their requirements may contradict ours. Scripts run with that environment's Python.
 """
@@ -12,6 +12,14 @@ from typing import Any
 import pytest
 
 _INSTALL_SECONDS = 200
+
+
+def foreign() -> Path:
+    """Return the Python of the environment of `requirements-foreign.lock`. Skips, saying so, where there is none."""
+    python = Path(sys.prefix).with_name(".venv-foreign") / "bin/python"
+    if not python.exists():
+        pytest.skip("NOT TESTED: `make foreign` makes the virtualenv of the clients and frameworks")
+    return python
 
 
 def install(folder: Path, *packages: str) -> Path:

@@ -7,7 +7,6 @@ import json
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,11 +18,10 @@ import pytest
 
 from tests.fakes.model_server import ModelServer
 from tests.support.live_server import LiveKomand
-from tests.surfaces import npm
+from tests.surfaces import npm, pypi
 
 pytestmark = pytest.mark.npm
 
-_PYTHON = Path(sys.prefix).with_name(".venv-foreign") / "bin/python"
 _CALLS = ['tool=read_weather args={"city":"Oslo"}', 'loop tool=read_weather args={"city":"Rome"}']
 _WEATHER = {"city": "Oslo", "degrees": 4}
 
@@ -129,11 +127,9 @@ def seeing(live_komand: LiveKomand) -> str:
 def test_a_framework_of_python(
     name: str, protocol: str, live_komand: LiveKomand, seeing: str, model_server: ModelServer, tmp_path: Path
 ) -> None:
-    if not _PYTHON.exists():
-        pytest.skip(f"NOT TESTED: {name}: `make foreign` makes the virtualenv of the frameworks")
-    script = Path(__file__).with_name(f"{name}.py")
+    python, script = pypi.foreign(), Path(__file__).with_name(f"{name}.py")
     request = {"url": live_komand.url, "key": live_komand.api_key, "model": seeing, "protocol": protocol}
-    with _started([str(_PYTHON), str(script), json.dumps(request)], tmp_path, model_server) as program:
+    with _started([str(python), str(script), json.dumps(request)], tmp_path, model_server) as program:
         _drill(program, live_komand, model_server)
 
 

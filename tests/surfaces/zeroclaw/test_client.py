@@ -18,13 +18,8 @@ Story = Callable[..., dict[str, Any]]
 
 
 @pytest.fixture(scope="module")
-def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return pypi.install(tmp_path_factory.mktemp("pypi") / "venv", "zeroclaw-api-client==0.2.0")
-
-
-@pytest.fixture(scope="module")
-def tell(python: Path, live_komand: LiveKomand) -> Story:
-    script = Path(__file__).with_name("client.py")
+def tell(live_komand: LiveKomand) -> Story:
+    python, script = pypi.foreign(), Path(__file__).with_name("client.py")
 
     def tell(story: str, **given: Any) -> dict[str, Any]:
         request = {"url": live_komand.url, "key": live_komand.api_key, "story": story, **given}
