@@ -58,6 +58,11 @@ def find_child(run: AgentRun, workstream: str) -> UUID:
     return found(found_id, f"There is no workstream {workstream!r}.", code="unknown_workstream")
 
 
+def name_of(run: AgentRun, child_id: UUID) -> str:
+    """Return the name of a child run, as the messages have it. Raises NotFound."""
+    return found(_unique_names(run).get(child_id), "There is no such child run.")
+
+
 def _rows(run: AgentRun) -> Any:
     return Run.objects.select_related("agent").filter(conversation_id=run.session.id, parent__isnull=False)
 

@@ -22,6 +22,7 @@ from sessions_app.identity.principal import Principal
 from sessions_app.models import Session, Turn
 from sessions_app.surfaces.agent_messages import (
     agent_runs,
+    attached_files,
     message_types,
     queries,
     requests,
@@ -61,13 +62,13 @@ def start(principal: Principal, body: Any, idempotency_key: str = "") -> AgentRu
         "digest": digest,
     }
     try:
-        with transaction.atomic():
+        with attached_files.attached(principal.user, None, request.text, {}) as files, transaction.atomic():
             fields: dict[str, Any] = {"owner": principal.user, "title": request.title, "metadata": {NAME: metadata}}
             session = services.open_session(agent_id=agent.agent_id, thread_id=thread_id, **fields)
             if mode:
                 run_settings.apply_mode(session, mode)
             if request.text:
-                session_writes.send_user_message(principal, session, UserMessage(request.text))
+                session_writes.send_user_message(principal, session, UserMessage(request.text, files=files.ids))
             else:
                 session_writes.post_message(session, message_types.idle())
     except IntegrityError:  # a concurrent request with the same key

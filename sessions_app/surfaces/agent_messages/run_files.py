@@ -4,25 +4,28 @@ Their bytes are artifacts of the session, uploaded before the signal. Nothing is
 ready, or it is missing.
 """
 
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping
 from typing import Any
 
-from django.conf import settings
-from django.contrib.auth.models import User
 from django.utils import timezone
 
 from audit_app.kernel.errors import AppError, InvalidInput
 from sessions_app.attachments import uploads
 from sessions_app.identity.principal import Principal
-from sessions_app.models import Attachment, Session
-from sessions_app.surfaces.agent_messages import agent_runs, artifact_names, message_types, requests, session_writes
+from sessions_app.models import Session
+from sessions_app.surfaces.agent_messages import (
+    agent_runs,
+    artifact_names,
+    attached_files,
+    message_types,
+    requests,
+    session_writes,
+)
 from sessions_app.surfaces.agent_messages.agent_runs import NAME
 from sessions_app.surfaces.agent_messages.session_writes import UserMessage
 from tools_app.storage import artifacts
 
 MOST_FILES = 200
-_SHOWN = ("image/", "audio/", "application/pdf")
 _REFERENCE = "artifact:"
 _UPLOADED = dict.fromkeys(("id", "name", "content_type", "reference", "artifact_path"), "string")
 _CLOSED = {"batch_id": "string", "file_ids": "array", "failed_uploads": "array"}
@@ -74,7 +77,7 @@ def batch_closed(principal: Principal, session: Session, body: Any) -> str:
     if not lines:
         return "The batch has no files."
     text = "\n".join(["[Files Ready]", *lines])
-    shown = _shown(principal.user, session, [files[name] for name in file_ids if name in files])
+    shown = attached_files.show(principal.user, session, [files[name] for name in file_ids if name in files])
     with uploads.unsent_discarded(shown) as shown_ids:
         message = UserMessage(
             text,
@@ -85,6 +88,12 @@ def batch_closed(principal: Principal, session: Session, body: Any) -> str:
         )
         session_writes.send_user_message(principal, session, message)
     return "The agent has the list of files."
+
+
+def list_fresh(session: Session) -> tuple[list[Mapping[str, Any]], bool]:
+    """Return the files that are ready and that the agent does not know, and whether the run has had files."""
+    files = _files(session)
+    return [file for file in files.values() if file["status"] == "ready" and "consumed_at" not in file], bool(files)
 
 
 def mark_consumed(session: Session, file_ids: list[str] | None = None, batch_id: str = "") -> None:
@@ -101,22 +110,6 @@ def mark_consumed(session: Session, file_ids: list[str] | None = None, batch_id:
     }
     if fresh:
         _store(session, {**files, **fresh}, batch_id)
-
-
-def _shown(user: User, session: Session, files: Sequence[Mapping[str, Any]]) -> list[Attachment]:
-    """Return the first images, audio and PDF files as files of a message, for models that take them.
-
-    The message has the same content under the same path, so it stays the same artifact. The list names all files, also
-    those that cannot be files of a message.
-    """
-    shown: list[Attachment] = []
-    for file in files:
-        is_wanted = file["status"] == "ready" and file["content_type"].startswith(_SHOWN)
-        folder, _, name = file.get("artifact_path", "").rpartition("/")
-        if is_wanted and folder == "files" and len(shown) < settings.KOMAND_MESSAGE_FILES:
-            with suppress(AppError):
-                shown.append(uploads.upload(user, name, artifacts.read_artifact(session.id, f"files/{name}")[1]))
-    return shown
 
 
 def _files(session: Session) -> dict[str, dict[str, Any]]:

@@ -18,6 +18,7 @@ from sessions_app.identity.principal import Principal
 from sessions_app.models import Session
 from sessions_app.surfaces.agent_messages import (
     agent_runs,
+    attached_files,
     child_runs,
     message_types,
     requests,
@@ -107,11 +108,15 @@ def _user_input(principal: Principal, run: AgentRun, body: Any) -> SignalResult:
         return _write_to(principal, run, sent)
     if run.metadata.get("status"):
         agent_runs.update_metadata(session, status="")
-    given = {"metadata": dict(sent.metadata), "tool_approval_response": sent.metadata.get("tool_approval_response")}
-    note = {key: value for key, value in given.items() if value}
+    noted = {"metadata": dict(sent.metadata), "tool_approval_response": sent.metadata.get("tool_approval_response")}
+    note = {key: value for key, value in noted.items() if value}
     answers, act = _question_of(session, sent), lambda accepted: run_files.mark_consumed(session)
-    message = UserMessage(sent.text, sent.ack, sent.ack, note, act=act, answers=answers)
-    session_writes.send_user_message(principal, session, message)
+    uploaded, has_files = run_files.list_fresh(session)
+    with attached_files.attached(principal.user, session, sent.text, sent.metadata, uploaded) as files:
+        # The same for a repetition, for which no file is fresh.
+        given: dict[str, Any] = {"files": files.ids, "files_digest": "uploaded" if has_files else files.digest}
+        message = UserMessage(sent.text, sent.ack, sent.ack, note, act=act, answers=answers, **given)
+        session_writes.send_user_message(principal, session, message)
     return SignalResult("The agent has the message.")
 
 

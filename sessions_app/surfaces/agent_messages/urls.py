@@ -2,7 +2,7 @@
 
 from django.urls import path, re_path
 
-from sessions_app.surfaces.agent_messages.views import artifacts, messages, runs, tokens, workflows
+from sessions_app.surfaces.agent_messages.views import artifacts, documents, messages, runs, tokens, workflows
 from sessions_app.surfaces.agent_messages.views.base import NotOfferedView
 from sessions_app.surfaces.base.views import UnknownRoute
 
@@ -41,6 +41,9 @@ urlpatterns = [
     path("api/v1/files/list", artifacts.FileList.as_view(), name="file-list"),
     path("api/v1/files/download-url", artifacts.DownloadUrl.as_view(), name="download-url"),
     path("api/v1/files/upload-url", artifacts.UploadUrl.as_view(), name="upload-url"),
+    path("api/v1/objects/search", documents.DocumentSearch.as_view(), name="document-search"),
+    path("api/v1/objects/<str:artifact_id>", documents.DocumentDetail.as_view(), name="document"),
+    path("api/v1/objects/<str:artifact_id>/text", documents.DocumentText.as_view(), name="document-text"),
     path("api/v1/execute/async", runs.ExecuteAsync.as_view(), name="execute-async"),
     path("api/v1/workflows/runs", workflows.WorkflowRuns.as_view(), name="workflow-runs"),
     path("api/v1/workflows/conversations", workflows.WorkflowRuns.as_view(), name="conversations"),

@@ -40,7 +40,7 @@ const OPTIONAL = {
   getAttachedDocs: note("getAttachedDocs", () => host.values.documents ?? []),
   getMessageContext: note("getMessageContext", () => host.values.context),
   messageFilter: (message) => !(message.message ?? "").includes("unfit"),
-  resourceResolver: note("resourceResolver", () => null),
+  resourceResolver: note("resourceResolver", ({ id }) => ({ kind: "navigate", href: `/own/${id}` })),
   initialRequestTemplate: ({ data }) => <p>Asked for {data.fund}</p>,
   StoreLinkComponent: ({ documentId, children }) => <a data-document={documentId}>{children}</a>,
   CollectionLinkComponent: ({ collectionId, children }) => <a data-collection={collectionId}>{children}</a>,
@@ -63,7 +63,7 @@ async function start(task, options) {
 function Conversation() {
   const [given, set] = useState({ agentRunId: query.get("run") ?? undefined, ...globalThis.komand.properties });
   host.set = (changes) => set((old) => ({ ...old, ...changes }));
-  const props = { ...CALLBACKS, ...REFS, startWorkflow: start, onViewModeChange: (viewMode) => host.set({ viewMode }) };
+  const props = { ...CALLBACKS, ...REFS, startWorkflow: start, onViewModeChange: note("onViewModeChange", (viewMode) => host.set({ viewMode })) };
   for (const [name, value] of Object.entries({ viewMode: "sliding", ...given })) {
     if (value === null) continue;
     props[name] = name in OPTIONAL && value === true ? OPTIONAL[name] : NODES.includes(name) ? createElement("p", {}, value) : value;

@@ -9,7 +9,7 @@ from typing import Any
 
 from playwright.sync_api import Browser, Locator, Page, Request, expect
 
-from tests.browser.chat_page import SOON
+from tests.browser.chat_page import SOON, answering
 from tests.fakes.http_protocol import HttpRequest
 from tests.fakes.http_server import FakeServer
 from tests.support.live_server import LiveKomand
@@ -24,6 +24,11 @@ _HTML = (
 _START = "/api/v1/agents"
 # Refused requests, which Chromium reports as errors of the page, are looked at by the tests that cause them.
 _REFUSED = "Failed to load resource"
+
+
+def line(**directives: object) -> str:
+    """Return a line of a script. With `loop`, the model calls tools after the results of others."""
+    return answering(**directives)[2:-2]
 
 
 class Site(FakeServer):
@@ -134,6 +139,20 @@ class Conversation:
             arg=[name, list(expected)],
         )
 
+    def messages(self) -> list[dict[str, Any]]:
+        """Return the messages of the run in the long form, as the client reads them."""
+        found: list[dict[str, Any]] = self.page.evaluate(
+            "id => new Promise((done) => host.client.agents.retrieveMessages(id).then(done))", self.run_id
+        )
+        return found
+
+    def cut(self) -> None:
+        """Cut the tab's connections, and refuse others."""
+        self._context.set_offline(True)
+
+    def mend(self) -> None:
+        self._context.set_offline(False)
+
     # The component
 
     def send(self, text: str) -> None:
@@ -149,6 +168,11 @@ class Conversation:
         self.button("More actions").click()
         self.page.get_by_role("menuitem", name=action).click()
         expect(self.page.get_by_role("menuitem")).to_have_count(0)
+
+    def attach(self, action: str) -> None:
+        """Choose an action of the menu beside the message box."""
+        self.button("Add attachment").click()
+        self.page.get_by_role("menuitem", name=action).click()
 
     def panel(self, name: str) -> None:
         """Open a tab of the right panel."""
@@ -172,10 +196,11 @@ class Conversation:
     def mode(self) -> Locator:
         return self.button("Agent approval mode")
 
-    def shows(self, text: str) -> None:
+    def shows(self, text: str, seconds: float = SOON / 1000) -> None:
         """Wait for a paragraph of exactly this text."""
         whole = re.compile(f"^{re.escape(text)}$")
-        expect(self.page.get_by_role("paragraph").filter(has_text=whole).first).to_be_visible()
+        paragraph = self.page.get_by_role("paragraph").filter(has_text=whole).first
+        expect(paragraph).to_be_visible(timeout=seconds * 1000)
 
     @property
     def run_id(self) -> str:

@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 from uuid import UUID
 
+from django.contrib.auth.models import User
 from django.http import HttpResponse
 from django.utils.http import content_disposition_header
 from rest_framework.request import Request
@@ -11,7 +12,15 @@ from rest_framework.response import Response
 
 from audit_app.kernel.errors import InvalidInput, NotFound
 from sessions_app.models import Session
-from sessions_app.surfaces.agent_messages import artifact_names, message_types, requests, session_writes, signed_urls
+from sessions_app.surfaces.agent_messages import (
+    agent_runs,
+    artifact_names,
+    conversation_file,
+    message_types,
+    requests,
+    session_writes,
+    signed_urls,
+)
 from sessions_app.surfaces.agent_messages.agent_runs import AgentRun
 from sessions_app.surfaces.agent_messages.operations import query_value
 from sessions_app.surfaces.agent_messages.signed_urls import FileAccess
@@ -72,13 +81,25 @@ class ArtifactDetail(_SigningView):
 
     @Operation("Read a file, or get a URL for it", answers={200: _BYTES}, parameters=_FILE_QUERY)
     def get(self, request: Request, run_id: str, path: str) -> HttpResponse:
-        run, query = self.agent_run(run_id), self.query_values()
-        path = artifact_names.own_path(run.id, path)
+        query = self.query_values()
         disposition, filename = _disposition(query.get("disposition")), query.get("filename", "")
-        if query.get("url", "") in ("1", "true"):
+        is_url = query.get("url", "") in ("1", "true")
+        if path == conversation_file.NAME:
+            return self._transcript(run_id, disposition, filename, is_url=is_url)
+        run = self.agent_run(run_id)
+        path = artifact_names.own_path(run.id, path)
+        if is_url:
             view = artifacts.find_artifact(run.session.id, path)
             return Response(self.signed_for_download(run, view.path, disposition, filename))
         return send_file(*artifacts.read_artifact(run.session.id, path), disposition, filename)
+
+    def _transcript(self, run_id: str, disposition: str, filename: str, *, is_url: bool) -> HttpResponse:
+        """Return the messages of the run, or of a child run, as a file."""
+        run, workstream = conversation_file.find_run(self.principal.user, run_id)
+        path = conversation_file.path_of(workstream)
+        if is_url:
+            return Response(self.signed_for_download(run, path, disposition, filename))
+        return _send_transcript(self.principal.user, run, path, disposition, filename)
 
     @Operation("Get a URL to upload a file", record({"url": TEXT, "path": TEXT}), errors=[400])
     def put(self, request: Request, run_id: str, path: str) -> Response:
@@ -118,7 +139,10 @@ class Blob(AgentsView):
 
     @Operation("Read a file by its URL", answers={200: _BYTES}, access="open", errors=[403])
     def get(self, request: Request, token: str, name: str = "") -> HttpResponse:
-        access, session = _access(request, token, "get")
+        access, session, user = _access(request, token, "get")
+        if conversation_file.is_transcript(access.path):
+            run = agent_runs.load(session)
+            return _send_transcript(user, run, access.path, access.disposition, access.filename)
         return send_file(*artifacts.read_artifact(session.id, access.path), access.disposition, access.filename)
 
     @Operation(
@@ -130,7 +154,7 @@ class Blob(AgentsView):
         errors=[403],
     )
     def put(self, request: Request, token: str, name: str = "") -> Response:
-        access, session = _access(request, token, "put")
+        access, session, _ = _access(request, token, "put")
         most, _ = conf.artifact_limits()
         data = request._request.read(most + 1)
         if len(data) > most:
@@ -194,21 +218,31 @@ class FileList(AgentsView):
 
 
 def send_file(view: ArtifactView, data: bytes, disposition: str, filename: str) -> HttpResponse:
-    response = HttpResponse(data, content_type=view.media_type)
-    name = "".join(filter(str.isprintable, filename)) or view.path.rpartition("/")[2]
+    return _send(data, view.media_type, disposition, filename or view.path.rpartition("/")[2])
+
+
+def _send_transcript(user: User, run: AgentRun, path: str, disposition: str, filename: str) -> HttpResponse:
+    return _send(
+        conversation_file.read(user, run, path), "application/json", disposition, filename or conversation_file.NAME
+    )
+
+
+def _send(data: bytes, media_type: str, disposition: str, filename: str) -> HttpResponse:
+    response = HttpResponse(data, content_type=media_type)
+    name = "".join(filter(str.isprintable, filename)) or "file"
     response.headers["Content-Disposition"] = content_disposition_header(disposition == "attachment", name) or "inline"
     response.headers["Content-Security-Policy"] = _SANDBOX
     response.headers["X-Content-Type-Options"] = "nosniff"
     return response
 
 
-def _access(request: Request, token: str, use: str) -> tuple[FileAccess, Session]:
-    """Return the access of a signed URL and its session. Raises UrlRefused."""
+def _access(request: Request, token: str, use: str) -> tuple[FileAccess, Session, User]:
+    """Return the access of a signed URL, its session and its user. Raises UrlRefused."""
     access, user = signed_urls.read(token, request._request)
     session = Session.objects.filter(pk=UUID(access.session_id), owner=user, deleted_at=None).first()
     if access.use != use or session is None:
         raise signed_urls.UrlRefused
-    return access, session
+    return access, session, user
 
 
 def _disposition(value: Any) -> str:

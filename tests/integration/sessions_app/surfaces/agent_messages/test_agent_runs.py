@@ -51,7 +51,7 @@ OF_RUNS = {
     "workflow-action": ("workflows/runs/agent-{0}/{0}/actions/cancel", "POST"),
 }
 CASES = [(name, method) for name, (_, methods) in OF_RUNS.items() for method in (methods.split() or ["GET"])]
-OTHERS = {"artifact-blob", "workflow-execute", "run-workflow"}
+OTHERS = {"artifact-blob", "workflow-execute", "run-workflow", "document", "document-text"}
 
 
 def test_every_route_of_a_run_is_covered_here() -> None:
