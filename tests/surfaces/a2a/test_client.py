@@ -167,7 +167,7 @@ def test_a_stream_that_a_dead_web_process_cut_is_resumed(
 
 
 def test_states_are_pushed_while_the_worker_is_killed(client: SdkClient, live_komand: LiveKomand) -> None:
-    port = int(live_komand.environment["KOMAND_CALLBACK_ALLOW_PRIVATE"].rpartition(":")[2])
+    port = int(live_komand.environment["KOMAND_CALLBACK_ALLOW_PRIVATE"].partition(",")[0].rpartition(":")[2])
     with Inbox(port=port) as inbox:
         wanted = {"taskPushNotificationConfig": config(inbox), "returnImmediately": True}
         [begun] = client.call("send", **message("[[tokens=30 rate=10]]"), configuration=wanted)
