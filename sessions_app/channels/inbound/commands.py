@@ -8,6 +8,7 @@ from agents_app import selectors as agents
 from agents_app.models import Agent
 from audit_app.kernel.errors import AppError
 from sessions_app.channels import routes
+from sessions_app.channels.command_list import HELP
 from sessions_app.channels.inbound import refusals, routed_session
 from sessions_app.channels.outbound.outbox import Destination, plan_notice
 from sessions_app.channels.routes import Place
@@ -18,17 +19,6 @@ from sessions_app.models import Session
 from sessions_app.platforms.sender_actors import sender_actor
 from sessions_app.services import cancel_session_runs, compact_session
 
-_HELP = """Send me a message and I will answer. Commands:
-
-- `/new`: start a new conversation
-- `/stop`: stop the current answer
-- `/agent`: show who can answer here, or choose by `/agent NAME`
-- `/agents`: list the workstreams of an answer; `/agents 2 TEXT` writes to one, `/agents 2 pause` pauses it
-- `/compact`: summarise the earlier messages
-- `/status`: show what I am working on
-- `/link CODE`: link this chat with your user, `/unlink`: end that
-- `/approve`, `/deny`: decide an approval request, if you are allowed to
-- `/help`: show this list"""
 _FIXED = "The operator has chosen who answers here."
 _DEFAULT = "default"
 
@@ -93,7 +83,7 @@ def handle_command(arrival: InboundRecord, destination: Destination, key: Sessio
         case "pair":
             record(arrival, reason, destination, "You are already paired.", session=session)
         case _:
-            record(arrival, reason, destination, _HELP, session=session)
+            record(arrival, reason, destination, HELP, session=session)
 
 
 def _set_aside(session: Session | None) -> None:

@@ -24,6 +24,8 @@ from tools_app import selectors as tools
 from tools_app.types import ApprovalStatus, Decision
 from tools_app.types.questions import DECLINE, NO_ANSWER, answer_line, questions_of
 
+_BUSY = ("", "queue", "steer", "interrupt")
+
 
 @page("POST")
 def start(request: PageRequest) -> HttpResponse:
@@ -44,13 +46,17 @@ def start(request: PageRequest) -> HttpResponse:
 
 @page("POST")
 def send(request: PageRequest, session_id: UUID) -> HttpResponse:
-    """Store a message and return its turn; later updates come over the WebSocket."""
+    """Store a message and return its turn; later updates come over the WebSocket.
+
+    busy: what to do if a run of the session is open, as in `ReceiveOptions`.
+    """
     session = access_session(request.user, session_id)
     rate_limits.take(rate_limits.chat_limit(), f"user:{request.user.pk}")
     key = _message_key(request)
     text, files = request.POST.get("text", ""), _files(request)
     inbound = services.NewMessage.into(session, text, message_id=key, attachments=files)
-    accepted = services.receive(inbound, owner=request.user, session=session, idempotency_key=key)
+    options = services.ReceiveOptions(busy=_busy(request, session))
+    accepted = services.receive(inbound, owner=request.user, session=session, idempotency_key=key, options=options)
     return _turn_view(request, session, accepted.run_id)
 
 
@@ -236,6 +242,14 @@ def _go(request: PageRequest, target: str) -> HttpResponse:
 def _message_key(request: PageRequest) -> str:
     """Return the idempotency key of the message from the browser, or a new one for a page without scripts."""
     return str(_uuid(request, "key") or new_id())
+
+
+def _busy(request: PageRequest, session: Session) -> str:
+    """Return the chosen policy, empty for that of the agent. Nobody chooses for an agent that rejects messages."""
+    chosen = request.POST.get("busy", "")
+    if chosen not in _BUSY:
+        raise InvalidInput(f"`busy` must be one of: {', '.join(_BUSY[1:])}. Reload the page.")
+    return "" if session.agent.busy_policy == "reject" else chosen
 
 
 def _files(request: PageRequest) -> tuple[UUID, ...]:

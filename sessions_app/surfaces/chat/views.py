@@ -18,6 +18,7 @@ from audit_app.kernel.ids import new_id
 from sessions_app import feedback, selectors
 from sessions_app.access import access_run, access_session
 from sessions_app.approvals import permissions
+from sessions_app.channels.command_list import PAGE_COMMANDS
 from sessions_app.conversation.session_key import STORED_CHANNELS
 from sessions_app.identity.actor_names import display_name
 from sessions_app.live_view.viewer import cursor_now
@@ -79,6 +80,7 @@ def session(request: PageRequest, session_id: UUID) -> HttpResponse:
         "agent_id": found.agent.agent_id,
         "cursor": cursor,
         "may_branch": found.channel in STORED_CHANNELS,
+        "busy": found.agent.busy_policy,
         "page": newest,
         "starters": () if newest.turn_views else STARTERS,
         "files_count": artifacts.count_artifacts(found.id),
@@ -169,6 +171,7 @@ def _chat(request: PageRequest, context: Mapping[str, object], current: Session 
         "asking": count_asking(days),
         "query": query,
         "menu": agent_menu.read_menu(request.user, str(context["agent_id"]), current.agent if current else None),
+        "commands": PAGE_COMMANDS,
         "longest_text": LONGEST_TEXT,
         "most_files": settings.KOMAND_MESSAGE_FILES,
         "largest_file": conf.artifact_limits()[0],

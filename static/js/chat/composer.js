@@ -6,6 +6,8 @@ import { explain } from "./requests.js";
 import { newId } from "./ids.js";
 import { Unsent } from "./unsent.js";
 
+const HOLD = 4000; // milliseconds in which a message that acts on the present answer can be taken back
+const HELD = { steer: "Joins the answer", interrupt: "Interrupts the answer" };
 const RESEND = 5000; // milliseconds between two tries
 const NOT_SENT = "Not sent: there is no network. It is sent by itself when the network is back.";
 // The connection was lost while the message was under way. By its key, the server stores it once.
@@ -21,6 +23,7 @@ export function setUpComposer(session, log, scroll) {
   document.addEventListener("click", (event) => {
     const turn = event.target.closest(".take-back")?.closest(".turn");
     if (turn) composer.takeBack(turn);
+    if (event.target.closest(".answer-now")) composer.stopRunning();
     const starter = event.target.closest(".starter, .answer-option");
     if (starter) composer.send(starter.textContent);
   });
@@ -43,6 +46,7 @@ class Composer {
   #isRedirecting = false;
   #posted; // the end of the last request
   #unsent;
+  #commands; // loaded when one is written
   #attachments = new Attachments((some) => this.#box.toggleAttribute("required", !some));
 
   constructor(form, session, log, scroll) {
@@ -90,8 +94,35 @@ class Composer {
     this.#box.focus();
   }
 
-  // Send the text of the box, or the given text.
-  send(text = this.#box.value) {
+  running() {
+    return this.#log.running();
+  }
+
+  // Stop the answer that is being written: the first message in line is answered next.
+  stopRunning() {
+    const run = this.#log.running();
+    if (run) htmx.ajax("POST", this.#form.action.replace(/messages$/, "stop"), { swap: "none", values: { run } });
+  }
+
+  // Put a text into the box in place of what is there.
+  complete(text) {
+    this.#set(text);
+    this.focus();
+  }
+
+  // Send the text of the box, or the given text. A command of the box is carried out.
+  send(text) {
+    if (text === undefined && this.#box.value.startsWith("/")) {
+      if (!this.#commands) {
+        this.#loadCommands().then(() => this.send());
+        return;
+      }
+      if (this.#commands.isCommand(this.#box.value)) {
+        this.complete(this.#commands.run(this.#box.value));
+        return;
+      }
+    }
+    text ??= this.#box.value;
     if (!(text.trim() || this.#attachments.some) || this.#isRedirecting || !this.#attachments.areReady()) {
       this.focus();
       return;
@@ -102,10 +133,14 @@ class Composer {
     if (this.#isStart) values.agent = document.getElementById("agent").value;
     const { draft } = this.#form.elements; // of a chat that tries the draft of an agent
     if (draft) values.draft = draft.value;
+    const chosen = this.#form.elements.busy?.value; // of a chat whose agent does not reject messages
+    if (this.#log.running() && chosen) values.busy = chosen;
     const message = { key, values, files };
     this.#unsent.keep(message);
     this.#set("");
-    this.#post(this.#show(message), message);
+    const item = this.#show(message);
+    if (HELD[values.busy]) hold(item, HELD[values.busy], () => this.#post(item, message));
+    else this.#post(item, message);
   }
 
   #show(message) {
@@ -115,6 +150,8 @@ class Composer {
     item.querySelector(".bubble").textContent = text;
     item.querySelector(".bubble").hidden = !text;
     listFiles(item.querySelector(".sent-files"), message.files);
+    item.dataset.busy = message.values.busy ?? "";
+    item.querySelector(".recall").addEventListener("click", () => this.#edit(item, message));
     item.querySelector(".again").addEventListener("click", () => this.#post(item, message));
     item.querySelector(".edit").addEventListener("click", () => this.#edit(item, message));
     document.getElementById("welcome")?.setAttribute("hidden", "");
@@ -147,7 +184,11 @@ class Composer {
   #takeTurn({ detail }) {
     if (detail.isError || !detail.xhr.getResponseHeader("X-New-Turn")) return;
     detail.shouldSwap = false;
-    if (detail.target.classList.contains("sending")) detail.target.remove();
+    const run = detail.xhr.getResponseHeader("X-New-Turn");
+    if (detail.target.classList.contains("sending")) {
+      this.#log.showJoined(detail.target, run);
+      detail.target.remove();
+    }
     this.#log.show(detail.serverResponse);
     this.#scroll.toEnd();
   }
@@ -175,8 +216,7 @@ class Composer {
 
   // Put the text of a queued or removed message into the box, in front of what is there.
   takeBack(turn) {
-    const text = turn.querySelector(".bubble").textContent;
-    this.#set(this.#box.value.trim() ? `${text}\n\n${this.#box.value}` : text);
+    this.#putBefore(turn.querySelector(".bubble").textContent);
     if (turn.hasAttribute("data-removed")) turn.remove();
     else turn.toggleAttribute("data-taken-back", true);
     this.focus();
@@ -186,8 +226,13 @@ class Composer {
     item.remove();
     this.#unsent.drop(key);
     this.#attachments.restore(files);
-    this.#set(values.text);
+    this.#putBefore(values.text);
     this.focus();
+  }
+
+  // Put a text into the box, in front of what is there.
+  #putBefore(text) {
+    this.#set(this.#box.value.trim() ? `${text}\n\n${this.#box.value}` : text);
   }
 
   #set(text) {
@@ -197,6 +242,8 @@ class Composer {
 
   #changed() {
     sessionStorage.setItem(this.#draft, this.#box.value);
+    if (this.#box.value.startsWith("/")) this.#suggest();
+    else this.#commands?.hide();
     const length = Array.from(this.#box.value).length;
     const longest = Number(this.#box.dataset.longest);
     this.#count.textContent = length > longest * 0.9 ? `${length.toLocaleString("en")} of ${longest.toLocaleString("en")}` : "";
@@ -207,8 +254,18 @@ class Composer {
     }
   }
 
+  async #loadCommands() {
+    const { Commands } = await import("./commands.js");
+    this.#commands ??= new Commands(this);
+  }
+
+  async #suggest() {
+    await this.#loadCommands();
+    if (document.activeElement === this.#box) this.#commands.suggest();
+  }
+
   #key(event) {
-    if (event.isComposing) return;
+    if (event.isComposing || (this.#commands?.isOpen && this.#commands.key(event))) return;
     if (event.key === "Enter" && !event.shiftKey && !event.altKey) {
       event.preventDefault();
       this.send();
@@ -220,4 +277,26 @@ class Composer {
       this.#box.setSelectionRange(last.length, last.length);
     }
   }
+}
+
+// Show for a while that a message is going to be sent, and send it. Until then it can be taken back.
+function hold(item, label, send) {
+  const held = item.querySelector(".sending-held");
+  const until = Date.now() + HOLD;
+  const show = () => {
+    if (!item.isConnected) return clearInterval(timer);
+    const seconds = Math.ceil((until - Date.now()) / 1000);
+    if (seconds <= 0) return go();
+    held.querySelector("span").textContent = `${label} in ${seconds} s`;
+  };
+  const go = () => {
+    clearInterval(timer);
+    held.hidden = true;
+    send();
+  };
+  const timer = setInterval(show, 250);
+  held.querySelector(".send-now").addEventListener("click", go);
+  held.hidden = false;
+  item.querySelector(".sending-state").hidden = true;
+  show();
 }

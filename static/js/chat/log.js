@@ -48,6 +48,16 @@ export class Log {
     if (turn) this.apply([{ do: "turn", run: turn.dataset.run, place: turn.dataset.place, html }]);
   }
 
+  // Show in the running answer a message that has joined it. sending: the message; run: of its turn.
+  showJoined(sending, run) {
+    const parts = sending.dataset.busy === "steer" && this.running() === run && this.#openParts(run);
+    if (!parts) return;
+    const joined = byId("joined-pattern").content.firstElementChild.cloneNode(true);
+    joined.append(sending.querySelector(".bubble").textContent);
+    parts.append(joined);
+    announce("The message has joined the answer.");
+  }
+
   // Update everything that depends on the whole conversation.
   refresh() {
     const running = this.running();
@@ -131,7 +141,9 @@ export class Log {
 
   #showTurn({ run, place, message, html }) {
     if (message) {
-      byId(`sending-${message}`)?.remove();
+      const sending = byId(`sending-${message}`);
+      if (sending) this.showJoined(sending, run);
+      sending?.remove();
       document.body.dispatchEvent(new CustomEvent("komand:stored", { detail: message }));
     }
     const shown = byId(`turn-${run}`);
