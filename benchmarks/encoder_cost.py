@@ -21,8 +21,8 @@ from agents_app.types import RunOptions  # noqa: E402
 from sessions_app.live_view.cursor import SessionEvent  # noqa: E402
 from sessions_app.surfaces.agent_messages.consumers import as_json  # noqa: E402
 from sessions_app.surfaces.agent_messages.streaming_chunks import LiveText  # noqa: E402
+from sessions_app.surfaces.base.live_text import LiveTexts  # noqa: E402
 from sessions_app.surfaces.chat.fragments import frame_of  # noqa: E402
-from sessions_app.surfaces.chat.live_text import LiveTexts  # noqa: E402
 from sessions_app.surfaces.chat.projection import Projection  # noqa: E402
 from sessions_app.surfaces.openai.projection_completions import Completion  # noqa: E402
 from sessions_app.surfaces.openai.projection_responses import ResponseEvents  # noqa: E402

@@ -30,7 +30,8 @@ SECRETS = {"identity_secret": IDENTITY_SECRET, "token_secret": TOKEN_SECRET}
 
 def add_web(account_id: str = "site", **options: Any) -> ChannelAccount:
     config = {"origins": [SITE], **options.pop("config", {})}
-    account, _ = accounts.add_account("web", account_id, config=config, secrets=SECRETS, **open_to_everyone(options))
+    secrets = options.pop("secrets", SECRETS)
+    account, _ = accounts.add_account("web", account_id, config=config, secrets=secrets, **open_to_everyone(options))
     return account
 
 

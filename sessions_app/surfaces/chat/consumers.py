@@ -28,6 +28,7 @@ from sessions_app.identity.principal import Principal, Unauthenticated
 from sessions_app.live_view.cursor import Children, SessionEvent
 from sessions_app.live_view.viewer import Viewer
 from sessions_app.models import Session
+from sessions_app.surfaces.base.live_text import LiveTexts
 from sessions_app.surfaces.base.reauthentication import until_refused
 from sessions_app.surfaces.chat import projection, queries, workstream_queries
 from sessions_app.surfaces.chat.fragments import (
@@ -40,7 +41,6 @@ from sessions_app.surfaces.chat.fragments import (
     turn_frame,
     workstream_frame,
 )
-from sessions_app.surfaces.chat.live_text import LiveTexts
 from sessions_app.surfaces.chat.page_updates import (
     PageUpdate,
     ShowAnswer,

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from sessions_app.live_view.cursor import SessionEvent
-from sessions_app.surfaces.chat.live_text import RenderedBlock
+from sessions_app.surfaces.base.live_text import RenderedBlock
 from sessions_app.surfaces.chat.tool_cards import CallResult, CallState, InputRequest, ToolCard
 from sessions_app.surfaces.chat.turn_views import ASKING, Status
 from tools_app.events import INPUT_REQUESTED

@@ -9,10 +9,10 @@ from uuid import UUID
 from agents_app import events as runs
 from sessions_app import events as sessions
 from sessions_app.live_view.cursor import SessionEvent
+from sessions_app.surfaces.base.live_text import LiveText, LiveTexts, RenderedBlock, live_part
 from sessions_app.surfaces.chat import tool_cards
 from sessions_app.surfaces.chat.approval_cards import waiting_label
 from sessions_app.surfaces.chat.labels import WRITE_ARTIFACT
-from sessions_app.surfaces.chat.live_text import LiveText, LiveTexts, RenderedBlock, live_part
 from sessions_app.surfaces.chat.page_updates import (
     ChangeCall,
     DiscardText,

@@ -80,8 +80,7 @@ def _read_body(request: WebhookRequest) -> dict[str, str]:
 def _identify(site: Site, request: WebhookRequest, fields: dict[str, str], now: datetime) -> tuple[str, str, str]:
     """Return the id of the visitor, the conversation that is opened without a choice, and the known name."""
     if user_id := fields["user_id"]:
-        secret = site.adapter.account.secrets["identity_secret"]
-        is_proven = visitor_tokens.is_user_hash(secret, user_id, fields["user_hash"])
+        is_proven = bool(find_secret(site, user_id, fields["user_hash"]))
         if not is_proven or user_id.startswith(ANONYMOUS):
             raise UserHashRefused
         return user_id, _MAIN, ""
@@ -92,6 +91,14 @@ def _identify(site: Site, request: WebhookRequest, fields: dict[str, str], now: 
             raise TokenRefused from None
         return known.id, known.conversation_id, known.name
     return visitor_tokens.new_anonymous_id(), str(uuid4()), ""
+
+
+def find_secret(site: Site, user_id: str, given_hash: str) -> str:
+    """Return the name of the secret with which the site has made the hash of a user, empty if it has not."""
+    secrets = site.adapter.account.secrets
+    names = ("identity_secret", "identity_secret_before")
+    proven = [name for name in names if visitor_tokens.is_user_hash(secrets.get(name, ""), user_id, given_hash)]
+    return proven[0] if proven else ""
 
 
 def issue_ticket(site: Site, visitor: Visitor) -> Answer:

@@ -24,6 +24,7 @@ from sessions_app.surfaces.webchat import commands, queries, responses
 from sessions_app.surfaces.webchat.errors import TokenRefused
 from sessions_app.surfaces.webchat.operations import FORM, LAST, MESSAGE, PRESS, RECEIVED, TICKET
 from sessions_app.surfaces.webchat.projection import page_event
+from sessions_app.surfaces.webchat.rendered_steps import RenderedSteps
 from sessions_app.surfaces.webchat.requests import OpenBody
 from sessions_app.surfaces.webchat.visitor_admission import (
     Site,
@@ -179,7 +180,7 @@ class Events(VisitorConsumer):
         streams=True,
     )
     async def respond(self, body: bytes) -> None:
-        self._session_id = await in_db(self._find_session)
+        self._session_id, self._steps = await in_db(self._find_session), RenderedSteps()
         cursor = self._resume_at(self._headers.get("last-event-id") or self.request.GET.get("lastEventId", ""))
         await self.open_stream()
         async for frame in self.watch(self._session_id, cursor):
@@ -202,7 +203,7 @@ class Events(VisitorConsumer):
         details = queries.Details()
         if queries.needs_details(frame):
             details = await in_db(queries.read_details, self.known_site.account, frame)
-        shown = [(event.cursor, page_event(event, details)) for event in frame]
+        shown = [(event.cursor, page_event(event, details, self._steps)) for event in frame]
         return "".join(
             event_text(sent.text, event=sent.name, entry_id=f"{self._mark}:{cursor}") for cursor, sent in shown if sent
         )

@@ -18,9 +18,10 @@ from agents_app.events import (
 )
 from sessions_app.events import MESSAGE_RECEIVED
 from sessions_app.live_view.cursor import SessionEvent
-from sessions_app.surfaces.webchat.queries import Details, html_of, prompt_key
+from sessions_app.surfaces.webchat.queries import Details, Prompt, html_of, prompt_key, steps_of
+from sessions_app.surfaces.webchat.rendered_steps import RenderedSteps
 from tools_app.events import APPROVAL_DECIDED, APPROVAL_REQUESTED, INPUT_REQUESTED, TOOL_COMPLETED, TOOL_FAILED
-from tools_app.types.questions import REMOTE_PREFIXES
+from tools_app.types.questions import REMOTE_PREFIXES, Question, text_of
 
 NAMES = (
     "message.received",
@@ -32,6 +33,7 @@ NAMES = (
     "approval.resolved",
     "error",
 )
+WILL_ANSWER = "We will get back to you."
 _QUESTIONS = ("ask_user", "ask_form")
 _STATES = {RUN_COMPLETED.name: "complete", RUN_CANCELLED.name: "cancelled"}
 
@@ -47,8 +49,11 @@ class PageEvent(NamedTuple):
         return json.dumps(self.data, ensure_ascii=False, separators=(",", ":"))
 
 
-def page_event(event: SessionEvent, details: Details) -> PageEvent | None:
-    """Return the event to send for an event of the session, None for one that the page does not show."""
+def page_event(event: SessionEvent, details: Details, steps: RenderedSteps) -> PageEvent | None:
+    """Return the event to send for an event of the session, None for one that the page does not show.
+
+    steps: what the page was sent of the texts.
+    """
     match event.type:
         case MESSAGE_RECEIVED.name:
             return _received(event, details)
@@ -58,11 +63,11 @@ def page_event(event: SessionEvent, details: Details) -> PageEvent | None:
             return PageEvent("message.started", {"messageId": str(event.run_id)})
         case TEXT_DELTA.name:
             piece = TEXT_DELTA.payload(event)
-            return _delta(event, piece["offset"], piece["text"])
+            return _delta(event, piece["offset"], piece["text"], steps)
         case SNAPSHOT.name:
-            return _delta(event, 0, SNAPSHOT.payload(event)["text"])
+            return _delta(event, 0, SNAPSHOT.payload(event)["text"], steps)
         case MESSAGE_RESET.name:
-            return _delta(event, 0, "")
+            return _delta(event, 0, "", steps)
         case APPROVAL_REQUESTED.name | INPUT_REQUESTED.name:
             return _requested(event, details)
         case APPROVAL_DECIDED.name:
@@ -70,7 +75,10 @@ def page_event(event: SessionEvent, details: Details) -> PageEvent | None:
             return PageEvent("approval.resolved", {"actionId": decided["execution_id"], "outcome": decided["status"]})
         case TOOL_COMPLETED.name | TOOL_FAILED.name:
             return _question_ended(event)
-    return _ended(event, details) if event.type in RUN_ENDS else None
+    if event.type not in RUN_ENDS or event.run_id is None:
+        return None
+    steps.forget(event.run_id)
+    return _ended(event, details)
 
 
 def _received(event: SessionEvent, details: Details) -> PageEvent | None:
@@ -82,8 +90,10 @@ def _received(event: SessionEvent, details: Details) -> PageEvent | None:
     return PageEvent("message.received", data)
 
 
-def _delta(event: SessionEvent, offset: int, text: str) -> PageEvent:
+def _delta(event: SessionEvent, offset: int, text: str, steps: RenderedSteps) -> PageEvent:
     data = {"messageId": str(event.run_id), "step": event.step, "seq": offset, "text": text}
+    if event.run_id is not None and event.step is not None:
+        data |= steps.render(event.run_id, event.step, offset, text)
     return PageEvent("message.delta", data)
 
 
@@ -92,8 +102,20 @@ def _requested(event: SessionEvent, details: Details) -> PageEvent | None:
     if prompt is None:
         return None
     choices = [{"id": action, "label": label, "style": style} for label, action, style in prompt.buttons]
-    data = {"actionId": event.payload["execution_id"], "kind": prompt.kind, "title": html_of(prompt.markdown)}
-    return PageEvent("approval.requested", {**data, "choices": choices})
+    place = {"messageId": str(event.run_id), "step": event.step}
+    data = {"actionId": event.payload["execution_id"], "kind": prompt.kind, "title": html_of(_title(event, prompt))}
+    return PageEvent("approval.requested", {**place, **data, "choices": choices})
+
+
+def _title(event: SessionEvent, prompt: Prompt) -> str:
+    """Return what a visitor reads: no list of what the buttons say, and nothing of a call that others decide about."""
+    if prompt.kind == "approval":
+        return prompt.markdown if prompt.buttons else WILL_ANSWER
+    questions = tuple(map(Question.from_json, INPUT_REQUESTED.payload(event).get("questions") or ()))
+    has_about = any(option.description for question in questions for option in question.options)
+    return (
+        prompt.markdown if not (prompt.buttons and questions) or has_about else text_of(questions, with_options=False)
+    )
 
 
 def _question_ended(event: SessionEvent) -> PageEvent | None:
@@ -105,7 +127,13 @@ def _question_ended(event: SessionEvent) -> PageEvent | None:
 
 def _ended(event: SessionEvent, details: Details) -> PageEvent:
     markdown = details.answers.get(event.run_id, "") if event.run_id else ""
-    data = {"messageId": str(event.run_id), "html": html_of(markdown), "markdown": markdown}
+    parts = steps_of(markdown, details.texts.get(event.run_id, ()) if event.run_id else ())
+    data = {
+        "messageId": str(event.run_id),
+        "html": html_of(markdown),
+        "markdown": markdown,
+        "steps": [{"step": step, "html": html_of(text)} for step, text in parts],
+    }
     if event.type in _STATES:
         return PageEvent("message.completed", {**data, "state": _STATES[event.type]})
     return PageEvent("error", {**data, "code": RUN_COMPLETED.payload(event)["code"]})

@@ -39,11 +39,15 @@ class Prompt:
 
 @dataclass(frozen=True)
 class Details:
-    """Data beside the events of a frame: messages by turn, answers by run, prompts by their key in the outbox."""
+    """Data beside the events of a frame: messages by turn, answers by run, prompts by their key in the outbox.
+
+    texts: of the steps before the last one of each run that has ended, with their numbers.
+    """
 
     messages: Mapping[str, SentMessage] = field(default_factory=dict)
     answers: Mapping[UUID, str] = field(default_factory=dict)
     prompts: Mapping[str, Prompt] = field(default_factory=dict)
+    texts: Mapping[UUID, Sequence[tuple[int, str]]] = field(default_factory=dict)
 
 
 def needs_details(frame: Iterable[SessionEvent]) -> bool:
@@ -52,7 +56,7 @@ def needs_details(frame: Iterable[SessionEvent]) -> bool:
 
 def read_details(account: ChannelAccount, frame: Sequence[SessionEvent]) -> Details:
     """Return what the events of a frame need to be shown."""
-    return Details(_messages(frame), _answers(account, frame), _prompts(account, frame))
+    return Details(_messages(frame), _answers(account, frame), _prompts(account, frame), _texts(frame))
 
 
 def prompt_key(event: SessionEvent) -> str:
@@ -101,6 +105,28 @@ def _answers(account: ChannelAccount, frame: Sequence[SessionEvent]) -> dict[UUI
         if run_id:
             parts[run_id].append(body)
     return {run_id: "\n\n".join(filter(None, bodies)) for run_id, bodies in parts.items()}
+
+
+def _texts(frame: Sequence[SessionEvent]) -> dict[UUID, list[tuple[int, str]]]:
+    ended = [event.run_id for event in frame if event.run_id and event.type in RUN_ENDS]
+    found: dict[UUID, list[tuple[int, str]]] = {}
+    turns = Turn.objects.filter(run_id__in=ended, role="assistant").order_by("run_id", "part")
+    for run_id, content in turns.values_list("run_id", "content") if ended else ():
+        if run_id:
+            steps = found.setdefault(run_id, [])
+            steps.append((len(steps), content))
+    return found
+
+
+def steps_of(answer: str, texts: Sequence[tuple[int, str]]) -> list[tuple[int, str]]:
+    """Return the parts of an answer by the steps that wrote them. What belongs to none is in the last part."""
+    parts, rest = [], answer
+    for step, text in texts[:-1]:
+        if text.strip() and rest.startswith(text.strip()):
+            parts.append((step, text.strip()))
+            rest = rest.removeprefix(text.strip()).lstrip("\n")
+    last = texts[-1][0] if texts else 0
+    return [*parts, (last, rest)] if rest else parts
 
 
 def _prompts(account: ChannelAccount, frame: Sequence[SessionEvent]) -> dict[str, Prompt]:

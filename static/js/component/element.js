@@ -2,6 +2,7 @@
 import { AgentChat } from "./agent-chat.js";
 import { Shell } from "./shell.js";
 import { TEXTS } from "./texts.js";
+import { VisitorChat } from "./visitor-chat.js";
 
 const SOURCE = document.currentScript?.src ?? "";
 const OF_SHELL = [
@@ -9,7 +10,7 @@ const OF_SHELL = [
   "max-files", "max-file-bytes", "launcher",
 ];
 const OF_CHAT = ["agent", "account", "thread", "modal"];
-const PROPERTIES = ["getToken", "messageContext", "texts", "starters"];
+const PROPERTIES = ["getToken", "messageContext", "texts", "starters", "user"];
 
 class KomandChat extends HTMLElement {
   static observedAttributes = [...OF_SHELL, ...OF_CHAT];
@@ -50,6 +51,10 @@ class KomandChat extends HTMLElement {
     return given.map((text) => String(text).trim()).filter(Boolean).slice(0, 8);
   }
   set starters(value) { this.#set("starters", value); this.#shell?.updateStart() }
+
+  // user: whom the site knows, for a visitor's chat: {userId, userHash, name}.
+  get user() { return this.#values.user }
+  set user(value) { this.#set("user", value) }
 
   get thread() { return this.#chat?.thread ?? "" }
 
@@ -124,9 +129,10 @@ class KomandChat extends HTMLElement {
 
   #start() {
     const base = SOURCE.replace(/\/webchat\/komand-chat\.js.*$/, "");
-    if (!this.hasAttribute("agent")) return console.error("Komand: <komand-chat> needs the attribute agent");
-    if (typeof this.getToken !== "function") return; // it starts when the page sets it
-    const chat = (this.#chat = new AgentChat(this, base));
+    const isOfVisitor = this.hasAttribute("account");
+    if (!isOfVisitor && !this.hasAttribute("agent")) return console.error("Komand: <komand-chat> needs the attribute agent or account");
+    if (!isOfVisitor && typeof this.getToken !== "function") return; // it starts when the page sets it
+    const chat = (this.#chat = isOfVisitor ? new VisitorChat(this, base) : new AgentChat(this, base));
     const send = (text, files) => (this.tell("message", { text }, true) ? chat.send(text, files) : undefined);
     this.#shell = new Shell(this, this.shadowRoot, chat.kind, {
       send, longest: chat.longest,

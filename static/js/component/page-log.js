@@ -1,4 +1,5 @@
 // Shows the page's frames (acts) in the component, as static/js/chat/log.js does on the page. They are idempotent.
+import { beginningOf } from "../chat/announcer.js";
 import { discardReasoning, showReasoning, timeReasoning } from "../chat/reasoning.js";
 import { GAP, StepText } from "../chat/step-text.js";
 import { StepView } from "../chat/step-view.js";
@@ -226,12 +227,13 @@ export class PageLog {
     return true;
   }
 
-  showAnswer({ run, html }) {
+  showAnswer({ run, html, say }) {
     const answer = this.byId(`answer-${run}`);
     if (!answer?.hasAttribute("data-open")) return true;
     const opened = [...answer.querySelectorAll("details[open][id]")].map((details) => details.id);
     this.swap(`answer-${run}`, html);
     for (const id of opened) this.byId(id)?.toggleAttribute("open", true);
+    if (!say) this.shell.announce(beginningOf(this.byId(`answer-${run}`)));
     this.forgetSteps(run);
     return true;
   }

@@ -31,7 +31,7 @@ const BODY = `
         <button type="submit" id="send" class="round"><svg class="icon" aria-hidden="true"><use href="#i-send"/></svg><span class="kc-start" hidden></span></button>
       </div>
     </form>
-    <dialog class="kc-ask" id="ask" aria-labelledby="ask-text"><form method="dialog"><p id="ask-text"></p><p class="kc-answers"><button value="yes" class="kc-yes"></button><button value="no" class="kc-no" autofocus></button></p></form></dialog>
+    <dialog class="kc-ask" id="ask" aria-labelledby="ask-text"><form method="dialog"><p id="ask-text"></p><p class="kc-answers"><button value="yes" class="kc-yes"></button><button value="no" class="kc-no"></button></p></form></dialog>
     <p id="announcer" class="sr-only" role="status"></p>
     <div hidden id="patterns"></div>
   </div>`;
@@ -218,6 +218,7 @@ export class Shell {
       this.box.focus();
     }, { once: true });
     dialog.showModal();
+    dialog.querySelector(".kc-no").focus();
   }
 
   // Carry out what a person asked for. Return whether it succeeded; else say why.

@@ -18,5 +18,9 @@ export function siteStorage(place) {
         // See load.
       }
     },
+    // onSaved(): another page of the site has saved something.
+    watch(onSaved) {
+      addEventListener("storage", ({ key }) => key === place && onSaved());
+    },
   };
 }

@@ -39,8 +39,9 @@ export class Conversation {
   // store: keeps a text for the next page, see store.js.
   // onEvent(name, data); onConnection(isConnected); onRefused(error): the events cannot be followed.
   // onReset(isExpired): the conversation begins again. isExpired: not by a wish of the visitor.
-  constructor(account, user, store, { onEvent, onConnection, onRefused, onReset }) {
-    this.base = `/webchat/${account}`;
+  // origin: of the installation, empty on its own pages.
+  constructor(account, user, store, { onEvent, onConnection, onRefused, onReset }, origin = "") {
+    this.base = `${origin}/webchat/${account}`;
     this.user = user;
     this.handlers = { onEvent, onConnection, onRefused, onReset };
     this.store = store;
@@ -51,8 +52,15 @@ export class Conversation {
     this.opening = null; // the request for a token that is under way
     this.sending = Promise.resolve(); // the last message that is being sent
     store.watch(() => this.adopt());
-    addEventListener("online", () => this.followAgain());
-    document.addEventListener("visibilitychange", () => this.onVisibility());
+    this.left = new AbortController(); // of what follows the page
+    const { signal } = this.left;
+    addEventListener("online", () => this.followAgain(), { signal });
+    document.addEventListener("visibilitychange", () => this.onVisibility(), { signal });
+  }
+
+  leaveForGood() {
+    this.left.abort();
+    this.close();
   }
 
   load() {
@@ -136,6 +144,12 @@ export class Conversation {
     const left = new Set(earlier.map(({ id }) => id));
     this.save({ hasMessages: false, unsent: this.unsent.filter(({ id }) => !left.has(id)) });
     this.reset();
+  }
+
+  // Show the conversation from its beginning: events are missing.
+  startAgain() {
+    this.reset();
+    this.follow();
   }
 
   reset(isExpired = false) {

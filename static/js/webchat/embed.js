@@ -101,6 +101,7 @@
     frame = null;
     dialog.close();
     problem.textContent = "The chat cannot be reached. Please try again later.";
+    console.error(`Komand: add ${location.origin} to the origins of ${base}, if they do not have it`);
   }
 
   // takesFocus: a person has asked for it.

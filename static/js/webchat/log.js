@@ -1,15 +1,19 @@
 // The messages of a conversation on the page. HTML comes from the server, which has sanitised it.
 
+import { GAP, StepText } from "../chat/step-text.js";
+import { StepView } from "../chat/step-view.js";
+
 const NEAR_END = 40; // pixels
 
 export class Log {
   // onRunning(isRunning): an answer has begun or ended. onPress(actionId): a button was pressed.
-  constructor({ list, empty, announcer, onRunning, onPress }) {
-    Object.assign(this, { list, empty, announcer, onRunning, onPress });
+  // onGap(): text is missing. texts: those that are shown. scrolled: the element that scrolls.
+  constructor({ list, empty, announcer, onRunning, onPress, onGap = () => {}, texts, scrolled = list }) {
+    Object.assign(this, { list, empty, announcer, onRunning, onPress, onGap, texts, scrolled });
     this.clear();
     // Keep the end in view, unless the visitor reads further up.
-    list.addEventListener("scroll", () => {
-      this.isAtEnd = list.scrollHeight - list.scrollTop - list.clientHeight < NEAR_END;
+    scrolled.addEventListener("scroll", () => {
+      this.isAtEnd = scrolled.scrollHeight - scrolled.scrollTop - scrolled.clientHeight < NEAR_END;
     });
     new ResizeObserver(() => this.scroll()).observe(list);
   }
@@ -17,8 +21,8 @@ export class Log {
   clear() {
     this.list.replaceChildren();
     this.items = new Map();
-    this.steps = new Map(); // of each open answer: its texts, by step
-    this.undrawn = new Set(); // ids of answers whose text has grown since the last frame
+    this.runs = new Map(); // of each open answer: its parts, by step: {item, text, view}
+    this.undrawn = new Set(); // parts whose text has grown since the last frame
     this.isAtEnd = true;
     this.empty.hidden = false;
     this.onRunning(false);
@@ -30,8 +34,8 @@ export class Log {
       case "typing": return this.begin(data.messageId);
       case "message.started": return this.begin(data.messageId);
       case "message.delta": return this.grow(data);
-      case "message.completed": return this.end(data, data.state === "cancelled" ? "Stopped." : "");
-      case "error": return this.end(data, "Something went wrong. Please try again.");
+      case "message.completed": return this.end(data, data.state === "cancelled" ? this.texts.stopped : "");
+      case "error": return this.end(data, this.texts.failed);
       case "approval.requested": return this.ask(data);
       case "approval.resolved": return this.resolve(data);
     }
@@ -52,7 +56,7 @@ export class Log {
     const bubble = element("div", "bubble", text);
     bubble.dir = "auto";
     if (files.length) bubble.append(element("div", "file-names", files.join(", ")));
-    item.append(element("span", "sr-only", "You:"), bubble);
+    item.append(element("span", "sr-only", this.texts.you), bubble);
     this.scroll(true);
   }
 
@@ -66,7 +70,7 @@ export class Log {
     this.showOwn(id, text, files);
     const item = this.items.get(`own:${id}`);
     if ("received" in item.dataset) return; // only the answer to the request was lost
-    const button = element("button", "retry", "Not sent. Try again");
+    const button = element("button", "retry", this.texts.retry);
     button.type = "button";
     button.addEventListener("click", () => { this.drop(button); retry() });
     item.append(button);
@@ -79,54 +83,94 @@ export class Log {
     this.empty.hidden = this.items.size > 0;
   }
 
-  // Answers.
+  // Answers. Each step that writes has a part of its own, so that a question stays between them.
 
   begin(id) {
-    if (this.items.has(`answer:${id}`)) return;
-    const item = this.add(`answer:${id}`, "answer");
-    const growing = element("div", "growing");
-    growing.dir = "auto";
-    item.append(element("span", "sr-only", "Answer:"), growing);
-    item.dataset.open = "";
-    this.steps.set(id, new Map());
+    if (this.runs.has(id) || this.items.has(`over:${id}`)) return;
+    this.runs.set(id, new Map());
+    this.wait(id);
     this.onRunning(true);
     this.scroll();
   }
 
-  grow({ messageId, step, seq, text }) {
+  // Show that something is going to be written, at the end.
+  wait(id) {
+    const item = this.add(`waiting:${id}`, "answer");
+    item.dataset.open = "";
+    item.append(element("span", "sr-only", this.texts.answer), element("div", "growing"));
+  }
+
+  stopWaiting(id) {
+    this.drop(this.items.get(`waiting:${id}`));
+    this.items.delete(`waiting:${id}`);
+  }
+
+  part(id, step) {
+    const parts = this.runs.get(id);
+    if (parts.has(step)) return parts.get(step);
+    this.stopWaiting(id);
+    for (const { item } of parts.values()) delete item.dataset.open;
+    const item = element("li", "answer");
+    const [blocks, plain] = [element("div", "markdown"), element("div", "open-text")];
+    plain.dir = "auto";
+    item.append(element("span", "sr-only", this.texts.answer), blocks, plain);
+    this.place(item, id, step, 0);
+    const part = { item, text: new StepText(), view: new StepView(item) };
+    item.dataset.open = "";
+    parts.set(step, part);
+    return part;
+  }
+
+  // Insert an item of a run before those of its later steps. order: 0 for text, 1 for a request.
+  place(item, id, step, order) {
+    Object.assign(item.dataset, { run: id, step, order });
+    const isLater = ({ dataset }) => dataset.run === id && (dataset.step - step || dataset.order - order) > 0;
+    this.list.insertBefore(item, [...this.list.children].find(isLater) ?? null);
+    this.empty.hidden = true;
+  }
+
+  grow({ messageId, step, seq, text, blocks = [], draft, isNew }) {
     this.begin(messageId);
-    const steps = this.steps.get(messageId);
-    if (!steps) return; // it has ended
-    if (!steps.has(step)) this.list.append(this.items.get(`answer:${messageId}`)); // below a question that was answered meanwhile
-    const last = steps.get(step) ?? { text: "", length: 0 };
-    const kept = seq < last.length ? Array.from(last.text).slice(0, seq).join("") : last.text;
-    steps.set(step, { text: kept + text, length: Math.min(seq, last.length) + lengthOf(text) });
+    if (!this.runs.has(messageId)) return; // it has ended
+    if (isNew) {
+      this.runs.get(messageId).get(step)?.item.remove();
+      this.runs.get(messageId).delete(step);
+    }
+    if (!text && isNew) return this.items.has(`waiting:${messageId}`) || this.wait(messageId);
+    const part = this.part(messageId, step);
+    const fresh = part.text.take({ offset: seq, text, blocks, draft });
+    if (fresh === GAP) return this.onGap();
+    part.view.add(fresh);
     if (!this.undrawn.size) requestAnimationFrame(() => this.draw());
-    this.undrawn.add(messageId);
+    this.undrawn.add(part);
   }
 
   // Show the texts of growing answers, once a frame: each piece would make the browser lay out the whole text again.
   draw() {
-    for (const id of this.undrawn) {
-      const steps = [...(this.steps.get(id) ?? [])].sort(([one], [other]) => one - other);
-      const growing = this.items.get(`answer:${id}`)?.querySelector(".growing");
-      if (growing) growing.textContent = steps.map(([, { text }]) => text).filter(Boolean).join("\n\n");
-    }
+    for (const { text, view } of this.undrawn) view.paint(text);
     this.undrawn.clear();
     this.scroll();
   }
 
-  end({ messageId, html }, instead) {
+  end({ messageId, html, steps }, instead) {
     this.begin(messageId);
-    const item = this.items.get(`answer:${messageId}`);
-    delete item.dataset.open;
-    this.steps.delete(messageId);
-    const body = element("div", "markdown", html ? "" : instead);
-    if (html) body.innerHTML = html;
-    item.querySelector(".growing, .markdown").replaceWith(body);
-    item.hidden = !body.textContent;
-    this.announce(body.textContent);
-    this.onRunning(this.steps.size > 0);
+    const parts = this.runs.get(messageId);
+    if (!parts) return; // it is shown
+    this.stopWaiting(messageId);
+    for (const { item } of parts.values()) item.remove();
+    const shown = steps?.length ? steps : [{ step: Math.max(0, ...parts.keys()), html }];
+    const items = shown.map(({ step, html }) => {
+      const item = element("li", "answer");
+      const body = element("div", "markdown", html ? "" : instead);
+      if (html) body.innerHTML = html;
+      item.append(element("span", "sr-only", this.texts.answer), body);
+      if (body.textContent) this.place(item, messageId, step, 0);
+      return body;
+    });
+    this.items.set(`over:${messageId}`, null);
+    this.runs.delete(messageId);
+    this.announce(items.map((body) => body.textContent).join(" "));
+    this.onRunning(this.runs.size > 0);
     this.scroll();
   }
 
@@ -141,15 +185,20 @@ export class Log {
 
   // Requests for a decision, and questions.
 
-  ask({ actionId, kind, title, choices }) {
+  ask({ actionId, kind, title, choices, messageId, step }) {
     const key = `request:${actionId}`;
     if (this.items.has(key)) return;
-    const item = this.add(key, "request");
+    const item = element("li", "request");
+    this.items.set(key, item);
+    this.place(item, messageId, step ?? 0, 1);
+    this.stopWaiting(messageId);
+    for (const { item: part } of this.runs.get(messageId)?.values() ?? []) delete part.dataset.open;
     const body = element("div", "markdown");
-    body.innerHTML = title;
+    if (kind === "approval" && !choices.length) body.textContent = this.texts.willAnswer;
+    else body.innerHTML = title;
     const buttons = element("div", "choices");
     buttons.setAttribute("role", "group");
-    buttons.setAttribute("aria-label", kind === "question" ? "Answers" : "Decision");
+    buttons.setAttribute("aria-label", kind === "question" ? this.texts.answers : this.texts.decision);
     for (const { id, label, style } of choices) {
       const button = element("button", style, label);
       button.type = "button";
@@ -171,10 +220,16 @@ export class Log {
   }
 
   resolve({ actionId, outcome }) {
-    const choices = this.items.get(`request:${actionId}`)?.querySelector(".choices");
+    const item = this.items.get(`request:${actionId}`);
+    const choices = item?.querySelector(".choices");
     if (!choices) return;
     this.release(choices);
-    choices.replaceWith(element("div", "outcome", OUTCOMES[outcome] ?? outcome));
+    if (choices.children.length || outcome === "answered") {
+      choices.replaceWith(element("div", "outcome", this.texts[outcome === "ended" ? "closed" : outcome] ?? outcome));
+    } else item.remove(); // it was not the visitor's to decide
+    const { run } = item.dataset;
+    if (this.runs.has(run) && !this.items.has(`waiting:${run}`)) this.wait(run);
+    this.scroll();
   }
 
   // Remove an element.
@@ -186,7 +241,7 @@ export class Log {
 
   // Keep the focus in the chat when an element that may have it goes.
   release(part) {
-    if (part.contains(document.activeElement)) this.list.focus({ preventScroll: true });
+    if (part.contains(this.list.getRootNode().activeElement)) this.scrolled.focus({ preventScroll: true });
   }
 
   announce(text) {
@@ -204,20 +259,8 @@ export class Log {
   // isForced: also for a visitor who reads further up.
   scroll(isForced = false) {
     this.isAtEnd ||= isForced;
-    if (this.isAtEnd) this.list.scrollTop = this.list.scrollHeight;
+    if (this.isAtEnd) this.scrolled.scrollTop = this.scrolled.scrollHeight;
   }
-}
-
-const OUTCOMES = {
-  approved: "Allowed", denied: "Denied", expired: "Nobody decided in time", cancelled: "Withdrawn", answered: "Answered",
-  ended: "No longer open",
-};
-
-// Code points, by which the server counts.
-function lengthOf(text) {
-  let length = 0;
-  for (const _ of text) length += 1;
-  return length;
 }
 
 function element(tag, name, text = "") {

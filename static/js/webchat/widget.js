@@ -1,6 +1,7 @@
 // The page of the chat that sites show in a frame.
 
 import { setUpCopying } from "../chat/copying.js";
+import { TEXTS } from "../component/texts.js";
 import { Attachments } from "./attachments.js";
 import { Conversation, newId } from "./conversation.js";
 import { Log } from "./log.js";
@@ -29,6 +30,8 @@ const attachments = new Attachments({
 
 const log = new Log({
   list,
+  texts: TEXTS,
+  onGap: () => conversation.startAgain(),
   empty: document.getElementById("empty"),
   announcer,
   onRunning: (isRunning) => {
@@ -140,15 +143,22 @@ box.addEventListener("keydown", (event) => {
 
 setUpCopying((text) => { announcer.textContent = text });
 stop.addEventListener("click", () => attempt(() => conversation.stop()));
-document.getElementById("restart").addEventListener("click", async () => {
-  if (await attempt(() => conversation.restart())) box.focus();
+const ask = document.getElementById("ask");
+document.getElementById("restart").addEventListener("click", () => {
+  if (!log.items.size) return box.focus();
+  ask.showModal();
+  ask.querySelector("[value=no]").focus();
+});
+ask.addEventListener("close", async () => {
+  if (ask.returnValue !== "yes" || (await attempt(() => conversation.restart()))) box.focus();
+  ask.returnValue = "";
 });
 
 const close = document.getElementById("close");
 close.hidden = !isFramed;
 close.addEventListener("click", () => window.parent.postMessage({ komand: "close" }, "*"));
 document.addEventListener("keydown", (event) => {
-  if (event.key === "Escape" && !event.isComposing && !close.hidden) close.click();
+  if (event.key === "Escape" && !event.isComposing && !close.hidden && !ask.open) close.click();
 });
 // The site's button gives the focus to the frame.
 addEventListener("focus", () => document.activeElement === page && box.focus());

@@ -68,6 +68,7 @@ class Web(ChannelAdapter):
     }
     secret_fields: ClassVar[Mapping[str, str]] = {
         "identity_secret": "with which your site names its users; generated if not given",
+        "identity_secret_before": "the one before, which counts too until you remove it",
         "token_secret": "signs visitors' tokens; generated if not given, and a new one ends all conversations' tokens",
     }
     required_secrets: ClassVar[Sequence[str]] = ("identity_secret", "token_secret")
@@ -79,7 +80,7 @@ class Web(ChannelAdapter):
         if wrong:
             problem = f"origins: {wrong[0]!r} is not an origin: write it in lower case and without a path, https://www.example.org"
             raise InvalidInput(f"{self.name}: {problem}.", code="bad_account")
-        short = [name for name in self.required_secrets if len(account.secrets[name]) < 32]
+        short = [name for name in self.secret_fields if name in account.secrets and len(account.secrets[name]) < 32]
         if short:
             raise InvalidInput(f"{self.name}: {short[0]} must have at least 32 characters.", code="bad_account")
 

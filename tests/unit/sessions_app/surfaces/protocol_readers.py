@@ -18,7 +18,7 @@ from sessions_app.surfaces.agent_messages import consumers, message_stream, quer
 from sessions_app.surfaces.agent_messages.projection import StepTextRecord, StoredText, TurnText
 from sessions_app.surfaces.agent_messages.streaming_chunks import activity_of
 from sessions_app.surfaces.agent_messages.wire_format import AgentMessageType, Compact
-from sessions_app.surfaces.chat.live_text import LiveTexts
+from sessions_app.surfaces.base.live_text import LiveTexts
 from sessions_app.surfaces.chat.page_updates import DiscardText, ShowText
 from sessions_app.surfaces.chat.projection import Projection
 from sessions_app.surfaces.openai.projection_responses import ResponseEvents, has_text
@@ -29,6 +29,7 @@ from sessions_app.surfaces.threads.foreign_ids import part_id
 from sessions_app.surfaces.threads.projection import ENDS, MessageEvents
 from sessions_app.surfaces.webchat.projection import page_event
 from sessions_app.surfaces.webchat.queries import Details
+from sessions_app.surfaces.webchat.rendered_steps import RenderedSteps
 from sessions_app.surfaces.zeroclaw.chat_frames import ChatFrames
 from tests.unit.sessions_app.live_view.watched_world import SESSION, World
 from tests.unit.sessions_app.surfaces.chat.test_projection_properties import Step
@@ -196,7 +197,7 @@ class VisitorClient:
         return world.watch(self._event_id, stream_is_there=stream_is_there)
 
     def see(self, event: SessionEvent) -> None:
-        sent = page_event(event, Details())
+        sent = page_event(event, Details(), RenderedSteps())
         if sent is None:
             return
         if sent.name == "message.delta":

@@ -20,6 +20,8 @@ from tests.support.approvals import Launch, wants_to_launch
 from tests.support.engine import EngineRig
 from tests.support.rest import make_agent
 from tests.support.webchat import (
+    IDENTITY_SECRET,
+    SECRETS,
     SITE,
     TOKEN_SECRET,
     add_web,
@@ -74,6 +76,11 @@ def test_a_user_of_the_site_is_known_by_the_hash_of_the_site(site: None) -> None
     for wrong in (user_hash("u-8"), "", "é", None):
         refused = post("site/sessions", {"userId": "u-7", "userHash": wrong})
         assert (refused.status, refused.data["error"]) == (401, "user_hash_refused")
+    secrets = {**SECRETS, "identity_secret": "of-next-month-" * 3, "identity_secret_before": IDENTITY_SECRET}
+    add_web("rotated", secrets=secrets)
+    both = [user_hash("u-7"), visitor_tokens.user_hash(secrets["identity_secret"], "u-7")]
+    opened = [post("rotated/sessions", {"userId": "u-7", "userHash": given}).status for given in (*both, "0" * 64)]
+    assert opened == [201, 201, 401], "while a secret is replaced, both count"
     like_anonymous = {"userId": "anon-ann", "userHash": user_hash("anon-ann")}
     assert post("site/sessions", like_anonymous).status == 401, "nobody is named like a visitor without a name"
 
@@ -259,6 +266,9 @@ def test_an_answer_streams_and_is_shown_again_on_another_page(rig: EngineRig) ->
     assert "<strong>Hello</strong> &lt;b&gt;you&lt;/b&gt;" in html and "<img" not in html and "nofollow" in html
     deltas = [event.data for event in events if event.name == "message.delta"]
     assert "".join(delta["text"] for delta in deltas).startswith("**Hello**")
+    shown = str([(delta["blocks"], delta.get("draft")) for delta in deltas])
+    assert "<strong>Hel" in shown, "the text is rendered while it grows"
+    assert "<img" not in shown and "<b>" not in shown
     rest = read_events(token(), "message.completed", last_id=events[-2].id)
     assert {event.name for event in rest[:-1]} <= {"message.delta"}, "it resumes behind the last event"
     again = read_events(token(), "message.completed", last_id=f"00000000:{events[-1].id.partition(':')[2]}")
@@ -302,11 +312,12 @@ def test_typing_is_accepted(site: None) -> None:
 
 
 def test_a_question_is_answered_by_a_button(rig: EngineRig) -> None:
-    rig.agent(Reply(tool_calls=(ASK,)), Reply(("Painted.",)))
+    rig.agent(Reply(("I *ask*.",), tool_calls=(ASK,)), Reply(("Painted.",)))
     add_web()
     post("site/messages", message("paint it"), bearer=token())
     question = read_events(token(), "approval.requested")[-1].data
     assert "Which colour?" in question["title"] and question["kind"] == "question"
+    assert "<li>" not in question["title"], "its options are buttons"
     assert [choice["label"] for choice in question["choices"]] == ["Red", "Blue"]
     blue = {"actionId": question["choices"][1]["id"]}
     assert "no longer active" in post("site/actions", blue, bearer=token(id="anon-bob")).data["notice"]["markdown"]
@@ -314,7 +325,10 @@ def test_a_question_is_answered_by_a_button(rig: EngineRig) -> None:
     events = read_events(token(), "message.completed")
     [resolved] = [event.data for event in events if event.name == "approval.resolved"]
     assert resolved == {"actionId": question["actionId"], "outcome": "answered"}
-    assert events[-1].data["markdown"] == "Painted." and "Blue" in [event.data.get("text") for event in events]
+    assert events[-1].data["markdown"] == "I *ask*.\n\nPainted."
+    steps = [(part["step"], "<em>ask</em>" in part["html"]) for part in events[-1].data["steps"]]
+    assert steps == [(0, True), (1, False)], "each part stays at its step, also around the question"
+    assert "Blue" in [event.data.get("text") for event in events]
 
 
 @pytest.mark.parametrize("is_paired", [True, False])
@@ -330,9 +344,9 @@ def test_only_a_visitor_who_may_decide_gets_buttons(
             Pairing.objects.create(account=account, sender_id="anon-ann", user=user)
         post("site/messages", message("launch it"), bearer=token())
         request = read_events(token(), "approval.requested")[-1].data
-        assert request["kind"] == "approval" and "moon" in request["title"]
+        assert request["kind"] == "approval" and ("moon" in request["title"]) is is_paired
         if not is_paired:
-            assert request["choices"] == []
+            assert request["choices"] == [] and request["title"] == '<p dir="auto">We will get back to you.</p>\n'
             press = f"apr:{encoded(Approval.objects.get().pk.bytes)}:o"
             assert (
                 "Only an operator"

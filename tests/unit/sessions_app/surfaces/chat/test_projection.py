@@ -7,7 +7,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from sessions_app.live_view.cursor import SessionEvent
-from sessions_app.surfaces.chat.live_text import LiveTexts
+from sessions_app.surfaces.base.live_text import LiveTexts
 from sessions_app.surfaces.chat.page_updates import (
     ChangeCall,
     DiscardText,
@@ -78,7 +78,7 @@ def test_finished_blocks_take_the_place_of_their_text(projection: Projection) ->
 def test_a_second_viewer_gets_the_same_blocks_without_rendering_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     texts = LiveTexts()
     Projection(texts).updates([_delta(0, "one\n\ntwo")])
-    monkeypatch.setattr("sessions_app.surfaces.chat.live_text.render", None)
+    monkeypatch.setattr("sessions_app.surfaces.base.live_text.render", None)
     assert _texts(Projection(texts).updates([_delta(0, "one\n\n")])) == [(4, "\n", ['<p dir="auto">one</p>\n'])]
 
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from agents_app.events import MESSAGE_RESET, SNAPSHOT, TEXT_DELTA
 from sessions_app.events import MESSAGE_COMPLETED
 from sessions_app.live_view.cursor import SessionEvent
+from sessions_app.surfaces.base.live_text import LiveText, LiveTexts, RenderedBlock
 from sessions_app.surfaces.base.markdown import render
-from sessions_app.surfaces.chat.live_text import LiveText, LiveTexts, RenderedBlock
 from sessions_app.surfaces.chat.page_updates import DiscardText, PageUpdate, ShowText
 from sessions_app.surfaces.chat.projection import Projection
 from tests.unit.sessions_app.live_view.test_session_stream_properties import watch_live, write_world

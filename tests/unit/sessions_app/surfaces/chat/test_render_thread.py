@@ -5,7 +5,7 @@ import threading
 from uuid import UUID
 
 from sessions_app.live_view.cursor import SessionEvent
-from sessions_app.surfaces.chat.live_text import LiveTexts
+from sessions_app.surfaces.base.live_text import LiveTexts
 from sessions_app.surfaces.chat.projection import Projection
 from sessions_app.surfaces.chat.render_thread import RenderThread
 

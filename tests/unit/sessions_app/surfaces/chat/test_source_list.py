@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sessions_app.conversation.citations import Citation, numbered
 from sessions_app.surfaces.base import markdown
-from sessions_app.surfaces.chat.live_text import LiveText
+from sessions_app.surfaces.base.live_text import LiveText
 from sessions_app.surfaces.chat.source_list import shown_sources
 from sessions_app.surfaces.chat.turn_views import TurnView
 

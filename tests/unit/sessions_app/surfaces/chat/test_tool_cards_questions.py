@@ -13,8 +13,8 @@ from django.utils.safestring import mark_safe
 
 from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.models import Turn
+from sessions_app.surfaces.base.live_text import LiveTexts
 from sessions_app.surfaces.chat.fragments import frame_of
-from sessions_app.surfaces.chat.live_text import LiveTexts
 from sessions_app.surfaces.chat.page_updates import ShowQuestion, ShowStatus
 from sessions_app.surfaces.chat.projection import Projection
 from sessions_app.surfaces.chat.tool_cards import CallDetails, InputRequest, ended_state, requested_card, tool_card_of

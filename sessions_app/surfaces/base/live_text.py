@@ -8,8 +8,8 @@ from typing import Any
 from uuid import UUID
 
 from sessions_app.surfaces.base.markdown import render
-from sessions_app.surfaces.chat.markdown_blocks import BlockSplitter
-from sessions_app.surfaces.chat.open_block import OpenBlock, render_open
+from sessions_app.surfaces.base.markdown_blocks import BlockSplitter
+from sessions_app.surfaces.base.open_block import OpenBlock, render_open
 
 _STEPS_KEPT = 500
 # An open block that is longer is rendered again only after it has grown by this fraction.

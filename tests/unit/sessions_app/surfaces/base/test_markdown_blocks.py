@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sessions_app.surfaces.base.live_text import LiveText, LiveTexts
 from sessions_app.surfaces.base.markdown import render
-from sessions_app.surfaces.chat.live_text import LiveText, LiveTexts
-from sessions_app.surfaces.chat.markdown_blocks import Block, BlockSplitter
+from sessions_app.surfaces.base.markdown_blocks import Block, BlockSplitter
 from tests.support.cpu_cost import seconds_of
 from tests.unit.sessions_app.surfaces.markdown_texts import markdown_texts
 
@@ -103,7 +103,7 @@ def test_a_link_may_be_defined_in_an_earlier_block() -> None:
 
 
 def test_viewers_of_one_claim_share_a_text_and_old_ones_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sessions_app.surfaces.chat.live_text._STEPS_KEPT", 2)
+    monkeypatch.setattr("sessions_app.surfaces.base.live_text._STEPS_KEPT", 2)
     run, texts = uuid4(), LiveTexts()
     first = texts.open(run, "1", 0)
     assert texts.open(run, "1", 0) is first

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sessions_app.surfaces.base.live_text import LiveText, RenderBudget
 from sessions_app.surfaces.base.markdown import render
-from sessions_app.surfaces.chat.live_text import LiveText, RenderBudget
-from sessions_app.surfaces.chat.open_block import TIP, render_open
+from sessions_app.surfaces.base.open_block import TIP, render_open
 from tests.support.cpu_cost import costs_less_than
 from tests.unit.sessions_app.surfaces.base.test_markdown import HOSTILE, _assert_safe
 from tests.unit.sessions_app.surfaces.markdown_texts import markdown_texts
@@ -94,7 +94,7 @@ def test_plain_text_is_not_rendered_again(monkeypatch: pytest.MonkeyPatch) -> No
         rendered.append(text)
         return render_open(text, env)
 
-    monkeypatch.setattr("sessions_app.surfaces.chat.live_text.render_open", note)
+    monkeypatch.setattr("sessions_app.surfaces.base.live_text.render_open", note)
     live, text = LiveText(), "words without markup " * 20 + "and **bold** ones"
     for at in range(0, len(text), 5):
         live.feed(at, text[at : at + 5])

@@ -1,0 +1,123 @@
+// The conversation of a visitor of a site, over the web chat's routes.
+import { Conversation, newId } from "../webchat/conversation.js";
+import { Log } from "../webchat/log.js";
+import { siteStorage } from "./storage.js";
+
+export class VisitorChat {
+  longest = 8000; // characters of a message
+  kind = "visitor";
+  underWay = new Set(); // ids of messages
+
+  constructor(element, base) {
+    this.element = element;
+    this.base = base;
+  }
+
+  get thread() {
+    return this.conversation?.saved.conversationId ?? "";
+  }
+
+  async start(shell) {
+    this.shell = shell;
+    const account = this.element.getAttribute("account");
+    const list = document.createElement("ol");
+    Object.assign(list, { id: "log", className: "kc-list" });
+    list.setAttribute("aria-label", shell.texts.messages);
+    shell.log.replaceWith(list);
+    shell.log = list;
+    this.log = new Log({
+      list, texts: shell.texts, scrolled: shell.byId("scroll"), announcer: shell.byId("announcer"), empty: shell.byId("welcome"),
+      onGap: () => this.conversation.startAgain(),
+      onRunning: (isRunning) => shell.setRunning(isRunning),
+      onPress: (action) => shell.attempt(async () => this.showNotice(await this.conversation.press(action))),
+    });
+    const { userId = "", userHash = "", name = "" } = this.element.user ?? {};
+    this.conversation = new Conversation(account, { userId, userHash, name }, siteStorage(`komand.chat ${this.base} ${account}`), {
+      onEvent: (event, data) => this.see(event, data),
+      onRefused: (error) => this.showError(error),
+      onConnection: (isConnected) => shell.setConnected(isConnected),
+      onReset: (isExpired) => {
+        shell.setConnected(true);
+        this.log.clear();
+        shell.setMessages(false);
+        if (isExpired) this.showNotice({ notice: { html: `<p>${shell.texts.ended}</p>` } });
+        this.element.tell("reset", {});
+      },
+    }, this.base);
+    this.onOnline = () => this.sendUnsent();
+    addEventListener("online", this.onOnline);
+    await shell.attempt(() => this.conversation.resume());
+    this.sendUnsent();
+    return true;
+  }
+
+  stopAll() {
+    this.conversation.leaveForGood();
+    removeEventListener("online", this.onOnline);
+  }
+
+  see(event, data) {
+    this.log.see(event, data);
+    this.shell.setMessages(this.log.items.size > 0);
+    if (event === "message.started") this.element.tell("run-start", { runId: data.messageId });
+    if (event === "message.completed") this.element.tell("run-end", { runId: data.messageId, outcome: data.state === "cancelled" ? "cancelled" : "success" });
+    if (event === "error") this.element.tell("run-end", { runId: data.messageId, outcome: "error" });
+    if (event === "approval.requested") this.element.tell("interrupt", { interrupts: [{ id: data.actionId, reason: data.kind }] });
+  }
+
+  showNotice({ notice }) {
+    if (notice) this.log.addNotice(notice.html);
+    this.shell.setMessages(this.log.items.size > 0);
+  }
+
+  showError(error) {
+    this.shell.note(error.message);
+    if (error.code === "origin_refused") console.error(`Komand: add ${location.origin} to the origins of ${this.base}/webchat/${this.element.getAttribute("account")}`);
+    this.element.tell("error", { code: error.code ?? "", message: error.message, status: error.status ?? 0 });
+  }
+
+  mayMessage() {
+    return true;
+  }
+
+  send(text, files = []) {
+    return this.deliver(newId(), text, files);
+  }
+
+  async deliver(id, text, files) {
+    this.underWay.add(id);
+    const isCommand = text.startsWith("/");
+    const names = files.map(({ name }) => name);
+    if (!isCommand) this.log.addOwn(id, text, names);
+    if (!isCommand && !files.length) this.conversation.keepUnsent(id, text); // the page may be left before the answer
+    this.shell.setMessages(this.log.items.size > 0);
+    try {
+      this.showNotice(await this.conversation.send(id, text, files));
+      this.conversation.dropUnsent(id);
+      return true;
+    } catch (error) {
+      if (error.isFinal) this.conversation.dropUnsent(id);
+      if ((isCommand || error.isFinal) && this.shell.takeBack(text, files)) this.log.removeOwn(id);
+      else if (!isCommand) this.log.failOwn(id, text, names, () => this.deliver(id, text, files));
+      this.showError(error);
+      return false;
+    } finally {
+      this.underWay.delete(id);
+    }
+  }
+
+  // Send again what was not sent, now or by an earlier page. The ids make sure that each is stored once.
+  async sendUnsent() {
+    for (const { id, text } of this.conversation.unsent) {
+      if (!this.underWay.has(id) && !(await this.deliver(id, text, []))) break;
+    }
+  }
+
+  stop() {
+    return this.conversation.stop();
+  }
+
+  reset() {
+    return this.conversation.restart();
+  }
+}
