@@ -1,7 +1,6 @@
 """Surfaces on a whole installation, by the clients that people use: the answer, how soon it begins, files, a crash."""
 
 import json
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -90,34 +89,47 @@ def test_a_file_of_the_agent_can_be_downloaded(client: SurfaceClient, installati
 @pytest.mark.parametrize("name", NAMES)
 def test_a_wrong_key_is_refused(client: SurfaceClient, log: LogReader) -> None:
     log.expect(REFUSED, "a key is wrong")
+    log.expect("axes.handlers.database: AXES: New login failure by %s", "a password is wrong")
     assert client.knock() == 401
 
 
-def test_a_killed_worker_leaves_each_client_with_the_stored_text(
+def test_a_worker_that_is_killed_twice_leaves_each_client_with_the_stored_text(
     installation: Installation, clients: dict[str, SurfaceClient], model_server: ModelServer, log: LogReader
 ) -> None:
-    """All clients are in the middle of their answers."""
+    """All clients are in the middle of their answers, whose words are others after each kill.
+
+    What clients only append to ends with the stored text. All others show nothing else.
+    """
     log.expect(DIED, "a worker is killed")
     asking = [clients[one.name] for one in CLIENTS]
-    shown = {one.name: threading.Event() for one in CLIENTS if one.is_live}
-    for _ in asking:
-        model_server.script("tokens=60 rate=100 hang=20")  # the first attempt; the second goes by the message
-    before = model_server.count
+    shown = {one.name: "" for one in CLIENTS if one.is_live}
 
     def ask(client: SurfaceClient) -> str:
-        def look(text: str) -> None:
-            if "tok19" in text:
-                shown[client.name].set()
+        return client.ask(QUESTION, lambda text: shown.update({client.name: text}))
 
-        return client.ask(QUESTION, look)
+    def wait_for_words(words: str, before: int) -> None:
+        wait_for(lambda: model_server.count == before + len(asking), SECONDS, "the requests of all")
+        wait_for(lambda: all(f"{words}18" in text for text in shown.values()), SECONDS, f"{words}, on all of {shown}")
 
     with ThreadPoolExecutor(len(asking)) as pool:
+        _script(model_server, "early", len(asking))
+        before = model_server.count
         answers = [pool.submit(ask, client) for client in asking]
-        wait_for(lambda: model_server.count == before + len(asking), SECONDS, "the requests of all")
-        for name, event in shown.items():
-            assert event.wait(SECONDS), f"{name} shows nothing"
+        wait_for_words("early", before)
+        _script(model_server, "other", len(asking))
+        installation.kill("runs")
+        wait_for_words("other", before + len(asking))
         installation.kill("runs")
         ends = {client.name: answer.result().strip() for client, answer in zip(asking, answers, strict=True)}
     installation.wait_healthy("runs")
-    assert ends == {client.name: client.stored(QUESTION).strip() for client in asking}
-    assert set(ends.values()) == {tokens(60)}
+    assert {client.stored(QUESTION).strip() for client in asking} == {tokens(60)}
+    appended = {client.name for client in asking if client.only_appends}
+    assert {name for name, end in ends.items() if end != tokens(60)} == appended
+    for name in appended:
+        assert ends[name].endswith(f"\n\n{tokens(60)}") and ends[name].count("early18") == 1, ends[name]
+
+
+def _script(model_server: ModelServer, words: str, count: int) -> None:
+    """Let the next answers begin with these words, and fall silent."""
+    text = " ".join(f"{words}{number}" for number in range(60))
+    model_server.script(*[f'text="{text}" rate=100 hang=20'] * count)

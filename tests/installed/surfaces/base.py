@@ -23,12 +23,14 @@ class SurfaceClient(ABC):
 
     name: of the surface or of the client
     is_live: it shows an answer while it is written
+    only_appends: text that it has shown stays, also if the answer is another one now
     sends_files: a message may have files
     shows_files: the files of an agent can be found by what the client knows
     """
 
     name: ClassVar[str]
     is_live: ClassVar[bool] = True
+    only_appends: ClassVar[bool] = False
     sends_files: ClassVar[bool] = True
     shows_files: ClassVar[bool] = True
 

@@ -20,6 +20,8 @@ from tests.surfaces.threads.ksapi_client import read_events, text_of
 class _OpenAI(SurfaceClient):
     """Each request is a conversation that no list shows."""
 
+    only_appends = True
+
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
         self.ids: list[str] = []
