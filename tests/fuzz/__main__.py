@@ -1,7 +1,8 @@
 """Fuzz test: `python -m tests.fuzz [seed]`.
 
-Starts Komand with sample data and runs schemathesis on every operation that does not stream, with valid and invalid
-requests. Fails on 5xx, and on a status or a shape that is not in the document.
+Starts Komand with sample data and runs schemathesis on every operation that does not stream, and on those whose streams
+end with the answer of an agent, with valid and invalid requests. Fails on 5xx, and on a status or a shape that is not
+in the document.
 """
 
 import json
@@ -27,11 +28,25 @@ EXAMPLES = 5
 STREAMS = "/x-komand-streams == true"
 # Run last: they stop all agents, and end the login of the requests.
 LAST = ("/api/control/stop", "/api/auth/logout")
+# Answered by agents, at once here; other streams end with their clients.
+ANSWERED = (
+    "/a2a/{agent_id}",
+    "/a2a/{agent_id}/message:send",
+    "/a2a/{agent_id}/message:stream",
+    "/ag-ui/agents/{agent_id}",
+    "/zeroclaw/webhook",
+    "/zeroclaw/api/cron/{task_id}/run",
+)
+ANSWERED_SECONDS = 20
+_MESSAGE = {"messageId": "1", "role": "ROLE_USER", "parts": [{"text": "what is 2+2?"}]}
 WAITING: dict[str, Any] = {
     "/api/webchat/message": {"senderId": "admin", "text": "what is 2+2?"},
     "/v1/chat/completions": {"model": "default", "messages": [{"role": "user", "content": "what is 2+2?"}]},
     "/v1/responses": {"model": "default", "input": "what is 2+2?"},
     "/v1/agent/ask": {"prompt": "what is 2+2?"},
+    "/a2a/default/message:send": {"message": _MESSAGE},
+    "/a2a/default": {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": _MESSAGE}},
+    "/zeroclaw/webhook": {"message": "what is 2+2?"},
 }
 _DEFAULT_SEED = 20260301
 
@@ -54,19 +69,24 @@ def main() -> int:
 def fuzz(komand: LiveKomand, seed: int) -> int:
     client = httpx2.Client(base_url=komand.url, timeout=40)
     login = client.post("/api/auth/login", json={"email": "admin@localhost", "password": komand.password}).json()
-    client.headers["Authorization"] = f"Bearer {login['data']['token']}"
+    client.headers.update({"Authorization": f"Bearer {login['data']['token']}", "A2A-Version": "1.0"})
     check_waiting(client)
     environment = {
         **os.environ,
         "SCHEMATHESIS_HOOKS": "tests.fuzz.hooks",
         "KOMAND_FUZZ_IDS": json.dumps(create_objects(client)),
     }
-    excluded = [option for path in LAST for option in ("--exclude-path", path)]
     authorized = ["--header", f"Authorization: {client.headers['Authorization']}"]
-    failed = run_schemathesis(komand.url, seed, [*authorized, *excluded, "--max-time", str(SECONDS)], environment)
-    for path in LAST:
-        failed = run_schemathesis(komand.url, seed, [*authorized, "--include-path", path], environment) or failed
-    return failed
+    most = ["--exclude-by", STREAMS, *_each("--exclude-path", LAST), "--max-time", str(SECONDS)]
+    answered = [*_each("--include-path", ANSWERED), "--max-time", str(ANSWERED_SECONDS)]
+    last = [["--include-path", path] for path in LAST]
+    return max(
+        run_schemathesis(komand.url, seed, [*authorized, *options], environment) for options in (most, answered, *last)
+    )
+
+
+def _each(option: str, values: tuple[str, ...]) -> list[str]:
+    return [part for value in values for part in (option, value)]
 
 
 def check_waiting(client: httpx2.Client) -> None:
@@ -94,8 +114,6 @@ def run_schemathesis(url: str, seed: int, options: list[str], environment: dict[
         "--no-color",
         "--max-examples",
         str(EXAMPLES),
-        "--exclude-by",
-        STREAMS,
         "--generation-database",
         "none",
         "--suppress-health-check",
@@ -130,6 +148,15 @@ def create_objects(client: httpx2.Client) -> dict[str, str]:
     skill = {"skillId": "greeting", "name": "G", "version": "1.0.0", "publisherId": "us", "instruction": {"body": "Hi"}}
     client.post("/api/skills", json=skill)
     client.post("/api/agents/helper/skills/greeting", json={})
+    text = {"type": "message", "role": "user", "content": "hello"}
+    conversation = client.post("/v1/conversations", json={"items": [text]}).json()["id"]
+    item = client.get(f"/v1/conversations/{conversation}/items").json()["data"][0]["id"]
+    upload = {"file": ("a.txt", b"hello", "text/plain")}
+    file = client.post("/v1/files", files=upload, data={"purpose": "user_data"}).json()["id"]
+    asked = client.post("/a2a/helper/message:send", json={"message": _MESSAGE}).json()["task"]
+    client.post("/zeroclaw/webhook", json={"message": "hello"}, headers={"X-Session-Id": "trip"})
+    job = {"name": "daily", "agent": "helper", "schedule": "0 8 * * *", "prompt": "hello"}
+    planned = client.post("/zeroclaw/api/cron", json=job).json()
     return {
         "session_id": session_id,
         "run_id": run_id,
@@ -149,6 +176,12 @@ def create_objects(client: httpx2.Client) -> dict[str, str]:
         "signal": "UserInput",
         "query": "AgentPlan",
         "action": "cancel",
+        "conversation_id": conversation,
+        "item_id": item,
+        "file_id": file,
+        "a2a_task_id": asked["id"],
+        "zeroclaw_task_id": planned["job"]["id"],
+        "zeroclaw_session_id": "trip",
     }
 
 

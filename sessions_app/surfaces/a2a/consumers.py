@@ -217,7 +217,14 @@ class SendMessage(Method):
 
     methods = ("POST",)
 
-    @Operation("Send a message", ref("A2ASent"), body=openapi.SEND_REQUEST, streams=True, errors=[404])
+    @Operation(
+        "Send a message",
+        ref("A2ASent"),
+        body=openapi.SEND_REQUEST,
+        parameters=openapi.PARAMETERS,
+        streams=True,
+        errors=[404],
+    )
     async def respond(self, body: bytes) -> None:
         await self.run("SendMessage", body)
 
@@ -227,7 +234,13 @@ class SendStreamingMessage(Method):
 
     methods = ("POST",)
 
-    @Operation("Send a message and stream its task", body=openapi.SEND_REQUEST, streams=True, answers={200: _STREAM})
+    @Operation(
+        "Send a message and stream its task",
+        body=openapi.SEND_REQUEST,
+        parameters=openapi.PARAMETERS,
+        streams=True,
+        answers={200: _STREAM},
+    )
     async def respond(self, body: bytes) -> None:
         await self.run("SendStreamingMessage", body)
 

@@ -95,7 +95,10 @@ LIST_PARAMETERS = (
     Parameter("includeArtifacts", "Return the artifacts, too.", BOOLEAN),
 )
 COMPONENTS: dict[str, Schema] = {
-    "A2AError": record({"error": _ERROR}),
+    "A2AError": {
+        "description": "Of HTTP+JSON; the second, of JSON-RPC, at the address of the agent.",
+        "anyOf": [record({"error": _ERROR}), record({"jsonrpc": just("2.0"), "id": _CALL_ID, "error": _RPC_ERROR})],
+    },
     "A2AMessage": _MESSAGE,
     "A2ATask": _TASK,
     "A2ASent": record({"task": ref("A2ATask")}),
