@@ -142,7 +142,7 @@ def test_an_image_is_shown_small_and_the_model_gets_it_if_it_takes_images(
     expect(chat.page.locator("#attached progress:not([hidden])")).to_have_count(0, timeout=SOON)
     chat.send(answering(text="I cannot see it."))
     note = chat.questions.first.get_by_role("note")
-    expect(note).to_have_text("The model did not get this file: the model does not accept images.", timeout=SOON)
+    expect(note).to_have_text("Not sent to the model: the model does not accept images.", timeout=SOON)
     picture = chat.questions.first.locator(".sent-files img")
     expect(picture).to_be_visible()
     assert picture.evaluate("image => image.decode().then(() => image.naturalWidth)") == 90

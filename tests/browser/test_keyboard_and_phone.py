@@ -148,7 +148,7 @@ def test_reading_older_text_is_not_disturbed_by_new_text(chat: ChatPage) -> None
     chat.ask(tokens=300, rate=60)
     view = chat.page.locator("#scroll")
     view.evaluate("view => view.scrollTop = 0")
-    jump = chat.page.get_by_role("button", name="New messages")
+    jump = chat.page.get_by_role("button", name="Latest message")
     expect(jump).to_be_visible(timeout=SOON)
     assert view.evaluate("view => view.scrollTop") == 0
     jump.click()

@@ -158,6 +158,21 @@ def test_reasoning_grows_in_a_fold_and_is_there_after_a_reload(chat: ChatPage, m
     expect(fold.locator(".reasoning-text")).to_be_hidden()
 
 
+def test_buttons_of_an_answer_are_folded_on_a_phone(new_tab: NewTab) -> None:
+    chat = new_tab(viewport={"width": 390, "height": 800}, has_touch=True, is_mobile=True).open()
+    starters = chat.page.get_by_role("list", name="Suggestions")
+    expect(starters).to_be_visible()
+    answer = chat.ask(text="Short.")
+    chat.wait_finished()
+    expect(starters).to_have_count(0)
+    good = answer.get_by_role("button", name="Good answer")
+    expect(good).to_be_hidden()
+    answer.get_by_role("button", name="More about the answer").click()
+    good.click()
+    expect(good).to_have_attribute("aria-pressed", "true")
+    assert chat.page.evaluate("document.documentElement.scrollWidth") == 390
+
+
 def test_a_queued_message_can_be_taken_back_into_the_box(chat: ChatPage) -> None:
     chat.ask(tokens=2000, rate=40)
     queued = chat.ask(text="mine")

@@ -1,4 +1,4 @@
-// Buttons that copy code, answers and secrets, and the one that wraps the lines of code.
+// Buttons that copy code, answers and secrets, wrap the lines of code, or show the other buttons of an answer.
 const SHOWN = 1500;
 
 // announce: tells screen readers what happened. root: contains the buttons.
@@ -6,6 +6,8 @@ export function setUpCopying(announce, root = document) {
   root.addEventListener("click", async (event) => {
     const wrap = event.target.closest(".wrap-code");
     if (wrap) wrap.setAttribute("aria-pressed", String(wrap.closest(".code").toggleAttribute("data-wrapped")));
+    const more = event.target.closest(".more-answer");
+    if (more) more.setAttribute("aria-expanded", String(more.parentElement.toggleAttribute("data-more")));
     const button = event.target.closest(".copy-code, .copy-message, .copy-value");
     if (!button) return;
     const done = await copy(textOf(button), button);
