@@ -16,7 +16,7 @@ class _Step:
 
 
 class RenderedSteps:
-    """What the page was sent of each step of the open runs."""
+    """The texts of the open runs as the page was sent them."""
 
     def __init__(self) -> None:
         self._steps: dict[tuple[UUID, int], _Step] = {}
