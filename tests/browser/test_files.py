@@ -128,3 +128,73 @@ def test_the_panel_closes_with_escape_and_is_a_sheet_on_a_phone(written: ChatPag
         page.get_by_role("button", name="Files of this chat").click()
         page.get_by_role("link", name="Download all").click()
     assert download.value.suggested_filename == "files.zip"
+
+
+FORMULAS = r"""Inline $e^{i\pi} + 1 = 0$ and \(a^2 + b^2\), a price of $5 and $6, and broken $\frac{1}$ here.
+
+$$\int_0^1 x^2\,dx = \tfrac{1}{3}$$
+
+\[\href{javascript:alert(1)}{x} \includegraphics{/static/img/komand.svg}\]
+
+```mermaid
+graph TD
+  A[Start] --> B{Works?}
+  B -->|yes| C["<img src=x onerror=alert(1)>"]
+  click A "javascript:alert(1)"
+```
+
+```mermaid
+this is no diagram -->
+```
+
+The end.
+"""
+
+
+def test_formulas_and_diagrams_are_drawn_and_images_enlarged(new_tab: NewTab) -> None:
+    chat = new_tab(viewport=WIDE, color_scheme="light").open()
+    page = chat.page
+    answered: list[str] = []
+    page.on("response", lambda response: answered.append(response.url))
+    chat.ask(text="Plain text.")
+    chat.wait_finished()
+    assert not [url for url in answered if "/vendor/" in url], "loaded only when used"
+    page.locator("#attach-files").set_input_files(
+        [{"name": f"{n}.png", "mimeType": "image/png", "buffer": base64.b64decode(_png())} for n in (1, 2)]
+    )
+    expect(page.locator("#attached li")).to_have_count(2)
+    expect(page.locator("#attached progress:visible")).to_have_count(0)
+    answer = chat.ask(text=FORMULAS)
+    chat.wait_finished()
+    expect(answer.locator(".katex")).to_have_count(4, timeout=SOON)  # links and images of formulas stay text
+    expect(answer.locator(".math:not(.is-shown)").first).to_have_text(r"$\frac{1}$")
+    expect(answer).to_contain_text("a price of $5 and $6")
+    assert answer.locator(".math a, .math img").count() == 0
+    drawn = answer.locator(".diagram[data-drawn]")
+    expect(drawn).to_have_count(1, timeout=SOON)
+    expect(answer.locator("iframe")).to_have_count(1, timeout=SOON)
+    expect(answer.locator(".code pre:visible")).to_have_count(1)
+    frame = page.frame_locator(".diagram").locator("body")
+    expect(frame.locator("svg")).to_contain_text("Start")
+    assert frame.evaluate("() => { try { return document.cookie } catch { return origin } }") == "null"
+    assert frame.locator("img[onerror], a[href^=javascript]").count() == 0
+    answer.get_by_role("button", name="Source").click()
+    expect(answer.locator(".code pre:visible")).to_have_count(2)
+    assert find_violations(page, "formulas and a diagram") == []
+    assert [
+        one for one in chat.problems if "Content Security Policy" not in one and "Content-Security" not in one
+    ] == []
+    chat.problems.clear()
+
+    first = page.locator(".open-image").first
+    first.focus()
+    page.keyboard.press("Enter")
+    box = page.locator("#lightbox")
+    expect(box.locator("p")).to_have_text("1.png · 1 of 2")
+    assert box.locator("img").evaluate("image => image.decode().then(() => image.naturalWidth)") == 640
+    page.keyboard.press("ArrowRight")
+    expect(box.locator("p")).to_have_text("2.png · 2 of 2")
+    assert find_violations(page, "an image") == []
+    page.keyboard.press("Escape")
+    expect(box).to_be_hidden()
+    expect(first).to_be_focused()

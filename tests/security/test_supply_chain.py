@@ -3,6 +3,7 @@
 import re
 import subprocess
 import tomllib
+from hashlib import sha256
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,11 @@ from tests.architecture.source import ROOT
 
 pytestmark = pytest.mark.one_database
 
+# As in the packages katex 0.19.1 and mermaid 11.17.2 of npm.
+VENDORED = {
+    "katex/katex.min.js": "fa140498b8cfc8302cbe5e7cb1bdbc1f952bc38b3fa258ede09e73edbf9a74bc",
+    "mermaid/mermaid.min.js": "581ed7d74bd9048d0e3a91363927d72ef22942d7722546b27f7cc29e35390eb8",
+}
 LOCKS = ("requirements.lock", "requirements-dev.lock", "requirements-tools.lock", "requirements-foreign.lock")
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
@@ -127,3 +133,13 @@ def test_installation_goes_by_hashes_and_builds_nothing() -> None:
     installs = re.findall(r"^\t.*-r requirements\S*\.lock$", makefile, re.MULTILINE)
     assert len(installs) == len(LOCKS)
     assert all("$(LOCKED)" in line or ("--require-hashes" in line and "$(WHEELS)" in line) for line in installs)
+
+
+def test_libraries_of_browsers_are_those_of_their_packages_with_their_licences() -> None:
+    folder = ROOT / "static" / "vendor"
+    scripts = {str(path.relative_to(folder)): path for path in folder.rglob("*.js")}
+    assert {name: sha256(path.read_bytes()).hexdigest() for name, path in scripts.items()} == VENDORED
+    assert all((path.parent / "LICENSE.txt").is_file() for path in scripts.values())
+    styles = (folder / "katex" / "katex.min.css").read_text()
+    named = set(re.findall(r"url\(([^)]+)\)", styles))
+    assert named == {f"fonts/{path.name}" for path in (folder / "katex" / "fonts").iterdir()}, "no other address"

@@ -31,6 +31,8 @@ PAGE_POLICY = (
     "img-src data: blob:; font-src data:; media-src data: blob:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
 )
+# The frame that draws diagrams: as the others, with the scripts of this host.
+_DIAGRAM_POLICY = PAGE_POLICY.replace("script-src 'unsafe-inline'", "script-src 'self'")
 # Viewers of PDF are a part of the browser, and do not work in a sandbox.
 _PDF_POLICY = "default-src 'none'; style-src 'unsafe-inline'; object-src 'self'; frame-ancestors 'self'"
 _FRAME_HEADERS = {
@@ -77,6 +79,16 @@ def frame(request: PageRequest, artifact_id: UUID) -> HttpResponse:
     return HttpResponse(
         shown.data, content_type=media_type if is_pdf else f"{media_type}; charset=utf-8", headers=headers
     )
+
+
+@page("GET")
+def diagram(request: PageRequest) -> HttpResponse:
+    """Return the page of the frame that draws a diagram, which the chat page sends to it. It has an opaque origin."""
+    response = render(request, "chat/diagram.html")
+    for name, value in {**_FRAME_HEADERS, "Content-Security-Policy": _DIAGRAM_POLICY}.items():
+        response.headers[name] = value
+    response.headers["Cache-Control"] = "private, max-age=300"
+    return response
 
 
 @page("GET")

@@ -25,6 +25,7 @@ urlpatterns: list[URLPattern] = [
     path("chat/runs/<uuid:run_id>/feedback", commands.rate, name="chat-feedback"),
     path("chat/runs/<uuid:run_id>/pin", commands.pin, name="chat-pin"),
     path("chat/runs/<uuid:run_id>/details", views.details, name="chat-details"),
+    path("chat/diagram", panel_views.diagram, name="chat-diagram"),
     path("chat/files/<uuid:artifact_id>", panel_views.file, name="chat-file"),
     path("chat/files/<uuid:artifact_id>/content", panel_views.content, name="chat-file-content"),
     path("chat/files/<uuid:artifact_id>/frame", panel_views.frame, name="chat-file-frame"),

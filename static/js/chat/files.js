@@ -5,8 +5,13 @@ const byId = (id) => document.getElementById(id);
 // announce: sends a text to screen readers.
 export function setUpFiles(announce) {
   const dialog = byId("files");
-  document.body.addEventListener("click", ({ target }) => {
-    const opener = target.closest(".open-file");
+  document.body.addEventListener("click", (event) => {
+    const image = event.target.closest(".open-image");
+    if (image && !event.ctrlKey && !event.metaKey && !event.shiftKey) {
+      event.preventDefault();
+      import("./lightbox.js").then(({ openImage }) => openImage(image));
+    }
+    const opener = event.target.closest(".open-file");
     if (!opener) return;
     if (dialog.open) dialog.close();
     const { url, path } = opener.dataset;

@@ -1,4 +1,5 @@
 // The text of one step on the page: finished blocks, then the open block, which changes in place as it grows.
+import { showFormulas } from "./formulas.js";
 import { freezeColumns } from "./tables.js";
 
 export class StepView {
@@ -22,10 +23,12 @@ export class StepView {
     if (this.#fresh.length || this.#painted !== draft) {
       const finished = elements(this.#fresh.join(""));
       adapt(this.#blocks, this.#done, [...finished, ...elements(draft?.html ?? "")]);
+      const ended = [...this.#blocks.children].slice(this.#done, this.#done + finished.length);
       this.#done += finished.length;
       this.#fresh = [];
       this.#painted = draft;
       freezeColumns(this.#blocks);
+      showFormulas(ended);
     }
     const tip = this.#blocks.querySelector(".tip");
     if (tip) tip.textContent = rest;
