@@ -127,7 +127,7 @@ class PagePolicy(_Middleware):
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         response = self.get_response(request)
         if response.headers.get("Content-Type", "").startswith("text/html"):
-            response.headers["Permissions-Policy"] = settings.KOMAND_PERMISSIONS_POLICY
+            response.headers.setdefault("Permissions-Policy", settings.KOMAND_PERMISSIONS_POLICY)
         if request.path.startswith(settings.KOMAND_ADMIN_PREFIX):
             response._csp_update = settings.KOMAND_ADMIN_CSP  # type: ignore[attr-defined] # what csp's own decorator sets
         return response

@@ -67,8 +67,11 @@ FIND_USER = CompiledObjects(lambda user_id: User.objects.filter(pk=user_id).orde
 
 # Every refresh of the page's list of sessions.
 RECENT_SESSIONS = 100
+IS_PINNED = Q(deleted_at=None, pinned_at__isnull=False)
+_PINNED = Session.objects.filter(IS_PINNED, owner_id=OuterRef("owner_id"))
+_LISTED = ACCESSIBLE_SESSIONS.annotate(has_pins=Exists(_PINNED))
 LIST_RECENT_SESSIONS = CompiledObjects(
-    lambda owner_id: ACCESSIBLE_SESSIONS.filter(owner_id=owner_id).order_by("-last_active_at")[:RECENT_SESSIONS]
+    lambda owner_id: _LISTED.filter(owner_id=owner_id).order_by("-last_active_at")[:RECENT_SESSIONS]
 )
 
 _WAITS_FOR_PERSON = Q(status=RunStatus.WAITING.value, waiting_on__in=ON_PERSON)

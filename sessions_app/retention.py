@@ -24,6 +24,7 @@ from sessions_app.models import (
     SenderDay,
     SenderLink,
     Session,
+    ShareLink,
     Turn,
 )
 
@@ -34,6 +35,7 @@ TOKEN_DAYS = 7  # the access tokens of its login refer to it until they have exp
 LOGIN_DAYS = 90
 DRAFT_MINUTES = 10
 SENDER_DAYS = 7
+SHARE_DAYS = 30  # after its end, in which a link is answered as one that has ended
 TEMPORARY_MINUTES = 60  # as long as a client may continue a response that is not stored
 
 
@@ -132,6 +134,10 @@ def _link_codes() -> QuerySet[SenderLink]:
     return SenderLink.objects.filter(linked_at=None, expires_at__lt=days_ago(1)).order_by("expires_at")
 
 
+def _share_links() -> QuerySet[ShareLink]:
+    return ShareLink.objects.filter(expires_at__lt=days_ago(SHARE_DAYS)).order_by("expires_at")
+
+
 def _sender_days() -> QuerySet[SenderDay]:
     return SenderDay.objects.filter(day__lt=days_ago(SENDER_DAYS).date()).order_by("day")
 
@@ -151,6 +157,7 @@ for rule in (
     Expired("idempotency keys", f"{KEY_DAYS} days", _idempotency_keys, empty=("idempotency_key",)),
     Expired("refresh tokens", f"{TOKEN_DAYS} days after they expired", _refresh_tokens),
     Expired("devices of logins", f"{LOGIN_DAYS} days after their last use", _logins),
+    Expired("links to chats", f"{SHARE_DAYS} days after they expired", _share_links),
     Expired("messages per sender and day", f"{SENDER_DAYS} days", _sender_days),
     Expired("unused pairing codes", "a day after they expired", _pairing_codes),
     Expired("unused codes of links", "a day after they expired", _link_codes),

@@ -37,6 +37,11 @@ def list_recent_sessions(owner: User) -> tuple[Session, ...]:
     return tuple(hot_queries.LIST_RECENT_SESSIONS.fetch(owner_id=owner.pk))
 
 
+def list_pinned_sessions(owner: User) -> tuple[Session, ...]:
+    """Return the sessions that the user has pinned, with their agents, the last pinned first."""
+    return tuple(sessions_of(owner).filter(hot_queries.IS_PINNED).select_related("agent").order_by("-pinned_at"))
+
+
 def count_sessions(owner: User) -> int:
     """Return the number of the user's sessions."""
     return sessions_of(owner).count()

@@ -8,7 +8,7 @@ from django.db.models import Q, QuerySet
 
 from agents_app.models import Agent
 from agents_app.rights import CREATE_AGENTS, OPERATE_RUNS
-from sessions_app.rights import CHANGE_SESSIONS, RESEND_DELIVERIES
+from sessions_app.rights import CHANGE_SESSIONS, RESEND_DELIVERIES, SHARE_CHATS
 from tools_app.rights import CANCEL_EXECUTIONS, DECIDE_APPROVALS, STOP_AGENTS
 
 _APPS = ("agents_app", "audit_app", "sessions_app", "tools_app")
@@ -25,7 +25,8 @@ def _of(*permissions: str) -> Q:
     return Q(*(Q(content_type__app_label=app, codename=codename) for app, codename in names), _connector=Q.OR)
 
 
-VIEWER, OPERATOR, ADMINISTRATOR, AGENT_OWNER = "Viewer", "Operator", "Administrator", "Agent owner"
+VIEWER, OPERATOR, ADMINISTRATOR = "Viewer", "Operator", "Administrator"
+AGENT_OWNER, CHAT_SHARER = "Agent owner", "Chat sharer"
 
 # Name of the group → the permissions that it gets when it is created.
 ROLES: Mapping[str, Q] = MappingProxyType(
@@ -34,6 +35,7 @@ ROLES: Mapping[str, Q] = MappingProxyType(
         OPERATOR: _VIEWER | _of(*(right.permission for right in _OPERATIONS)),
         ADMINISTRATOR: _PRODUCT | _PEOPLE,
         AGENT_OWNER: _of(CREATE_AGENTS.permission),
+        CHAT_SHARER: _of(SHARE_CHATS.permission),
     }
 )
 
@@ -44,13 +46,14 @@ DESCRIPTIONS: Mapping[str, str] = MappingProxyType(
         OPERATOR: "as Viewer; also decides approvals, stops agents, cancels and retries runs, sends messages again",
         ADMINISTRATOR: "changes every setting: agents, models, tools, channels, credentials; adds users without roles",
         AGENT_OWNER: "creates agents of their own, without the admin",
+        CHAT_SHARER: "shares their own chats by links that people without a login can read",
     }
 )
 
 
 def open_admin(groups: Iterable[Group]) -> bool:
     """Return whether one of these groups is of use in the admin only."""
-    return any(group.name != AGENT_OWNER and group.permissions.exists() for group in groups)
+    return any(group.name not in (AGENT_OWNER, CHAT_SHARER) and group.permissions.exists() for group in groups)
 
 
 def create_roles() -> None:

@@ -18,6 +18,7 @@ from sessions_app.models.push import PushNotice, PushSubscription
 from sessions_app.models.schedules import Schedule, ScheduleTick
 from sessions_app.models.sender_links import IS_LINKED, SenderLink
 from sessions_app.models.sessions import Branch, Checkpoint, Session, Turn
+from sessions_app.models.share_links import ShareLink
 from sessions_app.models.task_pushes import TaskPush
 from sessions_app.models.threads import Feedback, MessageExtras
 from sessions_app.models.user_files import UserFile
@@ -51,6 +52,7 @@ __all__ = [
     "SenderDay",
     "SenderLink",
     "Session",
+    "ShareLink",
     "TaskPush",
     "Turn",
     "UserFile",

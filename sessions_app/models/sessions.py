@@ -39,6 +39,10 @@ class Session(models.Model):
     is_temporary = models.BooleanField(
         default=False, db_default=False, help_text="Retention deletes it some time after its last message."
     )
+    pinned_at = models.DateTimeField(null=True, blank=True, help_text="Its owner's list has it on top.")
+    read_at = models.DateTimeField(
+        null=True, blank=True, help_text="Its owner's list marks it as unread if it was active after this time."
+    )
     last_active_at = models.DateTimeField()
     created_at = models.DateTimeField()
     deleted_at = models.DateTimeField(null=True, blank=True)
@@ -50,6 +54,10 @@ class Session(models.Model):
         indexes = [
             # chat page: the user's sessions, newest first
             models.Index(fields=["owner", "-last_active_at"], name="session_of_owner", condition=Q(deleted_at=None)),
+            # chat page: the pinned ones among them
+            models.Index(
+                fields=["owner"], name="session_pinned", condition=Q(deleted_at=None, pinned_at__isnull=False)
+            ),
             models.Index(fields=["-last_active_at"], name="session_recent"),  # admin list
             # retention: temporary sessions
             models.Index(

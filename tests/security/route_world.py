@@ -23,6 +23,7 @@ from sessions_app.models import (
     Login,
     PushSubscription,
     SenderLink,
+    ShareLink,
     TaskPush,
     Turn,
 )
@@ -73,6 +74,7 @@ class World:
         run = make_run(self.session)
         execution = make_execution(run, status="Pending", tool="ask_user", arguments={"question": "Which?"})
         times = {"created_at": now, "expires_at": now + timedelta(hours=1)}
+        Turn.objects.filter(session=self.session, role="user").update(run=run)
         approval = Approval.objects.create(execution=execution, run_id=run.pk, **times)
         request_input(execution, questions_of(execution.arguments))
         grant = Grant.objects.create(agent_id="alices", pattern="echo", granted_by="user:1", created_at=now)
@@ -95,6 +97,7 @@ class World:
         memory = Memory.objects.create(**about_alice, **times_of, origins="page:example.org")
         self._bodies = {
             "POST /api/approvals/{}/decide": {"decision": "deny"},
+            "POST /api/sessions/{}/fork": {"runId": str(run.pk)},
             "POST /api/api-keys": {"name": "another", "scopes": ["all"]},
             "POST /api/sessions/{}/bind": {"agentId": "default"},
             "POST /api/v1/files/download-url": {"file": file},
@@ -145,6 +148,7 @@ class World:
             "key_id": create_api_key(self.alice, "script", scopes=["all", "zeroclaw"]).row.pk,
             "grant_id": grant.pk,
             "link_id": SenderLink.objects.create(user=self.alice, account=account, sender_id="501", linked_at=now).pk,
+            "share_id": self._share().pk,
             "login_id": login.pk,
             "browser_id": PushSubscription.objects.create(user=self.alice, login=login, endpoint_digest="a").pk,
             "response_id": f"resp_{run.pk.hex}",
@@ -186,6 +190,13 @@ class World:
             **self._channel(),
             **self._context(),
         }
+
+    def _share(self) -> ShareLink:
+        """Create a link to the session; its token is known to nobody."""
+        now = timezone.now()
+        times = {"created_at": now, "expires_at": now + timedelta(days=1)}
+        chosen = {"branch": 0, "has_calls": False, "has_files": False}
+        return ShareLink.objects.create(session=self.session, owner=self.alice, token_digest="x", **chosen, **times)
 
     def _channel(self) -> dict[tuple[str, str], Any]:
         """Create a channel account with a route and a delivery that was given up. Return their ids."""

@@ -31,7 +31,8 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey"), pytest.m
 ALLOWED, LOGIN, REFUSED, MISSING = "allowed", "login", "refused", "not found"
 NO_METHOD = 405
 _BROWSER = ("/chat/", "/login", "/logout", "/account")
-_WITHOUT_LOGIN = ("anyone, without a login", "holders of a signed address", "users in the middle of a login")
+_LINK = "holders of a link to a chat"
+_WITHOUT_LOGIN = ("anyone, without a login", "holders of a signed address", _LINK, "users in the middle of a login")
 
 
 @dataclass
@@ -101,6 +102,8 @@ def plainly(route: Route, *, rights_open: bool = False) -> set[str]:
         return {ALLOWED}
     if audience_of(route) == "holders of a signed address":
         return {REFUSED}
+    if audience_of(route) == _LINK:
+        return {MISSING}
     if audience_of(route) == "users in the middle of a login":
         return {ALLOWED, LOGIN}
     if rights_by_route().get(route.name):
@@ -133,7 +136,12 @@ def test_every_request_of_the_walk_names_objects_that_exist(world: World, routes
 
 
 # alice has no such object, or the route ends with a 404 of its own.
-_OWNER_FINDS_NOTHING = {"/api/v1/agents/{}/children/{}/details", "/chat/{}/agent"}
+_OWNER_FINDS_NOTHING = {
+    "/api/v1/agents/{}/children/{}/details",
+    "/chat/{}/agent",
+    "/share/{}",  # the token is known to nobody
+    "/share/{}/files/{}",
+}
 
 
 def test_without_a_login(world: World, routes: list[Route]) -> None:

@@ -1,5 +1,6 @@
 """Executions of calls as other apps see them, and the texts of their results. Pure."""
 
+import json
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -66,6 +67,15 @@ class ExecutionView:
         """Return the exact text of the result in the model's history: output or error, then the receipt line."""
         text = result_text(self.status, self.output, self.error)
         return f"{text}{_RECEIPT_LINE}{self.receipt}]" if self.receipt else text
+
+
+def parsed_output(text: str) -> Any:
+    """Return the object or list that an output contains as JSON, else the text."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    return value if isinstance(value, dict | list) else text
 
 
 def result_text(status: ExecutionStatus, output: str | None, error: str | None) -> str:

@@ -109,6 +109,14 @@ def answer_line(question: Question, chosen: Sequence[str], text: str) -> str:
     return ", ".join([*named, *([" ".join(text.split())] if text.strip() else [])]) or NO_ANSWER
 
 
+def answer_in(output: Mapping[str, Any]) -> str:
+    """Return the user's answer in the output of an asking tool, one line for each question of a form."""
+    answers = output.get("answers")
+    if not isinstance(answers, list):
+        return str(output.get("answer") or output.get("text") or "")
+    return "\n".join(str(each.get("answer") or "–") for each in answers if isinstance(each, dict))
+
+
 def chosen_options(question: Question, reply: str) -> list[Option]:
     """Return the options that the reply names, none if it names anything else."""
     whole = _named(question.options, reply)

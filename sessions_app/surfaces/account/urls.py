@@ -3,7 +3,15 @@
 from django.conf import settings
 from django.urls import URLPattern, URLResolver, include, path
 
-from sessions_app.surfaces.account import account_views, device_views, link_views, login_views, memory_views, push_views
+from sessions_app.surfaces.account import (
+    account_views,
+    device_views,
+    link_views,
+    login_views,
+    memory_views,
+    push_views,
+    share_views,
+)
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("login", login_views.login, name="login"),
@@ -28,6 +36,8 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("account/links/code", link_views.make_code, name="account-link-code"),
     path("account/links/confirm", link_views.confirm, name="account-link-confirm"),
     path("account/links/<uuid:link_id>/unlink", link_views.unlink, name="account-unlink"),
+    path("account/shared", share_views.list_shares, name="account-shared"),
+    path("account/shared/<uuid:share_id>/revoke", share_views.revoke, name="account-revoke-share"),
     path("account/devices", device_views.list_devices, name="account-devices"),
     path("account/devices/code", device_views.make_code, name="account-device-code"),
     path("account/devices/<uuid:key_id>/remove", device_views.remove, name="account-device-remove"),

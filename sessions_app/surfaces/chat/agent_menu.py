@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from django.contrib.auth.models import User
-from django.db.models import Q, QuerySet, TextField
+from django.db.models import F, Q, QuerySet, TextField
 from django.db.models.functions import Cast
 
 from agents_app.models import Agent
@@ -22,10 +22,18 @@ _MOST_WORDS = 8
 
 @dataclass(frozen=True)
 class AgentMenu:
-    """A menu. is_searched: there are more agents than it lists."""
+    """A menu.
+
+    agents: each with `hears`, the model by which it takes dictation, or empty.
+    is_searched: there are more agents than it lists.
+    """
 
     agents: Sequence[Agent]
     is_searched: bool
+
+    @property
+    def takes_dictation(self) -> bool:
+        return any(getattr(agent, "hears", "") for agent in self.agents)
 
 
 def read_menu(user: User, current: str, bound: Agent | None) -> AgentMenu:
@@ -57,6 +65,7 @@ def _serving(user: User) -> QuerySet[Agent]:
     """Return the agents that the user may choose on this page, by id, with what a menu shows."""
     rows = find_agents(user).select_related(None).only("agent_id", "name", "description")
     rows = rows.alias(channels=Cast("allowed_channels", TextField()))
+    rows = rows.annotate(hears=F("provider__transcription_model"))
     return rows.filter(Q(channels="[]") | Q(channels__contains=f'"{WEB_CHAT}"'))
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from audit_app.kernel.redact import masked
 from audit_app.kernel.shorten import shorten
+from tools_app.types.executions import parsed_output
 
 _LONGEST_TEXT = 4_000  # the limit of events, so that a card shows the same live and after a reload
 _LINES_SHOWN = 12
@@ -27,7 +28,7 @@ class Folded:
 def pretty(value: Any) -> Folded:
     """Return a JSON value, or text that may be JSON, masked, indented, shortened and collapsed."""
     if isinstance(value, str):
-        value = parsed(value)
+        value = parsed_output(value)
     value = masked(value)
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)
     return folded(shorten(text, _LONGEST_TEXT))
@@ -40,12 +41,3 @@ def folded(text: str) -> Folded:
     if len(head) > _CHARACTERS_SHOWN:
         return Folded(text[:_CHARACTERS_SHOWN], text[_CHARACTERS_SHOWN:])
     return Folded(head, rest)
-
-
-def parsed(text: str) -> Any:
-    """Return the object or list that the text contains as JSON, else the text."""
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return text
-    return value if isinstance(value, dict | list) else text

@@ -15,6 +15,7 @@ from audit_app.full_text.excerpts import Piece
 from sessions_app import hot_queries, selectors
 from sessions_app.approvals import permissions
 from sessions_app.conversation import message_search
+from sessions_app.conversation.list_marks import is_unread
 from sessions_app.conversation.message_search import FoundSession
 from sessions_app.conversation.open_requests import Activity, list_activity
 from sessions_app.models import Session
@@ -31,6 +32,7 @@ class Entry:
     ago: relative time.
     is_running: it has an open run.
     asks: it waits for the user: for an answer, or for a decision that the user may make.
+    is_unread: something was written since the user has left it.
 
     snippet: snippet of the message in which a search has found its words.
     run_id: id of that message.
@@ -43,6 +45,8 @@ class Entry:
     is_running: bool
     is_current: bool
     asks: bool = False
+    is_pinned: bool = False
+    is_unread: bool = False
     snippet: tuple[Piece, ...] = ()
     run_id: UUID | None = None
 
@@ -54,29 +58,35 @@ class Day:
 
 
 def read_days(request: HttpRequest, *, current: UUID | None = None, query: str = "") -> tuple[Day, ...]:
-    """Return the user's newest sessions, by day in their time zone: two queries; for a search the best ones.
+    """Return the user's newest sessions, by day in their time zone, behind the pinned ones.
 
-    query: only sessions whose title or one message matches it.
+    Two queries, three if some are pinned.
+    query: the best sessions whose title or one message matches it.
     """
     assert request.user.is_authenticated  # noqa: S101 - required by the views
     matches = _matches(request.user, query)
     activity = list_activity([match.session.id for match in matches])
     asking = _asking(request.user, activity)
-    now, entries = timezone.now().astimezone(_zone_of(request)), []
+    now, entries = timezone.now().astimezone(_zone_of(request)), list[Entry]()
     for match in matches:
         session_id = match.session.id
         entry = entry_of(match.session, now, is_running=session_id in activity.running, current=current)
         entries.append(replace(entry, asks=session_id in asking, snippet=match.snippet, run_id=match.run_id))
     if query.strip():
         return (Day("Best matches", tuple(entries)),) if entries else ()
-    grouped = groupby(entries, key=lambda entry: labels.day_name(entry.at, now.date()))
-    return tuple(Day(name, tuple(group)) for name, group in grouped)
+    pinned = tuple(entry for entry in entries if entry.is_pinned)
+    others = [entry for entry in entries if not entry.is_pinned]
+    grouped = groupby(others, key=lambda entry: labels.day_name(entry.at, now.date()))
+    days = tuple(Day(name, tuple(group)) for name, group in grouped)
+    return (Day("Pinned", pinned), *days) if pinned else days
 
 
 def _matches(user: User, query: str) -> Sequence[FoundSession]:
     if query.strip():
         return message_search.search_sessions(user, query, limit=SESSIONS_SHOWN)
-    return tuple(map(FoundSession, selectors.list_recent_sessions(user)))
+    recent = selectors.list_recent_sessions(user)
+    pinned = selectors.list_pinned_sessions(user) if any(getattr(row, "has_pins", False) for row in recent[:1]) else ()
+    return tuple(FoundSession(row) for row in (*pinned, *(row for row in recent if row.pinned_at is None)))
 
 
 def _asking(user: User, activity: Activity) -> frozenset[UUID]:
@@ -92,7 +102,9 @@ def count_asking(days: Iterable[Day]) -> int:
 
 def entry_of(session: Session, now: datetime, *, is_running: bool, current: UUID | None) -> Entry:
     at = session.last_active_at.astimezone(now.tzinfo)
-    return Entry(session.id, title_of(session), at, labels.time_ago(at, now), is_running, session.id == current)
+    ago, is_current = labels.time_ago(at, now), session.id == current
+    entry = Entry(session.id, title_of(session), at, ago, is_running, is_current)
+    return replace(entry, is_pinned=session.pinned_at is not None, is_unread=is_unread(session))
 
 
 def title_of(session: Session) -> str:

@@ -10,10 +10,11 @@ from agents_app.types.child_runs import child_id_of
 from audit_app.kernel.redact import masked, masked_arguments
 from sessions_app.surfaces.chat import labels
 from sessions_app.surfaces.chat.approval_cards import ApprovalCard
-from sessions_app.surfaces.chat.collapse import Folded, parsed, pretty
+from sessions_app.surfaces.chat.collapse import Folded, pretty
 from tools_app.events import ToolCompleted, ToolFailed, ToolRequested, ToolStarted
 from tools_app.run_progress import BATCH, Batch
 from tools_app.types import ExecutionStatus, ExecutionView
+from tools_app.types.executions import parsed_output
 from tools_app.types.questions import ASKING_TOOLS, InputStatus, InputView, Question, questions_of
 
 _LONGEST_BRIEF = 120
@@ -244,7 +245,7 @@ def _result(execution_id: UUID, tool: str, output: Any, error: Any) -> CallResul
     shown = pretty(output) if output is not None else Folded()
     if tool != labels.WRITE_ARTIFACT and tool not in ASKING_TOOLS:
         return CallResult(execution_id, shown, masked(error or ""))
-    given = parsed(output) if isinstance(output, str) else output
+    given = parsed_output(output) if isinstance(output, str) else output
     if not isinstance(given, dict):
         return CallResult(execution_id, shown, masked(error or ""))
     if tool == labels.WRITE_ARTIFACT:

@@ -2,7 +2,16 @@
 
 from django.urls import URLPattern, path
 
-from sessions_app.surfaces.chat import commands, installable, panel_views, request_list, views, workstream_actions
+from sessions_app.surfaces.chat import (
+    commands,
+    installable,
+    leave_views,
+    panel_views,
+    request_list,
+    share_page,
+    views,
+    workstream_actions,
+)
 
 urlpatterns: list[URLPattern] = [
     path("", views.home, name="home"),
@@ -23,6 +32,7 @@ urlpatterns: list[URLPattern] = [
     path("chat/runs/<uuid:run_id>/edit", commands.edit, name="chat-edit"),
     path("chat/runs/<uuid:run_id>/branch", commands.select_branch, name="chat-branch"),
     path("chat/runs/<uuid:run_id>/feedback", commands.rate, name="chat-feedback"),
+    path("chat/runs/<uuid:run_id>/fork", leave_views.fork, name="chat-fork"),
     path("chat/runs/<uuid:run_id>/pin", commands.pin, name="chat-pin"),
     path("chat/runs/<uuid:run_id>/details", views.details, name="chat-details"),
     path("chat/diagram", panel_views.diagram, name="chat-diagram"),
@@ -31,6 +41,13 @@ urlpatterns: list[URLPattern] = [
     path("chat/files/<uuid:artifact_id>/frame", panel_views.frame, name="chat-file-frame"),
     path("chat/approvals/<uuid:approval_id>/decide", commands.decide, name="chat-decide"),
     path("chat/questions/<uuid:execution_id>/answer", commands.answer, name="chat-answer"),
+    path("chat/shares/<uuid:share_id>/revoke", leave_views.revoke, name="chat-revoke-share"),
+    path("share/<str:token>", share_page.shared, name="share"),
+    path("share/<str:token>/files/<uuid:file_id>", share_page.shared_file, name="share-file"),
+    path("chat/<uuid:session_id>/leave", leave_views.leave, name="chat-leave"),
+    path("chat/<uuid:session_id>/export", leave_views.export, name="chat-export"),
+    path("chat/<uuid:session_id>/share", leave_views.share, name="chat-share"),
+    path("chat/<uuid:session_id>/mark", leave_views.mark, name="chat-mark"),
     path("chat/<uuid:session_id>", views.session, name="chat-session"),
     path("chat/<uuid:session_id>/turns", views.older_turns, name="chat-turns"),
     path("chat/<uuid:session_id>/workstreams", views.workstreams, name="chat-workstreams"),

@@ -178,7 +178,12 @@ def _chat(request: PageRequest, context: Mapping[str, object], current: Session 
         "user_name": display_name(request.user),
         "message_key": new_id(),  # for a message sent before the scripts are loaded
     }
-    return render(request, "chat/chat.html", {**context, **shared})
+    response = render(request, "chat/chat.html", {**context, **shared})
+    menu = shared["menu"]
+    if isinstance(menu, agent_menu.AgentMenu) and menu.takes_dictation:
+        policy = settings.KOMAND_PERMISSIONS_POLICY
+        response.headers["Permissions-Policy"] = policy.replace("microphone=()", "microphone=(self)")
+    return response
 
 
 def _id_in(request: PageRequest, parameter: str) -> UUID | None:

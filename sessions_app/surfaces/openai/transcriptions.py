@@ -7,7 +7,7 @@ from typing import Any
 from agents_app.runs.audio_length import seconds_of
 from agents_app.types import LoadedPart
 from agents_app.types.transcriptions import Transcription, TranscriptionOptions
-from sessions_app.attachments import model_text
+from sessions_app.surfaces.base.audio import audio_part
 from sessions_app.surfaces.base.forms import Form, file_of
 from sessions_app.surfaces.base.function_tools import invalid_param
 from sessions_app.surfaces.openai.requests import LONGEST_TEXT
@@ -68,12 +68,10 @@ def _usage(request: TranscriptionRequest, found: Transcription) -> dict[str, Any
 
 def _audio(form: Form) -> LoadedPart:
     """Return the file. Its type is read from its bytes. Raises InvalidInput."""
-    data = file_of(form).data
-    mime_type = model_text.media_type_of("audio", model_text.read(data).mime_type)
-    if not mime_type.startswith("audio/"):
-        message = f"The file must be audio of a known format, not {mime_type}."
-        raise invalid_param(message, "file", "unsupported_file_type")
-    return LoadedPart("audio", mime_type, "", len(data), "", "", data=data)
+    audio = audio_part(file_of(form).data)
+    if audio is None:
+        raise invalid_param("The file must be audio of a known format.", "file", "unsupported_file_type")
+    return audio
 
 
 def _options(form: Form, *, is_verbose: bool) -> TranscriptionOptions:

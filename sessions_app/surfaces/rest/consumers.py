@@ -34,6 +34,7 @@ from sessions_app.surfaces.base.run_errors import http_status_of
 from sessions_app.surfaces.base.timestamps import iso
 from sessions_app.surfaces.base.written_files import written_files
 from sessions_app.surfaces.rest import envelope
+from sessions_app.surfaces.rest.dictation import Dictation
 from sessions_app.surfaces.rest.objects.messages import AcceptedOut, AnsweredOut, MessageBody, StructuredAnswerOut
 from sessions_app.surfaces.rest.operations import envelope as envelope_schema
 
@@ -219,4 +220,4 @@ def _outcome_of(accepted: Accepted) -> tuple[int, dict[str, Any]]:
     return http_status_of(run), envelope.failure(run.error_message or "The run failed.", meta)
 
 
-routes = [path("api/webchat/message", WebChatMessage.as_asgi())]
+routes = [path("api/webchat/message", WebChatMessage.as_asgi()), path("api/transcriptions", Dictation.as_asgi())]

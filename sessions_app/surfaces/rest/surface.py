@@ -10,5 +10,5 @@ SURFACE = Surface(
     urlconf="sessions_app.surfaces.rest.urls",
     consumers="sessions_app.surfaces.rest.consumers",
     openapi="sessions_app.surfaces.rest.openapi",
-    upload_paths=(r"/api/sessions/[^/?]+/artifacts(\?|$)", r"/api/attachments(\?|$)"),
+    upload_paths=(r"/api/sessions/[^/?]+/artifacts(\?|$)", r"/api/attachments(\?|$)", r"/api/transcriptions(\?|$)"),
 )

@@ -7,6 +7,7 @@ import { setUpCopying } from "./copying.js";
 import { setUpFiles } from "./files.js";
 import { setUpFormulas } from "./formulas.js";
 import { setUpKeys } from "./keys.js";
+import { setUpLeaving } from "./leave.js";
 import { Log } from "./log.js";
 import { setUpPreferences } from "./preferences.js";
 import { setUpRequests } from "./requests.js";
@@ -32,6 +33,10 @@ const composer = setUpComposer(session, log, scroll);
 setUpKeys(composer, sidebar);
 setUpVersions(composer);
 setUpWorkstreams();
+setUpLeaving(sidebar.refreshSoon);
 log.refresh();
 log.showAsked();
+if (document.getElementById("dictate") && window.MediaRecorder && navigator.mediaDevices) {
+  import("./dictation.js").then(({ setUpDictation }) => setUpDictation(announce));
+}
 if (session) follow(session, document.body.dataset.cursor, log);

@@ -236,3 +236,7 @@ class OutboundMessageOut(ObjectSerializer):
     text = CharField(source="content")
     timestamp = Timestamp(source="created_at")
     attachments = ListField(child=WrittenFileOut(), help_text="Files that the agent has written.")
+
+
+class DictatedOut(ObjectSerializer):
+    text = CharField()

@@ -1,0 +1,1 @@
+"""Chats that leave the installation: as a file, and by a link for people without a login."""
