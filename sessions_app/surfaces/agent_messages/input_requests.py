@@ -95,7 +95,7 @@ def question(payload: InputRequested) -> Compact:
         text_of(questions) if form else one.text,
         payload["request_id"],
         options=() if form else [_option(option) for option in one.options],
-        free_response={"placeholder": one.placeholder or "Your answer"} if has_text else None,
+        free_response={"placeholder": (not form and one.placeholder) or "Your answer"} if has_text else None,
         variant=one.variant,
         is_multiple=one.allows_several and not form,
         tool_use_id=payload["execution_id"],

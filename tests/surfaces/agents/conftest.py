@@ -12,7 +12,7 @@ from tests.browser.conftest import open_chromium
 from tests.fakes.model_server import ModelServer
 from tests.support.live_server import LiveKomand, start_komand
 from tests.surfaces import npm
-from tests.surfaces.agents.conversation_page import Conversation, Site, bundle
+from tests.surfaces.agents.conversation_page import Conversation, Site, build
 
 
 @pytest.fixture(scope="package")
@@ -27,7 +27,7 @@ def site(browser: Browser) -> Iterator[Site]:
     with Site() as server:
         folder = Path(tempfile.mkdtemp())  # not a folder that pytest keeps: 750 MB
         try:
-            server.scripts = bundle(folder)
+            build(server, folder)
         finally:
             npm.discard(folder)
         yield server
@@ -55,9 +55,10 @@ def session_token(komand: LiveKomand) -> str:
 
 
 @pytest.fixture
-def conversation(browser: Browser, site: Site, komand: LiveKomand) -> Iterator[Conversation]:
+def conversation(browser: Browser, site: Site, komand: LiveKomand, model_server: ModelServer) -> Iterator[Conversation]:
     """Yield a tab of the site. It may have no problems, and no request may be refused that its test does not expect."""
     conversation = Conversation(browser, site, komand)
     yield conversation
     conversation.close()
+    model_server.clear_script()
     assert conversation.unexpected == []

@@ -26,6 +26,12 @@ _START = "/api/v1/agents"
 _REFUSED = "Failed to load resource"
 
 
+PIXEL = bytes.fromhex(
+    "89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c489"
+    "0000000d49444154789c6360000002000001e221bc330000000049454e44ae426082"
+)
+
+
 def line(**directives: object) -> str:
     """Return a line of a script. With `loop`, the model calls tools after the results of others."""
     return answering(**directives)[2:-2]
@@ -35,12 +41,14 @@ class Site(FakeServer):
     """A site of somebody else: `/` has a page with all properties, `/docs` the one of docs/embedding.md.
 
     scripts: by their names.
+    properties: of the component, as its package declares them.
     token: answer of the route at which the site's own server issues tokens.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.scripts: dict[str, bytes] = {}
+        self.properties: list[str] = []
         self.token = ""
 
     def take(self, request: HttpRequest) -> tuple[int, dict[str, str], bytes]:
@@ -57,8 +65,8 @@ class Site(FakeServer):
         return f"http://localhost:{self.port}"
 
 
-def bundle(folder: Path) -> dict[str, bytes]:
-    """Install the component into the folder and return the scripts of both pages."""
+def build(site: Site, folder: Path) -> None:
+    """Install the component into the folder, and give the site the scripts of both pages."""
     modules = npm.install(folder, *PACKAGES, seconds=INSTALL_SECONDS)
     shutil.copy(Path(__file__).with_name("conversation.jsx"), folder)
     (example,) = re.findall(r"```jsx\n(.*?)```", _DOCS.read_text(), re.DOTALL)
@@ -70,7 +78,10 @@ def bundle(folder: Path) -> dict[str, bytes]:
     command = [modules / ".bin" / "esbuild", "conversation.jsx", "docs.jsx", *options, production]
     built = subprocess.run(command, cwd=folder, capture_output=True, timeout=120)
     assert built.returncode == 0, built.stderr.decode()
-    return {script.name: script.read_bytes() for script in (folder / "out").glob("*.js")}
+    site.scripts = {script.name: script.read_bytes() for script in (folder / "out").glob("*.js")}
+    declared = (modules / "@vertesia/ui/lib/features/agent/chat/ModernAgentConversation.d.ts").read_text()
+    declared = declared.partition("interface ModernAgentConversationProps {")[2].partition("\n}")[0]
+    site.properties = re.findall(r"^    (\w+)\?:", declared, re.MULTILINE)
 
 
 class Conversation:

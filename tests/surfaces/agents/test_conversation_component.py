@@ -8,14 +8,9 @@ from playwright.sync_api import expect
 
 from tests.browser.chat_page import answering, tokens
 from tests.fakes.model_server import ModelServer
-from tests.surfaces.agents.conversation_page import INSTALL_SECONDS, Conversation, line
+from tests.surfaces.agents.conversation_page import INSTALL_SECONDS, PIXEL, Conversation, line
 
 pytestmark = [pytest.mark.npm, pytest.mark.timeout(2 * INSTALL_SECONDS)]
-
-PIXEL = bytes.fromhex(
-    "89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c489"
-    "0000000d49444154789c6360000002000001e221bc330000000049454e44ae426082"
-)
 
 
 def test_the_page_of_the_docs_starts_continues_and_reopens_a_conversation(

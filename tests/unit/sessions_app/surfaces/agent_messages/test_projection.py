@@ -398,7 +398,8 @@ def test_a_question_has_the_options_and_the_tone_of_the_agent() -> None:
 def test_a_form_is_one_text_that_a_text_answers() -> None:
     (asked,) = Timeline().see("input.requested", questions=[QUESTION, {**QUESTION, "text": "Why?"}], allows_text=False)
     assert "1. Red" in asked["m"] and "(2) Why?" in asked["m"]
-    assert "options" not in asked["d"]["ux"] and asked["d"]["ux"]["free_response"]
+    assert "options" not in asked["d"]["ux"]
+    assert asked["d"]["ux"]["free_response"] == {"placeholder": "Your answer"}  # not that of the first question
 
 
 def test_a_batch_counts_its_items() -> None:
