@@ -28,7 +28,7 @@ DENY_STORAGE = """for (const name of ["localStorage", "sessionStorage"]) Object.
 })"""
 
 SET_HIDDEN = """isHidden => {
-    Object.defineProperty(document, "hidden", { configurable: true, get: () => isHidden });
+    Object.defineProperty(Document.prototype, "hidden", { configurable: true, get: () => isHidden });
     document.dispatchEvent(new Event("visibilitychange"));
 }"""
 
@@ -194,7 +194,7 @@ def test_its_pages_are_accessible(visit: Open) -> None:
     found += find_violations(frame, "dark", runOnly=["color-contrast"])
     page.set_viewport_size({"width": 320, "height": 480})
     assert found + find_violations(frame, "small") == []
-    log = chat.get_by_role("list", name="Messages")
+    log = chat.get_by_role("group", name="Messages")
     assert log.evaluate("log => log.scrollHeight - log.scrollTop - log.clientHeight") < 2, "the question is in view"
 
 
@@ -214,7 +214,7 @@ def test_it_is_used_by_the_keyboard_alone(visit: Open) -> None:
     expect(chat.locator("#announcer")).to_be_empty()  # not each piece of an answer is announced
     stop.press("Enter")
     expect(chat.locator(".answer[data-open]")).to_have_count(0)
-    expect(chat.get_by_role("list", name="Messages")).to_be_focused()
+    expect(chat.get_by_role("group", name="Messages")).to_be_focused()
 
 
 def test_a_site_with_strict_rules_of_its_own_shows_it(visit: Open) -> None:
@@ -237,7 +237,7 @@ def test_texts_are_written_in_their_own_direction_and_long_ones_end_in_view(visi
     direction = "part => getComputedStyle(part).direction"
     assert chat.locator(".bubble").evaluate(direction) == "rtl"
     expect(answers_of(chat)).to_contain_text("tok3999")
-    log = chat.get_by_role("list", name="Messages")
+    log = chat.get_by_role("group", name="Messages")
     assert log.evaluate("log => log.scrollHeight - log.scrollTop - log.clientHeight") < 2
     assert log.evaluate("log => log.scrollWidth - log.clientWidth") == 0
     box_of(chat).fill("\u05e9\u05dc\u05d5\u05dd")

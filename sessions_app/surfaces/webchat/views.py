@@ -53,6 +53,9 @@ def widget(request: HttpRequest, account: str) -> HttpResponse:
         "account": account,
         "title": config.get("title") or "Chat",
         "greeting": config.get("greeting") or "",
+        "starters": "\n".join(map(str, config.get("starters") or ())),
+        "theme": config.get("theme") or "",
+        "accent": config.get("accent") or "",
         "largest_file": max(1, conf.artifact_limits()[0] - _FORM_BYTES),
     }
     response = render(request, "webchat/widget.html", shown)

@@ -10,7 +10,7 @@ const OF_SHELL = [
   "max-files", "max-file-bytes", "launcher",
 ];
 const OF_CHAT = ["agent", "account", "thread", "modal"];
-const PROPERTIES = ["getToken", "messageContext", "texts", "starters", "user"];
+const PROPERTIES = ["getToken", "messageContext", "texts", "starters", "user", "store"];
 
 class KomandChat extends HTMLElement {
   static observedAttributes = [...OF_SHELL, ...OF_CHAT];
@@ -55,6 +55,10 @@ class KomandChat extends HTMLElement {
   // user: whom the site knows, for a visitor's chat: {userId, userHash, name}.
   get user() { return this.#values.user }
   set user(value) { this.#set("user", value) }
+
+  // store: keeps a visitor's conversation, for the page that sites frame: {load(), save(text), watch(onSaved)}.
+  get store() { return this.#values.store }
+  set store(value) { this.#set("store", value) }
 
   get thread() { return this.#chat?.thread ?? "" }
 

@@ -32,7 +32,7 @@ export class VisitorChat {
       onPress: (action) => shell.attempt(async () => this.showNotice(await this.conversation.press(action))),
     });
     const { userId = "", userHash = "", name = "" } = this.element.user ?? {};
-    this.conversation = new Conversation(account, { userId, userHash, name }, siteStorage(`komand.chat ${this.base} ${account}`), {
+    this.conversation = new Conversation(account, { userId, userHash, name }, this.element.store ?? siteStorage(`komand.chat ${this.base} ${account}`), {
       onEvent: (event, data) => this.see(event, data),
       onRefused: (error) => this.showError(error),
       onConnection: (isConnected) => shell.setConnected(isConnected),
@@ -94,12 +94,13 @@ export class VisitorChat {
     try {
       this.showNotice(await this.conversation.send(id, text, files));
       this.conversation.dropUnsent(id);
+      this.shell.note("");
       return true;
     } catch (error) {
       if (error.isFinal) this.conversation.dropUnsent(id);
       if ((isCommand || error.isFinal) && this.shell.takeBack(text, files)) this.log.removeOwn(id);
       else if (!isCommand) this.log.failOwn(id, text, names, () => this.deliver(id, text, files));
-      this.showError(error);
+      this.showError(error.status === 413 ? { ...error, message: `A file is too large. ${this.shell.attachments.advice}` } : error);
       return false;
     } finally {
       this.underWay.delete(id);

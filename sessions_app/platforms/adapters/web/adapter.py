@@ -42,6 +42,7 @@ MAX_TEXT_IN, MAX_TEXT = 8000, 32_768
 _MOST_FILES = 10
 _BUTTON_BYTES = 200
 _DIALECT = MarkdownSource()
+_COLOUR = re.compile(r"#[0-9a-fA-F]{3,8}|light-dark\(#[0-9a-fA-F]{3,8}, ?#[0-9a-fA-F]{3,8}\)")
 _ORIGIN = re.compile(r"https?://(?:[a-z0-9.-]+|\[[0-9a-f:]+\])(?::[0-9]{1,5})?")
 # Characters without a shape of their own: a message of these alone is empty.
 _INVISIBLE = re.compile("[\\s\u200b-\u200f\u2060-\u2064\ufeff]+")
@@ -64,6 +65,9 @@ class Web(ChannelAdapter):
         "origins": Setting("sites that show the chat, such as https://www.example.org", "ids", is_required=True),
         "title": Setting("heading of the chat; default: Chat"),
         "greeting": Setting("text of a conversation without messages"),
+        "starters": Setting("messages that a new conversation offers as buttons, such as Opening hours?", "ids"),
+        "theme": Setting("colours: of the visitor's system, if it is not set", "choice", choices=("light", "dark")),
+        "accent": Setting("colour of buttons and links, such as #0d6b60 or light-dark(#0d6b60, #63c9ba)"),
         "native_apps": Setting("true: apps, whose requests have no Origin header, may open conversations", "flag"),
     }
     secret_fields: ClassVar[Mapping[str, str]] = {
@@ -80,6 +84,9 @@ class Web(ChannelAdapter):
         if wrong:
             problem = f"origins: {wrong[0]!r} is not an origin: write it in lower case and without a path, https://www.example.org"
             raise InvalidInput(f"{self.name}: {problem}.", code="bad_account")
+        accent = str(account.config.get("accent") or "")
+        if accent and not _COLOUR.fullmatch(accent):
+            raise InvalidInput(f"{self.name}: accent: {accent!r} is not a colour such as #0d6b60.", code="bad_account")
         short = [name for name in self.secret_fields if name in account.secrets and len(account.secrets[name]) < 32]
         if short:
             raise InvalidInput(f"{self.name}: {short[0]} must have at least 32 characters.", code="bad_account")

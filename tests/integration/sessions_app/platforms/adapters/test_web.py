@@ -14,6 +14,7 @@ from django.test import Client
 
 from agents_app.models import Run
 from agents_app.providers.kinds.scripted import Reply
+from audit_app.kernel.errors import InvalidInput
 from sessions_app.models import Attachment, InboundMessage, Pairing, Session, Turn
 from sessions_app.platforms.adapters.web import visitor_tokens
 from tests.support.approvals import Launch, wants_to_launch
@@ -378,9 +379,18 @@ def test_only_the_sites_of_the_account_may_frame_the_chat(site: None) -> None:
     assert page.headers["cross-origin-resource-policy"] == "cross-origin"
 
 
+def test_the_page_shows_what_the_account_says(db: None) -> None:
+    add_web(config={"greeting": "Hi <b>", "starters": ["Open?", "Lost?"], "theme": "dark", "accent": "#7a1fa2"})
+    page = Client().get("/webchat/site/widget").content.decode()
+    for shown in ('initial-message="Hi &lt;b&gt;"', 'theme="dark"', 'data-accent="#7a1fa2"', 'starters="Open?\nLost?"'):
+        assert shown in page
+    with pytest.raises(InvalidInput, match="is not a colour"):
+        add_web("other", config={"accent": "red; background: url(https://evil.example)"})
+
+
 def test_the_page_knows_how_large_a_file_may_be(site: None, settings: Any) -> None:
     settings.KOMAND_ARTIFACT_MAX_BYTES = 10_000
-    assert 'data-largest="8000"' in Client().get("/webchat/site/widget").content.decode()
+    assert 'max-file-bytes="8000"' in Client().get("/webchat/site/widget").content.decode()
     assert upload(b"x" * 7999, token()).status == 201
     assert upload(b"x" * 10_000, token()).status == 413
 
