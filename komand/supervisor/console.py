@@ -18,7 +18,7 @@ _KEPT_LINES = 5000
 class Screen:
     def __init__(self, out: TextIO | None = None) -> None:
         self._out = out or sys.stdout
-        self._coloured = self._out.isatty()
+        self.is_terminal = self._coloured = self._out.isatty()
         self._lines: queue.Queue[str | None] = queue.Queue(_KEPT_LINES)
         self._dropped = 0
         self._names: list[str] = []

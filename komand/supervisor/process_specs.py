@@ -106,13 +106,17 @@ def sockets(environment: dict[str, str]) -> Spec:
     return Spec("sockets", command, {**system_environment(), **kept}, _is_reported_ready, on_demand=True)
 
 
-async def run_prepare(environment: dict[str, str]) -> asyncio.subprocess.Process:
-    """Run `manage.py prepare`. Its last line of output is JSON; its errors go to the error stream."""
+async def run_prepare(environment: dict[str, str], *, makes_link: bool) -> asyncio.subprocess.Process:
+    """Run `manage.py prepare`. Its last line of output is JSON; its errors go to the error stream.
+
+    makes_link: it makes a login link.
+    """
     return await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
         "django",
         "prepare",
+        *(["--login-link"] if makes_link else []),
         env={**environment, **provider_keys(), "DJANGO_SETTINGS_MODULE": "komand.settings.web"},
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,

@@ -117,6 +117,8 @@ class Supervisor:
         seconds = time.monotonic() - begun
         for line in welcome.block(self._options, self._port, prepared, seconds, self._screen):
             self._screen.print(line)
+        if self._screen.is_terminal:
+            welcome.open_browser(self._options.url(self._port), prepared)
 
     async def _start_valkey(self) -> None:
         binary = embedded.find_binary()
@@ -183,7 +185,7 @@ class Supervisor:
 
     async def _prepare(self) -> dict[str, Any]:
         begun = time.monotonic()
-        process = await process_specs.run_prepare(self._environment)
+        process = await process_specs.run_prepare(self._environment, makes_link=self._screen.is_terminal)
         self._preparing = process.pid
         try:
             output, errors = await process.communicate()

@@ -2,6 +2,8 @@
 
 import os
 import sys
+import threading
+import webbrowser
 from typing import Any
 
 from komand.settings import env
@@ -9,6 +11,20 @@ from komand.supervisor.console import Screen
 from komand.supervisor.options import Options
 
 _EVERYONE = ("0.0.0.0", "::")  # noqa: S104 - compared, not bound
+
+
+def link_lines(prepared: dict[str, Any], url: str) -> list[str]:
+    """Return the line with the login link, if there is one."""
+    path = prepared.get("login_link")
+    return [f"  Log in       {url}{path}   (this link works once, for 30 minutes)"] if path else []
+
+
+def open_browser(url: str, prepared: dict[str, Any]) -> None:
+    """Open the page in the browser of a desktop, logged in; not where the terminal is on another machine."""
+    has_desktop = sys.platform in ("darwin", "win32") or any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))
+    if has_desktop and not os.environ.get("SSH_CONNECTION") and env.flag("KOMAND_OPEN_BROWSER", default=True):
+        address = url + (prepared.get("login_link") or "")
+        threading.Thread(target=webbrowser.open, args=(address,), name="browser", daemon=True).start()
 
 
 def login_line(prepared: dict[str, Any]) -> str:
@@ -50,6 +66,7 @@ def block(options: Options, port: int, prepared: dict[str, Any], seconds: float,
         "",
         f"  {screen.paint('Komand is ready', 'bold')} at {screen.paint(url, 'green')}   ({seconds:.1f} s)",
         "",
+        *link_lines(prepared, url),
         login_line(prepared),
         *model_lines(prepared, url),
         f"  Data         {options.data_dir}",

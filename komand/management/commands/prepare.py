@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from django.conf import settings
+from django.contrib.auth.models import User
 from django.core import checks
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandParser
@@ -18,6 +19,7 @@ from komand import data_folder, seed
 from komand.backup import resumed_work, unfinished_restore
 from komand.foreign_keys import find_unvalidated
 from sessions_app.channels import open_access
+from sessions_app.identity import login_links
 from tools_app.storage import file_store
 
 _UNUSABLE = "komand: the database cannot be used: {}"
@@ -28,6 +30,9 @@ class Command(BaseCommand):
     requires_system_checks = []
 
     def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument(
+            "--login-link", action="store_true", help="make a link by which the first user logs in, once"
+        )
         parser.add_argument("--of-restore", action="store_true", help="run by the command restore (used internally)")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -51,6 +56,7 @@ class Command(BaseCommand):
         result = {
             "migrations_applied": applied,
             "login": login if seeded.password else None,
+            "login_link": self._login_link() if options["login_link"] else "",
             "provider": {
                 "name": provider.name,
                 "kind": provider.kind,
@@ -59,6 +65,11 @@ class Command(BaseCommand):
             },
         }
         self.stdout.write(json.dumps(result))
+
+    def _login_link(self) -> str:
+        """Return the path of a link that logs the first user in; empty if there is no such user."""
+        user = User.objects.filter(username=seed.ADMIN_NAME, is_active=True).first()
+        return f"/login/link/{login_links.make(user)}" if user else ""
 
     def _make_private(self) -> None:
         """Create the data folder, or mend its modes. Errors of modes do not stop the start: some disks have none."""

@@ -16,7 +16,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from audit_app import fresh_login
 from audit_app.kernel.errors import AppError, RateLimited
-from sessions_app.identity import external_users, invitations, logins, second_factor
+from sessions_app.identity import external_users, invitations, login_links, logins, second_factor
 from sessions_app.identity.login import LockedOut, LoginRefused, check_password, record_login
 from sessions_app.identity.login_throttle import LoginDelayed
 from sessions_app.surfaces.account import pending_login
@@ -67,6 +67,21 @@ def accept_invitation(request: HttpRequest, token: str) -> HttpResponse:
     problem = " ".join(str(message) for messages in form.errors.values() for message in messages)
     shown = {"invited": invited, "problem": problem}
     return render(request, "account/invitation.html", shown, status=400 if problem else 200)
+
+
+@never_cache
+@require_http_methods(["GET", "POST"])
+def use_link(request: HttpRequest, token: str) -> HttpResponse:
+    """Log in the user of a login link that the start of this installation has printed."""
+    try:
+        linked = login_links.find_user(token)
+        if request.user == linked:  # a later start has opened the browser
+            return HttpResponseRedirect("/")
+        if request.method == "GET":
+            return render(request, "account/login_link.html", {"linked": linked})
+        return _ask_second_factor(request, login_links.use(token), "/", method="link")
+    except login_links.LoginLinkRefused as error:
+        return refused(request, "/", error)
 
 
 @never_cache

@@ -18,6 +18,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("login/code", login_views.code, name="login-code"),
     path("login/enrol", login_views.enrol, name="login-enrol"),
     path("login/invitation/<str:token>", login_views.accept_invitation, name="login-invitation"),
+    path("login/link/<str:token>", login_views.use_link, name="login-link"),
     path("login/confirm", login_views.confirm, name="login-confirm"),
     *([path("login/oidc", include("sessions_app.surfaces.account.oidc_urls"))] if settings.KOMAND_OIDC_ISSUER else []),
     path("logout", login_views.logout, name="logout"),

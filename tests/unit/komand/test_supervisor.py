@@ -4,6 +4,7 @@ import errno
 import fcntl
 import io
 import os
+import queue
 import socket
 import subprocess
 import sys
@@ -238,6 +239,25 @@ def test_the_first_block_shows_url_login_and_model(tmp_path: Path) -> None:
     shown = block(tmp_path, PREPARED)
     for words in ("http://127.0.0.1:8000", "admin  abc", "shown this once", "demo", "OPENAI_API_KEY", "Ctrl-C"):
         assert words in shown
+
+
+def test_a_terminal_gets_a_link_and_a_desktop_its_browser(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    prepared = {**PREPARED, "login_link": "/login/link/1:a:b"}
+    assert "http://127.0.0.1:8000/login/link/1:a:b" in block(tmp_path, prepared)
+    assert "/login/link/" not in block(tmp_path, PREPARED)
+    opened: queue.Queue[str] = queue.Queue()
+    monkeypatch.setattr("webbrowser.open", opened.put)
+    for name in ("DISPLAY", "WAYLAND_DISPLAY", "SSH_CONNECTION", "KOMAND_OPEN_BROWSER"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("sys.platform", "linux")
+    welcome.open_browser("http://x", prepared)
+    monkeypatch.setenv("DISPLAY", ":0")
+    for name, value in (("SSH_CONNECTION", "a b"), ("KOMAND_OPEN_BROWSER", "no")):
+        monkeypatch.setenv(name, value)
+        welcome.open_browser("http://x", prepared)
+        monkeypatch.delenv(name)
+    welcome.open_browser("http://x", prepared)
+    assert opened.get(timeout=10) == "http://x/login/link/1:a:b" and opened.empty()
 
 
 def test_later_blocks_show_no_password(tmp_path: Path) -> None:
