@@ -17,12 +17,19 @@ from django.views.decorators.http import require_GET
 
 from audit_app.kernel.errors import AppError
 from sessions_app.surfaces.base.pages import PageRequest, page, refused
+from sessions_app.surfaces.webchat.commands import find_secret
 from sessions_app.surfaces.webchat.component_script import script
 from sessions_app.surfaces.webchat.visitor_admission import get_site, origin_of
 from tools_app import conf
 
 View = Callable[[HttpRequest, str], HttpResponse]
 
+# By the secret with which a hash was made.
+_PROVEN = {
+    "identity_secret": "The hash is right: it names this user.",
+    "identity_secret_before": "The hash is of the secret before, and counts until you remove that one.",
+    "": "The hash is not of this user. It must be the hex HMAC-SHA256 of the id with the identity_secret.",
+}
 _SCRIPT = "js/webchat/embed.js"
 _SCRIPT_SECONDS = 300
 # The limit of a file holds for the form around it too.
@@ -108,11 +115,13 @@ def _component() -> tuple[bytes, str]:
     return gzip.compress(content, mtime=0), f'W/"{sha256(content).hexdigest()[:16]}"'
 
 
-@require_GET
-@page()
+@page("GET", "POST")
 def test_page(request: PageRequest, account: str) -> HttpResponse:
-    """Return a page with the chat, as a site would show it."""
-    get_site(account)
+    """Return a page with the chat, as a site would show it, and the answer to whether a hash names a user."""
+    site = get_site(account)
     origin = settings.KOMAND_PUBLIC_URL or origin_of(request)
     script = origin + reverse("webchat:embed", args=[account])
-    return render(request, "webchat/test_page.html", {"account": account, "script": script})
+    user_id, given = (request.POST.get(name, "").strip() for name in ("user_id", "user_hash"))
+    proven = _PROVEN[find_secret(site, user_id, given)] if user_id else ""
+    shown = {"account": account, "script": script, "user_id": user_id, "user_hash": given, "proven": proven}
+    return render(request, "webchat/test_page.html", shown)

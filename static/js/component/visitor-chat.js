@@ -57,6 +57,7 @@ export class VisitorChat {
   }
 
   see(event, data) {
+    this.isReached = true;
     this.log.see(event, data);
     this.shell.setMessages(this.log.items.size > 0);
     if (event === "message.started") this.element.tell("run-start", { runId: data.messageId });
@@ -72,8 +73,19 @@ export class VisitorChat {
 
   showError(error) {
     this.shell.note(error.message);
-    if (error.code === "origin_refused") console.error(`Komand: add ${location.origin} to the origins of ${this.base}/webchat/${this.element.getAttribute("account")}`);
+    if (!error.status || error.code === "origin_refused") this.explain();
     this.element.tell("error", { code: error.code ?? "", message: error.message, status: error.status ?? 0 });
+  }
+
+  // Tell the developer of the site why no request succeeds, if it is the page's origin. Browsers do not say it.
+  async explain() {
+    if (this.isReached) return;
+    try {
+      await fetch(`${this.base}/health/live`, { mode: "no-cors", credentials: "omit", cache: "no-store" });
+      console.error(`Komand: add ${location.origin} to the origins of ${this.base}/webchat/${this.element.getAttribute("account")}`);
+    } catch {
+      // The installation cannot be reached.
+    }
   }
 
   mayMessage() {
@@ -93,6 +105,7 @@ export class VisitorChat {
     this.shell.setMessages(this.log.items.size > 0);
     try {
       this.showNotice(await this.conversation.send(id, text, files));
+      this.isReached = true;
       this.conversation.dropUnsent(id);
       this.shell.note("");
       return true;

@@ -403,3 +403,13 @@ def test_the_script_and_the_test_page(site: None) -> None:
     assert client.get("/webchat/site/test").headers["location"].startswith("/login")
     client.force_login(User.objects.create_user("ada"), "django.contrib.auth.backends.ModelBackend")
     assert "&lt;script src=&quot;http" in client.get("/webchat/site/test").content.decode().replace('"', "&quot;")
+
+
+def test_a_hash_is_checked_on_the_test_page(site: None) -> None:
+    client = Client()
+    client.force_login(User.objects.create_user("ada"), "django.contrib.auth.backends.ModelBackend")
+    right = client.post("/webchat/site/test", {"user_id": "u-7", "user_hash": user_hash("u-7")}).content.decode()
+    assert "it names this user" in right
+    wrong = client.post("/webchat/site/test", {"user_id": "<b>", "user_hash": user_hash("u-7")}).content.decode()
+    assert "The hash is not of this user" in wrong and "<b>" not in wrong
+    assert Client().post("/webchat/site/test").status_code in (302, 401, 403)
