@@ -31,6 +31,7 @@ def omit(
 ) -> tuple[tuple[Message, ...], tuple[OmittedPart, ...]]:
     """Return the messages without the parts to which there is an objection, and those parts with it.
 
+    A part for which its text stands is not among them: the model gets that.
     objection: returns the reason why a part is left out, or an empty text.
     """
     omitted: list[OmittedPart] = []
@@ -40,7 +41,8 @@ def omit(
         for part, reason in reasons:
             if reason:
                 message = replace(message, content=_replaced(message.content, part.note, part.note_with(reason)))
-                omitted.append(OmittedPart(part.reference, part.name or part.kind, reason))
+                if not part.text:
+                    omitted.append(OmittedPart(part.reference, part.name or part.kind, reason))
         kept = tuple(part for part, reason in reasons if not reason)
         changed.append(replace(message, parts=kept) if message.parts else message)
     return tuple(changed), tuple(omitted)

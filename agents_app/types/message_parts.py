@@ -12,6 +12,7 @@ class MessagePart:
     size_bytes: as stored.
     reference: by which `conversation_port` loads the bytes when a request is built.
     title: text that names the part, such as `Attached image a.png (image/png, 2.1 MB)`.
+    text: that stands for the part where a model does not take it, such as the text of a PDF; empty for a note.
     """
 
     kind: str
@@ -20,6 +21,7 @@ class MessagePart:
     size_bytes: int
     reference: str
     title: str
+    text: str = ""
 
     @property
     def note(self) -> str:
@@ -28,7 +30,7 @@ class MessagePart:
 
     def note_with(self, reason: str) -> str:
         """Return the note with the reason why the part is not sent."""
-        return f"[{self.title}: its content cannot be shown here{reason and f', because {reason}'}]"
+        return self.text or f"[{self.title}: its content cannot be shown here{reason and f', because {reason}'}]"
 
 
 @dataclass(frozen=True)

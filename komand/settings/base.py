@@ -217,7 +217,8 @@ KOMAND_CALLBACK_ALLOW_PRIVATE = env.listing("KOMAND_CALLBACK_ALLOW_PRIVATE")
 KOMAND_MESSAGE_FILES = env.integer("KOMAND_MESSAGE_FILES", 5, least=0)
 KOMAND_ATTACHMENT_TYPES = env.listing(
     "KOMAND_ATTACHMENT_TYPES",
-    "image/*,audio/*,video/*,text/*,application/pdf,application/json,application/xml,application/zip",
+    "image/*,audio/*,video/*,text/*,application/pdf,application/json,application/xml,application/zip,"
+    "application/vnd.openxmlformats-officedocument.*,application/msword",
 )
 KOMAND_ATTACHMENT_DAYS = env.integer("KOMAND_ATTACHMENT_DAYS", 30, least=1)
 # Of audio that is transcribed.

@@ -18,7 +18,8 @@ _GONE = "it has been deleted or replaced"
 def parts_of(rows: Iterable[Attachment]) -> tuple[MessagePart, ...]:
     """Return those of a message's files that are stored and that some models take.
 
-    Texts are in the message itself, and so are the words of transcribed audio.
+    Texts are in the message itself, and so are the words of transcribed audio. The text of a PDF stands for it where a
+    model does not take it.
     """
     return tuple(
         model_text.as_part(records.described(row))
