@@ -1,6 +1,7 @@
 """The text of a conversation: older messages, writing directions, formulas, and blocks that are still growing."""
 
 import re
+from uuid import uuid4
 
 from playwright.sync_api import Locator, expect
 
@@ -38,6 +39,12 @@ def test_older_messages_are_shown_up_to_the_first(chat: ChatPage, live_komand: L
     expect(chat.questions.first).to_contain_text("the first")
     # The reader stays where the older messages were added, and does not jump to the end.
     assert view.evaluate("view => view.scrollHeight - view.scrollTop - view.clientHeight") > 500
+    # What is out of view is not laid out.
+    view.evaluate("view => { view.scrollTop = view.scrollHeight }")
+    shown = "answers => answers.map((answer) => answer.checkVisibility({ contentVisibilityAuto: true }))"
+    expect(chat.answers.last).to_be_in_viewport()
+    laid_out = chat.answers.evaluate_all(shown)
+    assert not laid_out[0] and laid_out[-1] and sum(laid_out) < 30
 
 
 def _x(element: Locator) -> dict[str, float]:
@@ -172,6 +179,9 @@ def test_buttons_of_an_answer_are_folded_on_a_phone(new_tab: NewTab) -> None:
     answer.get_by_role("button", name="More about the answer").click()
     good.click()
     expect(good).to_have_attribute("aria-pressed", "true")
+    assert chat.page.evaluate("document.documentElement.scrollWidth") == 390
+    chat.open(f"/chat/{uuid4()}")
+    expect(chat.page.get_by_role("link", name="Short.")).to_be_visible()
     assert chat.page.evaluate("document.documentElement.scrollWidth") == 390
 
 

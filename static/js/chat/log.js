@@ -11,6 +11,7 @@ import { focusedVersions, focusVersions, versionsAt } from "./versions.js";
 import { insertByStep, ownerOf, reveal, showWorkstream } from "./workstreams.js";
 
 const byId = (id) => document.getElementById(id);
+const GROWS = new Set(["text", "reasoning"]); // acts that add to a text alone
 const UNDO_TIME = 10_000; // milliseconds in which a removed message can be taken back
 const swap = (target, html, swapStyle) => htmx.swap(target, html, { swapStyle });
 
@@ -38,7 +39,7 @@ export class Log {
         if (!whole && !pastGaps) break;
       }
     });
-    this.refresh();
+    if (acts.some((act) => !GROWS.has(act.do))) this.refresh(); // it looks at the whole conversation
     return whole;
   }
 

@@ -12,8 +12,8 @@ from komand import static_files
 
 pytestmark = [pytest.mark.django_db, pytest.mark.one_database]
 GZIP = {"Accept-Encoding": "gzip, br"}
-# What a first visit of the chat page may load. It was 481 KB.
-MOST_BYTES = 200_000
+# What a first visit of the chat page may load, with its font. It was 481 KB.
+MOST_BYTES = 130_000
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def test_the_csrf_token_of_a_compressed_page_is_masked_anew_each_time(client: Cl
 def test_a_first_visit_of_the_chat_page_loads_less_than_half(client: Client, page: str) -> None:
     addresses = set(re.findall(r'(?:href|src)="(/static/[^"]+)"', page))
     sizes = {address: len(client.get(address, headers=GZIP).content) for address in addresses}
-    assert all(sizes.values())
+    assert all(sizes.values()) and any("inter-latin" in address for address in sizes)
     assert sum(sizes.values()) + len(gzip.compress(page.encode())) < MOST_BYTES, sizes
 
 
