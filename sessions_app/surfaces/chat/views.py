@@ -19,6 +19,7 @@ from sessions_app import feedback, selectors
 from sessions_app.access import access_run, access_session
 from sessions_app.approvals import permissions
 from sessions_app.channels.command_list import PAGE_COMMANDS
+from sessions_app.conversation import list_marks
 from sessions_app.conversation.session_key import STORED_CHANNELS
 from sessions_app.identity.actor_names import display_name
 from sessions_app.live_view.viewer import cursor_now
@@ -69,6 +70,8 @@ def session(request: PageRequest, session_id: UUID) -> HttpResponse:
         found = access_session(request.user, session_id)
     except NotFound:
         return render(request, "chat/gone.html", {"days": read_days(request)}, status=404)
+    if list_marks.is_unread(found):
+        list_marks.mark_session(found, is_read=True)
     # The cursor first: events during the reads below are then sent again, which changes nothing.
     cursor = cursor_now(found.id)
     decisions = permissions.allowed_decisions(request.user, found.owner_id)

@@ -300,3 +300,5 @@ def test_a_chat_is_unread_once_something_was_written_since_its_reader_left(page:
     page.post(f"/chat/{chat.pk}/mark", {"as": "unread"})
     Session.objects.filter(pk=chat.pk).update(last_active_at=chat.last_active_at)
     assert shows_unread()
+    page.get(f"/chat/{chat.pk}")
+    assert not shows_unread(), "it was opened"
