@@ -5,9 +5,8 @@ from typing import Any
 
 from agents_app.types import Usage
 from sessions_app.conversation.citations import Citation
-from sessions_app.events import STEP_CLOSING
 from sessions_app.live_view.cursor import SessionEvent
-from sessions_app.surfaces.base.append_only_text import BREAK, TEXT, AppendedText
+from sessions_app.surfaces.base.append_only_text import BREAK, AppendedTexts
 from sessions_app.surfaces.base.function_tools import call_id_of
 from sessions_app.surfaces.openai.annotations import completion_annotations
 from sessions_app.surfaces.openai.client_tools import Part
@@ -28,8 +27,7 @@ class Completion:
     def __init__(self, answer_id: str, model: str, created: int, *, is_structured: bool = False) -> None:
         self.is_structured = is_structured
         self._head = {"id": f"chatcmpl-{answer_id}", "created": created, "model": model}
-        self._texts: dict[int, AppendedText] = {}
-        self._has_text = self._was_interrupted = False
+        self._texts = AppendedTexts()
 
     def whole(self, text: str, part: Part, citations: Iterable[Citation] = ()) -> dict[str, Any]:
         """Return the whole answer."""
@@ -48,22 +46,13 @@ class Completion:
         """Return the chunks for an event of the run."""
         if event.type == APPROVAL_REQUESTED.name and not self.is_structured:
             return [self.add_paragraph(approval_text(APPROVAL_REQUESTED.payload(event)))]
-        if event.type not in (*TEXT, *STEP_CLOSING) or event.step is None or self.is_structured:
-            return []
-        text = self._texts.setdefault(event.step, AppendedText())
-        is_first = not text.length or self._was_interrupted
-        piece = text.see(event)
-        if not piece:
-            return []
-        if is_first and self._has_text:
-            piece = BREAK + piece
-        self._has_text, self._was_interrupted = True, False
-        return [self._chunk({"content": piece})]
+        piece = "" if self.is_structured else self._texts.see(event)
+        return [self._chunk({"content": piece})] if piece else []
 
     def add_paragraph(self, text: str) -> dict[str, Any]:
         """Return a chunk for text that is not the model's."""
-        content = BREAK + text if self._has_text else text
-        self._has_text = self._was_interrupted = True
+        content = BREAK + text if self._texts.has_text else text
+        self._texts.interrupt()
         return self._chunk({"content": content})
 
     def call(self, index: int, call: ExecutionView) -> dict[str, Any]:

@@ -10,9 +10,8 @@ from typing import Any
 from uuid import UUID
 
 from agents_app.events import RUN_COMPLETED, RUN_ENDS, RUN_QUEUED, RUN_STARTED
-from sessions_app.events import STEP_CLOSING
 from sessions_app.live_view.cursor import SessionEvent
-from sessions_app.surfaces.base.append_only_text import BREAK, TEXT, AppendedText
+from sessions_app.surfaces.base.append_only_text import AppendedTexts
 from tools_app import events as tools
 from tools_app.types import Decision
 
@@ -53,8 +52,7 @@ class HubProjection:
         self._allowed_decisions = allowed_decisions
         self._agents: dict[UUID, str] = {}
         self._agent_id = agent_id
-        self._texts: dict[tuple[UUID, int], AppendedText] = {}
-        self._begun: set[UUID] = set()  # runs of which the client has some text
+        self._texts = AppendedTexts()
 
     def recall(self, kept: Sequence[SessionEvent], shown: Sequence[SessionEvent] | None) -> None:
         """Restore the state of a run that the client resumes.
@@ -66,7 +64,7 @@ class HubProjection:
         for event in (*kept, *(shown or ())):
             self.calls(event)
             if event.run_id and (shown is None or event.payload.get("text_length")):
-                self._begun.add(event.run_id)
+                self._texts.begin(event.run_id)
 
     def calls(self, event: SessionEvent) -> list[Call]:
         """Return the calls for an event. At the end of a run, `end` returns the calls that follow these."""
@@ -79,9 +77,8 @@ class HubProjection:
             return [("AgentTyping", [agent_id, True, *self._position(event)])]
         if event.type in RUN_ENDS:
             return [("ReceiveToken", [agent_id, None, True, *self._position(event)])]
-        piece = self._piece(event, event.run_id, event.step) if event.step is not None else ""
         calls: list[Call] = []
-        if piece:
+        if piece := self._texts.see(event):
             calls.append(("ReceiveToken", [agent_id, piece, False, *self._position(event)]))
         if target := _TARGETS.get(event.type):
             calls.append((target, [agent_id, {**self._fields(event.payload), **_child_of(event), **at}]))
@@ -90,8 +87,7 @@ class HubProjection:
     def end(self, run_id: UUID, event: SessionEvent, message: dict[str, Any]) -> list[Call]:
         """Return the calls that follow the last token of a run. message: of `commands.read_message`."""
         agent_id, at = self._agents.pop(run_id, self._agent_id), self._at(event)
-        self._texts = {key: text for key, text in self._texts.items() if key[0] != run_id}
-        self._begun.discard(run_id)
+        self._texts.forget(run_id)
         calls: list[Call] = []
         if message["text"]:
             calls.append(("ReceiveMessage", [{**message, "agentId": agent_id, "eventId": event.cursor}]))
@@ -99,19 +95,6 @@ class HubProjection:
             end = RUN_COMPLETED.payload(event)
             calls.append(("RunFailed", [agent_id, {"code": end["code"], "message": end["message"], **at}]))
         return [*calls, ("AgentTyping", [agent_id, False, *self._position(event)])]
-
-    def _piece(self, event: SessionEvent, run_id: UUID, step: int) -> str:
-        """Return the text that an event adds, often empty."""
-        if event.type not in (*TEXT, *STEP_CLOSING):
-            return ""
-        text = self._texts.setdefault((run_id, step), AppendedText())
-        is_first = not text.length
-        piece = text.see(event)
-        if piece and is_first and run_id in self._begun:
-            piece = BREAK + piece
-        if piece:
-            self._begun.add(run_id)
-        return piece
 
     def _fields(self, payload: Mapping[str, Any]) -> dict[str, Any]:
         fields = {_camel_case(key): payload[key] for key in sorted(payload.keys() - _INTERNAL)}

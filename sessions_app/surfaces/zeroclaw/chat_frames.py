@@ -4,13 +4,11 @@ import json
 from collections.abc import Collection
 from datetime import datetime
 from typing import Any
-from uuid import UUID
 
 from agents_app import events as runs
 from audit_app.kernel.shorten import shorten
-from sessions_app.events import STEP_CLOSING
 from sessions_app.live_view.cursor import SessionEvent
-from sessions_app.surfaces.base.append_only_text import BREAK, TEXT, AppendedText
+from sessions_app.surfaces.base.append_only_text import AppendedTexts
 from tools_app import events as tools
 from tools_app.types import Decision
 
@@ -26,20 +24,18 @@ class ChatFrames:
 
     def __init__(self, decisions: Collection[Decision] = ()) -> None:
         self._decisions = decisions
-        self._texts: dict[tuple[UUID, int], AppendedText] = {}
-        self._begun: set[UUID] = set()  # runs of which the client has some text
+        self._texts = AppendedTexts()
 
     def see(self, event: SessionEvent) -> list[Frame]:
         """Return the frames of an event. At the end of a run, `end` returns those that follow these."""
         if event.run_id is None:
             return []
-        frames = self._text(event, event.run_id, event.step) if event.step is not None else []
-        return [*frames, *self._others(event)]
+        piece = self._texts.see(event)
+        return [*([{"type": "chunk", "content": piece}] if piece else []), *self._others(event)]
 
     def end(self, event: SessionEvent, answer: dict[str, Any]) -> list[Frame]:
         """Return the frames of the end of a run. answer: of `queries.read_answer`."""
-        self._texts = {key: text for key, text in self._texts.items() if key[0] != event.run_id}
-        self._begun.discard(event.run_id) if event.run_id else None
+        self._texts.forget(event.run_id)
         ended = runs.RUN_COMPLETED.payload(event)
         turn = {"turn_id": str(event.run_id)}
         if event.type == runs.RUN_COMPLETED.name:
@@ -50,22 +46,10 @@ class ChatFrames:
             last = {"type": "error", "code": ended["code"], "message": ended["message"], **turn}
         return [last, {"type": "agent_end", **turn}]
 
-    def _text(self, event: SessionEvent, run_id: UUID, step: int) -> list[Frame]:
-        if event.type == runs.REASONING_DELTA.name:
-            return [{"type": "thinking", "content": runs.REASONING_DELTA.payload(event)["text"]}]
-        if event.type not in (*TEXT, *STEP_CLOSING):
-            return []
-        text = self._texts.setdefault((run_id, step), AppendedText())
-        is_first = not text.length
-        piece = text.see(event)
-        if not piece:
-            return []
-        content = BREAK + piece if is_first and run_id in self._begun else piece
-        self._begun.add(run_id)
-        return [{"type": "chunk", "content": content}]
-
     def _others(self, event: SessionEvent) -> list[Frame]:
         match event.type:
+            case runs.REASONING_DELTA.name:
+                return [{"type": "thinking", "content": runs.REASONING_DELTA.payload(event)["text"]}]
             case runs.RUN_STARTED.name:
                 agent = runs.RUN_STARTED.payload(event)["agent_id"]
                 return [{"type": "agent_start", "agent_alias": agent, "turn_id": str(event.run_id)}]
