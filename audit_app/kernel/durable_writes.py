@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import ParamSpec, TypeVar
 
@@ -27,10 +27,15 @@ async def retry_until_stored(write: Callable[P, T], *args: P.args, **kwargs: P.k
 
 async def run_until_stored(write: Callable[[], T], *, gives_up: Callable[[], bool] = lambda: False) -> T:
     """Call `write` like `retry_until_stored`. gives_up: called before each retry; if True, the last error is raised."""
+    return await repeat_until_stored(lambda: in_db(write), gives_up=gives_up)
+
+
+async def repeat_until_stored(attempt: Callable[[], Awaitable[T]], *, gives_up: Callable[[], bool]) -> T:
+    """Repeat a write as `run_until_stored` does. attempt: returns what it waits for."""
     pause = _FIRST_PAUSE_SECONDS
     while True:
         try:
-            return await in_db(write)
+            return await attempt()
         except Exception as error:
             if not is_away(error) or gives_up():
                 raise

@@ -6,14 +6,17 @@ by their effect class.
 
 import asyncio
 import logging
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from uuid import UUID
 
 from django.conf import settings
 
+from audit_app.kernel import valkey
+from audit_app.kernel.call_groups import CallGroups
 from audit_app.kernel.database import in_db
-from audit_app.kernel.durable_writes import run_until_stored
+from audit_app.kernel.durable_writes import repeat_until_stored
 from tools_app import catalogue, conf, selectors
 from tools_app.executions import call_questions, events, runner
 from tools_app.executions.runner import Outcome
@@ -45,6 +48,8 @@ class LoopExecutions:
         self._calls: dict[tuple[UUID, int], _Call] = {}  # by execution and attempt
         self._draining = False
         self._time_is_up = False  # of the drain: running calls have to be released
+        self._claims = CallGroups(partial(_claim_all, owner))
+        self._ends = CallGroups(_store_all, key=_group_of)
 
     def nudge(self, execution_id: UUID) -> None:
         """Offer a call; thread-safe. Ignored while all slots are taken: a freed slot looks for waiting calls."""
@@ -88,23 +93,24 @@ class LoopExecutions:
     async def _make_call(self, execution_id: UUID | None) -> bool:
         """Claim and run a call. Returns whether to look for another one."""
         try:
-            row = await in_db(_claim, execution_id, self._owner)
-            if row is None:
+            claiming = self._claims.call(execution_id) if execution_id else in_db(_claim_next, self._owner)
+            claimed = await claiming
+            if claimed is None:
                 return execution_id is not None
-            with runner.bound(row):
-                await self._carry_out(row)
+            with runner.bound(claimed.row):
+                await self._carry_out(claimed)
         except Exception:
             logger.exception("call %s failed unexpectedly", execution_id)
         return True
 
-    async def _carry_out(self, row: ToolExecution) -> None:
-        call = self._calls[row.id, row.attempts] = _Call(row, self._loop.create_task(_run(row)))
+    async def _carry_out(self, claimed: "_Claimed") -> None:
+        row = claimed.row
+        call = self._calls[row.id, row.attempts] = _Call(row, self._loop.create_task(_run(claimed)))
         try:
             outcome = await self._outcome_of(call)
             if outcome is not None:
-                # Retried while the database is unavailable.
-                store = partial(_store, row, outcome)  # retried while the database is unavailable
-                await run_until_stored(store, gives_up=lambda: self._time_is_up)
+                store = partial(self._ends.call, (row, outcome))  # retried while the database is unavailable
+                await repeat_until_stored(store, gives_up=lambda: self._time_is_up)
             elif not call.given_up:
                 await in_db(release, row)
         finally:
@@ -146,31 +152,63 @@ def nudge(execution_id: UUID) -> None:
 _here: LoopExecutions | None = None
 
 
-def _claim(execution_id: UUID | None, owner: UUID) -> ToolExecution | None:
-    """Claim the execution, or by default the one that has waited longest for a loop."""
-    wanted = execution_id or selectors.find_waiting_for_loop()
-    return runner.claim(wanted, owner) if wanted else None
+@dataclass(frozen=True)
+class _Claimed:
+    """A claimed call and its tool, or the problem of finding it. resumed: see `ToolContext`."""
+
+    row: ToolExecution
+    tool: object = None
+    resumed: Resumed | None = None
+    problem: Exception | None = None
 
 
-def _store(row: ToolExecution, outcome: Outcome | AsksPerson) -> None:
-    if isinstance(outcome, AsksPerson):
-        call_questions.park(row, outcome)
-    else:
-        runner.record_once(row, outcome)
+def _claim_next(owner: UUID) -> _Claimed | None:
+    """Claim the execution that has waited longest for a loop."""
+    waiting = selectors.find_waiting_for_loop()
+    return _claim_all(owner, [waiting])[0] if waiting else None
 
 
-async def _run(row: ToolExecution) -> Outcome:
-    tool, resumed = await in_db(_begin, row)
+def _claim_all(owner: UUID, execution_ids: Sequence[UUID]) -> list[_Claimed | None]:
+    rows = runner.claim_all(execution_ids, owner)
+    with valkey.in_one_write():
+        return [_begin(row) if row else None for row in rows]
+
+
+def _begin(row: ToolExecution) -> _Claimed:
+    try:
+        events.notify_started(row)
+        resumed = call_questions.resumed_of(row) if row.attempts > 1 else None
+        return _Claimed(row, catalogue.find_tool(row.tool, row.agent_id), resumed)
+    except Exception as problem:  # it is the outcome of this call, not of those that were claimed with it
+        return _Claimed(row, problem=problem)
+
+
+def _store_all(ends: Sequence[tuple[ToolExecution, Outcome | AsksPerson]]) -> list[None]:
+    with runner.bound(ends[0][0]):
+        stored = [(row, outcome) for row, outcome in ends if isinstance(outcome, Outcome)]
+        for row, asked in ends:
+            if isinstance(asked, AsksPerson):
+                call_questions.park(row, asked)
+        if stored:
+            runner.record_all(stored)
+    return [None] * len(ends)
+
+
+def _group_of(end: tuple[ToolExecution, Outcome | AsksPerson]) -> Hashable:
+    """Return the key of those that may be stored together: results of one run, but no questions and batches."""
+    row, outcome = end
+    is_alone = isinstance(outcome, AsksPerson) or row.batch_id
+    return row.id if is_alone else (row.run_id, row.request_id)
+
+
+async def _run(claimed: _Claimed) -> Outcome:
+    row, tool = claimed.row, claimed.tool
+    if claimed.problem:
+        raise claimed.problem
     if not isinstance(tool, AsyncTool):
         raise ToolError(f"The tool {row.tool} is no longer available.")
-    context = runner.context_of(row, resumed=resumed, ask_now=partial(call_questions.ask_now, row))
+    context = runner.context_of(row, resumed=claimed.resumed, ask_now=partial(call_questions.ask_now, row))
     value = await tool.run(row.arguments, context)
     if context.pictures:
         return await in_db(runner.shown, row, tool, value, context)
     return runner.completed_by(tool, value)
-
-
-def _begin(row: ToolExecution) -> tuple[object, Resumed | None]:
-    events.notify_started(row)
-    resumed = call_questions.resumed_of(row) if row.attempts > 1 else None
-    return catalogue.find_tool(row.tool, row.agent_id), resumed

@@ -4,6 +4,7 @@ import json
 import logging
 import os
 import time
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -14,6 +15,7 @@ from celery.exceptions import SoftTimeLimitExceeded
 from django.db import connection, transaction
 
 from audit_app import services as audit
+from audit_app.event_types import NewEvent
 from audit_app.kernel import context, liveness, redact
 from audit_app.kernel.database import is_away
 from tools_app import catalogue, conf, schema
@@ -118,6 +120,19 @@ def claim(execution_id: UUID, owner: UUID) -> ToolExecution | None:
         return row
 
 
+def claim_all(execution_ids: Sequence[UUID], owner: UUID) -> list[ToolExecution | None]:
+    """Claim pending executions like `claim`, in one transaction. Return the row, or None, for each."""
+    with transaction.atomic():
+        # In one order, in which a cancellation locks the rows, too.
+        claimed = {each: transitions.claim(each, owner) for each in sorted(set(execution_ids))}
+        if not emergency_stop.is_any_stopped():
+            for row in filter(None, claimed.values()):
+                events.record_started(row)
+            return [claimed.pop(each, None) for each in execution_ids]
+        transaction.set_rollback(True)
+    return [claim(each, owner) for each in execution_ids]
+
+
 def start_here(row: ToolExecution) -> bool:
     """Start a pending call that no process runs, in the caller's transaction, and audit the start.
 
@@ -136,15 +151,29 @@ def finish(row: ToolExecution, outcome: Outcome) -> bool:
     row: as it was claimed or last read.
     Joins the caller's transaction, which must be `atomic`. Returns whether the attempt was still current.
     """
-    batches.lock(row)
-    ended = transitions.end(row, outcome.status, **outcome.columns())
-    if ended is None:
-        return False
+    return finish_all([(row, outcome)]) == 1
+
+
+def finish_all(ends: Sequence[tuple[ToolExecution, Outcome]]) -> int:
+    """Store the ends of attempts like `finish`, and return the number of those that were current.
+
+    ends: of calls of one run, of which no item of a batch is stored with others.
+    """
+    ended: dict[UUID, ToolExecution] = {}
+    for row, outcome in sorted(ends, key=lambda end: end[0].id):  # the order in which a cancellation locks them
+        batches.lock(row)
+        if stored := transitions.end(row, outcome.status, **outcome.columns()):
+            ended[row.id] = stored
+    if ended:
+        audit.emit([event for row, outcome in ends if row.id in ended for event in _events_of(ended[row.id], outcome)])
+        batches.item_ended(next(iter(ended.values())))
+    return len(ended)
+
+
+def _events_of(ended: ToolExecution, outcome: Outcome) -> list[NewEvent]:
     warned = [events.warned(ended, outcome.warning)] if outcome.warning else []
     reported = [events.reported(ended, outcome.report)] if outcome.report else []
-    audit.emit([*warned, *batches.ended(ended), *reported])
-    batches.item_ended(ended)
-    return True
+    return [*warned, *batches.ended(ended), *reported]
 
 
 def record(row: ToolExecution, outcome: Outcome) -> None:
@@ -166,6 +195,13 @@ def record_once(row: ToolExecution, outcome: Outcome) -> None:
     with transaction.atomic():
         if not finish(row, outcome):
             logger.info("the result of execution %s was too late and was dropped", row.id)
+
+
+def record_all(ends: Sequence[tuple[ToolExecution, Outcome]]) -> None:
+    """Store the outcomes of attempts like `record_once`, in one transaction. ends: see `finish_all`."""
+    with transaction.atomic():
+        if late := len(ends) - finish_all(ends):
+            logger.info("%d results of run %s were too late and were dropped", late, ends[0][0].run_id)
 
 
 def _run(row: ToolExecution) -> Outcome:

@@ -17,8 +17,10 @@ from audit_app.models import AuditEntry, Event
 from tests.support.engine import until
 from tools_app import conf, selectors, services
 from tools_app.events import PROGRESS_REPORTED
-from tools_app.executions import loop_runner
+from tools_app.executions import loop_runner, runner
+from tools_app.executions.runner import Outcome
 from tools_app.models import ToolExecution
+from tools_app.policy import emergency_stop
 from tools_app.registry import tools
 from tools_app.types import AsyncTool, Effect, ExecutionStatus, Reads, Risk, ToolError, ToolSpec
 
@@ -52,6 +54,15 @@ class Loop:
 
     def look_once(self) -> None:
         self._do(self.calls.look_after()).result()
+
+    def offer_together(self, executions: Any) -> None:
+        """Offer calls in one turn of the loop."""
+
+        async def offer() -> None:
+            for execution in executions:
+                self.calls._offer(execution.id)
+
+        self._do(offer()).result()
 
     def drain(self, seconds: float = 0.0) -> None:
         self._do(self.calls.drain(seconds)).result()
@@ -300,12 +311,74 @@ def test_a_dead_process_leaves_its_calls_to_the_sweeper(plan, make, nudges, proc
     make(for_ever, Effect.ONCE)
     (once,) = plan(("wait", "{}"))
     for execution in (again, once):
-        assert loop_runner._claim(execution.id, process)
+        assert runner.claim(execution.id, process)
 
     services.sweep(Undertaker())
     statuses = [selectors.get_execution(execution.id).status for execution in (again, once)]
     assert statuses == [ExecutionStatus.PENDING, ExecutionStatus.UNKNOWN]
     assert nudges.of("tools.execute_here").count(str(again.id)) == 2
+
+
+def test_calls_that_come_together_are_claimed_and_stored_together(plan, loop, make, nudges, monkeypatch) -> None:
+    sizes: dict[str, list[int]] = {"claim_all": [], "record_all": []}
+
+    def counted(name: str) -> Any:
+        real = getattr(runner, name)
+
+        def count(items: Any, *rest: Any) -> Any:
+            sizes[name].append(len(items))
+            return real(items, *rest)
+
+        return count
+
+    for name in sizes:
+        monkeypatch.setattr(runner, name, counted(name))
+    begun: list[str] = []
+    go_on = asyncio.Event()
+
+    async def answer(arguments: Any, context: Any) -> str:
+        begun.append(arguments["name"])
+        if len(begun) == 3:
+            go_on.set()
+        await go_on.wait()
+        if arguments["name"] == "b":
+            raise ToolError("No such page.")
+        return arguments["name"]
+
+    make(answer)
+    executions = plan(*(("wait", f'{{"name": "{name}"}}') for name in "abc"))
+    loop.offer_together(executions)
+    results = [(done.status, done.output or done.error) for done in map(ended, (each.id for each in executions))]
+    assert results == [
+        (ExecutionStatus.COMPLETED, '"a"'),
+        (ExecutionStatus.FAILED, "No such page."),
+        (ExecutionStatus.COMPLETED, '"c"'),
+    ]
+    assert sizes == {"claim_all": [3], "record_all": [3]}
+    until(lambda: nudges.of("test.done") == [str(executions[0].run_id)])
+    stored = Event.objects.filter(type__in=["tool.completed", "tool.failed"]).order_by("seq")
+    assert sorted(event.payload["execution_id"] for event in stored) == sorted(str(each.id) for each in executions)
+    assert AuditEntry.objects.filter(action="ToolExecutionStarted").count() == 3
+
+
+def test_the_stop_of_one_agent_leaves_the_calls_of_others(plan, make, process) -> None:
+    make(for_ever)
+    first, second = plan(("wait", "{}"), ("wait", "{}"))
+    ToolExecution.objects.filter(pk=second.id).update(agent_id="other")
+    emergency_stop.stop("other", reason="Fire drill.")
+    claimed = runner.claim_all([second.id, first.id, uuid4(), first.id], process)
+    assert [row and row.id for row in claimed] == [None, first.id, None, None]
+    assert selectors.get_execution(second.id).status is ExecutionStatus.PENDING
+
+
+def test_results_of_calls_that_were_cancelled_meanwhile_are_dropped_alone(plan, make, process) -> None:
+    make(for_ever)
+    executions = plan(("wait", "{}"), ("wait", "{}"))
+    rows = [runner.claim(each.id, process) for each in executions]
+    assert services.cancel_execution(executions[0].id)
+    runner.record_all([(row, Outcome(ExecutionStatus.COMPLETED, output='"late"')) for row in rows])
+    statuses = [selectors.get_execution(each.id).status for each in executions]
+    assert statuses == [ExecutionStatus.CANCELLED, ExecutionStatus.COMPLETED]
 
 
 def test_a_call_whose_tool_was_removed_fails_with_that_reason(plan, loop, make) -> None:
