@@ -98,29 +98,35 @@ LIST_RUN_MESSAGES = CompiledQuery(
         .values_list("position", "kind", "text", "about_id", "about__workstream")
     )
 )
-# Every launch and every step of a child run.
-FIND_ROOT = CompiledQuery(lambda run_id: Run.objects.filter(pk=run_id).values_list("root_id"))
-LOCK_ROW = CompiledQuery(lambda run_id: Run.objects.select_for_update(no_key=True).filter(pk=run_id).values_list("pk"))
+# Every claim of a child run.
+GET_LAUNCHER = CompiledQuery(
+    lambda run_id: Run.objects.filter(pk=run_id).values_list("options", "agent_id", "parent_id")
+)
+# Every launch and every step of a network.
+_LOCKED = Run.objects.select_for_update(no_key=True)
+LOCK_ROW = CompiledQuery(lambda run_id: _LOCKED.filter(pk=run_id).values_list("pk"))
+LOCK_ROOT = CompiledQuery(
+    lambda run_id: _LOCKED.filter(pk=Subquery(Run.objects.filter(pk=run_id).values("root_id"))).values_list("pk")
+)
 LOCK_RUN = CompiledObjects(
     lambda run_id: Run.objects.select_for_update(of=("self",), no_key=True).select_related("agent").filter(pk=run_id)
 )
-LIST_OPEN_CHILDREN = CompiledQuery(
-    lambda run_id: Run.objects.filter(children_of(run_id), IS_OPEN).order_by().values_list("workstream")
-)
-COUNT_TREE = CompiledQuery(
-    lambda root_id: (
-        Run.objects.filter(root_id=root_id)
-        .order_by()
-        .values("root_id")
-        .annotate(number=Count("*"))
-        .values_list("number")
-    )
-)
-FIND_LAST_ORDINAL = CompiledQuery(
-    lambda conversation_id, least: (
-        Run.objects.filter(conversation_id=conversation_id, ordinal__gte=least)
-        .order_by("-ordinal")
-        .values_list("ordinal")[:1]
+
+
+def _number(runs: QuerySet[Run]) -> Subquery:  # all of one conversation; null for none
+    return Subquery(runs.order_by().values("conversation_id").annotate(number=Count("*")).values_list("number"))
+
+
+_OPEN_CHILDREN = Run.objects.filter(children_of(OuterRef("pk")), IS_OPEN)
+_LAST_CHILD = Run.objects.filter(conversation_id=OuterRef("conversation_id")).order_by("-ordinal")
+# Every launch, once the parent is locked: a `children.Checked`.
+CHECK_LAUNCH = CompiledQuery(
+    lambda run_id, child_id, workstream, least: Run.objects.filter(pk=run_id).values_list(
+        Exists(Run.objects.filter(pk=child_id)),
+        _number(_OPEN_CHILDREN),
+        Exists(_OPEN_CHILDREN.filter(workstream=workstream)),
+        _number(Run.objects.filter(root_id=Coalesce(OuterRef("root_id"), OuterRef("pk")))),
+        Subquery(_LAST_CHILD.filter(ordinal__gte=least).values("ordinal")[:1]),
     )
 )
 COUNT_CHILD = CompiledUpdate(lambda run_id: (Run.objects.filter(pk=run_id), {"child_count": F("child_count") + 1}))
@@ -141,16 +147,11 @@ def _later_messages() -> QuerySet[Run]:
 
 
 # Every end of a child run.
+_HAS_LISTENER = Q(is_on_its_own=True) | Q(listener__isnull=True, parent__ended_at=None)
+_HAS_LISTENER |= Q(listener__isnull=False, listener__ended_at=None)
 FIND_LISTENER = CompiledQuery(
     lambda run_id: (
-        Run.objects.filter(
-            Q(is_on_its_own=True)
-            | Q(listener__isnull=True, parent__ended_at=None)
-            | Q(listener__isnull=False, listener__ended_at=None),
-            pk=run_id,
-        )
-        .order_by()
-        .values_list("is_on_its_own", "listener_id", "parent_id")
+        Run.objects.filter(_HAS_LISTENER, pk=run_id).order_by().values_list("is_on_its_own", "listener_id", "parent_id")
     )
 )
 GET_TREE_REQUESTS = CompiledQuery(

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from uuid import UUID
 
 from agents_app.types import Message
-from agents_app.types.child_runs import ChildSpec, ChildState, ChildView
+from agents_app.types.child_runs import ChildReport, ChildSpec, ChildState
 from audit_app.kernel.shorten import one_line
 from tools_app.run_progress import Progress
 
@@ -48,15 +48,14 @@ def task_text(spec: ChildSpec) -> str:
     return f"{text}\n\nContext:\n{json.dumps(spec.context, ensure_ascii=False, indent=1)}"
 
 
-def report_text(child: ChildView, files: Sequence[str] = ()) -> str:
+def report_text(child: ChildReport, files: Sequence[str] = ()) -> str:
     """Return the message by which a parent receives the last result of a child run.
 
     The first line is ours; below it are the child's texts, which a request marks as data.
     files: paths of the files that it has written.
     """
-    is_paused = child.is_idle and child.is_paused
-    state = "is paused" if is_paused else _STATES.get(child.state, child.state.value)
-    texts = () if is_paused else (child.error, child.result)
+    state = "is paused" if child.is_paused else _STATES.get(child.state, child.state.value)
+    texts = () if child.is_paused else (child.error, child.result)
     more = f" and {len(files) - _MOST_FILES} more" if len(files) > _MOST_FILES else ""
     listed = f"Files: {', '.join(files[:_MOST_FILES])}{more}" if files else ""
     return "\n".join([f"[Workstream {child.workstream} ({child.launch_id}) {state}]", *filter(None, (*texts, listed))])

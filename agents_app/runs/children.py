@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any
+from itertools import starmap
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.conf import settings
@@ -70,29 +71,52 @@ class NewChild:
     budget_tokens: int | None = None
 
 
+class Checked(NamedTuple):
+    """The state of a tree on which a launch depends, beside the row of the parent.
+
+    is_started: the child run exists.
+    open_children: number of the parent's; None for none.
+    is_taken: one of them has the name.
+    below_root: number of runs below the root; None for none.
+    last_ordinal: of the child runs of the conversation.
+    """
+
+    is_started: bool
+    open_children: int | None
+    is_taken: bool
+    below_root: int | None
+    last_ordinal: int | None
+
+
 def start_child(new: NewChild) -> Run:
-    """Start a child run, and return it. Idempotent by its id.
+    """Start a child run, and return it. Idempotent by its id. Owns its transaction.
 
     The parent is an open run, usually one that waits for the tool call which asks for the child. The child's result
     reaches the parent's model before its next call, see docs/workstreams.md. Raises NotFound, Conflict (run_ended,
     too_deep, too_many_workstreams, too_many_runs, workstream_exists) and Stopped.
     """
     with transaction.atomic():
-        parent = lock_in_tree(new.parent_id)
-        if started := hot_queries.GET_RUN.first(run_id=new.id):
-            return started
-        agent = new.agent or parent.agent
-        _check(new, parent)
-        emergency_stop.check_running(agent.agent_id)
-        child = Run(**_columns(new, parent, agent))
-        hot_queries.COUNT_CHILD.run(run_id=parent.pk)
-        hot_queries.INSERT_RUN.run([child])
-        task = RunMessage(run=child, position=0, kind=MessageKind.TASK.value, text=child_texts.task_text(new.spec))
-        hot_queries.INSERT_RUN_MESSAGE.run([task])
-        queued: events.RunQueued = {"ordinal": child.ordinal, "agent_id": agent.agent_id}
-        audit.emit([run_events.launched(child), event_of(child, events.RUN_QUEUED, queued)])
-        nudge(ADVANCE, str(child.id), queue=QUEUE)
-        return child
+        return start_below(lock_in_tree(new.parent_id), new)
+
+
+def start_below(parent: Run, new: NewChild) -> Run:
+    """Start a child run like `start_child`, in the caller's transaction. parent: as `lock_in_tree` has returned it."""
+    key = {"run_id": parent.pk, "child_id": new.id, "workstream": new.workstream}
+    [checked] = starmap(Checked, hot_queries.CHECK_LAUNCH.rows(**key, least=FIRST_ORDINAL))
+    if checked.is_started:
+        return found(hot_queries.GET_RUN.first(run_id=new.id), "There is no such run.")
+    agent = new.agent or parent.agent
+    _check(new, parent, checked)
+    emergency_stop.check_running(agent.agent_id)
+    child = Run(**_columns(new, parent, agent), ordinal=(checked.last_ordinal or FIRST_ORDINAL - 1) + 1)
+    hot_queries.COUNT_CHILD.run(run_id=parent.pk)
+    hot_queries.INSERT_RUN.run([child])
+    task = RunMessage(run=child, position=0, kind=MessageKind.TASK.value, text=child_texts.task_text(new.spec))
+    hot_queries.INSERT_RUN_MESSAGE.run([task])
+    queued: events.RunQueued = {"ordinal": child.ordinal, "agent_id": agent.agent_id}
+    audit.emit([run_events.launched(child), event_of(child, events.RUN_QUEUED, queued)])
+    nudge(ADVANCE, str(child.id), queue=QUEUE)
+    return child
 
 
 def message_child(
@@ -198,9 +222,7 @@ def _ask_to_end(child: Run, reason: str) -> None:
 
 def lock_in_tree(run_id: UUID) -> Run:
     """Lock the root of a tree, then the given run of it, and return that, with its agent."""
-    for (root_id,) in hot_queries.FIND_ROOT.rows(run_id=run_id):
-        if root_id:
-            hot_queries.LOCK_ROW.rows(run_id=root_id)
+    hot_queries.LOCK_ROOT.rows(run_id=run_id)
     return found(hot_queries.LOCK_RUN.first(run_id=run_id), "There is no such run.")
 
 
@@ -213,25 +235,24 @@ def _lock_child(parent_id: UUID, child_id: UUID) -> Run:
     return child
 
 
-def _check(new: NewChild, parent: Run) -> None:
+def _check(new: NewChild, parent: Run, checked: Checked) -> None:
     if parent.ended_at or parent.cancel_requested_at or parent.terminated_at:
         raise Conflict("The run is ending, so it cannot start workstreams.", code="run_ended")
     if parent.depth >= MOST_DEPTH:
         raise Conflict(f"Workstreams can be nested {MOST_DEPTH} deep. Do this yourself.", code="too_deep")
-    running = [workstream for (workstream,) in hot_queries.LIST_OPEN_CHILDREN.rows(run_id=parent.pk)]
-    if len(running) >= MOST_OPEN_CHILDREN:
-        raise Conflict(f"{len(running)} workstreams run already. Wait for some of them.", code="too_many_workstreams")
-    _check_tree(new, parent)
-    if new.workstream in running:
+    running = checked.open_children or 0
+    if running >= MOST_OPEN_CHILDREN:
+        raise Conflict(f"{running} workstreams run already. Wait for some of them.", code="too_many_workstreams")
+    _check_tree(new, parent, checked.below_root or 0)
+    if checked.is_taken:
         raise Conflict(f"A workstream {new.workstream!r} runs already.", code="workstream_exists")
 
 
-def _check_tree(new: NewChild, parent: Run) -> None:
+def _check_tree(new: NewChild, parent: Run, below: int) -> None:
     """Raise Conflict if the tree has all runs that it may have. The definition of a network limits its tasks."""
     most = settings.KOMAND_MAX_RUNS_PER_MESSAGE
     if new.kind is RunKind.TASK:
         return
-    below = sum(number for (number,) in hot_queries.COUNT_TREE.rows(root_id=parent.root_id or parent.pk))
     if 1 + below + parent.child_spec.runs_before < most:
         return
     problem = f"This message has {most:,} runs, the most that one may have. Do the rest yourself."
@@ -239,7 +260,6 @@ def _check_tree(new: NewChild, parent: Run) -> None:
 
 
 def _columns(new: NewChild, parent: Run, agent: Agent) -> dict[str, Any]:
-    last = hot_queries.FIND_LAST_ORDINAL.rows(conversation_id=parent.conversation_id, least=FIRST_ORDINAL)
     role = child_texts.INSTRUCTIONS.format(name=new.spec.name)
     instructions = "\n\n".join(text for text in (new.options.instructions, role) if text)
     may_have_budget = new.budget_tokens is not None or parent.may_have_budget
@@ -254,7 +274,6 @@ def _columns(new: NewChild, parent: Run, agent: Agent) -> dict[str, Any]:
         "id": new.id,
         "conversation_id": parent.conversation_id,
         "session_key": parent.session_key,
-        "ordinal": last[0][0] + 1 if last else FIRST_ORDINAL,
         "agent": agent,
         "parent_id": parent.pk,
         "root_id": parent.root_id or parent.pk,

@@ -172,7 +172,8 @@ def _start(run: Run, network: Network, start: Start, instructions: Sequence[str]
     """Start an attempt. instructions: for agents; a question to a person stays as it is."""
     task = network.flat()[start.key.task]
     prompt = "\n\n".join((start.prompt, *(instructions if task.has_agent else ())))
-    child = children.start_child(
+    child = children.start_below(
+        run,
         NewChild(
             id=derived_id(run.pk, str(start.key)),
             parent_id=run.pk,
@@ -181,7 +182,7 @@ def _start(run: Run, network: Network, start: Start, instructions: Sequence[str]
             agent=selectors.get_agent(task.agent) if task.has_agent else None,
             kind=RunKind.TASK,
             options=_options_of(task, network),
-        )
+        ),
     )
     if start.delay_seconds:
         _delay(child, timedelta(seconds=start.delay_seconds))

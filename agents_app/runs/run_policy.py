@@ -1,6 +1,7 @@
 """The limits of runs and the policies of their tool calls, from the rows of agents and runs. Reads only."""
 
 from typing import Any
+from uuid import UUID
 
 from django.conf import settings
 
@@ -79,17 +80,27 @@ def policy_of(run: Run) -> AgentPolicy:
     agents that the user may use, and it has no rights of its own. A run that asks a person may do that alone, whatever
     its agent may do: the author of the network asks.
     """
-    options = RunOptions.from_dict(run.options)
+    return _policy_of(run.agent, run.options, run.parent_id)
+
+
+def _policy_of(agent: Agent, stored: dict[str, Any], parent_id: UUID | None) -> AgentPolicy:
+    """Return the policy of a run.
+
+    agent: in the version that the run uses.
+    stored: options of the run.
+    """
+    options = RunOptions.from_dict(stored)
     if options.question:
-        return AgentPolicy(agent_id=run.agent.agent_id, tools=(ASK_USER,))
-    own = policy_of_agent(run.agent, options if options.may_widen else NO_OPTIONS)
-    if run.parent_id is None:
+        return AgentPolicy(agent_id=agent.agent_id, tools=(ASK_USER,))
+    own = policy_of_agent(agent, options if options.may_widen else NO_OPTIONS)
+    if parent_id is None:
         return own.permitting(client_tool_names(options)) if options.client_tools else own
-    [stored] = hot_queries.GET_RUN.fetch(run_id=run.parent_id)
-    parent = use_version(stored)
-    if parent.parent_id is None and parent.options.get("network"):
+    [(above, agent_id, above_id)] = hot_queries.GET_LAUNCHER.rows(run_id=parent_id)
+    if above_id is None and above.get("network"):
         return own
-    return tools.narrow(policy_of(parent), to=own)
+    is_same = agent_id == agent.pk and above.get("agent_version") == stored.get("agent_version")
+    agent_above = agent if is_same else use_version(hot_queries.GET_RUN.fetch(run_id=parent_id)[0]).agent
+    return tools.narrow(_policy_of(agent_above, above, above_id), to=own)
 
 
 def client_tools_of(run: Run) -> tuple[ClientTool, ...]:

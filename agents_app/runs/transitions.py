@@ -162,8 +162,9 @@ def _end(
     is_child = run.parent_id is not None
     outcome = _outcome_of_child(run, outcome) if is_child else outcome
     listeners = hot_queries.FIND_LISTENER.rows(run_id=run.pk) if is_child else ()
-    stored = {"end_stored": not listeners}  # without a listener nobody collects it
-    if not _move_to_end(run, outcome, held_by, {**stored, **changes}):
+    ended = _ended(outcome.answer, outcome.code, outcome.message)
+    changes = {"end_stored": not listeners, **ended, **changes}  # without a listener nobody collects it
+    if not move(run, outcome.status, expect=OPEN, held_by=held_by, **changes):
         return None
     new_events = _end_children(run, outcome) if run.child_count else []
     if outcome.status is not RunStatus.COMPLETED:  # a completed run has no open execution
@@ -184,7 +185,7 @@ def request_cancel(run: Run) -> None:
 
 @dataclass(frozen=True)
 class Answered:
-    """The claim of a root run without child runs, whose last model call has completed it.
+    """The claim of a run without child runs, whose last model call has completed it.
 
     recorded: its steps, with that call, and its executions.
     """
@@ -199,15 +200,18 @@ def end_answered(run: Run, outcome: End, answered: Answered) -> list[NewEvent] |
     """Record the progress of a completed run and end it, in one update, in the caller's transaction.
 
     Return the events, which the caller emits as its last write. Return None, and write nothing, if the claim has lost
-    the run, or if the run has a user turn that the call has not seen, or a child run.
+    the run, or if the run has a user turn that the call has not seen, or a child run, or if it is a child run that was
+    asked to end or is on its own.
     """
-    recorded = answered.recorded
+    recorded, is_child = answered.recorded, run.parent_id is not None
     key = {"run_id": run.id, "fence": run.fence, "owner": answered.owner, "turns_seen": len(recorded.user_turns)}
     stated = {"answer": outcome.answer, "code": outcome.code, "message": outcome.message}
-    rows = _END_ANSWERED.rows(**key, **stated, **_spent(answered.active_seconds, answered.call))
+    given = {**key, **stated, **_spent(answered.active_seconds, answered.call)}
+    rows = (_END_CHILD if is_child else _END_ANSWERED).rows(**given)
     if not rows:
         return None
-    input_tokens, output_tokens, agent_version, started_at, ended_at = rows[0]
+    _give_back(run)
+    input_tokens, output_tokens, agent_version, started_at, ended_at, listener_id = rows[0]
     view = replace(
         selectors.run_view(run),
         status=outcome.status,
@@ -223,16 +227,9 @@ def end_answered(run: Run, outcome: End, answered: Answered) -> list[NewEvent] |
     )
     is_structured = run.output_schema is not None
     transcript = RunTranscript(view, recorded.steps, recorded.executions, outcome.answer, is_structured)
-    return [*_end_in_conversation(transcript), run_events.ended(run, outcome, view.usage)]
-
-
-def _move_to_end(run: Run, outcome: End, held_by: UUID | None, changes: Mapping[str, Any]) -> bool:
-    if held_by and changes.keys() == _END_STORED.keys():
-        _give_back(run)
-        key = {"run_id": run.id, "fence": run.fence, "owner": held_by, "status": outcome.status.value, **changes}
-        return _END.run(**key, answer=outcome.answer, code=outcome.code, message=outcome.message) == 1
-    ended = _ended(outcome.answer, outcome.code, outcome.message)
-    return move(run, outcome.status, expect=OPEN, held_by=held_by, **ended, **changes)
+    listeners = [(False, listener_id, run.parent_id)]
+    new_events = _report(run, outcome, transcript, listeners) if is_child else _end_in_conversation(transcript)
+    return [*new_events, run_events.ended(run, outcome, view.usage)]
 
 
 def _ended(answer: Any, code: Any, message: Any) -> dict[str, Any]:
@@ -249,22 +246,24 @@ def _ended(answer: Any, code: Any, message: Any) -> dict[str, Any]:
     }
 
 
-_END_STORED = {"end_stored": True}
-# The end of a run that a process holds, without further changes: a compiled `move`.
-_END = CompiledUpdate(
-    lambda run_id, fence, owner, status, answer, code, message, end_stored: (
-        _guarded(run_id, OPEN, fence, owner),
-        {"status": status, **_ended(answer, code, message), "end_stored": end_stored},
+_ANSWERED = ("input_tokens", "output_tokens", "agent_version", "started_at", "ended_at", "listener_id")
+
+
+def _end_of(marks: Q, **stored: bool) -> CompiledReturning[Run]:
+    """Return the statement of `end_answered`. marks: what else the row may not have been changed to."""
+    return CompiledReturning(
+        lambda run_id, fence, owner, turns_seen, answer, code, message: (
+            _guarded(run_id, _RUNNING, fence, owner)
+            .filter(marks, user_turn_count=turns_seen, child_count=0)
+            .values_list(*_ANSWERED),
+            {**_PROGRESSED, **_ended(answer, code, message), **stored, "status": RunStatus.COMPLETED.value},
+        )
     )
-)
-_END_ANSWERED = CompiledReturning(
-    lambda run_id, fence, owner, turns_seen, answer, code, message: (
-        _guarded(run_id, _RUNNING, fence, owner)
-        .filter(user_turn_count=turns_seen, child_count=0)
-        .values_list("input_tokens", "output_tokens", "agent_version", "started_at", "ended_at"),
-        {**_PROGRESSED, **_ended(answer, code, message), **_END_STORED, "status": RunStatus.COMPLETED.value},
-    )
-)
+
+
+_END_ANSWERED = _end_of(Q(), end_stored=True)
+# A listener that ends before its child run marks it: as cancelled, or as on its own.
+_END_CHILD = _end_of(Q(cancel_requested_at=None, terminated_at=None, is_on_its_own=False), end_stored=False)
 
 
 def _outcome_of_child(run: Run, outcome: End) -> End:

@@ -105,7 +105,7 @@ def _end_as_read(claim: Claim, recorded: Snapshot, step: Step, call: CallCost, s
     run does not end, or if its row has to be locked before that can be decided.
     """
     outcome = next_step(recorded)
-    if claim.run.is_in_tree or not isinstance(outcome, End) or outcome.status is not RunStatus.COMPLETED:
+    if claim.run.child_count or not isinstance(outcome, End) or outcome.status is not RunStatus.COMPLETED:
         return False
     answered = transitions.Answered(claim.owner, recorded, call, spent.active_seconds)
     if (new_events := transitions.end_answered(claim.run, outcome, answered)) is not None:

@@ -190,6 +190,21 @@ class WorkingChild(NamedTuple):
     outlives: bool = False
 
 
+class ChildReport(NamedTuple):
+    """The last result of a child run.
+
+    is_paused: it waits because it is paused.
+    error: for users.
+    """
+
+    launch_id: UUID
+    workstream: str
+    state: ChildState
+    is_paused: bool
+    error: str
+    result: str
+
+
 @dataclass(frozen=True)
 class ChildView:
     """A child run for tools and surfaces.

@@ -2,8 +2,11 @@
 
 from typing import Any
 
+from django.db import transaction
+
+from agents_app.configuration.agent_versions import use_version
 from agents_app.models import Agent, ModelPrice, ModelProvider, Run, Step
-from agents_app.runs.children import NewChild, start_child
+from agents_app.runs.children import NewChild, lock_in_tree, start_below
 from agents_app.runs.run_policy import policy_of, provider_of, session_policy_of
 from agents_app.types import RunOptions
 from agents_app.types.child_runs import (
@@ -15,7 +18,7 @@ from agents_app.types.child_runs import (
     ChildSpec,
     Notify,
 )
-from agents_app.workstreams.base import WorkstreamTool, declare, get_parent
+from agents_app.workstreams.base import WorkstreamTool, declare
 from agents_app.workstreams.specialists import get_specialist
 from audit_app.kernel.ids import derived_id
 from tools_app import services as tools
@@ -74,21 +77,24 @@ class LaunchWorkstream(WorkstreamTool):
 
     def act(self, arguments: dict[str, Any], context: ToolContext) -> Any:
         """Return {"launch_id", "id", "state"}."""
-        parent = get_parent(context)
-        wanted = arguments.get("agent", "")
-        specialist = get_specialist(parent, wanted) if wanted not in ("", parent.agent.agent_id) else None
-        child = start_child(
-            NewChild(
-                id=derived_id(context.execution_id, arguments["id"]),
-                parent_id=parent.pk,
-                workstream=arguments["id"],
-                spec=_spec(arguments, parent),
-                agent=specialist,
-                options=_options(arguments, parent, specialist),
-                budget_tokens=arguments.get("budget_tokens"),
-            )
-        )
+        with transaction.atomic():
+            parent = use_version(lock_in_tree(context.run_id))
+            child = start_below(parent, _child(arguments, context, parent))
         return {"launch_id": str(child.pk), "id": child.workstream, "state": "running"}
+
+
+def _child(arguments: dict[str, Any], context: ToolContext, parent: Run) -> NewChild:
+    wanted = arguments.get("agent", "")
+    specialist = get_specialist(parent, wanted) if wanted not in ("", parent.agent.agent_id) else None
+    return NewChild(
+        id=derived_id(context.execution_id, arguments["id"]),
+        parent_id=parent.pk,
+        workstream=arguments["id"],
+        spec=_spec(arguments, parent),
+        agent=specialist,
+        options=_options(arguments, parent, specialist),
+        budget_tokens=arguments.get("budget_tokens"),
+    )
 
 
 def _spec(arguments: dict[str, Any], parent: Run) -> ChildSpec:
@@ -115,16 +121,15 @@ def _options(arguments: dict[str, Any], parent: Run, specialist: Agent | None) -
     """Return the options of a child. A specialist has its own model and version, not those of the parent's message."""
     wanted, allowed = arguments.get("model", ""), _tools(arguments.get("allowed_tools"), parent)
     if specialist:
-        return RunOptions(model=_model(wanted, specialist, specialist.provider), tools=allowed)
+        model = _model(wanted, specialist, specialist.provider) if wanted else ""
+        return RunOptions(model=model, tools=allowed)
     given = RunOptions.from_dict(parent.options)
-    model = _model(wanted, parent.agent, provider_of(parent)) or given.model
+    model = _model(wanted, parent.agent, provider_of(parent)) if wanted else given.model
     return RunOptions(model=model, tools=allowed, agent_version=given.agent_version)
 
 
 def _model(wanted: str, agent: Agent, provider: ModelProvider) -> str:
     """Return the wanted model if the agent may use it. Raises ToolError with those that it may use."""
-    if not wanted:
-        return ""
     own = [agent.model_id, provider.default_model]
     own += [entry["model"] for entry in agent.fallbacks if entry["provider"] == provider.name]
     own += ModelPrice.objects.filter(provider=provider).values_list("model", flat=True)
