@@ -48,7 +48,8 @@ class App(FakeServer):
         )
         head = "<title>App</title><meta name='viewport' content='width=device-width'>"
         head += f"<style nonce='n'>{HOSTILE}</style>" if is_hostile else ""
-        chat = f"<komand-chat agent='careful' {attributes}></komand-chat>"
+        whose = "account='corner'" if request.path == "/visitor" else "agent='careful'"
+        chat = f"<komand-chat {whose} {attributes}></komand-chat>"
         body = f"<main><h1>App</h1>{NAMES if is_hostile else ''}{chat}</main>"
         script = f"<script nonce='n'>const TOKEN = {json.dumps(self.token)};{SCRIPT}</script>"
         include = f"<script src='{self.url_of}/webchat/komand-chat.js' async></script>"
@@ -59,7 +60,14 @@ class App(FakeServer):
 
 
 @pytest.fixture(scope="module")
-def app(live_komand: LiveKomand, careful: str, embedding_port: int) -> Iterator[App]:
+def app(
+    live_komand: LiveKomand, careful: str, embedding_port: int, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[App]:
+    config = tmp_path_factory.mktemp("corner") / "config.json"
+    config.write_text(json.dumps({"origins": [f"http://localhost:{embedding_port}"]}))
+    options = ("--config", str(config), "--access", "open", "--tools", "ask_user")
+    added = live_komand.manage("channel", "add", "web", "corner", *options)
+    assert added.returncode == 0, added.stderr
     key = {"Authorization": f"Bearer {live_komand.api_key}"}
     with App(port=embedding_port) as server:
         server.url_of = live_komand.url
@@ -154,6 +162,19 @@ def test_a_page_with_hostile_styles_and_names_cannot_change_it(page: Page, app: 
     page.keyboard.press("Escape")
     expect(page.get_by_role("button", name="Ask")).to_be_focused()
     expect(page.locator("komand-chat")).to_have_attribute("data-seen", re.compile("open, .*close$"))
+
+
+def test_a_visitor_is_answered_in_the_page_itself(page: Page, app: App, embedding_port: int) -> None:
+    page.goto(f"http://localhost:{embedding_port}/visitor")
+    send(page, answering(tool="ask_user", args={"question": "Which colour?", "options": ["Red", "Blue"]}, text="Done."))
+    page.get_by_role("group", name="Answers").get_by_role("button", name="Blue").click()
+    expect(page.locator(".answer .markdown")).to_have_text(["Done.", "Done."])
+    found = find_violations(page, "visitor")
+    page.reload()
+    expect(page.locator("#log > li")).to_have_count(5)
+    shown = [item.get_attribute("class") for item in page.locator("#log > li").all()]
+    assert shown == ["own", "answer", "request", "own", "answer"], "each part stays in its place"
+    assert found == []
 
 
 def test_the_developer_of_a_page_of_another_origin_reads_what_to_do(

@@ -32,7 +32,10 @@ export class AgentChat {
     this.onClick = (event) => this.followLink(event);
     shell.log.addEventListener("submit", this.onSubmit);
     shell.log.addEventListener("click", this.onClick);
-    this.onVisible = () => document.visibilityState === "visible" && this.interrupts.length && this.show();
+    this.onVisible = () => {
+      const isWriting = shell.log.contains(shell.root.activeElement); // such as a note, which must not be lost
+      if (document.visibilityState === "visible" && this.interrupts.length && !isWriting) this.show();
+    };
     document.addEventListener("visibilitychange", this.onVisible);
     return this.show();
   }
