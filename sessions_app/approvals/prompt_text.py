@@ -31,7 +31,7 @@ _ENDED = {
     ApprovalStatus.APPROVED: "Allowed",
     ApprovalStatus.DENIED: "Denied",
     ApprovalStatus.EXPIRED: "Nobody decided in time: denied",
-    ApprovalStatus.CANCELLED: "Withdrawn: the call was cancelled",
+    ApprovalStatus.CANCELLED: "Cancelled with the answer",
 }
 _LABELS = {
     Decision.ALLOW_ONCE: ("Allow once", "success"),
