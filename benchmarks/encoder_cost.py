@@ -19,6 +19,9 @@ django.setup()
 # Only after Django is set up: these modules name models.
 from agents_app.types import RunOptions  # noqa: E402
 from sessions_app.live_view.cursor import SessionEvent  # noqa: E402
+from sessions_app.surfaces.a2a.projection import TaskUpdates  # noqa: E402
+from sessions_app.surfaces.ag_ui.projection import RunEvents  # noqa: E402
+from sessions_app.surfaces.ag_ui.requests import read_request  # noqa: E402
 from sessions_app.surfaces.agent_messages.consumers import as_json  # noqa: E402
 from sessions_app.surfaces.agent_messages.streaming_chunks import LiveText  # noqa: E402
 from sessions_app.surfaces.base.live_text import LiveTexts  # noqa: E402
@@ -30,6 +33,10 @@ from sessions_app.surfaces.openai.responses import ResponseContext  # noqa: E402
 from sessions_app.surfaces.signalr import protocol  # noqa: E402
 from sessions_app.surfaces.signalr.projection import HubProjection  # noqa: E402
 from sessions_app.surfaces.threads.projection import MessageEvents, lines_of  # noqa: E402
+from sessions_app.surfaces.webchat.projection import page_event  # noqa: E402
+from sessions_app.surfaces.webchat.queries import Details  # noqa: E402
+from sessions_app.surfaces.webchat.rendered_steps import RenderedSteps  # noqa: E402
+from sessions_app.surfaces.zeroclaw.chat_frames import ChatFrames  # noqa: E402
 
 Encoder = Callable[[SessionEvent], bytes]
 
@@ -84,6 +91,32 @@ def responses() -> Encoder:
     ).encode()
 
 
+def ag_ui() -> Encoder:
+    message = {"id": "1", "role": "user", "content": "hello"}
+    run = RunEvents(_RUN, read_request({"threadId": "1", "runId": "1", "messages": [message]}), may_decide=True)
+    return lambda event: "".join(f"data: {_json(sent)}\n\n" for sent in run.see(event)).encode()
+
+
+def a2a() -> Encoder:
+    task = TaskUpdates(_RUN, "1")
+    return lambda event: "".join(f"data: {_json(sent)}\n\n" for sent in task.see(event)).encode()
+
+
+def zeroclaw() -> Encoder:
+    frames = ChatFrames()
+    return lambda event: "".join(json.dumps(frame, ensure_ascii=False) for frame in frames.see(event)).encode()
+
+
+def web_chat() -> Encoder:
+    details, steps = Details(), RenderedSteps()
+
+    def encode(event: SessionEvent) -> bytes:
+        sent = page_event(event, details, steps)
+        return f"event: {sent.name}\ndata: {sent.text}\n\n".encode() if sent else b""
+
+    return encode
+
+
 ENCODERS: dict[str, Callable[[], Encoder]] = {
     "chat page": chat_page,
     "hub": hub,
@@ -91,6 +124,10 @@ ENCODERS: dict[str, Callable[[], Encoder]] = {
     "agent runs": agent_runs,
     "completions": completions,
     "responses": responses,
+    "AG-UI": ag_ui,
+    "A2A": a2a,
+    "ZeroClaw chat": zeroclaw,
+    "web chat": web_chat,
 }
 
 
@@ -119,4 +156,5 @@ def cost_us(make: Callable[[], Encoder], pieces: tuple[str, ...], rounds: int) -
 if __name__ == "__main__":
     rounds = int(sys.argv[1])
     costs = {name: cost_us(make, _PLAIN, rounds) for name, make in ENCODERS.items()}
-    print(json.dumps({**costs, "chat page, Markdown": cost_us(chat_page, _MARKDOWN, rounds)}))
+    markdown = {f"{name}, Markdown": cost_us(ENCODERS[name], _MARKDOWN, rounds) for name in ("chat page", "web chat")}
+    print(json.dumps({**costs, **markdown}))

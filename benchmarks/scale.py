@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-SURFACES = 6  # surfaces that stream answers
+SURFACES = 9  # surfaces that stream answers
 
 
 @dataclass(frozen=True)

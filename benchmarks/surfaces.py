@@ -1,7 +1,7 @@
 """Viewers of the surfaces other than the chat page: the same sessions and messages over other protocols.
 
-They send messages by REST, so that only the path of a token from the model to the client differs; with OpenAI's
-protocol, message and answer are one request.
+They send messages by REST, so that only the path of a token from the model to the client differs; in protocols whose
+request is answered by its stream, and in ZeroClaw's chat, messages go the way of the protocol.
 """
 
 import asyncio
@@ -116,6 +116,38 @@ class ResponseViewer(CompletionViewer):
         return {"model": "default", "stream": True, "metadata": {"session_id": self.session_id}, "input": text}
 
 
+class AgUiViewer(CompletionViewer):
+    """A client of AG-UI, in a thread of its own."""
+
+    question_path = "/ag-ui/agents/default"
+
+    def _question(self, text: str) -> dict[str, Any]:
+        message = {"id": "1", "role": "user", "content": text}
+        empty: dict[str, Any] = {"state": {}, "tools": [], "context": [], "forwardedProps": {}}
+        return {"threadId": self.session_id, "runId": self.session_id, "messages": [message], **empty}
+
+
+class TaskViewer(CompletionViewer):
+    """A client of A2A, with a task of its own."""
+
+    question_path = "/a2a/default/message:stream?A2A-Version=1.0"
+
+    def _question(self, text: str) -> dict[str, Any]:
+        return {"message": {"messageId": self.session_id, "role": "ROLE_USER", "parts": [{"text": text}]}}
+
+
+class GatewayChatViewer(GatewayViewer):
+    """A client of ZeroClaw's chat, in a session of its own."""
+
+    async def open(self) -> None:
+        path = f"/zeroclaw/ws/chat?agent=default&session_id={self.session_id}"
+        self._socket = await WebSocket.open(self.address, path, self.api_headers, self._on_text)
+
+    async def send(self, text: str) -> None:
+        assert self._socket is not None
+        self._socket.send_text(json.dumps({"type": "message", "content": text}).encode())
+
+
 # By the names of benchmarks.encoder_cost.
 VIEWERS: dict[str, type[GatewayViewer]] = {
     "chat page": GatewayViewer,
@@ -124,6 +156,9 @@ VIEWERS: dict[str, type[GatewayViewer]] = {
     "agent runs": AgentRunViewer,
     "completions": CompletionViewer,
     "responses": ResponseViewer,
+    "AG-UI": AgUiViewer,
+    "A2A": TaskViewer,
+    "ZeroClaw chat": GatewayChatViewer,
 }
 
 
