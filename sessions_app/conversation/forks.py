@@ -50,24 +50,32 @@ def fork_session(session: Session, run_id: UUID, *, owner: User, channel: str) -
     title = f"Fork of {shorten(session.title or 'a chat', _LONGEST_TITLE)}"
     with transaction.atomic():
         fork, created = open_new(key, owner, display_name(owner), agent, title)
-        copies = [_copy(fork, turn) for turn in turns]
-        ordinals = {ordinal: place for place, ordinal in enumerate(dict.fromkeys(turn.ordinal for turn in turns))}
-        for source, turn in zip(turns, copies, strict=True):
-            turn.ordinal, turn.part = ordinals[source.ordinal], source.part
-        imported_texts.set_origins(owner, turns, copies)
-        Turn.objects.bulk_create(copies)
-        for source, turn in zip(turns, copies, strict=True):
-            if source.attached and not source.is_context:
-                attachments.copy([source.pk], turn)
-        counts = {"next_ordinal": len(ordinals), "message_count": F("message_count") + len(copies)}
-        Session.objects.filter(pk=fork.pk).update(**counts)
+        _store_copies(fork, owner, turns)
         message_index.put_title(fork, title)
         audit.emit(created)
-        details = {"source": str(session.pk), "run": str(run_id)}
         audit.record(
-            "SessionForked", details=details, session_id=fork.pk, session_key=fork.key, agent_id=agent.agent_id
+            "SessionForked",
+            details={"source": str(session.pk), "run": str(run_id)},
+            session_id=fork.pk,
+            session_key=fork.key,
+            agent_id=agent.agent_id,
         )
     return fork
+
+
+def _store_copies(fork: Session, owner: User, turns: Sequence[Turn]) -> None:
+    """Store copies of the turns, with their files and in their order."""
+    copies = [_copy(fork, turn) for turn in turns]
+    ordinals = {ordinal: place for place, ordinal in enumerate(dict.fromkeys(turn.ordinal for turn in turns))}
+    for source, turn in zip(turns, copies, strict=True):
+        turn.ordinal, turn.part = ordinals[source.ordinal], source.part
+    imported_texts.set_origins(owner, turns, copies)
+    Turn.objects.bulk_create(copies)
+    for source, turn in zip(turns, copies, strict=True):
+        if source.attached and not source.is_context:
+            attachments.copy([source.pk], turn)
+    counts = {"next_ordinal": len(ordinals), "message_count": F("message_count") + len(copies)}
+    Session.objects.filter(pk=fork.pk).update(**counts)
 
 
 def _turns_up_to(session: Session, run_id: UUID) -> Sequence[Turn]:

@@ -73,7 +73,9 @@ async function transcribe(recording, agent) {
   });
   const answer = await response.json().catch(() => null);
   if (!response.ok) throw new Error(answer?.error ?? "The recording could not be transcribed. Try again.");
-  return answer.data.text.trim();
+  const text = answer.data.text.trim();
+  if (!text) throw new Error("No words were heard. Try again.");
+  return text;
 }
 
 // Put the text where the cursor is, apart from the words beside it.

@@ -10,6 +10,7 @@ from rest_framework.response import Response
 from sessions_app import selectors, services
 from sessions_app.access import access_session
 from sessions_app.conversation import arrivals, message_search
+from sessions_app.conversation.arrivals import Arrival
 from sessions_app.identity import rate_limits
 from sessions_app.models import Session, Turn
 from sessions_app.rights import VIEW_SESSIONS
@@ -49,28 +50,33 @@ class SessionMessages(RestView):
 def _messages(session: Session, turns: Sequence[Turn]) -> list[dict[str, Any]]:
     arrived, files = arrivals.of_turns(session, turns), selectors.attachments_of(turns)
     written = files_by_run(session.pk) if any(turn.is_answer for turn in turns) else {}
-    place = {"session_id": session.key, "channel": session.channel}
-    shown = []
-    for turn in turns:
-        if arrival := arrived.get(turn.pk):
-            shown.append(
-                InboundMessageOut.of(
-                    turn,
-                    direction="inbound",
-                    **place,
-                    channel_account_id=session.account_id,
-                    message_id=arrival.message_id,
-                    sender_id=arrival.sender_id,
-                    sender_display_name=arrival.sender_name,
-                    timestamp=arrival.sent_at or turn.created_at,
-                    attachments=files.get(turn.pk, ()),
-                    metadata=arrival.metadata,
-                )
-            )
-        else:
-            answer = {"recipient_id": session.sender_id, "attachments": written.get(turn.run_id, ())}
-            shown.append(OutboundMessageOut.of(turn, direction="outbound", **place, **answer))
-    return shown
+    return [
+        _inbound(session, turn, arrived[turn.pk], attachments=files.get(turn.pk, ()))
+        if turn.pk in arrived
+        else _outbound(session, turn, attachments=written.get(turn.run_id, ()))
+        for turn in turns
+    ]
+
+
+def _inbound(session: Session, turn: Turn, arrival: Arrival, **given: Any) -> dict[str, Any]:
+    return InboundMessageOut.of(
+        turn,
+        direction="inbound",
+        session_id=session.key,
+        channel=session.channel,
+        channel_account_id=session.account_id,
+        message_id=arrival.message_id,
+        sender_id=arrival.sender_id,
+        sender_display_name=arrival.sender_name,
+        timestamp=arrival.sent_at or turn.created_at,
+        metadata=arrival.metadata,
+        **given,
+    )
+
+
+def _outbound(session: Session, turn: Turn, **given: Any) -> dict[str, Any]:
+    place = {"session_id": session.key, "channel": session.channel, "recipient_id": session.sender_id}
+    return OutboundMessageOut.of(turn, direction="outbound", **place, **given)
 
 
 class SessionRegenerate(RestView):
