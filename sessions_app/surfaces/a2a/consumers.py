@@ -217,14 +217,7 @@ class SendMessage(Method):
 
     methods = ("POST",)
 
-    @Operation(
-        "Send a message",
-        ref("A2ASent"),
-        body=openapi.SEND_REQUEST,
-        parameters=openapi.PARAMETERS,
-        streams=True,
-        errors=[404],
-    )
+    @Operation("Send a message", ref("A2ASent"), streams=True, errors=[404], **openapi.SENDING)
     async def respond(self, body: bytes) -> None:
         await self.run("SendMessage", body)
 
@@ -234,13 +227,7 @@ class SendStreamingMessage(Method):
 
     methods = ("POST",)
 
-    @Operation(
-        "Send a message and stream its task",
-        body=openapi.SEND_REQUEST,
-        parameters=openapi.PARAMETERS,
-        streams=True,
-        answers={200: _STREAM},
-    )
+    @Operation("Send a message and stream its task", streams=True, answers={200: _STREAM}, **openapi.SENDING)
     async def respond(self, body: bytes) -> None:
         await self.run("SendStreamingMessage", body)
 

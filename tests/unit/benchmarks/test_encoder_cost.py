@@ -8,7 +8,8 @@ from benchmarks.surfaces import VIEWERS
 
 
 def test_every_surface_is_both_watched_and_timed_alone() -> None:
-    assert list(VIEWERS) == list(encoder_cost.ENCODERS) and len(VIEWERS) == SURFACES
+    alone = [name for name in encoder_cost.ENCODERS if name != "web chat"]  # its visitors need an account
+    assert list(VIEWERS) == alone and len(VIEWERS) == SURFACES
 
 
 @pytest.mark.parametrize("name", encoder_cost.ENCODERS)
