@@ -45,9 +45,8 @@ class FollowedTask:
     session: Session
     history_length: int | None = None
 
-    @property
-    def cursor(self) -> str:
-        """The cursor before the task's first event, the end if that is not kept any more. Reads the database."""
+    def read_cursor(self) -> str:
+        """Return the cursor before the task's first event, the end if that is not kept any more."""
         first = timeline.find_first_of_run(self.run_id)
         return str(first.seq - 1 if first else timeline.find_head(self.session.pk))
 

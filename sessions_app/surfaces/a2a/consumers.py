@@ -93,13 +93,13 @@ class Endpoint(EventStreamConsumer):
     async def _settled(self, caller: Caller, followed: FollowedTask, *, waits: bool) -> dict[str, Any]:
         """Return the task; waits: once it has ended or asks a person."""
         view = await self._load(caller, followed)
-        if waits and not _is_settled(view):
+        if waits and not view.is_settled:
             updates = TaskUpdates(followed.run_id, view.context_id)
             updates.begin(responses.task(view))
-            async for frame in self.watch(followed.session.pk, await in_db(_cursor, followed), marks_now=True):
+            async for frame in self.watch(followed.session.pk, await in_db(followed.read_cursor), marks_now=True):
                 if not frame or any(map(updates.may_change, frame)):
                     view = await self._load(caller, followed)
-                    if _is_settled(view):
+                    if view.is_settled:
                         break
                     updates.begin(responses.task(view))
         return responses.task(view)
@@ -108,7 +108,7 @@ class Endpoint(EventStreamConsumer):
         """Send the task and its updates, until it ends or `ends_at`."""
         view = await self._load(caller, followed)
         updates, has_caught_up = TaskUpdates(followed.run_id, view.context_id), False
-        cursor = await in_db(_cursor, followed)
+        cursor = await in_db(followed.read_cursor)
         await self.open_stream()
         await self._send_updates(updates.begin(responses.task(view)))
         if not (view.run.status.is_terminal or ends_at(view)):
@@ -313,14 +313,6 @@ class ExtendedCard(Method):
     @Operation("Read the extended card: not supported", OBJECT, errors=[400])
     async def respond(self, body: bytes) -> None:
         await self.run("GetExtendedAgentCard")
-
-
-def _is_settled(view: TaskView) -> bool:
-    return view.run.status.is_terminal or view.ask is not None
-
-
-def _cursor(followed: FollowedTask) -> str:
-    return followed.cursor
 
 
 def _as_json(value: Any) -> str:

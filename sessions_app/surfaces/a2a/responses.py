@@ -79,6 +79,11 @@ class TaskView:
     files: Sequence[TaskFile] | None = None
 
     @property
+    def is_settled(self) -> bool:
+        """True once it has ended or asks a person."""
+        return self.run.status.is_terminal or self.ask is not None
+
+    @property
     def state(self) -> str:
         return self.ask.state if self.ask else STATE_OF[self.run.status]
 
