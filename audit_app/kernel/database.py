@@ -1,4 +1,6 @@
-"""The bridge from async code to the ORM, a small pool of threads; and the check for an unavailable database.
+"""The bridge from async code to the ORM, a small pool of threads, with calls that are made together.
+
+Also the check for an unavailable database.
 
 SQLite gets a single thread, since its writers queue anyway; PostgreSQL gets four. Nothing here opens a transaction.
 """
@@ -7,17 +9,19 @@ import asyncio
 import contextvars
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import ParamSpec, TypeVar
+from typing import Generic, ParamSpec, TypeVar
 
 from django.db import InterfaceError, InternalError, OperationalError, close_old_connections, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 P = ParamSpec("P")
 T = TypeVar("T")
+R = TypeVar("R")
 
+_MOST_OF_A_GROUP = 50  # calls in one transaction, which blocks all other writers of SQLite
 _POSTGRES_THREADS = 4
 _READ_ONLY = "25006"  # PostgreSQL, appendix A: read_only_sql_transaction, as while another server takes over
 
@@ -38,6 +42,58 @@ def is_away(error: BaseException) -> bool:
     if isinstance(error, InternalError):
         return getattr(error.__cause__, "sqlstate", "") == _READ_ONLY
     return isinstance(error, OperationalError | InterfaceError)
+
+
+class CallGroups(Generic[T, R]):
+    """Groups the calls of a function: those that come while a call is under way are made together by the next one.
+
+    function: called with the items of a group in the order in which they came; returns a result for each. It owns one
+        transaction: if it raises, nothing is stored.
+    key: items with different keys are in different groups, which do not wait for each other.
+    """
+
+    def __init__(
+        self, function: Callable[[Sequence[T]], Sequence[R]], key: Callable[[T], Hashable] = lambda item: None
+    ) -> None:
+        self._function = function
+        self._key = key
+        self._waiting: dict[Hashable, list[tuple[T, asyncio.Future[R]]]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def call(self, item: T) -> R:
+        """Return the result for an item. Raises what the function raises. Only on one event loop."""
+        key = self._key(item)
+        result: asyncio.Future[R] = asyncio.get_running_loop().create_future()
+        if key in self._waiting:
+            self._waiting[key].append((item, result))
+        else:
+            self._waiting[key] = [(item, result)]
+            task = asyncio.create_task(self._call_all(key))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        return await result
+
+    async def _call_all(self, key: Hashable) -> None:
+        while group := self._waiting[key]:
+            self._waiting[key] = group[_MOST_OF_A_GROUP:]
+            await self._call(group[:_MOST_OF_A_GROUP])
+        del self._waiting[key]
+
+    async def _call(self, group: Sequence[tuple[T, "asyncio.Future[R]"]]) -> None:
+        try:
+            results = await in_db(self._function, [item for item, _ in group])
+        except BaseException as error:  # also of a loop that ends: nobody may wait for ever
+            if len(group) > 1 and isinstance(error, Exception) and not is_away(error):
+                for each in group:  # one of them must not be the fault of the others
+                    await self._call([each])
+                return
+            for _, result in group:
+                if not result.done():
+                    result.set_exception(error)
+            return
+        for (_, result), found in zip(group, results, strict=True):
+            if not result.done():
+                result.set_result(found)
 
 
 def close_pool() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.db import OperationalError
 
-from audit_app.kernel.call_groups import CallGroups
+from audit_app.kernel.database import CallGroups
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
