@@ -7,9 +7,10 @@ from typing import Any
 from agents_app import hot_queries
 from agents_app.configuration.agent_versions import use_version
 from agents_app.models import Run, children_of
+from agents_app.runs.children import lock_in_tree
 from agents_app.types.child_runs import ChildView
 from audit_app.kernel.durable_writes import retry_until_stored
-from audit_app.kernel.errors import AppError
+from audit_app.kernel.errors import AppError, NotFound
 from tools_app.parameters import text
 from tools_app.types import AsyncTool, Effect, Reads, Risk, ToolContext, ToolError, ToolSpec
 
@@ -53,6 +54,14 @@ def get_parent(context: ToolContext) -> Run:
     if run is None:
         raise ToolError("The run was deleted.")
     return use_version(run)
+
+
+def lock_parent(context: ToolContext) -> Run:
+    """Lock the run that makes a call, and its root, and return it as `get_parent` does. Raises ToolError."""
+    try:
+        return use_version(lock_in_tree(context.run_id))
+    except NotFound:
+        raise ToolError("The run was deleted.") from None
 
 
 def find(context: ToolContext, named: str) -> Run:

@@ -4,9 +4,8 @@ from typing import Any
 
 from django.db import transaction
 
-from agents_app.configuration.agent_versions import use_version
 from agents_app.models import Agent, ModelPrice, ModelProvider, Run, Step
-from agents_app.runs.children import NewChild, lock_in_tree, start_below
+from agents_app.runs.children import NewChild, start_below
 from agents_app.runs.run_policy import policy_of, provider_of, session_policy_of
 from agents_app.types import RunOptions
 from agents_app.types.child_runs import (
@@ -18,7 +17,7 @@ from agents_app.types.child_runs import (
     ChildSpec,
     Notify,
 )
-from agents_app.workstreams.base import WorkstreamTool, declare
+from agents_app.workstreams.base import WorkstreamTool, declare, lock_parent
 from agents_app.workstreams.specialists import get_specialist
 from audit_app.kernel.ids import derived_id
 from tools_app import services as tools
@@ -78,7 +77,7 @@ class LaunchWorkstream(WorkstreamTool):
     def act(self, arguments: dict[str, Any], context: ToolContext) -> Any:
         """Return {"launch_id", "id", "state"}."""
         with transaction.atomic():
-            parent = use_version(lock_in_tree(context.run_id))
+            parent = lock_parent(context)
             child = start_below(parent, _child(arguments, context, parent))
         return {"launch_id": str(child.pk), "id": child.workstream, "state": "running"}
 

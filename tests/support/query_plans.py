@@ -22,6 +22,7 @@ SMALL = {
     "komand_mcp_server",
     "komand_skill",
     "komand_credential",
+    "komand_push_subscription",  # some for each user who wants them, not for each message
     "auth_user",
     "django_content_type",
     "axes_accessattempt",

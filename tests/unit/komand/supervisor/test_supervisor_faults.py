@@ -167,7 +167,7 @@ async def test_a_process_that_cannot_be_started_is_tried_again(monkeypatch: pyte
 async def test_the_restart_command_prints_every_failure(
     supervisor: Supervisor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def gone(environment: dict[str, str]) -> Awaitable[Any]:
+    async def gone(environment: dict[str, str], **options: bool) -> Awaitable[Any]:
         raise FileNotFoundError(errno.ENOENT, "No such file or directory", "python")
 
     monkeypatch.setattr(process_specs, "run_prepare", gone)

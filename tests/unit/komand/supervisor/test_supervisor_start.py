@@ -20,11 +20,12 @@ from tests.support.live_server import ROOT
 _PREPARED = {
     "migrations_applied": 33,
     "login": {"username": "admin", "email": "admin@localhost", "password": "xxxxx-xxxxx-xxxxx-xxxxx"},
+    "login_link": "/login/link/1:1wK…",
     "provider": {"name": "demo", "kind": "demo", "model": "demo", "base_url": ""},
 }
 
 
-async def _prepare(environment: dict[str, str]) -> asyncio.subprocess.Process:
+async def _prepare(environment: dict[str, str], **options: bool) -> asyncio.subprocess.Process:
     pipe = asyncio.subprocess.PIPE
     command = (sys.executable, "-S", "-c", f"print({json.dumps(_PREPARED)!r})")
     return await asyncio.create_subprocess_exec(*command, stdout=pipe, stderr=pipe)

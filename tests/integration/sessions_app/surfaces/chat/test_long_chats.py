@@ -74,14 +74,14 @@ def test_a_message_and_an_answer_are_pinned_from_the_page(browser: Client, sessi
     browser.post(path, {"part": "answer", "pinned": "1"})
     assert Turn.objects.filter(is_pinned=True).count() == 2
     page = browser.get(f"/chat/{session.id}").content.decode()
-    assert page.count('class="plain pin" aria-pressed="true"') == 2
+    assert page.count('class="plain pin at-hover" aria-pressed="true"') == 2
     assert 'aria-pressed="false"' in browser.post(path, {"part": "answer", "pinned": ""}).content.decode()
     assert Turn.objects.get(is_pinned=True).role == "user"
 
 
 def test_the_gauge_tells_screen_readers_the_use_of_the_context(browser: Client, session: Session) -> None:
     html = browser.get(f"/chat/{session.id}/context").content.decode()
-    assert "Context used by this chat:" in html and "tokens." in html and "<meter" in html
+    assert "Context used by this chat:" in html and "tokens." in html and 'class="ring"' in html
     assert "An estimate:" in html and f"/chat/{session.id}/compact" in html
     assert f'hx-get="/chat/{session.id}/context"' in browser.get(f"/chat/{session.id}").content.decode()
 
