@@ -65,7 +65,7 @@ def log_reader(installation: Installation) -> LogReader:
 @pytest.fixture(autouse=True)
 def log(log_reader: LogReader) -> Iterator[LogReader]:
     """Fail a scenario in which the installation logs a problem that the scenario does not expect."""
-    log_reader.expected.clear()
+    log_reader.begin()
     yield log_reader
     problems = log_reader.problems()
     assert not problems, "\n".join(problems)

@@ -103,7 +103,7 @@ def test_a_superuser_chats_downloads_and_approves(admin: ChatPage, model_server:
     admin.wait_finished()
     page.get_by_role("button", name="Files of this chat").click()
     with page.expect_download() as downloading:
-        page.get_by_role("dialog").get_by_role("link", name="report.txt", exact=True).click()
+        page.get_by_role("dialog").get_by_role("link", name="Download report.txt").click()
     assert downloading.value.path().read_text() == REPORT
     page.keyboard.press("Escape")
     admin.send(answering(tool="write_artifact", args={"path": "files/plan.txt", "content": "x"}, text="Written."))

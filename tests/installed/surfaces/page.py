@@ -2,7 +2,6 @@
 
 import json
 import re
-from typing import Any
 from uuid import uuid4
 
 import httpx2
@@ -23,15 +22,15 @@ class Page(SurfaceClient):
     def ask(self, text: str, on_text: OnText = ignore, file: bytes = b"") -> str:
         with httpx2.Client(base_url=self.url, timeout=SECONDS, headers={"Referer": self.url}) as browser:
             self._log_in(browser)
-            form = {"text": text, "key": str(uuid4()), "csrfmiddlewaretoken": self._csrf(browser)}
-            place = browser.post("/chat/start", data=form).headers["location"]
-            cookie = "; ".join(f"{name}={value}" for name, value in dict(browser.cookies).items())
-            return self._read(place.rpartition("/")[2], cookie, on_text)
+            place = self._post(browser, "/chat/start", {"text": text, "key": str(uuid4())}).headers["location"]
+            return self._read(place.rpartition("/")[2], self._cookie(browser), on_text)
 
     def _read(self, session: str, cookie: str, on_text: OnText) -> str:
         """Return the source of the answer, as the page copies it."""
         address, page = f"{self.url.replace('http', 'ws', 1)}/ws/chat/{session}?cursor=", PageModel()
-        with connect(address, additional_headers={"Cookie": cookie}, origin=Origin(self.url)) as socket:
+        with connect(
+            address, additional_headers={"Cookie": cookie}, origin=Origin(self.installation.public_url or self.url)
+        ) as socket:
             while True:
                 message = json.loads(socket.recv(SECONDS))
                 for act in message.get("acts", ()):
@@ -50,11 +49,18 @@ class Page(SurfaceClient):
     def _log_in(self, browser: httpx2.Client, password: str = "") -> int:
         browser.get("/login")
         form = {"username": self.person.name, "password": password or self.person.password}
-        return browser.post("/login", data={**form, "csrfmiddlewaretoken": self._csrf(browser)}).status_code
+        return self._post(browser, "/login", form).status_code
+
+    def _post(self, browser: httpx2.Client, path: str, form: dict[str, str]) -> httpx2.Response:
+        token = next(value for name, value in dict(browser.cookies).items() if "csrf" in name)
+        return browser.post(
+            path, data={**form, "csrfmiddlewaretoken": token}, headers={"Cookie": self._cookie(browser)}
+        )
 
     @staticmethod
-    def _csrf(browser: httpx2.Client) -> Any:
-        return next(value for name, value in dict(browser.cookies).items() if "csrf" in name)
+    def _cookie(browser: httpx2.Client) -> str:
+        """Return the header with all cookies: those for HTTPS alone are not sent to the address of this machine."""
+        return "; ".join(f"{name}={value}" for name, value in dict(browser.cookies).items())
 
     def knock(self) -> int:
         with httpx2.Client(base_url=self.url, timeout=SECONDS, headers={"Referer": self.url}) as browser:
