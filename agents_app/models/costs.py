@@ -9,11 +9,12 @@ from django.db import models
 from agents_app.types.prices import Price
 
 _LIMITS = (MinValueValidator(0), MaxValueValidator(10**12))
+_PRICE_LIMITS = (MinValueValidator(0), MaxValueValidator(10**6))  # so that the cost of a call fits into its column
 
 
 def price_field(help_text: str, **options: Any) -> Any:
     """Return the column of a price per 1,000 tokens."""
-    return models.FloatField(validators=_LIMITS, help_text=help_text, **options)
+    return models.FloatField(validators=_PRICE_LIMITS, help_text=help_text, **options)
 
 
 def _cap_field(setting: str) -> Any:

@@ -211,11 +211,11 @@ def test_a_refused_token_waits_for_the_operator(platform: FakeTelegram, sockets:
     platform.queue([])
     platform.faults.append(Fault("status", 502))  # ends the request that is open
     until(lambda: state().attention_at)
-    asked = len(platform.polls)
     assert "refuses the bot_token" in described().text and described().remedy
     assert AuditEntry.objects.filter(action="ChannelAccountNeedsAttention").count() == 1
     [finding] = [finding for finding in doctor._channels() if finding.name.startswith("connection")]
     assert not finding.ok and "@BotFather" in finding.detail
+    asked = len(platform.polls)
     platform.queue([private_update(1, "/help")])
     assert len(platform.polls) == asked, "no attempt without the operator"
     accounts.change_account(account, secrets={"bot_token": platform.valid_token})
