@@ -88,7 +88,7 @@ def subscribe(user: User, session_key: str, new: NewSubscription, time_zone: str
 
 def list_of(user: User) -> list[PushSubscription]:
     """Return the browsers of a user, the oldest first."""
-    return list(PushSubscription.objects.select_related("login").filter(user=user))
+    return list(PushSubscription.objects.filter(user=user))
 
 
 def find(user: User, subscription_id: UUID) -> PushSubscription:

@@ -36,11 +36,13 @@ def encrypt(
     own_key: ec.EllipticCurvePrivateKey | None = None,
     salt: bytes | None = None,
 ) -> bytes:
-    """Return the body of a request to a push service.
+    """Return the body of a request to a push service. Raises ValueError for a message of more than MOST_BYTES.
 
     public_key, auth: of the browser.
     own_key, salt: made anew for each message; given by tests alone.
     """
+    if len(message) > MOST_BYTES:
+        raise ValueError(f"a push message has at most {MOST_BYTES} bytes")
     own_key, salt = own_key or ec.generate_private_key(ec.SECP256R1()), salt or os.urandom(_SALT_BYTES)
     own_point = point_of(own_key.public_key())
     shared = own_key.exchange(ec.ECDH(), read_public_key(public_key))

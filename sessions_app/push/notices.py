@@ -11,13 +11,14 @@ from uuid import UUID
 
 from django.contrib.auth.models import User
 from django.db import transaction
-from django.db.models import Exists, OuterRef
+from django.db.models import Exists, F, OuterRef
 from django.utils import timezone
 
 from agents_app import selectors as agents
 from agents_app.types.child_runs import title_of
 from audit_app.kernel.ids import first_id_at, new_id
 from audit_app.kernel.nudges import WorkerNudge
+from audit_app.kernel.shorten import shorten
 from sessions_app import hot_queries
 from sessions_app.approvals import permissions
 from sessions_app.conversation.workstreams import name_of_asker
@@ -27,6 +28,8 @@ from tools_app import selectors as tools
 from tools_app.types import ApprovalView
 
 WAITING_PAGE = "/chat/waiting"
+_APPROVALS_PAGE = "/admin/tools_app/approval/"  # of operators, for the requests of others
+_LONGEST_BODY = 200  # characters
 LONG_ANSWER = timedelta(seconds=60)  # who waits longer than that has gone on to something else
 _ANSWER_LIFE, _TEST_LIFE = timedelta(hours=12), timedelta(minutes=5)
 _LOOK_BACK = timedelta(seconds=30)  # for answers, also of a sweep that was late
@@ -72,7 +75,7 @@ def _of_approvals() -> Iterable[PushNotice]:
         for row in _deciders(approval, session):
             payload = _payload("Approval needed", f"{asker} asks to use {approval.tool}.", "", approval.id)
             is_own = row.user_id == session.owner_id
-            payload["url"] = f"{WAITING_PAGE}#request-{approval.execution_id}" if is_own else "/admin/"
+            payload["url"] = f"{WAITING_PAGE}#request-{approval.execution_id}" if is_own else _APPROVALS_PAGE
             yield _notice(row, "approval", approval.id, payload, approval.expires_at)
 
 
@@ -99,18 +102,17 @@ def _of_questions() -> Iterable[PushNotice]:
 
 
 def _of_answers() -> Iterable[PushNotice]:
-    now = timezone.now()
-    rows = {row.user_id: row for row in _listening(wants_answers=True)}
-    recent = Turn.objects.filter(pk__gt=first_id_at(now - _LOOK_BACK), is_answer=True, session__owner_id__in=rows)
+    now, rows = timezone.now(), _listening(wants_answers=True)
+    took_long = {"is_answer": True, "run__created_at__lte": F("run__ended_at") - LONG_ANSWER}
+    new = Turn.objects.filter(pk__gt=first_id_at(now - _LOOK_BACK), session__deleted_at=None, **took_long)
+    new = new.filter(session__owner_id__in={row.user_id for row in rows}).select_related("session__agent")
     known = PushNotice.objects.filter(subject_id=OuterRef("run_id"))
-    for turn in recent.exclude(Exists(known)).select_related("session__agent")[:_AT_ONCE] if rows else ():
-        run = agents.get_run(turn.run_id) if turn.run_id and turn.session.deleted_at is None else None
-        if run is None or run.ended_at is None or run.ended_at - run.created_at < LONG_ANSWER:
-            continue
+    for turn in new.exclude(Exists(known))[:_AT_ONCE] if rows else ():
         url = f"/chat/{turn.session_id}"
         payload = _payload("Answer ready", f"{turn.session.agent.name} has answered.", url, turn.session_id)
-        for row in _listening(wants_answers=True, user_id=turn.session.owner_id):
-            yield _notice(row, "answer", run.id, payload, now + _ANSWER_LIFE)
+        for row in rows:
+            if row.user_id == turn.session.owner_id and turn.run_id:
+                yield _notice(row, "answer", turn.run_id, payload, now + _ANSWER_LIFE)
 
 
 def _session_of(session_id: UUID) -> Session | None:
@@ -137,7 +139,7 @@ def _listening(**wanted: object) -> list[PushSubscription]:
 
 def _payload(title: str, body: str, url: str, tag: UUID) -> dict[str, str]:
     """Return what a browser shows. tag: a later notification with the same one replaces it."""
-    return {"title": title, "body": body, "url": url, "tag": tag.hex}
+    return {"title": title, "body": shorten(body, _LONGEST_BODY), "url": url, "tag": tag.hex}
 
 
 def _notice(

@@ -93,7 +93,7 @@ async def _send(client: httpx2.AsyncClient, each: _Sending) -> None:
     if seconds <= 0:
         await in_db(_end, row)
         return
-    message = json.dumps(row.payload, ensure_ascii=False).encode()[: encryption.MOST_BYTES]
+    message = json.dumps(row.payload, ensure_ascii=False).encode()
     body = encryption.encrypt(message, decoded(browser.public_key), decoded(each.auth))
     headers = {**_headers(row, seconds), "Authorization": vapid.authorization(each.endpoint)}
     try:

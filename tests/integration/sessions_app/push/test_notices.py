@@ -110,7 +110,7 @@ def test_who_may_not_decide_is_not_notified_but_those_who_may_are(
     rig.agent(Reply(tool_calls=(WRITE,)), Reply(("Done.",)))
     rig.send("go")
     asked()
-    assert shown(operator)["url"] == "/admin/"
+    assert shown(operator)["url"] == "/admin/tools_app/approval/"
     assert own.shown == other.shown == []
 
 

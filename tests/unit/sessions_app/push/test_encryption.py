@@ -63,3 +63,9 @@ def test_the_key_of_an_installation_stays() -> None:
     first = vapid.public_key()
     vapid._key.cache_clear()
     assert vapid.public_key() == first
+
+
+def test_a_message_that_push_services_refuse_is_not_encrypted() -> None:
+    browser = PushBrowser("any")
+    with pytest.raises(ValueError, match="at most"):
+        encryption.encrypt(b"x" * (encryption.MOST_BYTES + 1), browser.point, browser.auth)
