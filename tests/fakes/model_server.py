@@ -87,6 +87,12 @@ class ModelServer:
         """Remove the rest of the script."""
         self._script.clear()
 
+    def reset(self) -> None:
+        """Remove the rest of the script, and what is left of `go_on`: the next `hold` waits again."""
+        self.clear_script()
+        while self._may_go_on.acquire(blocking=False):
+            pass
+
     def line_of(self, body: dict[str, Any]) -> str:
         """Return the text whose directives determine the answer to a request, unless a script does."""
         return _last_user_text(body)

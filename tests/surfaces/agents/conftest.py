@@ -57,8 +57,9 @@ def session_token(komand: LiveKomand) -> str:
 @pytest.fixture
 def conversation(browser: Browser, site: Site, komand: LiveKomand, model_server: ModelServer) -> Iterator[Conversation]:
     """Yield a tab of the site. It may have no problems, and no request may be refused that its test does not expect."""
+    model_server.reset()  # answers of other tests may have ended before they were to go on
     conversation = Conversation(browser, site, komand)
     yield conversation
     conversation.close()
-    model_server.clear_script()
+    model_server.reset()
     assert conversation.unexpected == []

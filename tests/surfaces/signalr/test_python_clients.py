@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.fakes.model_server import ModelServer
 from tests.support.live_server import LiveKomand
 from tests.surfaces import pypi
 
@@ -11,7 +12,12 @@ pytestmark = pytest.mark.npm
 
 
 @pytest.mark.parametrize("client", ["pysignalr", "signalrcore"])
-def test_an_answer_comes_token_by_token_and_a_wrong_call_has_its_error(client: str, live_komand: LiveKomand) -> None:
+def test_an_answer_comes_token_by_token_and_a_wrong_call_has_its_error(
+    client: str, live_komand: LiveKomand, model_server: ModelServer
+) -> None:
+    # By a script: the session is shared with other tests, and a message without an answer is sent with the next one.
+    model_server.clear_script()
+    model_server.script('tool=calculator args={"expression":"17*23"}', 'text="It is 391."')
     script = Path(__file__).with_name("python_clients.py")
     request = {"url": f"{live_komand.url}/hubs/chat", "key": live_komand.api_key, "client": client}
     found = pypi.run_script(pypi.foreign(), script, {**request, "text": "what is 17*23?"})
