@@ -11,6 +11,7 @@ import openai
 import pytest
 from openai import OpenAI
 
+from sessions_app.surfaces.base.openapi.operations import STOP_ON_DISCONNECT
 from tests.fakes.model_server import ModelServer
 from tests.support.live_server import LiveKomand, wait_for
 from tests.surfaces.threads.ksapi_client import Client, text_of
@@ -183,11 +184,36 @@ def test_an_unknown_address_is_refused_in_the_shape_of_this_protocol(client: Ope
     assert refused.value.body["type"] == "invalid_request_error"  # type: ignore[index]
 
 
-def test_a_client_that_leaves_a_stream_stops_the_run(client: OpenAI) -> None:
-    stream = client.responses.create(model="default", input="[[tokens=400 rate=20]]", stream=True)
+@pytest.mark.parametrize("wish", [{}, {STOP_ON_DISCONNECT.name: "true"}])
+def test_a_client_that_leaves_a_stream_stops_run_and_model(
+    client: OpenAI, model_server: ModelServer, wish: dict[str, str]
+) -> None:
+    before = model_server.disconnects
+    stream = client.responses.create(model="default", input="[[tokens=400 rate=20]]", stream=True, extra_headers=wish)
     response_id = next(event.response.id for event in stream if event.type == "response.created")
+    assert next(event for event in stream if event.type == "response.output_text.delta")
     stream.close()
     wait_for(lambda: client.responses.retrieve(response_id).status == "cancelled", what="the end")
+    wait_for(lambda: model_server.disconnects == before + 1, what="the end of the model's answer")
+
+
+def test_a_client_that_leaves_a_completion_stops_the_model(client: OpenAI, model_server: ModelServer) -> None:
+    before, asked = model_server.disconnects, _ask("[[tokens=400 rate=20]]")
+    stream = client.chat.completions.create(model="default", messages=asked, stream=True)  # type: ignore[call-overload]
+    assert next(chunk for chunk in stream if chunk.choices[0].delta.content)
+    stream.close()
+    wait_for(lambda: model_server.disconnects == before + 1, what="the end of the model's answer")
+
+
+def test_a_client_may_leave_and_have_the_answer_continue(client: OpenAI, model_server: ModelServer) -> None:
+    before, wish = model_server.disconnects, {STOP_ON_DISCONNECT.name: "false"}
+    stream = client.responses.create(model="default", input="[[tokens=40 rate=20]]", stream=True, extra_headers=wish)
+    response_id = next(event.response.id for event in stream if event.type == "response.created")
+    assert next(event for event in stream if event.type == "response.output_text.delta")
+    stream.close()
+    wait_for(lambda: client.responses.retrieve(response_id).status == "completed", what="the answer")
+    assert len(client.responses.retrieve(response_id).output_text.split()) == 40
+    assert model_server.disconnects == before
 
 
 def _answer_of(chunks: list[Any]) -> str:

@@ -1,6 +1,6 @@
 """The methods over both bindings: one JSON-RPC endpoint for each agent, and the routes of HTTP+JSON.
 
-A client that closes its request does not stop the task: it reads it, or subscribes to it.
+A client that closes its request does not stop the task, unless a message says so: it reads it, or subscribes to it.
 """
 
 import json
@@ -20,13 +20,13 @@ from sessions_app.surfaces.a2a.commands import FollowedTask
 from sessions_app.surfaces.a2a.errors import UnsupportedOperation, rpc_error
 from sessions_app.surfaces.a2a.projection import TaskUpdates
 from sessions_app.surfaces.a2a.queries import Caller
-from sessions_app.surfaces.a2a.requests import check_version, is_call_id, read_call
+from sessions_app.surfaces.a2a.requests import SendRequest, check_version, is_call_id, read_call
 from sessions_app.surfaces.a2a.responses import TaskView
 from sessions_app.surfaces.base.addresses import origin_for
 from sessions_app.surfaces.base.bodies import clean, parse_json
 from sessions_app.surfaces.base.http_errors import HttpError, http_error_of
 from sessions_app.surfaces.base.intake_limit import store_message
-from sessions_app.surfaces.base.openapi.operations import EVENTS, Answer, Operation
+from sessions_app.surfaces.base.openapi.operations import EVENTS, STOP_ON_DISCONNECT, Answer, Operation
 from sessions_app.surfaces.base.openapi.schemas import OBJECT, TEXT, ref
 from sessions_app.surfaces.base.sse import EventStreamConsumer, event_text
 
@@ -69,7 +69,8 @@ class Endpoint(EventStreamConsumer):
         if method in _SIMPLE:
             await self._send_result(await in_db(_SIMPLE[method], caller, params))
         elif method in ("SendMessage", "SendStreamingMessage"):
-            request, followed = await store_message(commands.send, caller, params)
+            finishes = self.stops_on_disconnect
+            request, followed = await store_message(self._send, caller, params, finish_on_cancel=finishes)
             if method == "SendStreamingMessage":
                 await self._stream(caller, followed, lambda view: bool(view.ask and view.ask.may_answer))
             else:
@@ -83,6 +84,11 @@ class Endpoint(EventStreamConsumer):
             await self._send_result(responses.task(await self._load(caller, followed)))
         else:
             raise UnsupportedOperation("There is no extended card: the card is the one of the caller already.")
+
+    def _send(self, caller: Caller, params: Mapping[str, Any]) -> tuple[SendRequest, FollowedTask]:
+        request, followed = commands.send(caller, params)
+        self.run_id = followed.run_id
+        return request, followed
 
     async def _send_result(self, result: dict[str, Any]) -> None:
         await self.send_json(200, self.shaped(result))
@@ -124,8 +130,10 @@ class Endpoint(EventStreamConsumer):
                 if may_change:
                     view = await self._load(caller, followed)
                     sent += updates.refresh(responses.task(view))
+                is_last = view.run.status.is_terminal or ends_at(view)
+                self.stops_on_disconnect = self.stops_on_disconnect and not is_last  # it may close then
                 await self._send_updates(sent)
-                if view.run.status.is_terminal or ends_at(view):
+                if is_last:
                     break
         await self.close_stream()
 
@@ -144,6 +152,7 @@ class JsonRpc(Endpoint):
         "Call a method of A2A",
         ref("A2ARpcAnswer"),
         body=openapi.RPC_REQUEST,
+        parameters=[STOP_ON_DISCONNECT],
         errors=[404],
         streams=True,
         description="JSON-RPC 2.0. SendStreamingMessage and SubscribeToTask are answered with a stream of results.",

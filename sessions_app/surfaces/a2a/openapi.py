@@ -4,7 +4,7 @@ from typing import Any
 
 from sessions_app.surfaces.a2a.requests import LONGEST_ID, METHODS, MOST_PARTS, MOST_TASKS
 from sessions_app.surfaces.a2a.responses import TASK_STATES
-from sessions_app.surfaces.base.openapi.operations import Description, Parameter
+from sessions_app.surfaces.base.openapi.operations import STOP_ON_DISCONNECT, Description, Parameter
 from sessions_app.surfaces.base.openapi.schemas import (
     ANYTHING,
     BOOLEAN,
@@ -85,7 +85,10 @@ RPC_REQUEST: Schema = record(
 )
 VERSION = Parameter("A2A-Version", "`1.0`. Without it, 0.3 is meant, which is not supported.", TEXT, where="header")
 PARAMETERS = (VERSION, Parameter("A2A-Version", "Instead of the header.", TEXT))
-SENDING: dict[str, Any] = {"body": SEND_REQUEST, "parameters": PARAMETERS}  # fields of an Operation
+SENDING: dict[str, Any] = {  # fields of an Operation
+    "body": SEND_REQUEST,
+    "parameters": (*PARAMETERS, STOP_ON_DISCONNECT),
+}
 _HISTORY = Parameter("historyLength", "Maximum number of messages of the history.", COUNT)
 GET_PARAMETERS = (*PARAMETERS, _HISTORY)
 LIST_PARAMETERS = (

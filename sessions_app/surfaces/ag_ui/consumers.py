@@ -1,6 +1,7 @@
 """The consumer of runs: a request is answered with the events of its run, to its end or until it waits for the client.
 
-A client that closes its request does not stop the run: it shows it with a request of the same id.
+A client that closes its request does not stop the run, unless the request says so: it shows it with a request of the
+same id.
 """
 
 import json
@@ -20,7 +21,7 @@ from sessions_app.surfaces.ag_ui.requests import RunRequest
 from sessions_app.surfaces.base.bodies import clean, parse_json
 from sessions_app.surfaces.base.consumers import MessageConsumer
 from sessions_app.surfaces.base.http_errors import HttpError
-from sessions_app.surfaces.base.openapi.operations import EVENTS, Answer, Operation
+from sessions_app.surfaces.base.openapi.operations import EVENTS, STOP_ON_DISCONNECT, Answer, Operation
 from sessions_app.surfaces.base.openapi.schemas import TEXT
 from sessions_app.surfaces.base.page_view import PageView, open_page_view
 from sessions_app.surfaces.base.sse import EventStreamConsumer, event_text
@@ -39,6 +40,7 @@ class AgentRun(MessageConsumer, EventStreamConsumer):
     @Operation(
         "Run an agent",
         body=INPUT,
+        parameters=[STOP_ON_DISCONNECT],
         streams=True,
         errors=[404, 409, 422],
         answers={200: Answer("The events of AG-UI 1.0; docs/ag-ui.md lists them.", TEXT, EVENTS)},
@@ -72,7 +74,9 @@ class AgentRun(MessageConsumer, EventStreamConsumer):
 
     def _accept(self, body: bytes) -> tuple[RunRequest, Accepted]:
         agent_id = self.scope["url_route"]["kwargs"]["agent_id"]
-        return accept(self.principal, agent_id, lambda: clean(parse_json(body)))
+        request, accepted = accept(self.principal, agent_id, lambda: clean(parse_json(body)))
+        self.run_id = accepted.run_id if isinstance(accepted, AcceptedRun) else None
+        return request, accepted
 
     async def _open_page(self, session_id: UUID, request: RunRequest) -> PageView | None:
         if not request.wants_page:
@@ -95,6 +99,7 @@ class AgentRun(MessageConsumer, EventStreamConsumer):
                 await self._send(projection.end(end))
                 return
             if end is None and has_caught_up and projection.is_paused:
+                self.stops_on_disconnect = False  # the client may close when it has read the end
                 calls = await in_db(load_calls, run.run_id, projection.returned) if projection.returned else []
                 await self._send(projection.pause(calls))
                 return

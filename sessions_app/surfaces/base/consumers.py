@@ -18,9 +18,10 @@ from django.conf import settings
 from django.http import HttpRequest
 from rest_framework.exceptions import MethodNotAllowed, UnsupportedMediaType
 
+from agents_app import services as runs
 from audit_app.kernel import context
 from audit_app.kernel.database import in_db
-from audit_app.kernel.errors import AppError, Unavailable
+from audit_app.kernel.errors import AppError, InvalidInput, Unavailable
 from sessions_app.identity import rate_limits
 from sessions_app.identity.authentication import request_from_scope
 from sessions_app.identity.principal import Principal
@@ -31,7 +32,7 @@ from sessions_app.surfaces.base.bodies import BodyTooLarge
 from sessions_app.surfaces.base.cors import cors_headers
 from sessions_app.surfaces.base.http_errors import HttpError, http_error_of
 from sessions_app.surfaces.base.intake_limit import store_message
-from sessions_app.surfaces.base.openapi.operations import Operation
+from sessions_app.surfaces.base.openapi.operations import STOP_ON_DISCONNECT, Operation
 from sessions_app.surfaces.base.reauthentication import find_refusals, refusal_of
 from sessions_app.surfaces.base.surface import Surface, most_body_bytes, surface_at
 
@@ -62,6 +63,8 @@ class LiveConsumer(AsyncHttpConsumer, ABC):
     find_refusals: as for `refusal_of`.
     is_admitted: false while `respond` has not admitted the request, if `let_in` leaves that to it.
     session_id: the session that it shows, if that is one.
+    run_id: the run that it has asked for, once that is stored.
+    stops_on_disconnect: that run is stopped if the client disconnects; the header STOP_ON_DISCONNECT overrides it.
     """
 
     methods: ClassVar[tuple[str, ...]] = ("GET",)
@@ -73,6 +76,8 @@ class LiveConsumer(AsyncHttpConsumer, ABC):
     principal: Principal
     operation: Operation
     session_id: UUID | None = None
+    run_id: UUID | None = None
+    stops_on_disconnect = False
     is_admitted = True
     has_left = False  # the client disconnected before the answer was complete
     is_refused = False  # so did the access of the client end
@@ -180,7 +185,7 @@ class LiveConsumer(AsyncHttpConsumer, ABC):
             self.request = request_from_scope(self.scope)
             await self.let_in()
             body = await self._read_body()
-            await self._until_gone(self.respond(body))
+            await self._until_gone(self._respond_or_stop(body))
         except ClientGone:
             raise
         except asyncio.CancelledError:
@@ -200,6 +205,10 @@ class LiveConsumer(AsyncHttpConsumer, ABC):
         media_type = self._headers.get("content-type", "").partition(";")[0].strip().lower()
         if method in _WITH_BODY and self.media_types and media_type not in self.media_types:
             raise UnsupportedMediaType(media_type)
+        wish = self._headers.get(STOP_ON_DISCONNECT.name.lower(), "").strip().lower()
+        if wish not in ("", "true", "false"):
+            raise InvalidInput(f"The header {STOP_ON_DISCONNECT.name} must be true or false.", code="invalid_header")
+        self.stops_on_disconnect = wish == "true" if wish else self.stops_on_disconnect
 
     async def _read_body(self) -> bytes:
         body, most = bytearray(), most_body_bytes(self.scope["path"])
@@ -212,6 +221,14 @@ class LiveConsumer(AsyncHttpConsumer, ABC):
                 raise BodyTooLarge
             if not message.get("more_body"):
                 return bytes(body)
+
+    async def _respond_or_stop(self, body: bytes) -> None:
+        try:
+            await self.respond(body)
+        except asyncio.CancelledError:
+            if self.has_left and self.stops_on_disconnect and self.run_id is not None:
+                await asyncio.shield(in_db(runs.cancel_run, self.run_id, reason="The client left."))
+            raise
 
     async def _until_gone(self, work: Coroutine[Any, Any, None]) -> None:
         """Run the coroutine to its end, and cancel it if the client disconnects or is refused before.
@@ -261,7 +278,7 @@ class LiveConsumer(AsyncHttpConsumer, ABC):
 class MessageConsumer(LiveConsumer):
     """A request that stores a message. It is admitted where that is stored: one call in the database's thread for both.
 
-    `respond` must call `store` before anything else of the request is read.
+    `respond` must call `store` before anything else of the request is read. `accept` sets `run_id`.
     """
 
     is_admitted = False
@@ -275,9 +292,10 @@ class MessageConsumer(LiveConsumer):
     async def store(self, accept: Callable[..., T], *arguments: Any, finish_on_cancel: bool = False) -> T:
         """Admit the request, call the synchronous `accept` and return its result. Raises as `let_in`.
 
-        finish_on_cancel: as for `store_message`.
+        finish_on_cancel: as for `store_message`; implied if a disconnect stops the run.
         """
-        stored: T = await store_message(self._admit_and, accept, *arguments, finish_on_cancel=finish_on_cancel)
+        finishes = finish_on_cancel or self.stops_on_disconnect
+        stored: T = await store_message(self._admit_and, accept, *arguments, finish_on_cancel=finishes)
         context.actor.set(self.principal.actor)
         return stored
 

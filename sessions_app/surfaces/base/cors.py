@@ -5,7 +5,15 @@ from itertools import chain
 
 from sessions_app.surfaces.base.surface import surfaces
 
-_ALLOWED_HEADERS = ("Authorization", "Content-Type", "Idempotency-Key", "Last-Event-ID", "Prefer", "X-Request-Id")
+_ALLOWED_HEADERS = (
+    "Authorization",
+    "Content-Type",
+    "Idempotency-Key",
+    "Last-Event-ID",
+    "Prefer",
+    "X-Komand-Stop-On-Disconnect",
+    "X-Request-Id",
+)
 _EXPOSED_HEADERS = "Retry-After, X-RateLimit-Reason, X-RateLimit-Retry-Ms, X-Request-Id"
 
 

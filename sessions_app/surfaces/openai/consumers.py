@@ -1,26 +1,25 @@
 """Consumers of new chat completions and responses, which wait or stream.
 
-A client that closes its request stops the run, as it would stop a model; a background response continues. So does a run
-whose request was cut because the server shut down: a client that retries gets its answer.
+A client that closes its request stops the run, as it would stop a model, unless the request says otherwise; a
+background response continues. So does a run whose request was cut because the server shut down. A client that retries
+gets the answer of a run that continued.
 """
 
 import asyncio
 from abc import abstractmethod
 from collections.abc import AsyncIterator
 from typing import Any
-from uuid import UUID
 
 from django.conf import settings
 from django.urls import path
 
 from agents_app import selectors as agents
-from agents_app import services as runs
 from audit_app.kernel.database import in_db
 from sessions_app.conversation.citations import full_text
 from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.surfaces.base.bodies import clean, parse_json
 from sessions_app.surfaces.base.consumers import MessageConsumer
-from sessions_app.surfaces.base.openapi.operations import EVENTS, IDEMPOTENCY_KEY, Answer, Operation
+from sessions_app.surfaces.base.openapi.operations import EVENTS, IDEMPOTENCY_KEY, STOP_ON_DISCONNECT, Answer, Operation
 from sessions_app.surfaces.base.openapi.schemas import ref
 from sessions_app.surfaces.base.run_errors import http_status_of
 from sessions_app.surfaces.base.sse import event_text
@@ -43,14 +42,18 @@ from tools_app.events import INPUT_REQUESTED
 # SDKs retry after a 409 and any 5xx, which would start a second run with all its side effects.
 _NO_RETRY = {"X-Should-Retry": "false"}
 _EITHER = f"Complete, or as {EVENTS} with `stream`."
-_CREATES: dict[str, Any] = {"streams": True, "parameters": [IDEMPOTENCY_KEY], "errors": [404, 409, 422, 502, 504]}
+_CREATES: dict[str, Any] = {
+    "streams": True,
+    "parameters": [IDEMPOTENCY_KEY, STOP_ON_DISCONNECT],
+    "errors": [404, 409, 422, 502, 504],
+}
 
 
 class _NewAnswer(MessageConsumer, AnswerEndpoint):
     """Base of both protocols: stores the request as a message and follows its run."""
 
     methods = ("POST",)
-    _run_id: UUID | None = None
+    stops_on_disconnect = True
     _parsed: ParsedRequest
 
     async def respond(self, body: bytes) -> None:
@@ -59,8 +62,9 @@ class _NewAnswer(MessageConsumer, AnswerEndpoint):
             request = await self.store(self._accept, body, finish_on_cancel=True)
             await self.answer(self._parsed, request)
         except asyncio.CancelledError:
-            if self._run_id is not None:
-                await asyncio.shield(self._end_early(self._run_id, self._parsed))
+            continues = self.is_restarting or (self.has_left and not self.stops_on_disconnect)
+            if continues and self.run_id is not None:  # a client that retries gets its answer
+                await asyncio.shield(in_db(sdk_retries.store_cut, self._digest, self.run_id))
             raise
 
     @abstractmethod
@@ -77,7 +81,8 @@ class _NewAnswer(MessageConsumer, AnswerEndpoint):
         key = self.request.headers.get("Idempotency-Key", "")
         retry = None if key or self._parsed.outputs else self._accept_retry()  # outputs name their run
         request = retry or self.begin(key)
-        self._run_id = request.run_id
+        self.run_id = request.run_id
+        self.stops_on_disconnect = self.stops_on_disconnect and not self._parsed.background
         return request
 
     def begin(self, idempotency_key: str) -> AcceptedRequest:
@@ -89,13 +94,6 @@ class _NewAnswer(MessageConsumer, AnswerEndpoint):
             return None
         run_id = sdk_retries.pop_cut(self._digest)
         return None if run_id is None else accept_retry(self.principal.user, run_id)
-
-    async def _end_early(self, run_id: UUID, parsed: ParsedRequest) -> None:
-        """Stop the run if the client left; keep it for a retry if the server shuts down."""
-        if self.has_left and not parsed.background:
-            await in_db(runs.cancel_run, run_id, reason="The client left.")
-        elif self.is_restarting:
-            await in_db(sdk_retries.store_cut, self._digest, run_id)
 
     def events_of(self, request: AcceptedRequest) -> AsyncIterator[list[SessionEvent]]:
         """Return the `run_events` of the answer to a request."""
@@ -220,6 +218,7 @@ class Compact(_NewAnswer):
         "Compact a conversation",
         ref("CompactedResponse"),
         body=COMPACT_BODY,
+        parameters=[STOP_ON_DISCONNECT],
         errors=[404, 409, 422, 502, 504],
         description="Returns the user's messages and an item with a summary, to be sent as the next input.",
     )(_NewAnswer.respond)

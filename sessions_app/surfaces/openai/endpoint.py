@@ -49,6 +49,8 @@ class AnswerEndpoint(EventStreamConsumer):
         """
         frames = self.watch(session_id, cursor, with_dead_claims=with_dead_claims)
         async for events in until_end(frames, run_id, first_step):
+            if is_last(events[-1]):
+                self.stops_on_disconnect = False  # the client may close when it has read the end
             yield events
 
 

@@ -1,4 +1,4 @@
-"""Runs whose request was cut because this server shut down, kept shortly for the client's automatic retry.
+"""Runs whose request was cut and that continue, kept shortly for the client's automatic retry.
 
 The SDKs of this protocol retry a failed request, twice by default, without an `Idempotency-Key`; only the header
 `x-stainless-retry-count` marks the retry (openai 3.52, `_base_client.py`). A retry by the same user with the same body

@@ -3,7 +3,7 @@
 200: the answer. 202: `?wait=0`, `Prefer: respond-async` or `Prefer: wait=0` (RFC 7240, sections 4.1 and 4.3). 409: the
 run was cancelled. 502: the model provider failed. 500: the run failed otherwise. 504: the wait is over, or the server
 restarts; the run continues, `meta` names what it waits for, and its answer is stored in the session. `meta.runId` is
-the run in every case. If the client disconnects, the run continues.
+the run in every case. If the client disconnects, the run continues unless the request says otherwise.
 """
 
 import asyncio
@@ -28,7 +28,13 @@ from sessions_app.models import Session
 from sessions_app.services import Accepted, NewMessage
 from sessions_app.surfaces.base.bodies import parse_json
 from sessions_app.surfaces.base.consumers import MessageConsumer
-from sessions_app.surfaces.base.openapi.operations import IDEMPOTENCY_KEY, Answer, Operation, Parameter
+from sessions_app.surfaces.base.openapi.operations import (
+    IDEMPOTENCY_KEY,
+    STOP_ON_DISCONNECT,
+    Answer,
+    Operation,
+    Parameter,
+)
 from sessions_app.surfaces.base.openapi.schemas import TEXT, UUID, record
 from sessions_app.surfaces.base.run_errors import http_status_of
 from sessions_app.surfaces.base.timestamps import iso
@@ -63,7 +69,7 @@ class WebChatMessage(MessageConsumer):
         AnsweredOut,
         body=MessageBody,
         errors=[404, 409, 422, 502, 504],
-        parameters=[IDEMPOTENCY_KEY, _WAIT, _PREFER],
+        parameters=[IDEMPOTENCY_KEY, STOP_ON_DISCONNECT, _WAIT, _PREFER],
         answers={202: _ACCEPTED},
         streams=True,
         description="Waits up to 30 seconds, then returns 504 with the id of the run, which continues, its status, "
@@ -88,7 +94,9 @@ class WebChatMessage(MessageConsumer):
         """Receive the message. Return the seconds to wait, too."""
         seconds, self._applied = self._wait_seconds()
         key = self.request.headers.get("Idempotency-Key", "")
-        return accept_message(self.principal, parse_json(body), key), seconds
+        accepted = accept_message(self.principal, parse_json(body), key)
+        self.run_id = accepted.run_id
+        return accepted, seconds
 
     async def _wait(self, accepted: Accepted, seconds: int) -> None:
         if await wait_until_ended(accepted.session_id, accepted.run_id, seconds):

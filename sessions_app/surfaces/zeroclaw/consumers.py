@@ -11,7 +11,7 @@ from sessions_app.live_view.viewer import wait_until_ended
 from sessions_app.services import Accepted
 from sessions_app.surfaces.base.bodies import parse_json
 from sessions_app.surfaces.base.consumers import MessageConsumer
-from sessions_app.surfaces.base.openapi.operations import Answer, Operation, Parameter
+from sessions_app.surfaces.base.openapi.operations import STOP_ON_DISCONNECT, Answer, Operation, Parameter
 from sessions_app.surfaces.base.openapi.schemas import TEXT
 from sessions_app.surfaces.base.run_errors import http_status_of
 from sessions_app.surfaces.zeroclaw import commands, queries
@@ -39,7 +39,7 @@ class Webhook(MessageConsumer):
     @Operation(
         "Send a message and wait for its answer",
         body=WebhookBody,
-        parameters=[_AGENT, _SESSION, _KEY],
+        parameters=[_AGENT, _SESSION, _KEY, STOP_ON_DISCONNECT],
         errors=[402, 404, 409, 422, 502, 504],
         answers={200: Answer("The answer, or that the message was received before.", WEBHOOK_ANSWER)},
         streams=True,
@@ -67,7 +67,9 @@ class Webhook(MessageConsumer):
         fields, headers = WebhookBody.read(parse_json(body)), self.request.headers
         key = read_key(headers.get("X-Idempotency-Key", ""))
         agent_id, session_id = self.request.GET.get("agent", ""), headers.get("X-Session-Id", "")
-        return commands.send_webhook(self.principal, agent_id, fields["message"], session_id, key)
+        accepted = commands.send_webhook(self.principal, agent_id, fields["message"], session_id, key)
+        self.run_id = accepted.run_id
+        return accepted
 
 
 routes: list[Any] = [

@@ -52,6 +52,13 @@ IDEMPOTENCY_KEY = Parameter(
     where="header",
 )
 
+STOP_ON_DISCONNECT = Parameter(
+    "X-Komand-Stop-On-Disconnect",
+    "Whether the run is stopped if the client closes the connection before the answer is complete.",
+    {"type": "string", "enum": ["true", "false"]},
+    where="header",
+)
+
 
 @dataclass(frozen=True)
 class Operation:
