@@ -53,6 +53,7 @@ class HubProjection:
         self._agents: dict[UUID, str] = {}
         self._agent_id = agent_id
         self._texts = AppendedTexts()
+        self._typing = False  # as the client was told
 
     def recall(self, kept: Sequence[SessionEvent], shown: Sequence[SessionEvent] | None) -> None:
         """Restore the state of a run that the client resumes.
@@ -73,8 +74,9 @@ class HubProjection:
         if event.type in (RUN_QUEUED.name, RUN_STARTED.name):
             self._agents[event.run_id] = event.payload["agent_id"]
         agent_id, at = self._agents.get(event.run_id, self._agent_id), self._at(event)
-        if event.type == RUN_STARTED.name:
-            return [("AgentTyping", [agent_id, True, *self._position(event)])]
+        if event.type in (RUN_QUEUED.name, RUN_STARTED.name):
+            is_typing, self._typing = self._typing, True
+            return [] if is_typing else [("AgentTyping", [agent_id, True, *self._position(event)])]
         if event.type in RUN_ENDS:
             return [("ReceiveToken", [agent_id, None, True, *self._position(event)])]
         calls: list[Call] = []
@@ -87,6 +89,7 @@ class HubProjection:
     def end(self, run_id: UUID, event: SessionEvent, message: dict[str, Any]) -> list[Call]:
         """Return the calls that follow the last token of a run. message: of `commands.read_message`."""
         agent_id, at = self._agents.pop(run_id, self._agent_id), self._at(event)
+        self._typing = False
         self._texts.forget(run_id)
         calls: list[Call] = []
         if message["text"]:

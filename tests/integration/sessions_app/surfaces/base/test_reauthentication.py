@@ -192,10 +192,12 @@ async def test_a_request_that_waits_is_refused(name: str, lose: Callable[[Alice]
     caller = LiveCaller(asgi.application, bearer=alice.key)
     path, body = WAITING[name]
     waiting = asyncio.create_task(caller.ask("POST", path, body, Accept="application/json, text/event-stream"))
+    streams = body.get("stream") or name in ("a2a stream", "ag_ui")
     await happens(lambda: in_db(Run.objects.exists))
+    await happens(lambda: caller.sent or not streams)
     await in_db(lose, alice)
     status, answer = await asyncio.wait_for(waiting, 60)
-    assert status == (200 if body.get("stream") or name in ("a2a stream", "ag_ui") else 401), answer
+    assert status == (200 if streams else 401), answer
     assert not caller.sent[-1].get("more_body")
     stops = name == "threads ask"  # nobody could fetch its answer later
     assert (await in_db(Run.objects.get)).status == ("cancelled" if stops else "queued")

@@ -88,6 +88,22 @@ def test_the_calls_of_an_answer_have_the_order_of_the_original_hub() -> None:
     assert received["agentId"] == "writer" and received["text"] == received["content"] == "Hello"
 
 
+def test_the_agent_types_from_the_message_on_and_again_for_one_that_waited() -> None:
+    projection, other = HubProjection(KEY, "default"), UUID(int=7)
+    queued, started = (
+        event("run.queued", agent_id="writer", ordinal=0),
+        event("run.started", agent_id="writer", fence=1),
+    )
+    end = event("run.completed", code="", message="", usage={})
+
+    def typing(calls: list[Any]) -> list[bool]:
+        return [arguments[1] for name, arguments in calls if name == "AgentTyping"]
+
+    seen = [typing(projection.calls(each)) for each in (queued, started, replace(queued, run_id=other))]
+    seen += [typing(projection.end(RUN, end, message("One"))), typing(projection.calls(replace(started, run_id=other)))]
+    assert seen == [[True], [], [], [False], [True]]
+
+
 @pytest.mark.parametrize(("has_positions", "more"), [(False, 0), (True, 1)])
 def test_handlers_get_exactly_the_arguments_of_the_original_hub(has_positions: bool, more: int) -> None:
     projection = HubProjection(KEY, "default", has_positions=has_positions)
