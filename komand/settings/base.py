@@ -135,6 +135,8 @@ KOMAND_LOGIN_LIMIT, KOMAND_LOGIN_WINDOW_SECONDS = env.rate("KOMAND_RATE_LOGIN", 
 # Conversations that visitors of sites open: from one address, and in one account.
 KOMAND_VISITOR_LIMIT, KOMAND_VISITOR_WINDOW_SECONDS = env.rate("KOMAND_RATE_VISITOR", "20/60")
 KOMAND_VISITORS_LIMIT, KOMAND_VISITORS_WINDOW_SECONDS = env.rate("KOMAND_RATE_VISITORS", "600/60")
+# Mails with their conversation that visitors ask for: one visitor, and to one address; of an account 20 times as many.
+KOMAND_TRANSCRIPT_LIMIT, KOMAND_TRANSCRIPT_WINDOW_SECONDS = env.rate("KOMAND_RATE_TRANSCRIPT", "3/3600")
 KOMAND_NETWORK_LIMIT, KOMAND_NETWORK_WINDOW_SECONDS = env.rate("KOMAND_RATE_LOGIN_NETWORK", "50/300")
 # How long a client may take for the headers of a request, and for its body.
 KOMAND_HEADER_SECONDS = env.integer("KOMAND_HEADER_SECONDS", 10, least=1)

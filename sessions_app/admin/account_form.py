@@ -21,6 +21,7 @@ from unfold.widgets import (
 from agents_app.configuration.agent_access import usable_agents
 from agents_app.models import Agent
 from audit_app.kernel.errors import AppError
+from sessions_app.admin.picture_field import PictureField
 from sessions_app.channels import accounts, open_access
 from sessions_app.channels.guides import guide_of
 from sessions_app.models import ChannelAccount
@@ -293,6 +294,8 @@ def _setting_field(name: str, setting: Setting) -> forms.Field:
             return IdsField(**options)
         case "patterns":
             return patterns_field(options["label"], options["help_text"])
+        case "picture":
+            return PictureField(**options)
         case _:
             return forms.CharField(widget=UnfoldAdminTextInputWidget, **options)
 

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from sessions_app.platforms import small_pictures
 from tools_app.policy.globs import PatternError
 from tools_app.policy.patterns import check_pattern
 
@@ -14,7 +15,7 @@ class Setting:
 
     help: a phrase for operators.
     kind: text | flag | number | ids (a list) | agents (a list of their ids) | patterns (a list, of tool calls) | url |
-        choice (one of `choices`).
+        choice (one of `choices`) | picture (see `small_pictures`).
     is_address: decides to which server, or how protected, the secrets of the account are sent. A url always does.
     """
 
@@ -48,6 +49,8 @@ class Setting:
             case "url":
                 is_url = isinstance(value, str) and value.startswith(("https://", "http://"))
                 return "" if is_url else "must be an address such as https://example.org"
+            case "picture":
+                return "" if small_pictures.read_picture(value) else small_pictures.PROBLEM
             case "choice":
                 return "" if value in self.choices else f"must be {' or '.join(self.choices)}"
             case _:

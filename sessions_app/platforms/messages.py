@@ -57,6 +57,7 @@ class ChannelMessage:
     event_id: the platform's id of this delivery of the message.
     album_id: the same for messages that people see as one, unique within the account.
     unreadable: kind of the message, if it has neither text nor files.
+    surroundings: lines about where it was written, which the sender's program reports: data from outside.
     metadata: stored with the message.
     copies: addresses that the sender wants the answer to go to, too; those that may write to the account are added to
         `copies` of the reference.
@@ -83,6 +84,7 @@ class ChannelMessage:
     attachments: tuple[Attachment, ...] = ()
     album_id: str = ""
     unreadable: str = ""
+    surroundings: str = ""
     copies: tuple[str, ...] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict)
     reference: Mapping[str, Any] = field(default_factory=dict)
@@ -94,7 +96,7 @@ class ChannelMessage:
 
     @property
     def has_texts_of_others(self) -> bool:
-        return bool(self.quoted) or self.forwarded_from is not None
+        return bool(self.quoted or self.surroundings) or self.forwarded_from is not None
 
     @property
     def has_context(self) -> bool:

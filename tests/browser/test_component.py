@@ -1,18 +1,23 @@
 """`<komand-chat>` in pages of another origin: one with a strict policy, one with hostile styles and names."""
 
+import base64
 import json
 import re
 from collections.abc import Iterator
+from io import BytesIO
 
 import httpx2
 import pytest
+from PIL import Image
 from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.chat_page import answering
 from tests.browser.test_accessibility import find_violations
 from tests.fakes.http_protocol import HttpRequest
 from tests.fakes.http_server import FakeServer
+from tests.fakes.mail_server import PASSWORD, FakeMailServer
 from tests.fakes.model_server import ModelServer
+from tests.support.engine import until
 from tests.support.live_server import LiveKomand
 
 HOSTILE = """
@@ -42,13 +47,15 @@ class App(FakeServer):
     url_of = token = ""
 
     def take(self, request: HttpRequest) -> tuple[int, dict[str, str], bytes]:
-        is_hostile = request.path == "/hostile"
+        is_hostile, is_visited = request.path == "/hostile", request.path.startswith("/visitor")
         attributes = (
             'launcher="Ask"' if is_hostile else 'heading="Helper" starters="Hello" file-types=".txt" max-files="1"'
         )
         head = "<title>App</title><meta name='viewport' content='width=device-width'>"
         head += f"<style nonce='n'>{HOSTILE}</style>" if is_hostile else ""
-        whose = "account='corner'" if request.path == "/visitor" else "agent='careful'"
+        whose = "account='corner'" if is_visited else "agent='careful'"
+        if is_visited:
+            attributes += f" agent-name='Ada' picture='{self.url_of}/webchat/corner/picture' transcript"
         chat = f"<komand-chat {whose} {attributes}></komand-chat>"
         body = f"<main><h1>App</h1>{NAMES if is_hostile else ''}{chat}</main>"
         script = f"<script nonce='n'>const TOKEN = {json.dumps(self.token)};{SCRIPT}</script>"
@@ -59,15 +66,38 @@ class App(FakeServer):
         return 200, {"Content-Type": "text/html", "Content-Security-Policy": policy}, page.encode()
 
 
+def picture() -> str:
+    """Return a red square, as a data address."""
+    target = BytesIO()
+    Image.new("RGB", (40, 20), "red").save(target, "PNG")
+    return f"data:image/png;base64,{base64.b64encode(target.getvalue()).decode()}"
+
+
+@pytest.fixture(scope="module")
+def mails() -> Iterator[FakeMailServer]:
+    with FakeMailServer() as server:
+        yield server
+
+
 @pytest.fixture(scope="module")
 def app(
-    live_komand: LiveKomand, careful: str, embedding_port: int, tmp_path_factory: pytest.TempPathFactory
+    live_komand: LiveKomand,
+    careful: str,
+    embedding_port: int,
+    mails: FakeMailServer,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[App]:
-    config = tmp_path_factory.mktemp("corner") / "config.json"
-    config.write_text(json.dumps({"origins": [f"http://localhost:{embedding_port}"]}))
-    options = ("--config", str(config), "--access", "open", "--tools", "ask_user")
-    added = live_komand.manage("channel", "add", "web", "corner", *options)
-    assert added.returncode == 0, added.stderr
+    folder = tmp_path_factory.mktemp("corner")
+    corner = {"origins": [f"http://localhost:{embedding_port}"], "picture": picture(), "transcripts_from": "post"}
+    configs = {("web", "corner"): (corner, None), ("email", "post"): (mails.config, {"password": PASSWORD})}
+    for (channel, account), (config, secrets) in configs.items():
+        (folder / f"{channel}.json").write_text(json.dumps(config))
+        options = ["--config", str(folder / f"{channel}.json"), "--access", "open", "--tools", "ask_user"]
+        if secrets:
+            (folder / "secrets.json").write_text(json.dumps(secrets))
+            options += ["--secrets", str(folder / "secrets.json")]
+        added = live_komand.manage("channel", "add", channel, account, *options)
+        assert added.returncode == 0, added.stderr
     key = {"Authorization": f"Bearer {live_komand.api_key}"}
     with App(port=embedding_port) as server:
         server.url_of = live_komand.url
@@ -174,6 +204,33 @@ def test_a_visitor_is_answered_in_the_page_itself(page: Page, app: App, embeddin
     expect(page.locator("#log > li")).to_have_count(5)
     shown = [item.get_attribute("class") for item in page.locator("#log > li").all()]
     assert shown == ["own", "answer", "request", "own", "answer"], "each part stays in its place"
+    assert found == []
+
+
+def test_a_visitor_sees_whom_they_write_to_and_takes_the_conversation_along(
+    page: Page, app: App, embedding_port: int, mails: FakeMailServer, model_server: ModelServer
+) -> None:
+    page.goto(f"http://localhost:{embedding_port}/visitor?order=7#secret")
+    expect(page.locator("#agent-name")).to_have_text("Ada")
+    drawn = page.locator("#picture")
+    expect(drawn).to_be_visible()
+    colour = drawn.evaluate("part => [...part.getContext('2d').getImageData(36, 36, 1, 1).data]")
+    assert colour == [255, 0, 0, 255], "it is drawn, without a permission of the site for pictures"
+    by_mail = page.get_by_role("button", name="Send by mail")
+    expect(by_mail).to_be_hidden()
+    send(page, answering(text="At **nine**."))
+    expect(page.locator(".answer .markdown strong")).to_have_text("nine")
+    asked = json.dumps(model_server.messages)
+    assert "visitor?order=7" in asked and "Title: App" in asked and "page: Orders of Ann" in asked
+    assert "secret" not in asked
+    by_mail.click()
+    found = find_violations(page, "mail")
+    dialog = page.get_by_role("dialog", name="Send this conversation")
+    dialog.get_by_role("textbox").fill("ann@example.org")
+    dialog.get_by_role("button", name="Send").click()
+    expect(page.locator(".notice")).to_contain_text("on its way to ann@example.org")
+    until(lambda: [mail["To"] for mail in mails.sent] == ["ann@example.org"])
+    assert "At nine." in mails.texts()[0]
     assert found == []
 
 

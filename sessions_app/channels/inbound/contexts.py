@@ -25,9 +25,12 @@ def context_of(account: ChannelAccount, incoming: ChannelMessage, key: SessionKe
     texts += map(_described, quotes)
     if incoming.forwarded_from is not None:
         texts.append(_forwarded(incoming))
+    if incoming.surroundings:
+        texts.append(quoted_lines(incoming.surroundings))
     if is_group:
         texts.append(f"{AUTHOR}{_author(account, incoming, key)}")
-    is_foreign = bool(before) or incoming.forwarded_from is not None or not all(quoted.is_known for quoted in quotes)
+    is_foreign = bool(before or incoming.surroundings) or incoming.forwarded_from is not None
+    is_foreign = is_foreign or not all(quoted.is_known for quoted in quotes)
     return MessageContext("\n".join(texts), is_foreign) if texts else None
 
 

@@ -18,9 +18,9 @@ from sessions_app.platforms.adapters.web.visitor_tokens import ANONYMOUS, Visito
 from sessions_app.platforms.base import VerificationFailed, WebhookRequest, WrongShape
 from sessions_app.platforms.messages import ButtonPress, ChannelMessage, clean_name
 from sessions_app.surfaces.base.bodies import parse_json
-from sessions_app.surfaces.webchat import queries
+from sessions_app.surfaces.webchat import mailed_copy, queries
 from sessions_app.surfaces.webchat.errors import TokenRefused, Unprocessable, UserHashRefused
-from sessions_app.surfaces.webchat.requests import OpenBody, read_upload
+from sessions_app.surfaces.webchat.requests import MailBody, OpenBody, read_upload
 from sessions_app.surfaces.webchat.responses import (
     WebChatNoticeOut,
     WebChatOpenedOut,
@@ -139,6 +139,14 @@ def upload(site: Site, visitor: Visitor, request: WebhookRequest) -> Answer:
     """Store a file for a message of the visitor. Raises InvalidInput."""
     filename, data = read_upload(request)
     return Answer(201, WebChatUploadOut.of(uploads.upload_of_sender(site.account, visitor.id, filename, data)))
+
+
+def mail_transcript(site: Site, visitor: Visitor, request: WebhookRequest) -> Answer:
+    """Have the visitor's conversation sent by mail. Raises what `send_transcript` raises."""
+    body = MailBody(data=parse_json(request.body or b"{}"))
+    body.is_valid(raise_exception=True)
+    mailed_copy.send_transcript(site, visitor, body.validated_data["address"])
+    return Answer(202, {})
 
 
 def _parse(site: Site, request: WebhookRequest) -> Any:

@@ -25,7 +25,7 @@ from sessions_app.surfaces.webchat.errors import TokenRefused
 from sessions_app.surfaces.webchat.operations import FORM, LAST, MESSAGE, PRESS, RECEIVED, TICKET
 from sessions_app.surfaces.webchat.projection import page_event
 from sessions_app.surfaces.webchat.rendered_steps import RenderedSteps
-from sessions_app.surfaces.webchat.requests import OpenBody
+from sessions_app.surfaces.webchat.requests import MailBody, OpenBody
 from sessions_app.surfaces.webchat.visitor_admission import (
     Site,
     admit_opening,
@@ -146,6 +146,15 @@ class Uploads(VisitorCommand):
     )(VisitorCommand.respond)
 
 
+class Transcripts(VisitorCommand):
+    """POST /webchat/<account>/transcripts."""
+
+    command = commands.mail_transcript
+    respond = Operation("Get the conversation by mail", record({}), status=202, body=MailBody, errors=[404, 422, 429])(
+        VisitorCommand.respond
+    )
+
+
 class Tickets(VisitorConsumer):
     """POST /webchat/<account>/tickets."""
 
@@ -214,6 +223,7 @@ routes = [
     path("webchat/<slug:account>/messages", Messages.as_asgi()),
     path("webchat/<slug:account>/actions", Actions.as_asgi()),
     path("webchat/<slug:account>/uploads", Uploads.as_asgi()),
+    path("webchat/<slug:account>/transcripts", Transcripts.as_asgi()),
     path("webchat/<slug:account>/tickets", Tickets.as_asgi()),
     path("webchat/<slug:account>/typing", Typing.as_asgi()),
     path("webchat/<slug:account>/events", Events.as_asgi()),

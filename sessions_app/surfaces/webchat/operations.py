@@ -12,6 +12,11 @@ MESSAGE: dict[str, Any] = {
         "clientMessageId": UUID,
         "text": {"type": "string", "maxLength": 8000},
         "attachments": {"type": "array", "items": UUID, "maxItems": 10},
+        "page": {
+            "type": "object",
+            "properties": {"address": TEXT, "title": TEXT, "data": {"type": "object", "maxProperties": 20}},
+            "additionalProperties": False,
+        },
     },
 }
 PRESS = {"type": "object", "required": ["actionId"], "properties": {"actionId": TEXT}}

@@ -44,6 +44,15 @@ class OpenBody(CamelCaseSerializer):
     )
 
 
+class MailBody(CamelCaseSerializer):
+    address = serializers.EmailField(max_length=254, help_text="Address that gets the conversation.")
+
+    def validate_address(self, value: str) -> str:
+        if not value.isascii():
+            raise serializers.ValidationError("Only addresses in ASCII can get mails.")
+        return value
+
+
 def read_upload(request: WebhookRequest) -> tuple[str, bytes]:
     """Return the name and the content of the form's file. Raises InvalidInput, UnsupportedMediaType."""
     file = file_of(read_form(request.header("content-type"), request.body))

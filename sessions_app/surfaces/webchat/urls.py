@@ -10,5 +10,6 @@ urlpatterns = [
     path("webchat/komand-chat.js", views.component, name="component"),
     path("webchat/<slug:account>/widget", views.widget, name="widget"),
     path("webchat/<slug:account>/embed.js", views.embed, name="embed"),
+    path("webchat/<slug:account>/picture", views.picture, name="picture"),
     path("webchat/<slug:account>/test", views.test_page, name="test-page"),
 ]

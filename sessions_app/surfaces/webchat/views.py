@@ -15,7 +15,8 @@ from django.urls import reverse
 from django.views.decorators.clickjacking import xframe_options_exempt
 from django.views.decorators.http import require_GET
 
-from audit_app.kernel.errors import AppError
+from audit_app.kernel.errors import AppError, NotFound
+from sessions_app.platforms.small_pictures import read_picture
 from sessions_app.surfaces.base.pages import PageRequest, page, refused
 from sessions_app.surfaces.webchat.commands import find_secret
 from sessions_app.surfaces.webchat.component_script import script
@@ -63,6 +64,9 @@ def widget(request: HttpRequest, account: str) -> HttpResponse:
         "starters": "\n".join(map(str, config.get("starters") or ())),
         "theme": config.get("theme") or "",
         "accent": config.get("accent") or "",
+        "agent_name": config.get("agent_name") or "",
+        "has_picture": bool(config.get("picture")),
+        "sends_transcripts": bool(config.get("transcripts_from")),
         "largest_file": max(1, conf.artifact_limits()[0] - _FORM_BYTES),
     }
     response = render(request, "webchat/widget.html", shown)
@@ -86,6 +90,22 @@ def embed(request: HttpRequest, account: str) -> HttpResponse:
     response = HttpResponse(Path(path).read_bytes(), content_type="text/javascript; charset=utf-8")
     response.headers["Cache-Control"] = f"public, max-age={_SCRIPT_SECONDS}"
     response.headers["Cross-Origin-Resource-Policy"] = "cross-origin"  # for sites that ask every file for it
+    return response
+
+
+@require_GET
+@_refusals_as_pages
+def picture(request: HttpRequest, account: str) -> HttpResponse:
+    """Return the picture of the account's agent, which pages of any site may show."""
+    found = read_picture(get_site(account).adapter.account.config.get("picture"))
+    if found is None:
+        raise NotFound("This chat has no picture.")
+    media_type, data = found
+    response = HttpResponse(data, content_type=media_type)
+    response.headers["Cache-Control"] = f"public, max-age={_SCRIPT_SECONDS}"
+    response.headers["X-Content-Type-Options"] = "nosniff"
+    response.headers["Cross-Origin-Resource-Policy"] = "cross-origin"
+    response.headers["Access-Control-Allow-Origin"] = "*"  # the component fetches it, and draws it
     return response
 
 

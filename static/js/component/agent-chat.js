@@ -1,6 +1,7 @@
 // The conversation of a user of the site with an agent: a thread of AG-UI, shown by the frames of the chat page.
 import { newId } from "../webchat/conversation.js";
 import { AgUi, Refused } from "./ag-ui.js";
+import { contextOf } from "./message-context.js";
 import { PageLog } from "./page-log.js";
 import { siteStorage } from "./storage.js";
 
@@ -275,15 +276,6 @@ async function partOf(file) {
     reader.readAsDataURL(file);
   });
   return { type, source: { type: "data", value: address.slice(address.indexOf(",") + 1), mimeType: file.type || "application/octet-stream" } };
-}
-
-// What the site says about the page with each message: a text, an object of texts, or a function that returns one.
-export async function contextOf(given) {
-  const value = typeof given === "function" ? await given() : given;
-  if (!value) return [];
-  const pairs = typeof value === "string" ? [["page", value]] : Object.entries(value);
-  return pairs.map(([description, text]) => ({ description, value: typeof text === "string" ? text : JSON.stringify(text) }))
-    .filter((pair) => pair.description && pair.value);
 }
 
 function download(blob, name) {

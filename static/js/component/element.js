@@ -7,10 +7,10 @@ import { VisitorChat } from "./visitor-chat.js";
 const SOURCE = document.currentScript?.src ?? "";
 const OF_SHELL = [
   "heading", "placeholder", "start-text", "initial-message", "closable", "resettable", "interactive", "header", "theme", "file-types",
-  "max-files", "max-file-bytes", "launcher",
+  "max-files", "max-file-bytes", "launcher", "agent-name", "picture", "transcript",
 ];
 const OF_CHAT = ["agent", "account", "thread", "modal"];
-const PROPERTIES = ["getToken", "messageContext", "texts", "starters", "user", "store"];
+const PROPERTIES = ["getToken", "messageContext", "texts", "starters", "user", "store", "page"];
 
 class KomandChat extends HTMLElement {
   static observedAttributes = [...OF_SHELL, ...OF_CHAT];
@@ -59,6 +59,10 @@ class KomandChat extends HTMLElement {
   // store: keeps a visitor's conversation, for the page that sites frame: {load(), save(text), watch(onSaved)}.
   get store() { return this.#values.store }
   set store(value) { this.#set("store", value) }
+
+  // page: what a visitor's chat reports of the page in place of its own, for the page that sites frame: {address, title, data}.
+  get page() { return this.#values.page }
+  set page(value) { this.#set("page", value) }
 
   get thread() { return this.#chat?.thread ?? "" }
 
@@ -141,6 +145,7 @@ class KomandChat extends HTMLElement {
     this.#shell = new Shell(this, this.shadowRoot, chat.kind, {
       send, longest: chat.longest,
       mayMessage: (text) => chat.mayMessage(text), stop: () => chat.stop(), reset: () => chat.reset(),
+      mail: chat.mail && ((address) => chat.mail(address)),
     });
     chat.start(this.#shell).then((isShown) => isShown && this.#chat === chat && this.tell("ready", { threadId: chat.thread }));
   }

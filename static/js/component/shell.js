@@ -1,14 +1,18 @@
 // What is around the conversation: heading, box, files, problems, and the dialog of a chat that is opened by a button.
 import { setUpCopying } from "../chat/copying.js";
 import { Attachments } from "../webchat/attachments.js";
+import { drawPicture } from "./picture.js";
 import { filled } from "./texts.js";
+import { setUpTranscript } from "./transcript.js";
 
 const NEAR_END = 40; // pixels
 const MOST_BYTES = 10_000_000;
 const BODY = `
   <div class="kc" part="chat">
     <header class="kc-head">
-      <h2 id="title" dir="auto" part="title"></h2>
+      <canvas class="kc-picture" id="picture" width="72" height="72" part="picture" aria-hidden="true" hidden></canvas>
+      <div class="kc-names"><h2 id="title" dir="auto" part="title"></h2><p id="agent-name" dir="auto" part="agent-name" hidden></p></div>
+      <button type="button" class="plain" id="mail" part="mail" hidden><svg class="icon" viewBox="0 0 20 20" aria-hidden="true"><path d="M3 5h14v10H3zM3 6l7 5 7-5"/></svg></button>
       <button type="button" class="kc-plain" id="reset" part="reset"></button>
       <button type="button" class="kc-plain" id="close" part="close"></button>
     </header>
@@ -32,13 +36,14 @@ const BODY = `
       </div>
     </form>
     <dialog class="kc-ask" id="ask" aria-labelledby="ask-text"><form method="dialog"><p id="ask-text"></p><p class="kc-answers"><button value="yes" class="kc-yes"></button><button value="no" class="kc-no"></button></p></form></dialog>
+    <dialog class="kc-ask" id="mail-ask" aria-labelledby="mail-text"><form><label id="mail-text" for="mail-address"></label><input type="email" id="mail-address" required maxlength="254" autocomplete="email"><p class="note" role="alert"></p><p class="kc-answers"><button class="kc-yes"></button><button type="button" class="kc-no"></button></p></form></dialog>
     <p id="announcer" class="sr-only" role="status"></p>
     <div hidden id="patterns"></div>
   </div>`;
 
 export class Shell {
   // element: the component. kind: of its styles and patterns, "agent" or "visitor".
-  // handlers: send(text, files), stop(), reset(), all asynchronous; opened(isOpen).
+  // handlers: send(text, files), stop(), reset(), all asynchronous; mail(address), if the conversation can be sent.
   constructor(element, root, kind, handlers) {
     Object.assign(this, { element, root, kind, handlers });
     this.sticks = true;
@@ -78,16 +83,24 @@ export class Shell {
     const { texts } = this;
     const put = (id, text) => { this.byId(id).textContent = text };
     put("title", this.attribute("heading", texts.title));
+    put("agent-name", this.attribute("agent-name", ""));
+    this.byId("agent-name").hidden = !this.byId("agent-name").textContent;
+    const address = this.attribute("picture", "");
+    if (address !== (this.byId("picture").dataset.address ?? "")) drawPicture(this.byId("picture"), address);
     put("reset", texts.newChat);
     put("close", texts.close);
     put("remove", texts.remove);
     put("ask-text", texts.askNewChat);
-    this.root.querySelector(".kc-yes").textContent = texts.yes;
-    this.root.querySelector(".kc-no").textContent = texts.no;
+    put("mail-text", texts.askMail);
+    for (const [id, yes, no] of [["ask", texts.yes, texts.no], ["mail-ask", texts.sendMail, texts.cancel]]) {
+      this.byId(id).querySelector(".kc-yes").textContent = yes;
+      this.byId(id).querySelector(".kc-no").textContent = no;
+    }
+    this.byId("mail").title = texts.mail;
     this.root.querySelector(".composer-box label").textContent = texts.placeholder;
     this.box.placeholder = this.attribute("placeholder", texts.placeholder);
     this.root.querySelector(".kc-greeting").textContent = this.attribute("initial-message", texts.greeting);
-    for (const [id, text] of [["attach", texts.attach], ["stop", texts.stop], ["send", texts.send], ["scroll", texts.messages], ["composer", texts.composer], ["log", texts.conversation]]) {
+    for (const [id, text] of [["attach", texts.attach], ["mail", texts.mail], ["stop", texts.stop], ["send", texts.send], ["scroll", texts.messages], ["composer", texts.composer], ["log", texts.conversation]]) {
       this.byId(id).setAttribute("aria-label", text);
     }
     this.byId("close").hidden = !this.frame && !this.element.hasAttribute("closable");
@@ -133,6 +146,7 @@ export class Shell {
 
   updateStart() {
     this.byId("welcome").hidden = this.hasMessages;
+    this.byId("mail").hidden = !this.hasMessages || !this.handlers.mail || !this.element.hasAttribute("transcript");
     const start = this.hasMessages ? null : this.element.getAttribute("start-text");
     const label = this.root.querySelector(".kc-start");
     label.hidden = !start;
@@ -172,6 +186,7 @@ export class Shell {
     this.kc.addEventListener("dragover", (event) => event.preventDefault());
     this.kc.addEventListener("drop", (event) => this.attach(event, event.dataTransfer.files));
     this.byId("stop").addEventListener("click", () => this.attempt(this.handlers.stop));
+    this.byId("mail").addEventListener("click", setUpTranscript(this.byId("mail-ask"), (address) => this.handlers.mail(address)));
     this.byId("reset").addEventListener("click", () => this.askForReset());
     this.byId("close").addEventListener("click", () => this.element.close());
     this.byId("scroll").addEventListener("scroll", () => {
@@ -283,7 +298,7 @@ export class Shell {
       this.isSmall = () => small.matches;
     }
     frame.addEventListener("keydown", (event) => {
-      if (event.key !== "Escape" || event.isComposing || this.byId("ask").open) return;
+      if (event.key !== "Escape" || event.isComposing || this.root.querySelector(".kc-ask[open]")) return;
       event.preventDefault();
       event.stopPropagation();
       this.element.close();

@@ -5,6 +5,7 @@ export const TEXTS = {
   attach: "Attach files", attached: "Attached", remove: "Remove", close: "Close", newChat: "New chat", messages: "Messages",
   conversation: "Conversation", composer: "New message",
   askNewChat: "Begin a new chat? This one is left.", yes: "Begin a new chat", no: "Keep this one",
+  mail: "Send by mail", askMail: "Send this conversation to the address", sendMail: "Send", cancel: "Cancel", mailSent: "The conversation is on its way to {address}.",
   ended: "The last conversation has ended. This is a new one.",
   lost: "The connection was lost. It is being restored…", unreachable: "The chat is not reachable. Try again.",
   notSignedIn: "You are not signed in to this chat, or your sign-in has expired. Reload the page.",

@@ -1,7 +1,9 @@
 // The conversation of a visitor of a site, over the web chat's routes.
 import { Conversation, newId } from "../webchat/conversation.js";
 import { Log } from "../webchat/log.js";
+import { hostPage } from "./host-page.js";
 import { siteStorage } from "./storage.js";
+import { filled } from "./texts.js";
 
 export class VisitorChat {
   longest = 8000; // characters of a message
@@ -36,6 +38,7 @@ export class VisitorChat {
       onEvent: (event, data) => this.see(event, data),
       onRefused: (error) => this.showError(error),
       onConnection: (isConnected) => shell.setConnected(isConnected),
+      readPage: () => hostPage(this.element),
       onReset: (isExpired) => {
         shell.setConnected(true);
         this.log.clear();
@@ -125,6 +128,13 @@ export class VisitorChat {
     for (const { id, text } of this.conversation.unsent) {
       if (!this.underWay.has(id) && !(await this.deliver(id, text, []))) break;
     }
+  }
+
+  async mail(address) {
+    await this.conversation.mail(address);
+    const sent = document.createElement("p");
+    sent.textContent = filled(this.shell.texts.mailSent, { address });
+    this.showNotice({ notice: { html: sent.outerHTML } });
   }
 
   stop() {

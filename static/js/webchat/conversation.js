@@ -39,11 +39,12 @@ export class Conversation {
   // store: keeps a text for the next page, see store.js.
   // onEvent(name, data); onConnection(isConnected); onRefused(error): the events cannot be followed.
   // onReset(isExpired): the conversation begins again. isExpired: not by a wish of the visitor.
+  // readPage(): returns what is sent of the page with the first message, and with the first from another page; null for nothing.
   // origin: of the installation, empty on its own pages.
-  constructor(account, user, store, { onEvent, onConnection, onRefused, onReset }, origin = "") {
+  constructor(account, user, store, { onEvent, onConnection, onRefused, onReset, readPage }, origin = "") {
     this.base = `${origin}/webchat/${account}`;
     this.user = user;
-    this.handlers = { onEvent, onConnection, onRefused, onReset };
+    this.handlers = { onEvent, onConnection, onRefused, onReset, readPage };
     this.store = store;
     this.saved = this.load();
     this.source = null;
@@ -174,12 +175,18 @@ export class Conversation {
       form.append("file", file);
       attachments.push((await this.post("uploads", form)).uploadId);
     }
-    const answer = await this.post("messages", { clientMessageId: id, text, attachments });
+    const page = await this.handlers.readPage();
+    const isOther = page && !(this.saved.hasMessages && this.saved.page === page.address);
+    const answer = await this.post("messages", { clientMessageId: id, text, attachments, ...(isOther ? { page } : {}) });
     if (!answer.notice) {
-      this.save({ hasMessages: true });
+      this.save({ hasMessages: true, ...(isOther ? { page: page.address } : {}) });
       if (!this.source) this.follow();
     } else if (text.trim().startsWith("/new")) this.leave(earlier);
     return answer;
+  }
+
+  mail(address) {
+    return this.post("transcripts", { address });
   }
 
   press(actionId) {

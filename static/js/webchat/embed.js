@@ -1,6 +1,6 @@
 // Adds the chat to a site: a button, and a dialog with a frame that it opens. Include it by
 //   <script src="https://komand.example.com/webchat/main/embed.js" async></script>
-// data-user-id, data-user-hash, data-name: the site's logged-in user. data-label: text of the button.
+// data-user-id, data-user-hash, data-name: the site's logged-in user. data-label: text of the button. data-context: see describePage.
 (() => {
   const script = document.currentScript;
   const base = script.src.replace(/\/embed\.js.*$/, "");
@@ -57,6 +57,17 @@
   button.setAttribute("aria-expanded", "false");
   root.append(dialog, problem, button);
 
+  // What a visitor's message says of the page. data-context: values of the site's own, as JSON; it may change.
+  function describePage() {
+    let data = {};
+    try {
+      data = JSON.parse(script.dataset.context || "{}");
+    } catch {
+      console.error("Komand: data-context of the chat's script is no JSON");
+    }
+    return { address: location.href, title: document.title, data };
+  }
+
   let frame = null;
   let isReady = false; // the chat in the frame has started
   let timer = 0;
@@ -83,7 +94,7 @@
     const made = document.createElement("iframe");
     made.title = label;
     // Behind the #, so that no server and no log gets it.
-    made.src = `${base}/widget#${new URLSearchParams({ userId, userHash, name, saved: recall("localStorage", kept) })}`;
+    made.src = `${base}/widget#${new URLSearchParams({ userId, userHash, name, saved: recall("localStorage", kept), page: JSON.stringify(describePage()) })}`;
     made.allow = "clipboard-write";
     made.addEventListener("load", () => waitForStart(STARTING_TIME));
     dialog.append(made);
@@ -140,6 +151,11 @@
     }
   }
 
+  // The focus goes to the frame, perhaps on another page of a site that changes its address without loading a page.
+  function onBlur() {
+    if (frame && isReady) frame.contentWindow.postMessage({ komand: "page", page: describePage() }, origin);
+  }
+
   // Another page of the site has saved something.
   function onStorage({ key }) {
     if (key !== kept || !frame) return;
@@ -151,6 +167,7 @@
     document.body.append(host);
     button.addEventListener("click", () => (dialog.open ? dialog.close() : open({ takesFocus: true })));
     addEventListener("message", onMessage);
+    addEventListener("blur", onBlur);
     addEventListener("storage", onStorage);
     small.addEventListener("change", () => {
       if (!dialog.open) return;

@@ -11,6 +11,10 @@ const chat = document.querySelector("komand-chat");
 chat.user = { userId: given.get("userId") || "", userHash: given.get("userHash") || "", name: given.get("name") || "" };
 chat.store = isFramed ? siteStore(given.get("saved")) : ownStore(chat.getAttribute("account"));
 chat.toggleAttribute("closable", isFramed);
+if (isFramed) chat.page = JSON.parse(given.get("page") || "{}");
+addEventListener("message", ({ source, data }) => {
+  if (source === window.parent && data?.komand === "page") chat.page = data.page;
+});
 if (page.dataset.accent) chat.style.setProperty("--komand-accent", page.dataset.accent);
 
 chat.addEventListener("komand-close", () => window.parent.postMessage({ komand: "close" }, "*"));

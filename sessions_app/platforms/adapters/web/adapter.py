@@ -13,7 +13,7 @@ from uuid import UUID
 
 from audit_app.kernel.errors import Forbidden, InvalidInput
 from sessions_app.platforms.account_settings import AccountSettings, Setting
-from sessions_app.platforms.adapters.web import visitor_tokens
+from sessions_app.platforms.adapters.web import host_page, visitor_tokens
 from sessions_app.platforms.adapters.web.visitor_tokens import Visitor
 from sessions_app.platforms.base import (
     Acknowledgement,
@@ -64,10 +64,13 @@ class Web(ChannelAdapter):
     config_fields: ClassVar[Mapping[str, Setting]] = {
         "origins": Setting("sites that show the chat, such as https://www.example.org", "ids", is_required=True),
         "title": Setting("heading of the chat; default: Chat"),
+        "agent_name": Setting("name of the agent, below the heading"),
+        "picture": Setting("picture of the agent, beside the heading", "picture"),
         "greeting": Setting("text of a conversation without messages"),
         "starters": Setting("messages that a new conversation offers as buttons, such as Opening hours?", "ids"),
         "theme": Setting("colours: of the visitor's system, if it is not set", "choice", choices=("light", "dark")),
         "accent": Setting("colour of buttons and links, such as #0d6b60 or light-dark(#0d6b60, #63c9ba)"),
+        "transcripts_from": Setting("name of the e-mail account that sends visitors their conversation; default: none"),
         "native_apps": Setting("true: apps, whose requests have no Origin header, may open conversations", "flag"),
     }
     secret_fields: ClassVar[Mapping[str, str]] = {
@@ -197,6 +200,9 @@ def _read_message(body: Mapping[str, Any], visitor: Visitor, now: datetime) -> C
         problems["text"] = f"has more than {MAX_TEXT_IN:,} characters"
     elif not _INVISIBLE.sub("", text) and not uploads:
         problems["text"] = "is empty"
+    page = host_page.read_page(body.get("page") or {})
+    if page is None:
+        problems["page"] = host_page.PROBLEM
     if None in uploads or len(uploads) > _MOST_FILES:
         problems["attachments"] = f"must be a list of ids of uploads, at most {_MOST_FILES}"
     if problems:
@@ -214,7 +220,8 @@ def _read_message(body: Mapping[str, Any], visitor: Visitor, now: datetime) -> C
         attachments=tuple(
             Attachment(uploaded_source(visitor.id, one), "file", auth="stored") for one in uploads if one
         ),
-        metadata={"conversationId": visitor.conversation_id},
+        surroundings=host_page.lines_of(page or {}),
+        metadata={"conversationId": visitor.conversation_id, **({"page": page} if page else {})},
     )
 
 
