@@ -54,6 +54,8 @@ class App(FakeServer):
         head = "<title>App</title><meta name='viewport' content='width=device-width'>"
         head += f"<style nonce='n'>{HOSTILE}</style>" if is_hostile else ""
         whose = "account='corner'" if is_visited else "agent='careful'"
+        if request.path == "/long":
+            attributes += " thread='long'"
         if is_visited:
             attributes += f" agent-name='Ada' picture='{self.url_of}/webchat/corner/picture' transcript"
         chat = f"<komand-chat {whose} {attributes}></komand-chat>"
@@ -173,6 +175,51 @@ def test_a_user_of_an_app_with_a_strict_policy_works_with_an_agent(
     page.get_by_role("button", name="Hello").click()
     expect(page.locator(".answer:not([data-open])")).to_have_count(1)
     expect(seen).to_have_attribute("data-seen", re.compile("reset, message, run-start, run-end$"))
+    assert found == []
+
+
+def test_a_user_reads_older_messages_and_has_others_join_or_replace_them(
+    page: Page, app: App, embedding_port: int, model_server: ModelServer
+) -> None:
+    roles = ["user", "assistant"] * 60
+    history = [{"id": str(n), "role": role, "content": f"{role} {n}"} for n, role in enumerate(roles)]
+    new = {"id": "new", "role": "user", "content": answering(text="Begun.")}
+    begun = httpx2.post(
+        f"{app.url_of}/ag-ui/agents/careful",
+        headers={"Authorization": f"Bearer {app.token}"},
+        json={"threadId": "long", "runId": "1", "messages": [*history, new]},
+        timeout=60,
+    )
+    assert "RUN_FINISHED" in begun.text
+    page.goto(f"http://localhost:{embedding_port}/long")
+    expect(page.locator(".answer").last).to_contain_text("Begun.")
+    expect(page.get_by_text("user 0", exact=True)).to_have_count(0)
+    older = page.get_by_role("button", name="Show older messages")
+    while older.count():
+        shown = page.locator(".turn").count()
+        older.click()
+        expect(page.locator(".turn").nth(shown)).to_be_attached()
+    expect(page.get_by_text("user 0", exact=True)).to_be_attached()
+
+    send(page, answering(text="A long answer. " * 9, rate=40, hold=5))
+    expect(page.locator(".answer[data-open] .markdown")).to_contain_text("A long")
+    send(page, answering(text="And this."))
+    expect(page.locator(".answer[data-open] .joined")).to_contain_text("And this.")
+    model_server.go_on()
+    expect(page.locator(".answer[data-open]")).to_have_count(0)
+    expect(page.locator(".answer").last).to_contain_text("And this.")
+
+    turn = page.locator(".turn").last
+    turn.hover()
+    turn.get_by_role("button", name="Edit the message").click()
+    found = find_violations(page, "editing")
+    turn.get_by_label("Changed text").fill(answering(text="Edited."))
+    turn.get_by_role("button", name="Send").click()
+    expect(page.locator(".answer").last).to_contain_text("Edited.")
+    expect(page.get_by_text("A long answer.")).to_have_count(0)
+    page.get_by_role("button", name="Generate the answer again").last.click()
+    expect(page.locator(".answer[data-open]")).to_have_count(0)
+    expect(page.locator(".answer").last).to_contain_text("Edited.")
     assert found == []
 
 

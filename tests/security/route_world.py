@@ -105,7 +105,7 @@ class World:
             "POST /v1/conversations/{}": {"metadata": {"topic": "another"}},
             "POST /v1/conversations/{}/items": {"items": [{"role": "user", "content": "Hello."}]},
         }
-        add_web()
+        add_web(config={"picture": "data:image/png;base64,iVBORw0KGgo="})
         price = {"inputPrice": 1, "outputPrice": 2}
         self._bodies["PUT /api/model-prices/{}/{}"] = price
         set_price("demo", "default", Price(1, 2))

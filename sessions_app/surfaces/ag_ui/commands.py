@@ -96,6 +96,8 @@ class _Thread:
             return self._show(session)
         if session and (run_id := selectors.find_received_run(self._user, f"{self._key}:{request.run_id}")):
             return self._follow(session, run_id)
+        if session and request.replaces:
+            return self._replace(session, request.replaces)
         if session and request.resume:
             return self._resume(session)
         if request.resume:
@@ -104,13 +106,14 @@ class _Thread:
             return accepted
         if not request.new:
             raise InvalidInput("The last message must be of the user, or answer calls that wait.", code="no_message")
-        if session and (waiting := agents.find_open_run(session.id)):
+        waiting = agents.find_open_run(session.id) if session else None
+        if session and waiting:
             self._check_nothing_asked(session, waiting.id)
             runs.leave_client_calls(waiting.id)
-        return self._send(session)
+        return self._send(session, waiting.id if waiting else None)
 
-    def _send(self, found: Session | None) -> AcceptedRun:
-        """Store the new messages of the user as one."""
+    def _send(self, found: Session | None, open_run_id: UUID | None) -> AcceptedRun:
+        """Store the new messages of the user as one. open_run_id: the run that they may join."""
         request, history = self._request, self._request.history
         session = found or client_sessions.open_session(self._user, self._agent_id, self._key, history, {NAME: {}})
         cursor = cursor_now(session.id)
@@ -127,10 +130,17 @@ class _Thread:
                 owner=self._user,
                 session=session,
                 idempotency_key=f"{self._key}:{request.run_id}",
-                options=ReceiveOptions(run=request.options, longest_text=LONGEST_TEXT, may_answer=False),
+                options=ReceiveOptions(
+                    busy="" if session.agent.busy_policy == "reject" else request.busy,
+                    run=request.options,
+                    longest_text=LONGEST_TEXT,
+                    may_answer=False,
+                ),
             )
         if accepted.is_duplicate:
             return self._follow(session, accepted.run_id)
+        if accepted.run_id == open_run_id:
+            return self._show_run(session, accepted.run_id)
         return AcceptedRun(session.id, accepted.run_id, cursor, self._projection(accepted.run_id))
 
     def _unsent(self, session: Session) -> Any:
@@ -141,15 +151,29 @@ class _Thread:
         known = [place for place, (message_id, _) in enumerate(new[:-1]) if message_id == sent]
         return new[known[-1] + 1 :] if known else new
 
+    def _replace(self, session: Session, run_id: UUID) -> AcceptedRun:
+        """Begin a branch with another text of a message, or with another answer to it."""
+        text = "\n\n".join(message.content for _, message in self._request.new)
+        cursor, key = cursor_now(session.id), f"{self._key}:{self._request.run_id}"
+        if text:
+            accepted = services.edit_message(session, run_id, text, owner=self._user, idempotency_key=key)
+        else:
+            accepted = services.regenerate_answer(session, run_id, owner=self._user, idempotency_key=key)
+        return AcceptedRun(session.id, accepted.run_id, cursor, self._projection(accepted.run_id))
+
     def _show(self, session: Session | None) -> ShownThread:
-        waiting = agents.find_open_run(session.id) if session else None
+        is_open = session is not None and self._request.before is None
+        waiting = agents.find_open_run(session.id) if session and is_open else None
         if session is None or waiting is None:
             return ShownThread(session.id if session else None)
-        events = _events_of(session, waiting.id)
-        projection = self._projection(waiting.id)
+        return ShownThread(session.id, self._show_run(session, waiting.id))
+
+    def _show_run(self, session: Session, run_id: UUID) -> AcceptedRun:
+        """Return an open run from now on."""
+        events = _events_of(session, run_id)
+        projection = self._projection(run_id)
         projection.skip(events)
-        run = AcceptedRun(session.id, waiting.id, str(events[-1].seq) if events else "", projection)
-        return ShownThread(session.id, run)
+        return AcceptedRun(session.id, run_id, str(events[-1].seq) if events else "", projection)
 
     def _follow(self, session: Session, run_id: UUID) -> AcceptedRun:
         first = timeline.find_first_of_run(run_id)

@@ -60,7 +60,7 @@ class AgentRun(MessageConsumer, EventStreamConsumer):
             case ShownThread(session_id, run):
                 await self._send(run.projection.begin() if run else [{"type": "RUN_STARTED", **ids}])
                 page = await self._open_page(session_id, request) if session_id else None
-                await self._send_page(await page.frames_of_thread() if page else [])
+                await self._send_page(await page.frames_of_thread(request.before) if page else [])
                 if run is None:
                     await self._send([{"type": "RUN_FINISHED", **ids, "outcome": {"type": "success"}}])
                 else:

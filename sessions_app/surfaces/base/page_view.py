@@ -20,8 +20,8 @@ class PageView(Protocol):
     async def frames_of(self, batch: Sequence[SessionEvent]) -> list[dict[str, Any]]:
         """Return the frames for a batch of events, in order."""
 
-    async def frames_of_thread(self) -> list[dict[str, Any]]:
-        """Return the frames that show the newest turns as they are now."""
+    async def frames_of_thread(self, before: int | None = None) -> list[dict[str, Any]]:
+        """Return the frames that show the newest turns as they are now, or those before that ordinal."""
 
 
 def open_page_view(find_principal: Callable[[], Principal], session_id: UUID) -> PageView:

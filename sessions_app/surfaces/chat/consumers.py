@@ -38,6 +38,7 @@ from sessions_app.surfaces.chat.fragments import (
     branch_frame,
     files_frame,
     frame_of,
+    older_frame,
     turn_frame,
     workstream_frame,
 )
@@ -52,6 +53,7 @@ from sessions_app.surfaces.chat.page_updates import (
     ShowTurn,
     ShowWorkstream,
 )
+from sessions_app.surfaces.chat.queries import TurnPage
 from sessions_app.surfaces.chat.render_thread import RenderThread
 from sessions_app.surfaces.chat.session_files import read_files
 from sessions_app.surfaces.chat.single_flight import SingleFlight
@@ -103,9 +105,9 @@ class PageFrames:
         updates = await _rendering.run(partial(self._state.updates, batch), is_long=self._state.is_long(batch))
         return [frame for update in updates for frame in await self._frames_of(update, now)]
 
-    async def frames_of_thread(self) -> list[Frame]:
-        """Return the frame that shows the newest turns as they are now."""
-        return await in_db(self._branch, ShowBranch(0))
+    async def frames_of_thread(self, before: int | None = None) -> list[Frame]:
+        """Return the frame that shows the newest turns as they are now, or those before that ordinal."""
+        return await (in_db(self._branch, ShowBranch(0)) if before is None else in_db(self._older, before))
 
     async def _frames_of(self, update: PageUpdate, now: str) -> list[Frame]:
         """Return the frames of an update. now: the last stored event, by which those of the present are shared."""
@@ -132,7 +134,13 @@ class PageFrames:
 
     def _branch(self, update: ShowBranch) -> list[Frame]:
         page = queries.read_newest(self._session, allowed_decisions=self.allowed_decisions())
-        return [branch_frame(self._session, page, update.place)]
+        return [branch_frame(self._session, self._rated(page), update.place)]
+
+    def _older(self, before: int) -> list[Frame]:
+        return [older_frame(self._session, self._rated(queries.read_older(self._session, before)))]
+
+    def _rated(self, page: TurnPage) -> TurnPage:
+        return queries.with_ratings(page, self._find_principal().user)
 
     async def _turn_view(self, update: ShowTurn) -> list[Frame]:
         """Return the turn as it was when its message came: later events have updates of their own."""

@@ -131,6 +131,11 @@ def branch_frame(session: Session, page: TurnPage, place: int) -> Frame:
     return {"do": "branch", "place": place, "html": html, "say": announcement}
 
 
+def older_frame(session: Session, page: TurnPage) -> Frame:
+    """Return the frame that shows turns before those that are shown."""
+    return {"do": "older", "html": render_to_string("chat/_turns.html", {"session": session, "page": page})}
+
+
 def files_frame(files: Sequence[FileEntry]) -> Frame:
     """Return the frame that lists all files of the session."""
     return {"do": "files", "html": render_to_string("chat/_files.html", {"files": files})}

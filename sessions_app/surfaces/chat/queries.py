@@ -6,13 +6,14 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from uuid import UUID
 
+from django.contrib.auth.models import User
 from django.db import DatabaseError, transaction
 from django.db.models import Min
 from django.utils.safestring import SafeString, mark_safe
 
 from agents_app import selectors as agents
 from agents_app.types import RunStatus, RunTranscript, RunView
-from sessions_app import hot_queries, selectors
+from sessions_app import feedback, hot_queries, selectors
 from sessions_app.conversation.branch_paths import versions_of
 from sessions_app.conversation.branches import load
 from sessions_app.identity.actor_names import deciders, name_of_deciders, names_of
@@ -70,6 +71,15 @@ def read_older(session: Session, before: int) -> TurnPage:
     """Return the turns before that ordinal."""
     turns, older_than = _whole_runs(session, before)
     return TurnPage(_with_versions(session, turns, _turn_views(turns, (), _stored_html(turns))), older_than)
+
+
+def with_ratings(page: TurnPage, user: User) -> TurnPage:
+    """Return the page with the user's ratings of its answers. One query."""
+    found = feedback.ratings_of(user, [view.run_id for view in page.turn_views if view.run_id])
+    if not found:
+        return page
+    views = (replace(view, rating=found.get(view.run_id)) if view.run_id else view for view in page.turn_views)
+    return replace(page, turn_views=tuple(views))
 
 
 def read_approval(approval_id: UUID, *, allowed_decisions: Collection[Decision]) -> ApprovalCard:

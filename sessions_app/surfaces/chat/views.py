@@ -1,12 +1,10 @@
 """The pages: a session, a new chat; and fragments: older turns, files, the list of sessions."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from urllib.parse import urlencode
 from uuid import UUID
 
 from django.conf import settings
-from django.contrib.auth.models import User
 from django.http import HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.utils import timezone
@@ -15,7 +13,7 @@ from agents_app import selectors as agents
 from agents_app import services as runs
 from audit_app.kernel.errors import InvalidInput, NotFound
 from audit_app.kernel.ids import new_id
-from sessions_app import feedback, selectors
+from sessions_app import selectors
 from sessions_app.access import access_run, access_session
 from sessions_app.approvals import permissions
 from sessions_app.channels.command_list import PAGE_COMMANDS
@@ -27,7 +25,6 @@ from sessions_app.models import Session
 from sessions_app.services import LONGEST_TEXT
 from sessions_app.surfaces.base.pages import PageRequest, page
 from sessions_app.surfaces.chat import agent_menu, labels, queries
-from sessions_app.surfaces.chat.queries import TurnPage
 from sessions_app.surfaces.chat.session_files import read_files
 from sessions_app.surfaces.chat.sidebar import count_asking, read_days, title_of
 from sessions_app.surfaces.chat.team_tree import read_team_tree
@@ -76,7 +73,7 @@ def session(request: PageRequest, session_id: UUID) -> HttpResponse:
     cursor = cursor_now(found.id)
     decisions = permissions.allowed_decisions(request.user, found.owner_id)
     newest = queries.read_newest(found, allowed_decisions=decisions, down_to=_id_in(request, "at"))
-    newest = with_ratings(newest, request.user)
+    newest = queries.with_ratings(newest, request.user)
     context = {
         "session": found,
         "title": title_of(found),
@@ -99,7 +96,7 @@ def older_turns(request: PageRequest, session_id: UUID) -> HttpResponse:
         before = int(request.GET["before"])
     except (KeyError, ValueError):
         raise InvalidInput("`before` must be a number: the ordinal of the oldest turn shown.") from None
-    page_of = with_ratings(queries.read_older(found, max(0, min(before, 2**31 - 1))), request.user)
+    page_of = queries.with_ratings(queries.read_older(found, max(0, min(before, 2**31 - 1))), request.user)
     return render(request, "chat/_turns.html", {"session": found, "page": page_of})
 
 
@@ -194,15 +191,6 @@ def _id_in(request: PageRequest, parameter: str) -> UUID | None:
         return UUID(request.GET.get(parameter, ""))
     except ValueError:
         return None
-
-
-def with_ratings(page: TurnPage, user: User) -> TurnPage:
-    """Return the page with the user's ratings of its answers. One query."""
-    found = feedback.ratings_of(user, [view.run_id for view in page.turn_views if view.run_id])
-    if not found:
-        return page
-    views = (replace(view, rating=found.get(view.run_id)) if view.run_id else view for view in page.turn_views)
-    return replace(page, turn_views=tuple(views))
 
 
 def read_details(run_id: UUID) -> list[tuple[str, str]]:

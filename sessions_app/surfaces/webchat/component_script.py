@@ -13,7 +13,15 @@ from django.template.loader import render_to_string
 ENTRY = "js/component/element.js"
 _BASE = ("css/base.css", "css/markdown.css", "css/code.css")
 _STYLES = {
-    "agent": (*_BASE, "css/chat.css", "css/conversation.css", "css/work.css", "css/approvals.css", "css/files.css"),
+    "agent": (
+        *_BASE,
+        "css/chat.css",
+        "css/conversation.css",
+        "css/work.css",
+        "css/approvals.css",
+        "css/files.css",
+        "css/versions.css",
+    ),
     "visitor": (*_BASE, "css/chat.css", "css/visitor.css"),
 }
 _OWN_STYLES = "css/component.css"

@@ -101,8 +101,14 @@ export class AgUi {
     }
   }
 
-  async cancel(run) {
-    await this.request(`${this.base}/api/runs/${run}/cancel`, {}, AbortSignal.timeout(LONGEST_PAUSE));
+  cancel(run) {
+    return this.command(`api/runs/${run}/cancel`);
+  }
+
+  // Send a command to another interface of the server. Return what it answers.
+  async command(path, body = {}, method = "POST") {
+    const response = await this.request(`${this.base}/${path}`, body, AbortSignal.timeout(LONGEST_PAUSE), method);
+    return response.status === 204 ? null : response.json();
   }
 
   // Return a file of the conversation.

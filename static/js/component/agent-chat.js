@@ -2,6 +2,7 @@
 import { newId } from "../webchat/conversation.js";
 import { AgUi, Refused } from "./ag-ui.js";
 import { contextOf } from "./message-context.js";
+import { edit } from "./editing.js";
 import { PageLog } from "./page-log.js";
 import { siteStorage } from "./storage.js";
 
@@ -52,6 +53,7 @@ export class AgentChat {
     this.left?.abort();
     this.left = new AbortController();
     this.runs = new Map(); // the streams that are open: our id → id at the server
+    this.joined = new Set(); // our ids of those whose message has joined a run that is shown
     this.interrupts = []; // those that are open
     this.answers = new Map(); // by the id of an approval, or that of a question's call
   }
@@ -69,11 +71,15 @@ export class AgentChat {
     return this.run({ messages: [], forwardedProps: { komand: { ...VIEW, thread: true } } });
   }
 
+  input(runId, fields) {
+    return { threadId: this.thread, runId, messages: [], state: {}, tools: [], context: [], forwardedProps: { komand: VIEW }, ...fields };
+  }
+
   async run(fields) {
     const id = newId();
     const { signal } = this.left;
-    const input = { threadId: this.thread, runId: id, state: {}, tools: [], context: [], forwardedProps: { komand: VIEW }, ...fields };
-    const isNew = !fields.forwardedProps;
+    const input = this.input(id, fields);
+    const isNew = !input.forwardedProps.komand.thread;
     if (isNew) this.runs.set(id, "");
     this.onChange();
     try {
@@ -81,7 +87,7 @@ export class AgentChat {
       this.runs.delete(id);
       if (last.type === "RUN_ERROR") this.showError(last);
       else this.interrupts = last.outcome?.interrupts ?? [];
-      if (isNew || last.outcome?.type !== "success") this.element.tell("run-end", { runId: this.runId ?? "", outcome: last.outcome?.type ?? "error" });
+      if (!this.joined.has(id) && (isNew || last.outcome?.type !== "success")) this.element.tell("run-end", { runId: this.runId ?? "", outcome: last.outcome?.type ?? "error" });
       this.onChange();
       if (this.interrupts.length) {
         this.element.tell("interrupt", { interrupts: this.interrupts });
@@ -105,14 +111,27 @@ export class AgentChat {
     if (event.type === "RUN_STARTED") {
       const run = event.metadata?.komand?.runId;
       if (run) {
+        const isShown = [...this.runs.values()].includes(run); // the message has joined it
         this.runId = run;
         this.runs.set(id, run);
         this.store.save(this.thread);
-        this.element.tell("run-start", { runId: run, threadId: this.thread });
+        if (isShown) this.joined.add(id);
+        else this.element.tell("run-start", { runId: run, threadId: this.thread });
       }
       this.onChange();
     }
     this.element.tell("event", event);
+  }
+
+  // Show the turns before the ordinal that the button names.
+  async showOlder(button) {
+    button.disabled = true;
+    const before = Number(new URLSearchParams(button.getAttribute("hx-get").split("?")[1]).get("before"));
+    const wish = { forwardedProps: { komand: { ...VIEW, thread: true, before } } };
+    const isShown = await this.shell.attempt(() => this.client.run(this.input(newId(), wish), (event) => {
+      if (event.type === "CUSTOM" && event.name === "komand.page") this.log.apply(event.value.acts);
+    }, this.left.signal));
+    if (!isShown) button.disabled = false;
   }
 
   // Text is missing: show what is stored, and follow from there.
@@ -151,7 +170,9 @@ export class AgentChat {
     try {
       const content = files.length ? [...(text ? [{ type: "text", text }] : []), ...(await Promise.all(files.map(partOf)))] : text;
       const context = await contextOf(this.element.messageContext);
-      const isSent = await this.run({ messages: [{ id: newId(), role: "user", content }], context });
+      const busy = this.element.getAttribute("while-busy") ?? "steer";
+      const forwardedProps = { komand: { ...VIEW, busy } };
+      const isSent = await this.run({ messages: [{ id: newId(), role: "user", content }], context, forwardedProps });
       if (!isSent && sending.isConnected && this.shell.takeBack(text, files)) sending.remove();
     } catch (error) {
       sending.remove();
@@ -165,6 +186,7 @@ export class AgentChat {
   showSending(text, files) {
     const sending = document.createElement("article");
     sending.className = "question sending";
+    sending.toggleAttribute("data-joins", (this.element.getAttribute("while-busy") ?? "steer") === "steer" && !files.length);
     const bubble = document.createElement("div");
     Object.assign(bubble, { className: "bubble", dir: "auto", textContent: [text, ...files.map(({ name }) => name)].filter(Boolean).join("\n") });
     const state = document.createElement("p");
@@ -190,6 +212,10 @@ export class AgentChat {
         if (!answer) return;
         this.answers.set(call, { answer });
       }
+    } else if (form.matches(".workstream-write")) {
+      const { text } = form.elements;
+      const run = form.getAttribute("hx-post").split("/")[3];
+      return this.shell.attempt(() => this.client.command(`api/runs/${run}/messages`, { text: text.value }).then(() => { text.value = "" }));
     } else {
       const approval = form.getAttribute("action")?.match(/approvals\/([^/]+)\/decide/)?.[1];
       if (!approval) return; // a form of the page that the component does not offer
@@ -233,10 +259,47 @@ export class AgentChat {
     this.element.tell("reset", {});
   }
 
+  // The page's buttons about messages, answers and workstreams.
+  press(button) {
+    if (button.matches(".edit-message")) {
+      const turn = button.closest(".turn");
+      return edit(turn, this.log.byId("editing-pattern"), (text) => this.replace(turn.dataset.run, text));
+    }
+    const [, run, command] = button.getAttribute("hx-post")?.match(/^\/chat\/runs\/([^/]+)\/(\w+)$/) ?? [];
+    const done = {
+      regenerate: () => this.replace(run),
+      retry: () => this.client.command(`api/runs/${run}/retry`).then(() => this.show()),
+      stop: () => this.client.cancel(run),
+      pause: () => this.client.command(`api/runs/${run}/steer`, { command: button.value ? "pause" : "resume" }),
+    }[command];
+    if (done) return this.shell.attempt(done);
+    if (command === "feedback") return this.shell.attempt(() => this.rate(button, run));
+    if (button.closest(".older")) return this.showOlder(button);
+  }
+
+  // Store the rating of an answer, or take it back if the button is pressed already.
+  async rate(button, run) {
+    const place = button.parentElement;
+    const buttons = [...place.querySelectorAll("button[aria-pressed]")]; // good, bad
+    const isBack = button.getAttribute("aria-pressed") === "true";
+    if (isBack) {
+      const known = await this.client.command(`v1/feedback?mine=true&target_id=${run}`, null, "GET");
+      for (const { id } of known.items) await this.client.command(`v1/feedback/${id}`, null, "DELETE");
+    } else await this.client.command("v1/feedback", { target_type: "MESSAGE", target_id: run, rating: ["UP", "DOWN"][buttons.indexOf(button)] });
+    for (const other of buttons) other.setAttribute("aria-pressed", String(!isBack && other === button));
+  }
+
+  // Replace the message of a run by a text, or without one its answer. Return whether the new run was shown to its end.
+  replace(run, text = "") {
+    const messages = text ? [{ id: newId(), role: "user", content: text }] : [];
+    return this.run({ messages, forwardedProps: { komand: { ...VIEW, replaces: run } } });
+  }
+
   // Links inside of the conversation, and to its files, which are loaded with the token.
   async followLink(event) {
-    const again = event.target.closest("button.answer-option");
-    if (again) return this.element.send(again.textContent.trim());
+    const button = event.target.closest("button");
+    if (button?.matches(".answer-option")) return this.element.send(button.textContent.trim());
+    if (button) return this.press(button);
     const link = event.target.closest("a[href]");
     const href = link?.getAttribute("href") ?? "";
     if (href.startsWith("#")) {

@@ -49,6 +49,7 @@ export class PageLog {
       case "work": return this.showWork(act);
       case "workstream": return this.showWorkstream(act);
       case "answer": return this.showAnswer(act);
+      case "older": return this.showOlder(act);
       case "branch":
         this.steps.clear();
         this.log.replaceChildren(this.fragment(act.html));
@@ -83,13 +84,34 @@ export class PageLog {
     return content;
   }
 
+  // Older turns take the place of the button that asks for them. What the reader sees stays where it is.
+  showOlder({ html }) {
+    const view = this.shell.byId("scroll");
+    const fromEnd = view.scrollHeight - view.scrollTop;
+    this.byId("older")?.replaceWith(this.fragment(html));
+    view.scrollTop = view.scrollHeight - fromEnd;
+    return true;
+  }
+
   showTurn({ run, place, html }) {
-    this.root.getElementById("sending").replaceChildren();
+    const sending = this.root.getElementById("sending");
+    const parts = this.byId(`turn-${run}`) && this.openParts(run);
+    if (parts && !parts.closest(".answer").querySelector("[data-queued]")) this.showJoined(parts, sending);
+    sending.replaceChildren();
     if (this.byId(`turn-${run}`)) return true;
     const next = [...this.log.querySelectorAll(".turn")].find((other) => Number(other.dataset.place) > Number(place));
     this.log.insertBefore(this.fragment(html), next ?? null);
     this.shell.keepEnd(true);
     return true;
+  }
+
+  // Show in the running answer a message that has joined it.
+  showJoined(parts, sending) {
+    for (const bubble of sending.querySelectorAll("[data-joins] .bubble")) {
+      const joined = this.byId("joined-pattern").content.firstElementChild.cloneNode(true);
+      joined.append(bubble.textContent);
+      parts.append(joined);
+    }
   }
 
   openParts(run) {

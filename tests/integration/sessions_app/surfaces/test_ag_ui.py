@@ -297,6 +297,9 @@ async def test_a_failed_run_ends_with_an_error(rig: EngineRig, key: str) -> None
         ({"tools": [*TOOLS, *TOOLS]}, "invalid_value"),
         ({"resume": [{"interruptId": "x", "status": "maybe"}]}, "invalid_value"),
         ({"context": [{"description": "x"}]}, "invalid_value"),
+        ({"forwardedProps": {"komand": {"busy": "wait"}}}, "invalid_value"),
+        ({"forwardedProps": {"komand": {"before": "1"}}}, "invalid_value"),
+        ({"forwardedProps": {"komand": {"replaces": 7}}}, "invalid_value"),
     ],
 )
 @pytest.mark.usefixtures("default_agent")
