@@ -1,16 +1,17 @@
 """Model providers in the admin. A key is encrypted when it is entered, and only its fingerprint is shown."""
 
 from typing import Any
+from urllib.parse import urlencode
 
 from django.contrib import admin, messages
-from django.http import HttpRequest, HttpResponse
-from django.utils.crypto import salted_hmac
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
 from unfold.admin import TabularInline
 from unfold.decorators import display
 
 from agents_app.admin.forms import ProviderForm
 from agents_app.models import ModelPrice, ModelProvider
-from agents_app.providers import trial
+from agents_app.providers import connection, provider_keys, trial
 from agents_app.rights import SET_PRICES
 from audit_app import services as audit
 from audit_app.admin_base import columns, links
@@ -25,11 +26,6 @@ from tools_app.secrets import vault
 PAGE = "admin:agents_app_modelprovider_change"
 
 links.register_page("provider", PAGE)
-
-
-def fingerprint(key: str) -> str:
-    """Return eight characters that identify a key without revealing it."""
-    return salted_hmac("komand.provider-key", key, algorithm="sha256").hexdigest()[:8]
 
 
 class ModelPriceInline(TabularInline):
@@ -52,6 +48,7 @@ class ModelProviderAdmin(AuditedAdmin):
     search_fields = ("name", "base_url", "default_model")
     readonly_fields = ("stored_key",)
     inlines = (ModelPriceInline,)
+    actions_list: Any = ("connect",)
     actions_detail: Any = ("try_out", "choose_model")
     fieldsets = (
         (
@@ -81,14 +78,13 @@ class ModelProviderAdmin(AuditedAdmin):
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         key = form.cleaned_data["new_key"]
         if key:
-            obj.api_key_sealed = vault.seal(key)
+            provider_keys.set_key(obj, key)
         elif form.cleaned_data["remove_key"]:
             obj.api_key_sealed = ""
         super().save_model(request, obj, form, change)
         with acting(request):
             if key:
-                details = {"provider": obj.name, "fingerprint": fingerprint(key)}
-                audit.record("CredentialStored", details=details)
+                provider_keys.record_key(obj, key)
             elif form.cleaned_data["remove_key"]:
                 audit.record("CredentialDeleted", details={"provider": obj.name})
 
@@ -111,6 +107,8 @@ class ModelProviderAdmin(AuditedAdmin):
             count = len(tested.models)
             listed = f" It lists {count} model{'' if count == 1 else 's'}." if count else ""
             messages.success(request, f"{visible(tested.model)} answered in {duration(tested.seconds)}.{listed}")
+            if not tested.takes_tools:
+                messages.warning(request, "It refuses requests with tools: agents with tools cannot use it.")
         return back_to(request, PAGE, object_id)
 
     @button("Choose a model", path="models", icon="list", permissions=["try"])
@@ -131,6 +129,15 @@ class ModelProviderAdmin(AuditedAdmin):
         template, title = "admin/agents_app/modelprovider/models.html", f"Models of {provider.name}"
         return render_page(request, self, template, title=title, provider=provider, models=models)
 
+    def has_connect_permission(self, request: HttpRequest) -> bool:
+        return connection.may_connect(request.user)
+
+    @button("Connect a model", path="connect", icon="bolt", permissions=["connect"])
+    def connect(self, request: HttpRequest) -> HttpResponse:
+        """Open the page that connects a model in three steps. It leads back to the list."""
+        here = urlencode({"next": reverse("admin:agents_app_modelprovider_changelist")})
+        return HttpResponseRedirect(f"/connect-model?{here}")
+
     address = columns.text("Base URL", "base_url", empty="–")
     key_is_set = columns.column("Key set", lambda provider: bool(provider.api_key_sealed), boolean=True)
 
@@ -139,6 +146,6 @@ class ModelProviderAdmin(AuditedAdmin):
         if not provider.api_key_sealed:
             return "not set"
         try:
-            return f"set, fingerprint {fingerprint(vault.unseal(provider.api_key_sealed))}"
+            return f"set, fingerprint {provider_keys.fingerprint(vault.unseal(provider.api_key_sealed))}"
         except AppError:
             return "set, but cannot be decrypted with the vault key of this installation: enter it again"

@@ -3,7 +3,7 @@
 from agents_app.models.agents import Agent
 from agents_app.models.costs import CostAlert, CostTotal, DailyUsage, ModelPrice, Spending, UserCostCap
 from agents_app.models.networks import NetworkVersion, StoredNetwork
-from agents_app.models.providers import ModelProvider
+from agents_app.models.providers import DEMO, ModelProvider
 from agents_app.models.recall import RunRecall
 from agents_app.models.run_messages import RunMessage
 from agents_app.models.runs import (
@@ -32,6 +32,7 @@ __all__ = [
     "AgentVersion",
     "CostAlert",
     "CostTotal",
+    "DEMO",
     "DailyUsage",
     "ENDED_BADLY",
     "CAN_ADOPT",

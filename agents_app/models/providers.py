@@ -7,6 +7,8 @@ from django.db import models
 from agents_app.models.costs import price_field
 from agents_app.types.prices import EARLIER_UNSET, Price
 
+# The kind of the built-in provider without a model.
+DEMO = "demo"
 _ADDRESS = RegexValidator(r"^https?://", "The address must begin with http:// or https://.")
 
 

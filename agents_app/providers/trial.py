@@ -4,18 +4,22 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from asgiref.sync import async_to_sync
 
 from agents_app.models import ModelProvider
 from agents_app.providers import registry
 from agents_app.providers.base import Provider, ProviderError
-from agents_app.types import Message, ModelRequest
+from agents_app.types import Message, ModelRequest, ModelResponse
+from tools_app.types import ToolSpec
 
 MAX_MODELS = 500
 _SECONDS = 20.0
 _QUESTION = "Reply with the word OK."
+_TOOL = ToolSpec("current_time", "Returns the time.", {"type": "object", "properties": {}})
+# Of servers that refuse a request because it has tools.
+_REFUSALS = ("model_bad_request", "model_error")
 
 
 @dataclass(frozen=True)
@@ -25,11 +29,15 @@ class Trial:
     model: which answered.
     seconds: until its whole answer.
     models: see `list_models`.
+    answer: the text.
+    takes_tools: the server accepted a request with a tool; else it answered without.
     """
 
     model: str
     seconds: float
     models: tuple[str, ...]
+    answer: str
+    takes_tools: bool
 
 
 @asynccontextmanager
@@ -61,9 +69,20 @@ async def try_out(row: ModelProvider) -> Trial:
             models = ()
         model = row.default_model or (models[0] if models else "")
         started = time.monotonic()
-        request = ModelRequest(model, (Message("user", _QUESTION),), total_seconds=_SECONDS, idle_seconds=_SECONDS)
-        await provider.respond(request)
-        return Trial(model, time.monotonic() - started, models)
+        response, takes_tools = await _ask(provider, model)
+        return Trial(model, time.monotonic() - started, models, response.text.strip(), takes_tools)
+
+
+async def _ask(provider: Provider, model: str) -> tuple[ModelResponse, bool]:
+    """Return the response, and whether the request might have a tool. Raises ProviderError."""
+    question = (Message("user", _QUESTION),)
+    request = ModelRequest(model, question, (_TOOL,), total_seconds=_SECONDS, idle_seconds=_SECONDS)
+    try:
+        return await provider.respond(request), True
+    except ProviderError as error:
+        if error.code not in _REFUSALS:
+            raise
+        return await provider.respond(replace(request, tools=())), False
 
 
 async def _models(provider: Provider) -> tuple[str, ...]:

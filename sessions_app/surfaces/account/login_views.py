@@ -9,7 +9,7 @@ from django.contrib.auth.forms import SetPasswordForm
 from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
-from django.utils.http import url_has_allowed_host_and_scheme, urlencode
+from django.utils.http import urlencode
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST
@@ -21,7 +21,7 @@ from sessions_app.identity.login import LockedOut, LoginRefused, check_password,
 from sessions_app.identity.login_throttle import LoginDelayed
 from sessions_app.surfaces.account import pending_login
 from sessions_app.surfaces.base.http_errors import http_error_of
-from sessions_app.surfaces.base.pages import PageRequest, page
+from sessions_app.surfaces.base.pages import PageRequest, page, safe_target
 
 ID_TOKEN = "oidc_id_token"  # noqa: S105 - a key of the session: the token of a provider's login, needed to end it
 _BACKEND = "django.contrib.auth.backends.ModelBackend"
@@ -176,13 +176,6 @@ def complete(request: HttpRequest, user: User, target: str, **details: str) -> H
     record_login(request, user, **details)
     remember(request, user, backend=_BACKEND)
     return HttpResponseRedirect(target)
-
-
-def safe_target(request: HttpRequest) -> str:
-    """Return the address to go to after the login: a path of this host, else `/`."""
-    wanted = request.POST.get("next") or request.GET.get("next") or "/"
-    hosts, is_secure = {request.get_host()}, request.is_secure()
-    return wanted if url_has_allowed_host_and_scheme(wanted, hosts, require_https=is_secure) else "/"
 
 
 def _login_form(request: HttpRequest, target: str, problem: str = "", status: int = 200) -> HttpResponse:

@@ -12,9 +12,9 @@ from audit_app.kernel.errors import AppError
 from sessions_app.identity import external_users, oidc
 from sessions_app.identity.login import record_login
 from sessions_app.surfaces.account import login_views
-from sessions_app.surfaces.account.login_views import ID_TOKEN, complete, safe_target
+from sessions_app.surfaces.account.login_views import ID_TOKEN, complete
 from sessions_app.surfaces.base.addresses import origin_for
-from sessions_app.surfaces.base.pages import PageRequest, page
+from sessions_app.surfaces.base.pages import PageRequest, page, safe_target
 
 _WANTED = "oidc_wanted"
 

@@ -9,6 +9,7 @@ from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
+from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_http_methods
 from django_htmx.http import HttpResponseClientRedirect
 from django_htmx.middleware import HtmxDetails
@@ -76,6 +77,13 @@ def _to_page(request: PageRequest, page_url: str) -> HttpResponse:
         wanted = request.get_full_path() if request.method == "GET" else page_of_referer(request)
     target = page_url + "?" + urlencode({"next": wanted}) if wanted != "/" else page_url
     return HttpResponseClientRedirect(target) if request.htmx else HttpResponseRedirect(target)
+
+
+def safe_target(request: HttpRequest) -> str:
+    """Return the address to go to afterwards, `next` of the request if it is a path of this host, else `/`."""
+    wanted = request.POST.get("next") or request.GET.get("next") or "/"
+    hosts, is_secure = {request.get_host()}, request.is_secure()
+    return wanted if url_has_allowed_host_and_scheme(wanted, hosts, require_https=is_secure) else "/"
 
 
 def page_of_referer(request: HttpRequest) -> str:

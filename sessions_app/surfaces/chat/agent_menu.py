@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 from django.db.models import F, Q, QuerySet, TextField
 from django.db.models.functions import Cast
 
-from agents_app.models import Agent
+from agents_app.models import DEMO, Agent
 from sessions_app.access import find_agents
 from sessions_app.models import Session
 from sessions_app.services import WEB_CHAT
@@ -24,7 +24,7 @@ _MOST_WORDS = 8
 class AgentMenu:
     """A menu.
 
-    agents: each with `hears`, the model by which it takes dictation, or empty.
+    agents: each with `hears`, the model by which it takes dictation, or empty, and the kind of its provider.
     is_searched: there are more agents than it lists.
     """
 
@@ -34,6 +34,11 @@ class AgentMenu:
     @property
     def takes_dictation(self) -> bool:
         return any(getattr(agent, "hears", "") for agent in self.agents)
+
+    @property
+    def is_demo_only(self) -> bool:
+        """Return whether no listed agent has a real model."""
+        return all(getattr(agent, "provider_kind", "") == DEMO for agent in self.agents)
 
 
 def read_menu(user: User, current: str, bound: Agent | None) -> AgentMenu:
@@ -65,7 +70,7 @@ def _serving(user: User) -> QuerySet[Agent]:
     """Return the agents that the user may choose on this page, by id, with what a menu shows."""
     rows = find_agents(user).select_related(None).only("agent_id", "name", "description")
     rows = rows.alias(channels=Cast("allowed_channels", TextField()))
-    rows = rows.annotate(hears=F("provider__transcription_model"))
+    rows = rows.annotate(hears=F("provider__transcription_model"), provider_kind=F("provider__kind"))
     return rows.filter(Q(channels="[]") | Q(channels__contains=f'"{WEB_CHAT}"'))
 
 

@@ -4,6 +4,7 @@ from django.urls import URLPattern, path
 
 from sessions_app.surfaces.chat import (
     commands,
+    connect_model,
     installable,
     leave_views,
     panel_views,
@@ -18,6 +19,7 @@ urlpatterns: list[URLPattern] = [
     path("manifest.webmanifest", installable.manifest, name="web-manifest"),
     path("service-worker.js", installable.service_worker, name="service-worker"),
     path("offline", installable.offline, name="offline"),
+    path("connect-model", connect_model.connect_model, name="connect-model"),
     path("chat/new", views.new_chat, name="chat-new"),
     path("chat/start", commands.start, name="chat-start"),
     path("chat/sessions", views.sessions, name="chat-sessions"),

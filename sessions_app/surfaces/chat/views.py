@@ -11,6 +11,7 @@ from django.utils import timezone
 
 from agents_app import selectors as agents
 from agents_app import services as runs
+from agents_app.providers.connection import may_connect
 from audit_app.kernel.errors import InvalidInput, NotFound
 from audit_app.kernel.ids import new_id
 from sessions_app import selectors
@@ -166,11 +167,13 @@ def search_agents(request: PageRequest) -> HttpResponse:
 def _chat(request: PageRequest, context: Mapping[str, object], current: Session | None) -> HttpResponse:
     query = request.GET.get("q", "").strip()  # of a search on a page without scripts
     days = read_days(request, current=current.id if current else None, query=query)
+    menu = agent_menu.read_menu(request.user, str(context["agent_id"]), current.agent if current else None)
     shared = {
         "days": days,
         "asking": count_asking(days),
         "query": query,
-        "menu": agent_menu.read_menu(request.user, str(context["agent_id"]), current.agent if current else None),
+        "menu": menu,
+        "may_connect": bool(context.get("starters")) and menu.is_demo_only and may_connect(request.user),
         "commands": PAGE_COMMANDS,
         "longest_text": LONGEST_TEXT,
         "most_files": settings.KOMAND_MESSAGE_FILES,
@@ -179,8 +182,7 @@ def _chat(request: PageRequest, context: Mapping[str, object], current: Session 
         "message_key": new_id(),  # for a message sent before the scripts are loaded
     }
     response = render(request, "chat/chat.html", {**context, **shared})
-    menu = shared["menu"]
-    if isinstance(menu, agent_menu.AgentMenu) and menu.takes_dictation:
+    if menu.takes_dictation:
         policy = settings.KOMAND_PERMISSIONS_POLICY
         response.headers["Permissions-Policy"] = policy.replace("microphone=()", "microphone=(self)")
     return response
