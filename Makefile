@@ -16,6 +16,8 @@ CUT_STEP ?= 1
 # `make install WHEELS=` builds from (locked) source on a platform for which some package has no wheel.
 WHEELS ?= --only-binary :all:
 LOCKED := -m pip --disable-pip-version-check install --no-compile --require-hashes $(WHEELS)
+# Prints one line about a part of the installation, with its seconds; and all its output if it fails.
+PART = @$(or $(PYTHON),$(PY)) -m komand.supervisor.install_part
 TOOLS := $(VENV)-tools
 FOREIGN := $(VENV)-foreign
 # Faults whose tests have limits of seconds run one by one; all others wait most of their time, and run in pairs.
@@ -122,16 +124,19 @@ $(PY):
 	@test -n "$(PYTHON)" || { echo "komand: Python 3.11 to 3.14 is needed and was not found"; exit 1; }
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { \
 		echo "komand: this Python cannot make virtualenvs; install its venv package (Debian: apt-get install python3-venv)"; exit 1; }
-	$(PYTHON) -m venv $(VENV)
+	$(PART) virtualenv $(PYTHON) -m venv $(VENV)
+
+# Some packages ship templates that are not Python yet, which is no failure.
+COMPILED = $(PART) bytecode sh -c '$(PY) -m compileall -q -j 0 $(VENV)/lib $(CODE) || true'
 
 $(VENV)/.installed: requirements.lock | $(PY)
-	$(PY) $(LOCKED) -r requirements.lock
-	@$(PY) -m compileall -q -j 0 $(VENV)/lib $(CODE) || true # some packages ship templates that are not Python yet
+	$(PART) packages $(PY) $(LOCKED) -r requirements.lock
+	$(COMPILED)
 	@touch $@
 
 $(VENV)/.installed-dev: requirements-dev.lock | $(PY)
-	$(PY) $(LOCKED) -r requirements-dev.lock
-	@$(PY) -m compileall -q -j 0 $(VENV)/lib $(CODE) || true
+	$(PART) packages $(PY) $(LOCKED) -r requirements-dev.lock
+	$(COMPILED)
 	@touch $@ $(VENV)/.installed
 
 $(TOOLS)/.installed: requirements-tools.lock | $(PY)
