@@ -30,6 +30,7 @@ from audit_app.kernel.errors import AppError
 from audit_app.kernel.liveness import shared_folder
 from audit_app.models import AuditEntry
 from komand import __version__, data_folder, health, schema_check
+from komand.backup import history
 from komand.findings import SEVERITIES, UNEXAMINED, Finding
 from komand.settings import env
 from sessions_app.channels import account_state, open_access
@@ -70,12 +71,13 @@ def examine() -> Iterator[Finding]:
         _static,
         _python_tool,
         _audit_log,
+        check_backup,
         _providers,
         _prices,
         _channels,
         _mcp_servers,
     ]
-    in_database = {_tool_calls, _queued_runs, _audit_log, _providers, _prices, _channels, _mcp_servers}
+    in_database = {_tool_calls, _queued_runs, _audit_log, check_backup, _providers, _prices, _channels, _mcp_servers}
     if connection.vendor != "sqlite":
         in_database.add(_processes)
     return run(examinations, in_database)
@@ -267,6 +269,12 @@ def _audit_log() -> Iterator[Finding]:
         yield Finding(name, True, f"verified {at}, unbroken up to entry {details['last']}")
 
 
+def check_backup() -> Iterator[Finding]:
+    """Yield when the last backup was made. Others than of `manage.py backup` are not known, so none is no problem."""
+    last = history.last_made()
+    yield Finding("backup", True, f"last made {last:%Y-%m-%d %H:%M}" if last else "none made by manage.py backup yet")
+
+
 def _providers() -> Iterator[Finding]:
     used = set(Agent.objects.filter(retired_at=None).values_list("provider_id", flat=True))
     for row in ModelProvider.objects.filter(is_enabled=True):
@@ -297,7 +305,7 @@ def check_exposure() -> Iterator[Finding]:
 def _channels() -> Iterator[Finding]:
     found = list(check_exposure())
     yield from found
-    yield from _broken_accounts()
+    yield from check_accounts()
     for account in claims.list_listening():
         if state := condition.describe(account):
             yield Finding(f"connection {account}", state.is_ok, state.text, state.remedy)
@@ -313,7 +321,7 @@ def _unreachable_accounts() -> Iterator[Finding]:
         yield Finding(f"webhook {account}", False, detail, f"{mend}: docs/channels.md")
 
 
-def _broken_accounts() -> Iterator[Finding]:
+def check_accounts() -> Iterator[Finding]:
     """Yield the accounts that an error switched off, that have never sent anything but errors, or that cannot send."""
     test = "python manage.py channel test"
     for account in ChannelAccount.objects.filter(Q(is_enabled=False) | Q(last_sent_at=None)).exclude(last_error=""):

@@ -148,8 +148,18 @@ def _costs() -> Iterator[Finding]:
         yield Finding("costs", False, detail, mend, "costs.uncapped")
 
 
+def has_several_users() -> bool:
+    """Return whether more than one user may log in."""
+    return User.objects.filter(is_active=True)[:2].count() > 1
+
+
+def superusers_without_code() -> list[str]:
+    """Return the names of the superusers whose password alone logs them in."""
+    return [user.get_username() for user, is_asked in second_factor.list_superusers() if not is_asked]
+
+
 def _approvers() -> Iterator[Finding]:
-    if settings.KOMAND_APPROVERS == "owners" and User.objects.filter(is_active=True)[:2].count() > 1:
+    if settings.KOMAND_APPROVERS == "owners" and has_several_users():
         detail = "Every user allows the calls of their own runs, so that operators see none before it is made."
         yield Finding("approvers", False, detail, "set KOMAND_APPROVERS=operators", "approvals.owners")
 
@@ -157,7 +167,7 @@ def _approvers() -> Iterator[Finding]:
 def _second_factors() -> Iterator[Finding]:
     if not is_public(urlsplit(settings.KOMAND_PUBLIC_URL).hostname or ""):
         return
-    if alone := [user.get_username() for user, is_asked in second_factor.list_superusers() if not is_asked]:
+    if alone := superusers_without_code():
         detail = f"Whoever learns the password of {_some(alone)} has all rights, from anywhere."
         mend = "set KOMAND_STAFF_SECOND_FACTOR=required: the next login sets it up"
         yield Finding("second factor", False, detail, mend, "login.second_factor")

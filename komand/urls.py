@@ -7,7 +7,7 @@ from django.urls import URLPattern, URLResolver, include, path
 from django.urls.resolvers import RoutePattern
 from django.views.generic import RedirectView
 
-from komand import dashboard, health, security_txt
+from komand import dashboard, health, next_steps, security_txt
 from komand.openapi import pages
 from komand.openapi.views import OpenApi
 from sessions_app.surfaces.base.surface import Surface, most_specific_first
@@ -34,6 +34,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("health/live", health.live, name="health-live"),
     path("health/ready", health.ready, name="health-ready"),
     path(security_txt.PATH, security_txt.security_txt, name="security-txt"),
+    path("next", next_steps.next_steps, name="next-steps"),
     path("admin", RedirectView.as_view(pattern_name="admin:index")),
     path("admin/login/", dashboard.login),
     path("admin/", admin.site.urls),

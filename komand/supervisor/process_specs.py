@@ -107,7 +107,7 @@ def sockets(environment: dict[str, str]) -> Spec:
 
 
 async def run_prepare(environment: dict[str, str], *, makes_link: bool) -> asyncio.subprocess.Process:
-    """Run `manage.py prepare`. Its last line of output is JSON; its errors go to the error stream.
+    """Run `manage.py prepare`. Its lines of output are JSON, the last one its result; errors go to the error stream.
 
     makes_link: it makes a login link.
     """
@@ -116,6 +116,7 @@ async def run_prepare(environment: dict[str, str], *, makes_link: bool) -> async
         "-m",
         "django",
         "prepare",
+        "--parts",
         *(["--login-link"] if makes_link else []),
         env={**environment, **provider_keys(), "DJANGO_SETTINGS_MODULE": "komand.settings.web"},
         stdin=asyncio.subprocess.DEVNULL,

@@ -9,7 +9,7 @@ import socket
 import sys
 import time
 from contextlib import suppress
-from typing import Any
+from typing import Any, cast
 
 from komand.settings import env
 from komand.supervisor import embedded, orphans, probes, process_specs, state, welcome
@@ -184,11 +184,13 @@ class Supervisor:
         self._passing.discard(child)
 
     async def _prepare(self) -> dict[str, Any]:
-        begun = time.monotonic()
         process = await process_specs.run_prepare(self._environment, makes_link=self._screen.is_terminal)
         self._preparing = process.pid
+        prepared: dict[str, Any]
         try:
-            output, errors = await process.communicate()
+            output, problems = cast(asyncio.StreamReader, process.stdout), cast(asyncio.StreamReader, process.stderr)
+            prepared, errors = await asyncio.gather(self._follow_parts(output), problems.read())
+            await process.wait()
         except asyncio.CancelledError:
             with suppress(ProcessLookupError):
                 process.kill()
@@ -198,10 +200,17 @@ class Supervisor:
             self._screen.line("prepare", line)
         if process.returncode:
             raise StartFailed("the database could not be prepared; see the lines above")
-        prepared: dict[str, Any] = json.loads(output.splitlines()[-1])
-        applied = prepared["migrations_applied"]
-        self._screen.tick("migrate", time.monotonic() - begun, f"{applied} applied" if applied else "")
         return prepared
+
+    async def _follow_parts(self, output: asyncio.StreamReader) -> dict[str, Any]:
+        """Print a line about each part of `prepare` that is done. Return its last line, the result."""
+        last: dict[str, Any] = {}
+        while line := await output.readline():
+            last.clear()
+            last.update(json.loads(line))
+            if part := last.get("part"):
+                self._screen.tick(part, last["seconds"], last["note"])
+        return last
 
     async def _end(self) -> None:
         """Stop web and workers together, and Valkey after them, because they use it while they stop."""

@@ -12,7 +12,7 @@ from django.db import DatabaseError, connection
 from audit_app.kernel.errors import Unavailable
 from audit_app.kernel.liveness import shared_folder
 from komand import __version__, data_folder
-from komand.backup import database, files
+from komand.backup import database, files, history
 from komand.backup.manifest import BadBackupError, Manifest
 from komand.settings import env
 from sessions_app.integrity_checks import find_missing_files
@@ -63,6 +63,7 @@ class Command(BaseCommand):
         except (OSError, DatabaseError, sqlite3.Error, Unavailable) as error:
             raise CommandError(f"The backup cannot be written: {error}") from error
         rows = sum(manifest.rows.values())
+        history.record(rows, len(manifest.files))
         self.stdout.write(f"Backed up and verified: {rows:,} rows, {len(manifest.files):,} files in {folder}.")
         if elsewhere:
             self.stdout.write(f"Not included, because they are set in the environment: {', '.join(elsewhere)}.")

@@ -2,6 +2,8 @@
 
 import json
 import sys
+import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +17,8 @@ from django.db.migrations.executor import MigrationExecutor
 from django.db.utils import DatabaseError, OperationalError
 
 from audit_app.kernel.errors import Unavailable
-from komand import data_folder, seed
-from komand.backup import resumed_work, unfinished_restore
+from komand import data_folder, seed, upgrades
+from komand.backup import database, resumed_work, unfinished_restore
 from komand.foreign_keys import find_unvalidated
 from sessions_app.channels import open_access
 from sessions_app.identity import login_links
@@ -33,6 +35,7 @@ class Command(BaseCommand):
         parser.add_argument(
             "--login-link", action="store_true", help="make a link by which the first user logs in, once"
         )
+        parser.add_argument("--parts", action="store_true", help="print a JSON line about each part that is done")
         parser.add_argument("--of-restore", action="store_true", help="run by the command restore (used internally)")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -41,9 +44,12 @@ class Command(BaseCommand):
         self._make_private()
         self._connect()
         self._check()
+        begun = time.monotonic()
         try:
-            applied = self._migrate()
+            applied = self._migrate(of_restore=options["of_restore"])
+            begun = self._end_part("database", begun, options, f"{applied} applied" if applied else "")
             seeded = seed.seed()
+            self._end_part("seed", begun, options)
             if not options["of_restore"]:
                 resumed_work.move_if_requested(Path(settings.DATA_DIR))
         except OperationalError as error:
@@ -65,6 +71,14 @@ class Command(BaseCommand):
             },
         }
         self.stdout.write(json.dumps(result))
+
+    def _end_part(self, part: str, begun: float, options: Mapping[str, Any], note: str = "") -> float:
+        """Report that a part is done, and return the time at which the next one begins."""
+        now = time.monotonic()
+        if options["parts"]:
+            self.stdout.write(json.dumps({"part": part, "seconds": now - begun, "note": note}))
+            self.stdout.flush()
+        return now
 
     def _login_link(self) -> str:
         """Return the path of a link that logs the first user in; empty if there is no such user."""
@@ -109,9 +123,12 @@ class Command(BaseCommand):
             if message.is_serious():
                 sys.exit(1)
 
-    def _migrate(self) -> int:
+    def _migrate(self, *, of_restore: bool) -> int:
+        was_empty = database.is_empty()
         executor = MigrationExecutor(connection)
         plan = executor.migration_plan(executor.loader.graph.leaf_nodes())
         if plan or find_unvalidated(connection):
             call_command("migrate", interactive=False, verbosity=0)
+        if plan and not (was_empty or of_restore):
+            upgrades.record(len(plan))
         return len(plan)

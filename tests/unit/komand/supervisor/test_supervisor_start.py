@@ -24,10 +24,13 @@ _PREPARED = {
     "provider": {"name": "demo", "kind": "demo", "model": "demo", "base_url": ""},
 }
 
+_PARTS = [{"part": "database", "seconds": 2.9, "note": "33 applied"}, {"part": "seed", "seconds": 0.5, "note": ""}]
+
 
 async def _prepare(environment: dict[str, str], **options: bool) -> asyncio.subprocess.Process:
     pipe = asyncio.subprocess.PIPE
-    command = (sys.executable, "-S", "-c", f"print({json.dumps(_PREPARED)!r})")
+    lines = "\n".join(map(json.dumps, [*_PARTS, _PREPARED]))
+    command = (sys.executable, "-S", "-c", f"print({lines!r})")
     return await asyncio.create_subprocess_exec(*command, stdout=pipe, stderr=pipe)
 
 

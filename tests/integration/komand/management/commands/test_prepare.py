@@ -32,6 +32,14 @@ def prepare() -> dict[str, Any]:
     return found
 
 
+def test_each_part_that_is_done_is_reported_on_demand() -> None:
+    out = StringIO()
+    call_command("prepare", parts=True, stdout=out)
+    parts = [json.loads(line) for line in out.getvalue().splitlines()]
+    assert [part.get("part") for part in parts] == ["database", "seed", None]
+    assert all(part["seconds"] >= 0 for part in parts[:2]) and parts[-1]["login"]
+
+
 def test_a_new_installation_gets_an_administrator_whose_password_is_shown_once() -> None:
     login = prepare()["login"]
     user = authenticate(RequestFactory().post("/login"), username="admin", password=login["password"])
