@@ -51,7 +51,7 @@ class Fault:
 
 
 def check(network: Network) -> tuple[Fault, ...]:
-    """Return the faults, in the order of the definition; those of the graph if there are no others."""
+    """Return the faults, in the order of the definition; of those of the graph cycles alone if there are others."""
     faults = [*_of_network(network), *_of_names(network)]
     tasks = network.flat()
     known = {*tasks, *(group.name for _, group in network.groups())}
@@ -61,7 +61,7 @@ def check(network: Network) -> tuple[Fault, ...]:
         faults += _unknown(f"{place}.depends_on", group.depends_on, known)
     for place, task in network.placed():
         faults += [*_of_limits(place, task), *_of_relations(place, task, tasks, known)]
-    return tuple(faults or _of_graph(network))
+    return (*faults, *_of_cycle(network)) if faults else tuple(_of_graph(network))
 
 
 def _of_network(network: Network) -> Iterator[Fault]:
@@ -197,13 +197,19 @@ def _of_fallback(place: str, task: Task, tasks: Mapping[str, Task]) -> Iterator[
         yield Fault(f"{place}.fallback", "a task with a loop cannot have a fallback")
 
 
-def _of_graph(network: Network) -> Iterator[Fault]:
-    places = {task.name: (place, task) for place, task in network.placed()}
+def _of_cycle(network: Network) -> Iterator[Fault]:
+    places = {task.name: place for place, task in network.placed()}
     try:
-        graph = build(network)
+        build(network)
     except Cycle as error:
-        yield Fault(f"{places[error.names[0]][0]}.depends_on", f"these tasks wait for each other: {error}")
+        yield Fault(f"{places[error.names[0]]}.depends_on", f"these tasks wait for each other: {error}")
+
+
+def _of_graph(network: Network) -> Iterator[Fault]:
+    if found := [*_of_cycle(network)]:
+        yield from found
         return
+    places, graph = {task.name: (place, task) for place, task in network.placed()}, build(network)
     heads = [name for name, task in graph.tasks.items() if task.loop]
     regions = {name: region(graph.tasks, graph.ancestors, name) for name in heads}
     for name in heads:

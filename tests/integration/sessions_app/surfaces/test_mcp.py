@@ -64,6 +64,18 @@ async def call(key: str, tool: str, **arguments: Any) -> Any:
     return result.content[0].text if result.is_error else result.structured_content
 
 
+async def test_discovery_names_the_server_in_its_meta(key: str) -> None:
+    fields = {"protocolVersion": "2026-07-28", "clientInfo": {"name": "x", "version": "1"}, "clientCapabilities": {}}
+    meta = {f"io.modelcontextprotocol/{name}": value for name, value in fields.items()}
+    request = {"jsonrpc": "2.0", "id": 1, "method": "server/discover", "params": {"_meta": meta}}
+    headers = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2026-07-28"}
+    async with http(key, **headers, **{"Mcp-Method": "server/discover"}) as inner:
+        answer = await inner.post("/mcp", json=request)
+    data = answer.text.partition("data: ")[2] or answer.text
+    named = json.loads(data)["result"]["_meta"]["io.modelcontextprotocol/serverInfo"]
+    assert (named["name"], named["version"]) == ("komand", settings.KOMAND_VERSION)
+
+
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_current_and_legacy_clients_list_the_tools(key: str, mode: str) -> None:
     async with client(key, mode) as mcp:

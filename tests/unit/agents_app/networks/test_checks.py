@@ -110,6 +110,13 @@ def test_loops_that_wait_for_each_other_are_a_cycle() -> None:
     assert any("wait for each other" in str(fault) for fault in check(network))
 
 
+def test_a_cycle_is_among_other_faults() -> None:
+    tasks = Task("a", depends_on=("b",)), Task("b", depends_on=("a", "zz")), Task("c", loop=Loop(UNTIL, 2, "nothing"))
+    faults = [str(fault) for fault in check(Network("net", tasks))]
+    assert any("there is no task or group 'zz'" in fault for fault in faults)
+    assert any("wait for each other" in fault for fault in faults)
+
+
 def test_a_network_has_faults_of_its_own() -> None:
     network = Network("2nd", (Task("a"),), context={"a": 1}, concurrency=0, result="b", time_limit=10**6)
     assert [fault.place for fault in check(network)] == ["name", "concurrency", "time_limit", "result", "context.a"]
