@@ -37,7 +37,14 @@ LIST_EVENTS = CompiledQuery(
     )
 )
 
-# Every request that follows its run.
+# Every request that follows its run, and every viewer that resumes.
+FIND_LAST = CompiledQuery(
+    lambda session_id, event_type, until: (
+        Event.objects.filter(session_id=session_id, type=event_type, parent_run_id=None, seq__lte=until)
+        .order_by("-seq")
+        .values_list(*EVENT_COLUMNS)[:1]
+    )
+)
 FIND_HEAD = CompiledQuery(lambda session_id: TimelineHead.objects.filter(pk=session_id).values_list("seq"))
 
 # The sealer of each worker, each second. At most this many entries have one seal.

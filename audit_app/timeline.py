@@ -116,9 +116,8 @@ def find_first_of_run(run_id: UUID) -> KeptEvent | None:
 
 def find_last(session_id: UUID, event_type: str, *, until: int) -> KeptEvent | None:
     """Return the session's last event of that type up to and including that `seq`, without those of child runs."""
-    rows = Event.objects.filter(session_id=session_id, type=event_type, parent_run_id=None, seq__lte=until)
-    found = _read(rows.order_by("-seq")[:1])
-    return found[0] if found else None
+    rows = hot_queries.FIND_LAST.rows(session_id=session_id, event_type=event_type, until=until)
+    return KeptEvent(*rows[0]) if rows else None
 
 
 def has_ended(run_id: UUID) -> bool:

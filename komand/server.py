@@ -6,6 +6,7 @@ without limit. Here a send waits while the buffer is full, and a client that rea
 
 import argparse
 import asyncio
+import gc
 import json
 import logging
 import signal
@@ -272,6 +273,8 @@ def main() -> None:
     options = parser.parse_args()
     schema_check.require()
     warm_up.warm_up()
+    gc.collect()
+    gc.freeze()  # what is loaded stays: a full collection would look through it, and stop the process for 0.1 s
     listener = socket.socket(fileno=options.fd) if options.fd is not None else open_listener(options.host, options.port)
     WebServer(listener, is_shared=options.fd is not None).run()
 

@@ -76,6 +76,7 @@ def open_session(
     *,
     owner: User,
     agent_id: str = "default",
+    agent: Agent | None = None,
     title: str = "",
     channel: str = WEB_CHAT,
     thread_id: str = "",
@@ -84,6 +85,7 @@ def open_session(
 ) -> Session:
     """Create a session of the user. The user may have others on the same channel.
 
+    agent: the agent of that id, if an access gate has just returned it to the caller.
     thread_id: the last part of the session's public id; empty: a new one.
     metadata: data of the surface that opens the session, under the surface's name.
     is_temporary: retention deletes it some time after its last message.
@@ -91,10 +93,10 @@ def open_session(
     Raises NotFound if there is no such agent for the owner, IntegrityError if the thread id is taken.
     """
     key = SessionKey(channel, "default", str(owner.pk), thread_id or str(new_id()))
-    agent = agent_access.get_usable_agent(owner, agent_id)
+    bound = agent or agent_access.get_usable_agent(owner, agent_id)
     with transaction.atomic():
         session, created = open_new(
-            key, owner, display_name(owner), agent, title, metadata=metadata, is_temporary=is_temporary
+            key, owner, display_name(owner), bound, title, metadata=metadata, is_temporary=is_temporary
         )
         audit.emit(created)
     return session

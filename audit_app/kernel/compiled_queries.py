@@ -16,8 +16,8 @@ that a lookup transforms, is a TypeError when the statement is compiled. An inse
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any, Generic, TypeVar
 from uuid import UUID
 
@@ -29,9 +29,10 @@ from django.db.models.expressions import CombinedExpression, ExpressionList
 from django.db.models.fields import AutoField, FloatField, IntegerField
 from django.db.models.fields.json import JSONField
 from django.db.models.lookups import Exact, GreaterThan, GreaterThanOrEqual, LessThan, LessThanOrEqual
-from django.db.models.query import get_related_populators
 from django.db.models.sql import InsertQuery, Query, UpdateQuery
 from django.db.models.sql.compiler import SQLCompiler
+
+from audit_app.kernel.row_objects import RowObjects
 
 _M = TypeVar("_M", bound=Model)
 T = TypeVar("T")
@@ -151,11 +152,12 @@ class Compiled:
         self.places = [(place, part.name) for place, part in enumerate(parameters) if isinstance(part, Param)]
         self.names = {name for _, name in self.places}
         self._converters: list[Any] = []
-        self.objects: _Objects | None = None
+        self.objects: RowObjects | None = None
         if compiler is not None:
             columns = [column[0] for column in compiler.select or ()]
-            self._converters = list(compiler.get_converters(columns).items())
-            self.objects = _Objects.of(compiler) if compiler.query.default_cols and compiler.klass_info else None
+            found = compiler.get_converters(columns).items()
+            self._converters = [(place, ([*map(_faster, some)], expression)) for place, (some, expression) in found]
+            self.objects = RowObjects.of(compiler) if compiler.query.default_cols and compiler.klass_info else None
 
     def converted(self, row: Sequence[Any]) -> list[Any]:
         values = list(row)
@@ -165,31 +167,16 @@ class Compiled:
         return values
 
 
-@dataclass(frozen=True)
-class _Objects:
-    """The conversion of a row to an object with its annotations and related objects."""
+def _faster(convert: Any) -> Any:
+    """Return a converter that returns the same as this one of Django's, sooner."""
+    is_json = getattr(convert, "__func__", None) is JSONField.from_db_value and convert.__self__.decoder is None
+    return partial(_json_value, convert) if is_json else convert
 
-    model: type[Model]
-    own: slice
-    names: list[str]
-    others: list[Any]
-    annotations: list[tuple[str, int]]
 
-    @classmethod
-    def of(cls, compiler: SQLCompiler) -> "_Objects":
-        select, info = compiler.select, compiler.klass_info
-        own = slice(info["select_fields"][0], info["select_fields"][-1] + 1)
-        others = get_related_populators(info, select, connection.alias)  # type: ignore[call-arg] # a later Django's
-        names = [column[0].target.attname for column in select[own]]
-        return cls(info["model"], own, names, others, list((compiler.annotation_col_map or {}).items()))
-
-    def make(self, row: list[Any]) -> Any:
-        found = self.model.from_db(connection.alias, self.names, row[self.own])
-        for other in self.others:
-            other.populate(row, found)
-        for name, place in self.annotations:
-            setattr(found, name, row[place])
-        return found
+def _json_value(convert: Any, value: Any, expression: Any, database: Any) -> Any:
+    if value == "{}":
+        return {}
+    return [] if value == "[]" else convert(value, expression, database)
 
 
 class CompiledQuery(CompiledStatement):

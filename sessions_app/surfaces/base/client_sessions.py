@@ -8,6 +8,7 @@ from uuid import UUID
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 
+from agents_app.models import Agent
 from agents_app.types import LoadedPart, Message
 from sessions_app import services
 from sessions_app.attachments import uploads
@@ -36,11 +37,12 @@ def open_session(
     history: Sequence[Message | Turn],
     metadata: dict[str, Any],
     *,
+    agent: Agent | None = None,
     is_temporary: bool = False,
 ) -> Session:
     """Open a session with a history. Idempotent under the thread id, unless that is empty.
 
-    is_temporary: as for `services.open_session`.
+    agent, is_temporary: as for `services.open_session`.
     Raises what `services.open_session` and `services.import_history` raise.
     """
     if thread_id and (found := find_session(user, thread_id)):
@@ -49,7 +51,7 @@ def open_session(
     fields: dict[str, Any] = {"owner": user, "agent_id": agent_id, "channel": CHANNEL, "thread_id": thread_id}
     try:
         with transaction.atomic():
-            session = services.open_session(**fields, metadata=metadata, is_temporary=is_temporary)
+            session = services.open_session(**fields, agent=agent, metadata=metadata, is_temporary=is_temporary)
             services.import_history(session, history, files)
             return session
     except IntegrityError:  # the same request, sent concurrently

@@ -14,6 +14,7 @@ from django.db import transaction
 
 from agents_app import selectors as agents
 from agents_app import services as runs
+from agents_app.models import Agent
 from agents_app.types import Message, RunView
 from audit_app.kernel.errors import NotFound
 from sessions_app import services
@@ -63,11 +64,11 @@ def accept(principal: Principal, parsed: ParsedRequest, idempotency_key: str) ->
     if parsed.options.client_tools:
         client_calls.check_names(parsed.options.client_tools, agent.agent_id)
     if parsed.outputs:
-        return _accept_outputs(principal, parsed, idempotency_key)
+        return _accept_outputs(principal, parsed, idempotency_key, agent)
     previous = previous_run(principal.user, parsed) if parsed.previous and not parsed.session else None
     # A run that waits for its user goes on with the answer: the response begins behind the steps that it has made.
     first_step = 0 if previous is None or previous.status.is_terminal else len(agents.get_transcript(previous.id).steps)
-    session = _session_of(principal.user, parsed, idempotency_key, previous)
+    session = _session_of(principal.user, parsed, idempotency_key, previous, agent)
     cursor = cursor_now(session.id)
     if not (parsed.conversation and parsed.history):
         accepted = _receive(principal.user, session, parsed, idempotency_key)
@@ -110,7 +111,7 @@ def _request(
     return AcceptedRequest(session.id, session.key, run_id, cursor, created, schema, is_stored=is_stored)
 
 
-def _accept_outputs(principal: Principal, parsed: ParsedRequest, idempotency_key: str) -> AcceptedRequest:
+def _accept_outputs(principal: Principal, parsed: ParsedRequest, idempotency_key: str, agent: Agent) -> AcceptedRequest:
     """Continue the run that waits for the outputs; without one, answer the conversation that was sent.
 
     Raises InvalidInput (unknown_tool_call) if the calls are none of ours and the conversation does not contain them.
@@ -134,7 +135,7 @@ def _accept_outputs(principal: Principal, parsed: ParsedRequest, idempotency_key
         message = "No call of this conversation waits for these outputs. Send a message instead."
         raise invalid_param(message, "input", "unknown_tool_call")
     client_calls.check_contained(parsed.outputs, parsed.history, param)
-    session = _own_session(user, parsed, list(parsed.history), idempotency_key)
+    session = _own_session(user, parsed, list(parsed.history), idempotency_key, agent)
     cursor = cursor_now(session.id)
     accepted = services.answer_history(session, owner=user, actor=principal.actor, options=parsed.options)
     return _accepted(accepted, cursor, session, parsed)
@@ -178,8 +179,8 @@ def previous_run(user: User, parsed: ParsedRequest) -> RunView:
         raise NotFound(message, code="previous_response_not_found", param="previous_response_id") from None
 
 
-def _session_of(user: User, parsed: ParsedRequest, idempotency_key: str, run: RunView | None) -> Session:
-    """Return the session of a request. run: that of the response which it continues."""
+def _session_of(user: User, parsed: ParsedRequest, idempotency_key: str, run: RunView | None, agent: Agent) -> Session:
+    """Return the session of a request. run: that of the response which it continues. agent: the model's."""
     if parsed.session and parsed.previous:
         message = "Send either metadata.session_id or previous_response_id, not both."
         raise invalid_param(message, "previous_response_id")
@@ -192,7 +193,7 @@ def _session_of(user: User, parsed: ParsedRequest, idempotency_key: str, run: Ru
             runs.leave_client_calls(waiting.id)
         return session
     if run is None:
-        return _own_session(user, parsed, list(parsed.history), idempotency_key)
+        return _own_session(user, parsed, list(parsed.history), idempotency_key, agent)
     if not run.status.is_terminal:
         runs.leave_client_calls(run.id)
     session, before = continued(user, run)
@@ -201,7 +202,7 @@ def _session_of(user: User, parsed: ParsedRequest, idempotency_key: str, run: Ru
         _check_agent(session, parsed)
         return session
     before = before or turns_until(run)
-    return _own_session(user, parsed, [*before, *parsed.history], idempotency_key)
+    return _own_session(user, parsed, [*before, *parsed.history], idempotency_key, agent)
 
 
 def _bound(user: User, session: Session, parsed: ParsedRequest) -> Session:
@@ -233,9 +234,11 @@ def turns_until(run: RunView) -> list[Turn]:
     return list(turns.order_by("ordinal", "part"))
 
 
-def _own_session(user: User, parsed: ParsedRequest, history: list[Message | Turn], idempotency_key: str) -> Session:
-    """Open a session; return the same one when the request is repeated under its key."""
+def _own_session(
+    user: User, parsed: ParsedRequest, history: list[Message | Turn], idempotency_key: str, agent: Agent
+) -> Session:
+    """Open a session with the agent; return the same one when the request is repeated under its key."""
     thread_id = client_sessions.thread_id_of(idempotency_key) if idempotency_key else ""
     return client_sessions.open_session(
-        user, parsed.model, thread_id, history, {NAME: {}}, is_temporary=not parsed.store
+        user, parsed.model, thread_id, history, {NAME: {}}, agent=agent, is_temporary=not parsed.store
     )

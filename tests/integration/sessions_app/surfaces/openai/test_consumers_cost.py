@@ -5,12 +5,19 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from django.contrib.auth.models import User
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
-from agents_app.events import RUN_COMPLETED, TEXT_DELTA
-from agents_app.models import Run
+from agents_app.events import RUN_COMPLETED, RUN_STARTED, TEXT_DELTA
+from agents_app.models import Agent, Run
+from audit_app import timeline
 from audit_app.kernel.database import in_db
+from sessions_app.identity.principal import Principal
 from sessions_app.live_view.cursor import SessionEvent
+from sessions_app.surfaces.openai.commands import accept
 from sessions_app.surfaces.openai.endpoint import AnswerEndpoint
+from sessions_app.surfaces.openai.requests import read_completion, read_response
 from tests.support.built_statements import built_statements
 from tests.support.rest import LiveCaller
 
@@ -52,3 +59,30 @@ async def test_a_request_builds_few_statements(caller: LiveCaller, path: str) ->
     with built_statements() as built:
         assert (await caller.ask("POST", path, BODIES[path]))[0] == 200
     assert len(built) <= MOST_BUILT, built
+
+
+@pytest.mark.parametrize("path", BODIES)
+async def test_a_request_reads_its_agent_once(default_agent: Agent, alice: User, path: str) -> None:
+    body, principal = BODIES[path], Principal(alice, "jwt")
+
+    def accept_request() -> list[str]:
+        parsed = read_completion(body) if "messages" in body else read_response(body)
+        with CaptureQueriesContext(connection) as captured:
+            accept(principal, parsed, "")
+        return [query["sql"] for query in captured if 'FROM "komand_agent"' in query["sql"]]
+
+    assert len(await in_db(accept_request)) == 1
+
+
+async def test_a_viewer_that_resumes_builds_no_statement(caller: LiveCaller) -> None:
+    path = "/v1/chat/completions"
+    await caller.ask("POST", path, BODIES[path])
+    session_id = (await in_db(Run.objects.latest, "id")).conversation_id
+
+    def find() -> None:
+        timeline.find_last(session_id, RUN_STARTED.name, until=9)
+
+    await in_db(find)
+    with built_statements() as built:
+        await in_db(find)
+    assert built == []
