@@ -42,7 +42,8 @@ def open_session(
 ) -> Session:
     """Open a session with a history. Idempotent under the thread id, unless that is empty.
 
-    agent, is_temporary: as for `services.open_session`.
+    agent: as for `services.open_session`.
+    is_temporary: as for `services.open_session`.
     Raises what `services.open_session` and `services.import_history` raise.
     """
     if thread_id and (found := find_session(user, thread_id)):
