@@ -180,7 +180,11 @@ def previous_run(user: User, parsed: ParsedRequest) -> RunView:
 
 
 def _session_of(user: User, parsed: ParsedRequest, idempotency_key: str, run: RunView | None, agent: Agent) -> Session:
-    """Return the session of a request. run: that of the response which it continues. agent: the model's."""
+    """Return the session of a request.
+
+    run: that of the response which it continues.
+    agent: the agent that the request names.
+    """
     if parsed.session and parsed.previous:
         message = "Send either metadata.session_id or previous_response_id, not both."
         raise invalid_param(message, "previous_response_id")
