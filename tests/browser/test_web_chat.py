@@ -9,6 +9,7 @@ from playwright.sync_api import Browser, BrowserContext, Frame, FrameLocator, Lo
 
 from tests.browser.chat_page import answering
 from tests.browser.test_accessibility import EVERYTHING, find_violations
+from tests.browser.test_component import picture
 from tests.fakes.http_protocol import HttpRequest
 from tests.fakes.http_server import FakeServer
 from tests.fakes.model_server import ModelServer
@@ -40,7 +41,9 @@ class Shop(FakeServer):
 
     def take(self, request: HttpRequest) -> tuple[int, dict[str, str], bytes]:
         is_odd = request.path == "/odd"
-        include = f'<script src="{self.script}" async data-name="Ann"></script>' * (2 if is_odd else 1)
+        given = {"context": {"cart": "3 items"}, "texts": {"attach": "<b>Datei"}}
+        attributes = " ".join(f"data-{name}='{json.dumps(value)}'" for name, value in given.items())
+        include = f'<script src="{self.script}" async data-name="Ann" {attributes}></script>' * (2 if is_odd else 1)
         head = f"<title>Shop</title>{_VIEWPORT}" + (f'<style nonce="n">{_STYLES}</style>' if is_odd else "")
         body = f"<main><h1>Shop</h1><a href='/'>Home</a></main>{include}"
         page = f"<!doctype html><html lang='en' dir='{'rtl' if is_odd else 'ltr'}'>{head}{body}</html>"
@@ -55,7 +58,8 @@ def shop(live_komand: LiveKomand, tmp_path_factory: pytest.TempPathFactory) -> I
     with Shop() as server:
         server.script = f"{live_komand.url}/webchat/shop/embed.js"
         config = tmp_path_factory.mktemp("shop") / "config.json"
-        config.write_text(json.dumps({"origins": [_address(server)], "greeting": "How can we help?"}))
+        shown = {"greeting": "How can we help?", "agent_name": "Ada", "picture": picture()}
+        config.write_text(json.dumps({"origins": [_address(server)], **shown}))
         options = ("--config", str(config), "--access", "open", "--tools", "ask_user")
         added = live_komand.manage("channel", "add", "web", "shop", *options)
         assert added.returncode == 0, added.stderr
@@ -127,12 +131,17 @@ def test_a_visitor_asks_and_finds_the_answer_again(visit: Open, model_server: Mo
     page = visit()
     chat = chat_of(page)
     expect(chat.get_by_text("How can we help?")).to_be_visible()
+    expect(chat.get_by_text("Ada", exact=True)).to_be_visible()
+    expect(chat.get_by_role("button", name="<b>Datei")).to_be_visible()
+    expect(chat.locator("#picture")).to_be_visible()
     send(chat, answering(text="The **answer** is *seven*. " * 8, rate=40, hold=10))
     growing = chat.locator(".answer[data-open] .markdown")
     expect(growing.locator("strong").first).to_have_text("answer")  # rendered while it grows
     expect(chat.get_by_role("button", name="Stop")).to_be_visible()
     model_server.go_on()
     expect(chat.locator(".answer .markdown strong").first).to_have_text("answer")
+    asked = json.dumps(model_server.messages)
+    assert f"Address: {page.url}" in asked and "Title: Shop" in asked and "cart: 3 items" in asked
     expect(chat.get_by_role("button", name="Stop")).to_be_hidden()
     expect(chat.locator("#announcer")).to_contain_text("The answer is seven.")
     page.reload()

@@ -43,7 +43,7 @@ export class VisitorChat {
         shell.setConnected(true);
         this.log.clear();
         shell.setMessages(false);
-        if (isExpired) this.showNotice({ notice: { html: `<p>${shell.texts.ended}</p>` } });
+        if (isExpired) this.showText(shell.texts.ended);
         this.element.tell("reset", {});
       },
     }, this.base);
@@ -67,6 +67,13 @@ export class VisitorChat {
     if (event === "message.completed") this.element.tell("run-end", { runId: data.messageId, outcome: data.state === "cancelled" ? "cancelled" : "success" });
     if (event === "error") this.element.tell("run-end", { runId: data.messageId, outcome: "error" });
     if (event === "approval.requested") this.element.tell("interrupt", { interrupts: [{ id: data.actionId, reason: data.kind }] });
+  }
+
+  // Show a text of ours as a notice.
+  showText(text) {
+    const line = document.createElement("p");
+    line.textContent = text;
+    this.showNotice({ notice: { html: line.outerHTML } });
   }
 
   showNotice({ notice }) {
@@ -132,9 +139,7 @@ export class VisitorChat {
 
   async mail(address) {
     await this.conversation.mail(address);
-    const sent = document.createElement("p");
-    sent.textContent = filled(this.shell.texts.mailSent, { address });
-    this.showNotice({ notice: { html: sent.outerHTML } });
+    this.showText(filled(this.shell.texts.mailSent, { address }));
   }
 
   stop() {

@@ -1,11 +1,12 @@
 // Adds the chat to a site: a button, and a dialog with a frame that it opens. Include it by
 //   <script src="https://komand.example.com/webchat/main/embed.js" async></script>
 // data-user-id, data-user-hash, data-name: the site's logged-in user. data-label: text of the button. data-context: see describePage.
+// data-texts: own texts in place of some of the chat's, as JSON.
 (() => {
   const script = document.currentScript;
   const base = script.src.replace(/\/embed\.js.*$/, "");
   const { origin } = new URL(base);
-  const { userId = "", userHash = "", name = "", label = "Chat" } = script.dataset;
+  const { userId = "", userHash = "", name = "", label = "Chat", texts = "" } = script.dataset;
   const LOADING_TIME = 20_000; // milliseconds until a chat that does not load counts as unreachable
   const STARTING_TIME = 3000; // the same, for one that has loaded and does not start
   // A phone, upright or on its side: the chat fills the screen, and nothing behind it can be reached.
@@ -94,7 +95,7 @@
     const made = document.createElement("iframe");
     made.title = label;
     // Behind the #, so that no server and no log gets it.
-    made.src = `${base}/widget#${new URLSearchParams({ userId, userHash, name, saved: recall("localStorage", kept), page: JSON.stringify(describePage()) })}`;
+    made.src = `${base}/widget#${new URLSearchParams({ userId, userHash, name, saved: recall("localStorage", kept), page: JSON.stringify(describePage()), texts })}`;
     made.allow = "clipboard-write";
     made.addEventListener("load", () => waitForStart(STARTING_TIME));
     dialog.append(made);

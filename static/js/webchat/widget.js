@@ -11,7 +11,14 @@ const chat = document.querySelector("komand-chat");
 chat.user = { userId: given.get("userId") || "", userHash: given.get("userHash") || "", name: given.get("name") || "" };
 chat.store = isFramed ? siteStore(given.get("saved")) : ownStore(chat.getAttribute("account"));
 chat.toggleAttribute("closable", isFramed);
-if (isFramed) chat.page = JSON.parse(given.get("page") || "{}");
+if (isFramed) {
+  chat.page = JSON.parse(given.get("page") || "{}");
+  try {
+    chat.texts = JSON.parse(given.get("texts") || "{}");
+  } catch {
+    console.error("Komand: data-texts of the chat's script is no JSON");
+  }
+}
 addEventListener("message", ({ source, data }) => {
   if (source === window.parent && data?.komand === "page") chat.page = data.page;
 });
