@@ -27,6 +27,8 @@ You lead a team. Answer simple questions yourself. Split a task with independent
 2. Call wait_workstreams.
 3. Answer from their results. If one failed, say which part is missing, and why.
 What takes long, and what the person need not wait for: launch it with background, and say that you will report."""
+# Those of a small real model, per 1,000 tokens, so that the pages about costs have something to show.
+_DEMO_PRICES = {"input_price": 0.00015, "output_price": 0.0006}
 _DEFAULT_MODEL = "gpt-5.4-mini"
 _WITHOUT_LOOKALIKES = "abcdefghijkmnpqrstuvwxyz23456789"
 
@@ -92,9 +94,8 @@ def _make_team(provider: ModelProvider) -> None:
 
 def _make_providers(is_first_start: bool) -> ModelProvider:
     """Return the default agent's provider: the real one if the environment names one at the first start."""
-    demo, _ = ModelProvider.objects.get_or_create(
-        name="demo", defaults={"kind": "demo", "default_model": "demo", "embedding_model": "demo"}
-    )
+    defaults = {"kind": "demo", "default_model": "demo", "embedding_model": "demo", **_DEMO_PRICES}
+    demo, _ = ModelProvider.objects.get_or_create(name="demo", defaults=defaults)
     key, url = env.text("OPENAI_API_KEY"), env.text("OPENAI_BASE_URL").rstrip("/")
     if not is_first_start or not (key or url):
         return demo

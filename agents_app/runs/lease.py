@@ -208,12 +208,21 @@ def recover_crashed(run: Run, *, held: int = 1) -> RunStatus | None:
     share = max(1 / held, _LEAST_SHARE)
     counted: dict[str, Any] = {"crashes": F("crashes") + 1, "crash_share": F("crash_share") + share}
     if run.crash_share + share < Limits.crashes - _ROUNDING:
-        return RunStatus.RUNNING if _free(run, run.owner, **counted) else None
+        with transaction.atomic():
+            freed = _free(run, run.owner, **counted)
+            if freed:
+                _record_recovery(run)
+        return RunStatus.RUNNING if freed else None
     message = f"The worker died {run.crashes + 1} times over this message. An operator should look at the run."
     with transaction.atomic():
         outcome = End(RunStatus.FAILED, "crashed", message)
         ended = end(run, outcome, held_by=run.owner, **counted)
     return RunStatus.FAILED if ended else None
+
+
+def _record_recovery(run: Run) -> None:
+    about = {"session_id": run.conversation_id, "session_key": run.session_key}
+    audit.record("RunRecovered", details={"run_id": str(run.id), "process": str(run.owner)}, actor="system", **about)
 
 
 def _free(run: Run, owner: UUID | None, **changes: Any) -> bool:

@@ -253,9 +253,12 @@ KOMAND_SURFACES = [
     "sessions_app.surfaces.rest.surface.SURFACE",
     "sessions_app.surfaces.signalr.surface.SURFACE",
     "sessions_app.surfaces.threads.surface.SURFACE",
+    "sessions_app.surfaces.tour.surface.SURFACE",
     "sessions_app.surfaces.webchat.surface.SURFACE",
     "sessions_app.surfaces.zeroclaw.surface.SURFACE",
 ]
+# The tour may kill a worker also where there is another model than the demo.
+KOMAND_TOUR = env.flag("KOMAND_TOUR")
 KOMAND_VERSION = __version__
 # What the MCP server offers: modules that register tools, resources and prompts.
 KOMAND_MCP_OFFERS = [

@@ -69,6 +69,7 @@ def block(options: Options, port: int, prepared: dict[str, Any], seconds: float,
         *link_lines(prepared, url),
         login_line(prepared),
         *model_lines(prepared, url),
+        *([f"  Tour         {url}/tour"] if prepared["provider"]["kind"] == "demo" else []),
         f"  Data         {options.data_dir}",
         "  Stop         Ctrl-C",
     ]

@@ -30,7 +30,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey"), pytest.m
 
 ALLOWED, LOGIN, REFUSED, MISSING = "allowed", "login", "refused", "not found"
 NO_METHOD = 405
-_BROWSER = ("/chat/", "/login", "/logout", "/account", "/connect-model", "/next")
+_BROWSER = ("/chat/", "/login", "/logout", "/account", "/connect-model", "/next", "/tour")
 _LINK = "holders of a link to a chat"
 _SUPERUSERS = "superusers with a browser session"
 _WITHOUT_LOGIN = ("anyone, without a login", "holders of a signed address", _LINK, "users in the middle of a login")

@@ -16,9 +16,18 @@ _INSTRUCTIONS = {
     "calculator": "What is {expression}?",
     "date_time": "What time is it in {timezone}?",
     "echo": "echo {text}",
+    "ask_user": "Ask me: {question}",
     "web_fetch": "Read {url}",
+    "write_artifact": "Write the file {path}",
 }
-_NAMES = {"calculator": "arithmetic", "date_time": "clock", "echo": "echo", "web_fetch": "page"}
+_NAMES = {
+    "ask_user": "question",
+    "calculator": "arithmetic",
+    "date_time": "clock",
+    "echo": "echo",
+    "web_fetch": "page",
+    "write_artifact": "file",
+}
 
 
 def is_report(message: Message) -> bool:

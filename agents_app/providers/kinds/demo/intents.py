@@ -1,4 +1,4 @@
-"""Finds the tool calls that a message asks for: arithmetic, clocks, pages to fetch, text to echo."""
+"""Finds the tool calls that a message asks for: arithmetic, clocks, pages, text to echo, files, questions."""
 
 import ast
 import re
@@ -15,6 +15,12 @@ _MAX_EXPRESSION = 200
 _AREAS = r"(?:Africa|America|Antarctica|Arctic|Asia|Atlantic|Australia|Europe|Indian|Pacific)"
 
 _ECHO = re.compile(r"(?:\A\s*|\b(?:and|then)\s+)(?:please\s+)?echo\b[:,]?\s+(?P<text>\S.*)", re.IGNORECASE | re.DOTALL)
+_FILE = re.compile(
+    r"\b(?:(?P<adds>add\s+a\s+line\s+to)|write|create)\s+(?:the\s+|a\s+)?(?:file\s+)?(?P<path>(?:files|out)/[\w/-]+\.md)\b",
+    re.IGNORECASE,
+)
+_FILE_LINES = ("# Written by the demo model\n\nNothing was written before somebody allowed it.\n", "A second line.\n")
+_QUESTION = re.compile(r"\bask\s+me:\s*(?P<question>[^?\n]{1,200}\?)", re.IGNORECASE)
 _URL = re.compile(r"https?://[^\s<>\"'`]+", re.IGNORECASE)
 _ZONE = re.compile(rf"\b{_AREAS}(?:/[A-Za-z_\-]+){{1,2}}|\b(?:UTC|GMT)\b")
 _CLOCK_WORD = re.compile(r"\b(?:time|clock|date|day|hour|o'clock|today|now)\b", re.IGNORECASE)
@@ -70,7 +76,10 @@ def find_intents(text: str) -> tuple[Intent, ...]:
     ]
     if echo:
         found.append((echo.start(), Intent("echo", {"text": echo["text"].strip()})))
-    rest = _URL.sub(_blank, rest)
+    found += [(match.start(), _write(match)) for match in _FILE.finditer(rest)]
+    found += [(match.start(), _ask(match["question"])) for match in _QUESTION.finditer(rest)]
+    for pattern in (_URL, _FILE, _QUESTION):
+        rest = pattern.sub(_blank, rest)
     found += [(at, Intent("date_time", {"timezone": zone})) for at, zone in _clocks(rest)]
     found += _sums(_DATE_OR_HOUR.sub(_blank, _ZONE.sub(_blank, rest)))
     intents: list[Intent] = []
@@ -78,6 +87,18 @@ def find_intents(text: str) -> tuple[Intent, ...]:
         if intent not in intents:
             intents.append(intent)
     return tuple(intents[:MAX_INTENTS])
+
+
+def _write(match: re.Match[str]) -> Intent:
+    """Return the call that writes a file, with a line more if that is asked for."""
+    content = "".join(_FILE_LINES if match["adds"] else _FILE_LINES[:1])
+    return Intent("write_artifact", {"path": match["path"], "content": content})
+
+
+def _ask(question: str) -> Intent:
+    """Return the call that asks a question. `A or B?` has two options."""
+    options = list(dict.fromkeys(part.strip() for part in question.rstrip("?").split(" or ")))
+    return Intent("ask_user", {"question": question, **({"options": options} if len(options) > 1 else {})})
 
 
 def supported(intents: Iterable[Intent], tools: Iterable[ToolSpec]) -> tuple[Intent, ...]:

@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from agents_app.prompt.tool_output_markers import split_memories, unmark, without_context
@@ -19,7 +19,8 @@ _FILES = "\n\n[Attached "  # begins the description of the files of a message
 _MAX_QUOTED = 600
 _COMMAND = re.compile(r"\s*/demo\b\s*(\w*)\s*", re.IGNORECASE)
 _GREETING = re.compile(
-    r"\s*(?:hi|hello|hey|help|start|good\s+(?:morning|day|evening)|what\s+can\s+you\s+do|who\s+are\s+you)\b[\s\w]{0,20}[.!?]*\s*",
+    r"\s*(?:hi|hello|hey|help|start|good\s+(?:morning|day|evening)|what\s+can\s+you\s+(?:do|show(?:\s+me)?)|who\s+are\s+you"
+    r"|(?:please\s+)?show\s+me(?:\s+what\s+you\s+can\s+do)?|(?:show\s+me\s+)?(?:an?\s+|the\s+)?(?:demo|tour))\b[\s\w]{0,20}[.!?]*\s*",
     re.IGNORECASE,
 )
 
@@ -34,7 +35,17 @@ class Decision:
 
 
 def decide(messages: Sequence[Message], tools: Sequence[ToolSpec]) -> Decision:
-    """Return the next response. messages: a history that ends with a user turn or with tool results."""
+    """Return the next response, with the footer if no earlier one has it.
+
+    messages: a history that ends with a user turn or with tool results.
+    """
+    decision = _decide(messages, tools)
+    if any(message.role == "assistant" and texts.FOOTER.strip() in message.content for message in messages):
+        return replace(decision, text=decision.text.removesuffix(texts.FOOTER))
+    return decision
+
+
+def _decide(messages: Sequence[Message], tools: Sequence[ToolSpec]) -> Decision:
     last_user = delegation.last_written(messages)
     if last_user is None:
         return Decision(texts.INTRODUCTION)
@@ -114,6 +125,10 @@ def describe(tool: str, arguments: str, content: str) -> str:
             return f"- In {str(zone).rpartition('/')[2].replace('_', ' ')} it is **{time}** on {weekday}, {date}."
         case "echo", {"text": text}:
             return f"- The echo returned:{_quoted(str(text))}"
+        case "ask_user", {"answer": answer}:
+            return f"- You answered **{answer}**."
+        case "write_artifact", {"path": path, "bytes": size}:
+            return f"- The file `{path}` is written, {size} bytes."
         case "web_fetch", dict():
             url = str(found.get("url") or sent.get("url") or "")
             title = str(found.get("title") or url).replace("[", "(").replace("]", ")")

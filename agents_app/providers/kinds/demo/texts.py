@@ -4,13 +4,14 @@ REAL_MODEL = (
     "Set `OPENAI_API_KEY` (and `OPENAI_BASE_URL` and `KOMAND_MODEL` for another OpenAI-compatible server) before the "
     "first start, or add a model provider in the admin."
 )
-FOOTER = (
-    "\n\n*I am Komand's built-in demo model: a few rules, no intelligence. An administrator can connect a real model.*"
-)
+FOOTER = "\n\n*Demo model: a few rules, no intelligence. [Take the tour](/tour).*"
+TOUR = "**[Take the tour](/tour)** on the chat page: an approval, a crash survived, a team, in five minutes."
 
 INTRODUCTION = f"""\
 Hello! I am Komand's **built-in demo model**. I am a handful of rules, not a language model, but everything around me \
 is real: the tools, the live stream, the history and the audit log.
+
+{TOUR}
 
 | Ask me | and I use |
 | --- | --- |
@@ -18,6 +19,8 @@ is real: the tools, the live stream, the history and the audit log.
 | what time is it in Tokyo? | `date_time` |
 | echo good morning | `echo` |
 | https://example.com | `web_fetch` |
+| write files/notes.md | `write_artifact` |
+| ask me: tea or coffee? | `ask_user` |
 
 Ask for several at once, and the tools run in parallel: *what is 17\\*23 and what time is it in Tokyo?* \
 To see how answers look, send `/demo markdown`, `/demo table`, `/demo long` or `/demo error`.
@@ -37,8 +40,10 @@ FOUND = "Here is what I found:"
 DELEGATING = "I give each part to a workstream of its own."
 TEAM_FOUND = "Here is what my team found:"
 NOT_UNDERSTOOD = f"""\
-I am only the **demo model**, so I cannot answer that. I can do arithmetic, show the time, fetch web pages and echo \
-text: try *what is 17\\*23 and what time is it in Tokyo?*, or send *help*.
+I am only the **demo model** and cannot answer free questions. I can do arithmetic, show the time, fetch web pages and \
+echo text: try *what is 17\\*23 and what time is it in Tokyo?*, or send *help*.
+
+{TOUR}
 
 {REAL_MODEL}"""
 NOT_OFFERED = "I would need {}, but this agent is not allowed to use that."
@@ -75,6 +80,6 @@ _PARAGRAPH = (
     "records the whole response, so that after a crash another worker resumes from the recorded steps. Meanwhile the "
     "text is streamed to every window that shows the session, with no text missing or doubled."
 )
-_LONG = "\n\n".join(f"### Part {part}\n\n{_PARAGRAPH}" for part in range(1, 17))
+_LONG = "\n\n".join(f"**Part {part}.** {_PARAGRAPH}" for part in range(1, 17))
 
 COMMANDS = {"markdown": _MARKDOWN, "table": _TABLE, "long": _LONG}

@@ -104,6 +104,19 @@ def test_several_intents_keep_the_order_of_the_message() -> None:
     ]
 
 
+def test_files_are_written_below_the_folders_of_a_session() -> None:
+    first, second = find_intents("Write the file files/tour.md, then add a line to files/tour.md.")
+    assert (first.tool, first.arguments["path"]) == (second.tool, second.arguments["path"])
+    assert second.arguments["content"].startswith(first.arguments["content"])
+    assert len(second.arguments["content"].splitlines()) == len(first.arguments["content"].splitlines()) + 1
+    assert find_intents("write files/../tour.md") == find_intents("Please write a file") == ()
+
+
+def test_a_question_has_its_alternatives_as_options() -> None:
+    assert found_intents("Ask me: Berlin or Tokyo?") == [("ask_user", "Berlin or Tokyo?", ["Berlin", "Tokyo"])]
+    assert found_intents("ask me: why 2+3?") == [("ask_user", "why 2+3?")]
+
+
 def test_an_echo_is_taken_whole() -> None:
     assert found_intents("Please echo: 17*23 in Tokyo\nnow") == [("echo", "17*23 in Tokyo\nnow")]
     assert found_intents("what is 2+3 and echo 4+5") == [("calculator", "2+3"), ("echo", "4+5")]
@@ -128,7 +141,7 @@ def test_it_names_a_tool_that_it_may_not_use() -> None:
     assert not decision.intents and "`calculator`" in decision.text
 
 
-@pytest.mark.parametrize("text", ["Hello!", "help", "hi there", "who are you?", "/demo", "/demo nonsense"])
+@pytest.mark.parametrize("text", ["Hello!", "help", "hi there", "who are you?", "/demo", "/demo nonsense", "tour"])
 def test_a_greeting_is_answered_with_what_it_is_and_how_to_get_a_real_model(text: str) -> None:
     answer = decide([Message("user", text)], TOOLS).text
     assert "demo model" in answer and "OPENAI_API_KEY" in answer and "| --- |" in answer and "```" in answer
@@ -143,6 +156,30 @@ def test_a_command_after_a_failed_run_is_understood(text: str, answer: str) -> N
     history = repair([Message("user", "/demo error"), Message("user", text)])
     decision = decide(history, TOOLS)
     assert answer in decision.text and not decision.fails
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "show me what you can do",
+        "Show me!",
+        "what can you show me?",
+        "demo",
+        "a demo, please",
+        "the tour",
+        "show me an approval",
+    ]
+    + ["plan a trip", "what does this cost?", "how do I connect telegram?"],
+)
+def test_natural_questions_are_answered_with_the_tour(text: str) -> None:
+    assert "(/tour)" in decide([Message("user", text)], TOOLS).text
+
+
+def test_the_footer_comes_once_a_chat() -> None:
+    first = decide([Message("user", "what is 17*23?")], offered(echo="text")).text
+    assert first.endswith(FOOTER)
+    again = [Message("user", "what is 17*23?"), Message("assistant", first), Message("user", "what is 17*23?")]
+    assert decide(again, offered(echo="text")).text == first.removesuffix(FOOTER)
 
 
 def test_it_reports_what_it_does_not_understand() -> None:
