@@ -105,10 +105,10 @@ def test_the_tour_shows_each_step_and_can_be_removed(tab: ChatPage, fresh: LiveK
     assert page.request.get(page.get_by_role("link", name="Costs").evaluate("link => link.href")).ok
 
     _next(page, "Yours")
-    expect(page.get_by_role("link", name="Connect your model")).to_be_visible()
+    for name in ("Connect your model", "Next steps"):
+        assert page.request.get(page.get_by_role("link", name=name).evaluate("link => link.href")).ok
     page.set_viewport_size({"width": 390, "height": 780})
     assert find_violations(page, "phone") == []
-    page.screenshot(path="/tmp/tour-phone.png")
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
     page.get_by_role("button", name="Remove the tour's data").click()

@@ -1,4 +1,4 @@
-"""Reads how far a tour is, from the runs of its chat: nothing else is stored about it."""
+"""Reads the progress of a tour from the runs of its chat: nothing else is stored about it."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ _ENDED = (RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED, RunStatus.
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a tour is.
+    """The progress of a tour.
 
     runs: the newest run of each prepared message, by its text.
     shown: the step that the panel shows.
@@ -59,7 +59,7 @@ def last_run(step: Step, runs: Mapping[str, Run]) -> Run | None:
 
 
 def read_progress(session: Session, wanted: str = "") -> Progress:
-    """Return how far the tour of a session is. wanted: name of the step to show; any other: the first one not done."""
+    """Return the progress of a tour. wanted: name of the step to show; by default the first one that is not done."""
     runs = _read_runs(session)
     ends = {step.name: last_run(step, runs) for step in STEPS}
     done = frozenset(name for name, run in ends.items() if run and run.status in _ENDED)

@@ -9,7 +9,11 @@ _ONE, _TEAM = "default", "team"  # the agents of a new installation
 
 @dataclass(frozen=True)
 class Prompt:
-    """A prepared message. label: of its button; agent_id: public id of the agent that gets it."""
+    """A prepared message.
+
+    label: label of its button.
+    agent_id: public id of the agent that gets it.
+    """
 
     label: str
     text: str
@@ -63,6 +67,6 @@ STEPS = (
     ),
     Step(PHONE, "Anywhere", "Answer the next request from your phone: it shows the same chat, live."),
     Step(PROOF, "Proof", "What did it cost, who decided, was anything changed?"),
-    Step(MODEL, "Yours", "Connect your model. The same chat answers with it."),
+    Step(MODEL, "Yours", "Connect your model: an address, a key, a name. The agent Assistant answers with it then."),
 )
 PROMPTS = {prompt.text: prompt for step in STEPS for prompt in step.prompts}

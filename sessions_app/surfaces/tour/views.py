@@ -12,8 +12,10 @@ from django.shortcuts import render
 from django_htmx.http import HttpResponseClientRedirect
 
 from agents_app import selectors as agents
+from agents_app.rights import OPERATE_RUNS
 from audit_app.kernel.errors import Conflict, InvalidInput, NotFound, found
 from audit_app.kernel.ids import new_id
+from audit_app.rights import require
 from sessions_app import services
 from sessions_app.access import access_agent, access_session
 from sessions_app.conversation.session_key import SessionKey
@@ -80,7 +82,7 @@ def send(request: PageRequest, session: Session) -> HttpResponse:
     """Send one of the prepared messages, `text`, into the chat of the tour. Return the panel."""
     prompt = PROMPTS.get(request.POST.get("text", ""))
     if prompt is None:
-        raise InvalidInput("This is no message of the tour. Reload the page.")
+        raise InvalidInput("The tour has no such message. Reload the page.")
     if agents.list_open_runs(session.pk):
         raise Conflict("An answer is still being written. Wait for its end, or stop it.")
     rate_limits.take(rate_limits.chat_limit(), f"user:{request.user.pk}")
@@ -93,9 +95,14 @@ def send(request: PageRequest, session: Session) -> HttpResponse:
 
 
 @page("POST")
-@_of_tour
-def kill(request: PageRequest, session: Session) -> HttpResponse:
+def kill(request: PageRequest) -> HttpResponse:
     """Kill the process that writes the long answer. Return the panel."""
+    require(request.user, OPERATE_RUNS)
+    return _kill(request)
+
+
+@_of_tour
+def _kill(request: PageRequest, session: Session) -> HttpResponse:
     run = found(read_progress(session, CRASH).run, "There is no long answer yet.")
     worker_kill.kill_worker(request.user, session, run.pk)
     return _render(request, session, read_progress(session, CRASH))

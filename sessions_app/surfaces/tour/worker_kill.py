@@ -9,7 +9,8 @@ from uuid import UUID
 from django.conf import settings
 from django.contrib.auth.models import User
 
-from agents_app.models import ModelProvider, Run
+from agents_app.models import DEMO, ModelProvider, Run
+from agents_app.rights import OPERATE_RUNS
 from agents_app.types import RunStatus
 from audit_app import selectors as audit_log
 from audit_app import services as audit
@@ -17,6 +18,7 @@ from audit_app.kernel import liveness
 from audit_app.kernel.errors import Conflict, Forbidden
 from audit_app.kernel.liveness import ProcessView
 from audit_app.models import AuditEntry
+from audit_app.rights import holds, require
 from sessions_app.models import Session
 
 _KILLED, _RECOVERED = "WorkerKilled", "RunRecovered"
@@ -39,10 +41,12 @@ class Crash:
 
 
 def may_kill(user: User) -> bool:
-    """Return whether the user may kill a process of this installation: a superuser, while it serves for trying out."""
-    if not user.is_superuser:
-        return False
-    return bool(settings.KOMAND_TOUR) or not ModelProvider.objects.exclude(kind="demo").exists()
+    """Return whether the user may kill a worker of this installation, which nobody may while it serves real models."""
+    return holds(user, OPERATE_RUNS) and _is_for_trial()
+
+
+def _is_for_trial() -> bool:
+    return bool(settings.KOMAND_TOUR) or not ModelProvider.objects.exclude(kind=DEMO).exists()
 
 
 def find_worker(run_id: UUID) -> ProcessView | None:
@@ -54,9 +58,10 @@ def find_worker(run_id: UUID) -> ProcessView | None:
 
 
 def kill_worker(user: User, session: Session, run_id: UUID) -> None:
-    """Kill the process that executes a run, once. Audited. Raises Forbidden and Conflict."""
-    if not may_kill(user):
-        raise Forbidden("Only a superuser may kill a process, and only while the demo is the only model.")
+    """Kill the process that executes a run, once. Audited. Raises MissingRight, Forbidden and Conflict."""
+    require(user, OPERATE_RUNS)
+    if not _is_for_trial():
+        raise Forbidden("A worker is killed only while the demo is the only model, or with KOMAND_TOUR=true.")
     worker = find_worker(run_id)
     if worker is None:
         raise Conflict("No process of this machine writes this answer now. Start the long answer again.")

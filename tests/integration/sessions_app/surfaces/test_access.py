@@ -44,6 +44,7 @@ TESTED = {
     "chat": "chat/test_views, chat/test_consumers",
     "mcp": "test_mcp",
     "threads": "threads/test_access",
+    "tour": "test_tour",
     "agent_messages": "agent_messages/test_agent_runs",
     "a2a": "test_a2a",
     "ag_ui": "test_ag_ui",
