@@ -106,7 +106,7 @@ def test_the_tour_shows_each_step_and_can_be_removed(tab: ChatPage, fresh: LiveK
 
     _next(page, "Yours")
     for name in ("Connect your model", "Next steps"):
-        assert page.request.get(page.get_by_role("link", name=name).evaluate("link => link.href")).ok
+        assert page.request.get(page.locator("#tour").get_by_role("link", name=name).evaluate("link => link.href")).ok
     page.set_viewport_size({"width": 390, "height": 780})
     assert find_violations(page, "phone") == []
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
