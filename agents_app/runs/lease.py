@@ -221,8 +221,9 @@ def recover_crashed(run: Run, *, held: int = 1) -> RunStatus | None:
 
 
 def _record_recovery(run: Run) -> None:
-    about = {"session_id": run.conversation_id, "session_key": run.session_key}
-    audit.record("RunRecovered", details={"run_id": str(run.id), "process": str(run.owner)}, actor="system", **about)
+    details = {"run_id": str(run.id), "process": str(run.owner)}
+    session_id, session_key = run.conversation_id, run.session_key
+    audit.record("RunRecovered", actor="system", details=details, session_id=session_id, session_key=session_key)
 
 
 def _free(run: Run, owner: UUID | None, **changes: Any) -> bool:

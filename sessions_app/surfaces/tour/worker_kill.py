@@ -66,8 +66,8 @@ def kill_worker(user: User, session: Session, run_id: UUID) -> None:
     if worker is None:
         raise Conflict("No process of this machine writes this answer now. Start the long answer again.")
     details = {"run_id": str(run_id), "process": worker.name, "pid": worker.pid}
-    actor, about = f"user:{user.pk}", {"session_id": session.pk, "session_key": session.key}
-    audit.record(_KILLED, actor=actor, details=details, agent_id=session.agent.agent_id, **about)
+    actor = f"user:{user.pk}"
+    audit.record(_KILLED, actor=actor, details=details, session_id=session.pk, session_key=session.key)
     try:
         os.kill(worker.pid, signal.SIGKILL)
     except OSError as error:
