@@ -11,8 +11,9 @@ from django.test import Client
 from django.utils import timezone
 
 from agents_app.models import Agent, ModelProvider
-from komand import doctor, next_steps, seed, upgrades
+from komand import __version__, doctor, next_steps, seed, upgrades
 from komand.backup import history
+from komand.management.commands import prepare
 from sessions_app.models import ChannelAccount, SecondFactor
 from tests.support.rest import make_user
 
@@ -102,7 +103,15 @@ def test_doctor_knows_the_last_backup() -> None:
     assert "last made 20" in next(doctor.check_backup()).detail
 
 
-def test_only_migrations_of_an_installation_that_existed_are_an_upgrade(settings: Any, tmp_path: Path) -> None:
+def test_only_migrations_of_an_installation_that_existed_are_an_upgrade(
+    settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     settings.DATA_DIR = tmp_path
     call_command("prepare", stdout=StringIO(), stderr=StringIO())
     assert upgrades.last_version() == ""
+    monkeypatch.setattr(prepare.MigrationExecutor, "migration_plan", lambda *_: [("one of the next release", False)])
+    monkeypatch.setattr(prepare, "call_command", lambda *_, **__: None)
+    call_command("prepare", of_restore=True, stdout=StringIO(), stderr=StringIO())
+    assert upgrades.last_version() == ""
+    call_command("prepare", stdout=StringIO(), stderr=StringIO())
+    assert upgrades.last_version() == __version__
