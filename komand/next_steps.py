@@ -109,7 +109,7 @@ def _second_factor() -> NextStep:
     title, alone = "Turn on the second factor", security_audit.superusers_without_code()
     if not alone:
         return NextStep(title, True, "Every superuser with a password is asked for a code.")
-    detail = f"A stolen password opens everything: {', '.join(alone[:3])}{' and others' if alone[3:] else ''}."
+    detail = f"The password alone logs in with all rights: {', '.join(alone[:3])}{' and others' if alone[3:] else ''}."
     return NextStep(title, False, detail, "/account/second-factor", "Set up your app")
 
 
