@@ -213,7 +213,9 @@ def test_a_user_reads_older_messages_and_has_others_join_or_replace_them(
     turn.get_by_role("button", name="Send").click()
     expect(page.locator(".answer").last).to_contain_text("Edited.")
     expect(page.get_by_text("A long answer.")).to_have_count(0)
+    replaced = str(page.locator(".turn").last.get_attribute("id"))
     page.get_by_role("button", name="Generate the answer again").last.click()
+    expect(page.locator(".turn").last).not_to_have_attribute("id", replaced)
     expect(page.locator(".answer[data-open]")).to_have_count(0)
     expect(page.locator(".answer").last).to_contain_text("Edited.")
     good = page.get_by_role("button", name="Good answer").last
