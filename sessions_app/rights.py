@@ -14,4 +14,5 @@ RESEND_DELIVERIES = declare_right("sessions_app.change_delivery", "send deliveri
 REVOKE_API_KEYS = declare_right("sessions_app.delete_apikey", "revoke the API keys of others")
 CHANGE_USERS = declare_right("auth.change_user", "change users and sign them out everywhere")
 SHARE_CHATS = declare_right("sessions_app.add_sharelink", "share chats by link")
+REVOKE_SHARES = declare_right("sessions_app.delete_sharelink", "revoke the links of others to their chats")
 SEND_AS_ANYONE = declare_right("sessions_app.send_as_anyone", "send messages as other senders")

@@ -1,5 +1,25 @@
 """Admin pages of sessions, feedback, channels and their traffic, schedules, API keys, users and groups."""
 
-from sessions_app.admin import api_keys, channel_routes, channels, feedback, schedules, sessions, traffic, users
+from sessions_app.admin import (
+    api_keys,
+    channel_routes,
+    channels,
+    feedback,
+    schedules,
+    sessions,
+    share_links,
+    traffic,
+    users,
+)
 
-__all__ = ["api_keys", "channel_routes", "channels", "feedback", "schedules", "sessions", "traffic", "users"]
+__all__ = [
+    "api_keys",
+    "channel_routes",
+    "channels",
+    "feedback",
+    "schedules",
+    "sessions",
+    "share_links",
+    "traffic",
+    "users",
+]

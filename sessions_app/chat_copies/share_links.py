@@ -74,7 +74,7 @@ def create(
             "calls": has_calls,
             "files": has_files,
         }
-        _record("ShareLinkCreated", row, details)
+        _record("ShareLinkCreated", row, details, f"user:{user.pk}")
     return CreatedLink(row, token)
 
 
@@ -88,10 +88,19 @@ def list_links(user: User, session: Session | None = None) -> QuerySet[ShareLink
 def revoke(user: User, link_id: UUID) -> ShareLink:
     """End a link of the user, and return it. Idempotent. Raises NotFound."""
     row = ShareLink.objects.filter(pk=link_id, owner=user).select_related("session__agent").first()
-    row = found(row, "There is no such link.")
+    return _revoked(found(row, "There is no such link."), actor=f"user:{user.pk}")
+
+
+def revoke_of_others(link_id: UUID) -> ShareLink:
+    """End a link of any user for the operator who acts, and return it. Idempotent. Raises NotFound."""
+    row = ShareLink.objects.filter(pk=link_id).select_related("session__agent").first()
+    return _revoked(found(row, "There is no such link."))
+
+
+def _revoked(row: ShareLink, actor: str = "") -> ShareLink:
     with transaction.atomic():
         if ShareLink.objects.filter(pk=row.pk, revoked_at=None).update(revoked_at=timezone.now()):
-            _record("ShareLinkRevoked", row, {"link": str(row.pk)})
+            _record("ShareLinkRevoked", row, {"link": str(row.pk)}, actor)
     return row
 
 
@@ -125,11 +134,11 @@ def _digest(token: str) -> str:
     return sha256(token.encode()).hexdigest()
 
 
-def _record(action: str, row: ShareLink, details: dict[str, object]) -> None:
+def _record(action: str, row: ShareLink, details: dict[str, object], actor: str) -> None:
     audit.record(
         action,
         details=details,
-        actor=f"user:{row.owner_id}",
+        actor=actor,
         agent_id=row.session.agent.agent_id,
         session_id=row.session_id,
         session_key=row.session.key,

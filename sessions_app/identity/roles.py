@@ -8,7 +8,7 @@ from django.db.models import Q, QuerySet
 
 from agents_app.models import Agent
 from agents_app.rights import CREATE_AGENTS, OPERATE_RUNS
-from sessions_app.rights import CHANGE_SESSIONS, RESEND_DELIVERIES, SHARE_CHATS
+from sessions_app.rights import CHANGE_SESSIONS, RESEND_DELIVERIES, REVOKE_SHARES, SHARE_CHATS
 from tools_app.rights import CANCEL_EXECUTIONS, DECIDE_APPROVALS, STOP_AGENTS
 
 _APPS = ("agents_app", "audit_app", "sessions_app", "tools_app")
@@ -16,7 +16,10 @@ _SECRETS = ("apikey", "credential", "modelprovider")
 
 _PRODUCT = Q(content_type__app_label__in=_APPS)
 _VIEWER = _PRODUCT & Q(codename__startswith="view_") & ~Q(content_type__model__in=_SECRETS)
-_OPERATIONS = (DECIDE_APPROVALS, STOP_AGENTS, OPERATE_RUNS, CANCEL_EXECUTIONS, RESEND_DELIVERIES, CHANGE_SESSIONS)
+_OPERATIONS = (
+    *(DECIDE_APPROVALS, STOP_AGENTS, OPERATE_RUNS, CANCEL_EXECUTIONS),
+    *(RESEND_DELIVERIES, CHANGE_SESSIONS, REVOKE_SHARES),
+)
 _PEOPLE = Q(content_type__app_label="auth", codename__in=("view_user", "add_user", "change_user", "view_group"))
 
 
