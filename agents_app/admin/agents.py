@@ -88,7 +88,7 @@ class AgentAdmin(ConditionalAdmin, VersionedAdmin, AuditedAdmin):  # type: ignor
     warn_unsaved_form = True
     autocomplete_fields = ("shared_users", "shared_groups")
     fieldsets = (
-        (None, {"fields": (("name", "agent_id"), "description", ("provider", "model_id"), "fallbacks")}),
+        (None, {"fields": (("name", "agent_id"), "description", "starters", ("provider", "model_id"), "fallbacks")}),
         _tab("Sharing", "is_shared_with_everyone", "shared_users", "shared_groups"),
         _tab(
             "Behaviour",
@@ -155,7 +155,7 @@ class AgentAdmin(ConditionalAdmin, VersionedAdmin, AuditedAdmin):  # type: ignor
         if self._is_draft(request):
             with acting(request):
                 agent_versions.save_draft(obj, history_page.draft_of(obj, form))
-            messages.success(request, "The draft is saved. Runs do not use it before it is published: see History.")
+            messages.success(request, f"Draft saved. Users still get version {obj.version}. Publish it in History.")
             return
         if not change:
             obj.owner_id = request.user.pk

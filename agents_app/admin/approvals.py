@@ -83,13 +83,14 @@ def _button(
 
 @admin.register(Approval)
 class ApprovalAdmin(ReadOnlyAdmin):
+    empty_text = "Requests appear here when an agent wants to do something that needs your approval."
     list_display = ("requested", "state", "tool", "call", "risk", "agent", "left", "who")
     named = {"execution.agent_id": "agent", "execution.session_id": "session", "decided_by": "actor"}
     list_filter = (("status", ChoicesDropdownFilter), ("created_at", KeyDateFilter))
     prefetched = ("execution",)
     search_fields = ("=execution__tool", "=execution__agent_id", "decided_by", "note")
     search_ids = ("id", "run_id", "execution_id")
-    search_help_text = "Search by id, or in the latest 5,000"
+    search_help_text = "An id, or a text in the latest 5,000"
     list_before_template: Any = "admin/tools_app/approval/waiting.html"
     actions_detail: Any = tuple(choice.value for choice in Decision)
     fieldsets = (
@@ -167,7 +168,7 @@ class ApprovalAdmin(ReadOnlyAdmin):
     arguments = columns.column("Arguments", arguments_of)
     changes = columns.column("Changes", lambda approval: changes_of(selectors.approval_view(approval)) or "–")
 
-    @display(description="Wider permissions")
+    @display(description="“For this run” and “always” would allow")
     def wider(self, approval: Approval) -> str:
         scopes = (
             (approval.run_pattern, f"for this run; {seen_values.LIMIT}"),

@@ -26,7 +26,7 @@ from agents_app.types.agent_limits import BUDGETS
 from audit_app import services as audit
 from audit_app.fresh_login import GRANT_AUTONOMY
 from audit_app.rights import MissingRight
-from tools_app.admin.rule_fields import hosts_field, patterns_field
+from tools_app.admin.rule_fields import LinesField, hosts_field, patterns_field
 from tools_app.registry import tools
 from tools_app.secrets import credentials
 
@@ -97,6 +97,7 @@ class AgentForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptable
         label="Tools",
         help_text="Used unless all tools are selected.",
     )
+    starters = LinesField(help_text="Messages that a new chat with the agent offers as buttons, one a line.")
     allowed_channels = NamesField(
         required=False, help_text="Comma-separated, such as WebChat. Leave empty for all channels."
     )
@@ -136,7 +137,10 @@ class AgentForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptable
             "model_id": "Model",
             "agent_id": "Agent id",
             "mcp_servers_mode": "MCP servers",
-            "tool_profile": "In every model call",
+            "tool_profile": "Tools shown to the model",
+            "busy_policy": "When a message arrives during an answer",
+            "max_active_seconds": "Longest working time (s)",
+            "needs_two_approvers": "Two people must approve",
         }
         widgets = {"description": UnfoldAdminTextareaWidget(attrs={"rows": 2})}
 

@@ -62,6 +62,7 @@ class NetworkForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptab
 
 @admin.register(StoredNetwork)
 class NetworkAdmin(OperatorFormAdmin):
+    empty_text = "Networks let several agents work on one task."
     form = NetworkForm
     list_display = ("name", "description", "version", "is_shared_with_everyone", "updated_at")
     search_fields = ("name", "description")

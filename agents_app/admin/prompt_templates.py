@@ -67,6 +67,7 @@ class PreviewForm(forms.Form):
 
 @admin.register(PromptTemplate)
 class PromptTemplateAdmin(VersionedAdmin):
+    empty_text = "Templates are instructions that several agents share."
     form = TemplateForm
     list_display = ("title", "description", "version", "updated_at")
     search_fields = ("name", "text")

@@ -90,6 +90,7 @@ def _picture_of(run: Run) -> SafeString:
 
 @admin.register(Run)
 class RunAdmin(ReadOnlyAdmin):
+    empty_text = "Runs appear here when somebody writes to an agent."
     list_display = ("begun", "state", "session", "agent_link", "who", "length", "tokens", "problem")
     named = {"conversation_id": "session", "actor": "actor"}
     list_filter = (("status", MultipleChoicesDropdownFilter), ("agent", RelatedFilter), ("created_at", KeyDateFilter))
@@ -97,7 +98,7 @@ class RunAdmin(ReadOnlyAdmin):
     prefetched = ("agent",)
     search_fields = ("=request_id", "session_key", "actor", "=error_code", "error_message")
     search_ids = ("id", "conversation_id")
-    search_help_text = "Search by id, or in the latest 5,000"
+    search_help_text = "An id, or a text in the latest 5,000"
     actions = ("cancel_selected", "retry_selected")
     actions_detail: Any = ("see_prompt", "cancel_this", "retry_this")
     change_form_template = "admin/agents_app/run/timeline.html"

@@ -63,7 +63,7 @@ class AuditEntryAdmin(ReadOnlyAdmin):
     search_fields = ("=agent_id", "actor", "session_key", "details")
     search_ids = ("id", "session_id")
     search_keys = ("request_id",)
-    search_help_text = "Search by id, or in the latest 5,000"
+    search_help_text = "An id, or a text in the latest 5,000"
     fields = ("when", "what", "who", "agent", "session", "request_link", "pretty_details", "id", "number", "hash")
 
     def get_urls(self) -> list[Any]:

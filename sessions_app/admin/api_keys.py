@@ -108,6 +108,7 @@ class StateFilter(ActiveFilter):
 
 @admin.register(ApiKey)
 class ApiKeyAdmin(OperatorFormAdmin):
+    empty_text = "API keys let programs use Komand as a user."
     form = ApiKeyForm
     list_display = ("name", "beginning", "user", "scope_names", "state", "created_at", "expires_at", "last_used_at")
     list_display_links = ("name",)

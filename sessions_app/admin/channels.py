@@ -57,6 +57,7 @@ class ChannelAccountAdmin(AuditedAdmin):
     class Media:
         js: ClassVar[Any] = [Script("js/copy-buttons.js", type="module")]
 
+    empty_text = "Channels let people write to agents from Telegram, Slack and others."
     noun = "ChannelAccount"
     list_display = ("name", "access", "answering", "is_enabled", "last_inbound_at", "last_sent_at", "problem")
     list_select_related = ("agent",)
@@ -252,6 +253,7 @@ class ChannelAccountAdmin(AuditedAdmin):
 
 @admin.register(Pairing)
 class PairingAdmin(AuditedAdmin):
+    empty_text = "People appear here when they link their account of a channel to a user."
     noun = "Pairing"
     list_display = ("sender", "account", "user", "created_at", "paired_at", "expires_at")
     list_select_related = ("account", "user")

@@ -21,6 +21,7 @@ _LISTED_CHARACTERS, _SHOWN_CHARACTERS = 100, 2_000
 
 @admin.register(Feedback)
 class FeedbackAdmin(ReadOnlyAdmin):
+    empty_text = "Ratings appear here when people rate answers in the chat."
     search_ids = ("id", "session_id")
     list_display = ("label", "opinion", "about", "session_link", "person", "created_at")
     list_filter = (

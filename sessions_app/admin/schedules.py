@@ -41,7 +41,7 @@ class ScheduleForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscripta
     at = forms.SplitDateTimeField(
         required=False,
         widget=UnfoldAdminSplitDateTimeWidget,
-        label="Once at",
+        label="Run once at",
         help_text="In UTC. Instead of a cron expression.",
     )
 
@@ -88,6 +88,7 @@ class ScheduleForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscripta
 
 @admin.register(Schedule)
 class ScheduleAdmin(OperatorFormAdmin):
+    empty_text = "Schedules send a message to an agent at set times."
     form = ScheduleForm
     list_display = ("task_id", "what", "rhythm", "next_time", "state", "agent_name", "person")
     list_display_links = ("task_id",)

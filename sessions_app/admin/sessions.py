@@ -51,11 +51,12 @@ class BindForm(BaseDialogForm):
 
 @admin.register(Session)
 class SessionAdmin(ReadOnlyAdmin):
+    empty_text = "Chats of all users and channels appear here."
     list_display = ("name", "person", "platform", "agent_link", "message_count", "active", "is_deleted")
     list_filter = (("channel", FieldTextFilter), ("agent", RelatedFilter), ("created_at", KeyDateFilter))
     prefetched = ("agent", "owner")
     search_fields = ("key", "title", "sender_name", "=owner__username", "=owner__email")
-    search_help_text = "Search by id, or in the latest 5,000"
+    search_help_text = "An id, or a text in the latest 5,000"
     newest_by = "last_active_at"
     change_form_template = "admin/sessions_app/session/conversation.html"
     fields = ("channel",)
@@ -64,7 +65,7 @@ class SessionAdmin(ReadOnlyAdmin):
     has_bind_permission = granted_by(CHANGE_SESSIONS)
 
     @act(
-        "Bind to an agent",
+        "Change agent",
         path="bind",
         icon="alt_route",
         permissions=["bind"],

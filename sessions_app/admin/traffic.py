@@ -23,6 +23,7 @@ _TONES = {"sent": "success", "failed": "danger", "unknown": "warning", "expired"
 
 @admin.register(InboundMessage)
 class InboundMessageAdmin(ReadOnlyAdmin):
+    empty_text = "Messages from channels appear here as they arrive."
     list_display = ("line", "sender", "account", "outcome", "received_at")
     list_filter = (("account", RelatedFilter), ("reason", FieldTextFilter))
     prefetched = ("account",)
@@ -62,6 +63,7 @@ class InboundMessageAdmin(ReadOnlyAdmin):
 
 @admin.register(Attachment)
 class AttachmentAdmin(ReadOnlyAdmin):
+    empty_text = "Files that people send appear here."
     search_ids = ("turn",)
     list_display = ("line", "kind", "account", "state", "size_bytes", "created_at")
     list_filter = (("status", ChoicesDropdownFilter), ("account", RelatedFilter))
@@ -94,6 +96,7 @@ class AttachmentAdmin(ReadOnlyAdmin):
 
 @admin.register(Delivery)
 class DeliveryAdmin(ReadOnlyAdmin):
+    empty_text = "Answers to channels appear here, with those that could not be sent."
     search_ids = ("run",)
     list_display = ("line", "account", "state", "tries", "created_at", "sent_at")
     list_filter = (("status", ChoicesDropdownFilter), ("account", RelatedFilter))

@@ -167,7 +167,7 @@ def prompt(
     body = _diff_block(change, room // 3) if change else ""
     lines += [_arguments_block(approval, room - len(body)), *([body] if body else [])]
     if not may_decide:
-        lines.append("An operator has to decide this. I will continue automatically afterwards.")
+        lines.append("An operator is checking this. The answer comes here by itself.")
         return "\n\n".join(lines)
     if Decision.ALLOW_RUN in approval.choices and approval.run_pattern:
         lines.append(f"“For this run” means: `{_code(scope(approval.run_pattern))}`; {seen_values.LIMIT}.")

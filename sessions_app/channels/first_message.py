@@ -19,7 +19,7 @@ _REASONS = {
 class RoundTrip(Enum):
     """The states of the newest message."""
 
-    NOTHING = "no message yet"
+    NOTHING = "waiting for the first message"
     REFUSED = "refused"
     PAIRED = "paired"
     WORKING = "being answered"

@@ -28,7 +28,7 @@ _AGENTS = "_komand_agent_scopes"
 _FIXED = {
     ALL: "every surface, reading and writing",
     READ: "every surface, reading only",
-    RIGHTS: "also the user's rights over objects of others, such as deciding approvals",
+    RIGHTS: "use the user's admin rights (approvals, chats of others)",
     SENDERS_ANY: "also send messages as any sender, not only as the key's user",
 }
 _surfaces: dict[str, tuple[str, ...]] = {}

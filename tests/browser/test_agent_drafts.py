@@ -18,7 +18,7 @@ def test_a_draft_is_tried_before_it_is_published(new_tab: NewTab, careful: str, 
     page.get_by_text("Behaviour", exact=True).first.click()
     page.get_by_label("System prompt").fill("Answer like a pirate.")
     page.get_by_role("button", name="Save as draft").click()
-    expect(page.get_by_text("The draft is saved.")).to_be_visible()
+    expect(page.get_by_text("Draft saved.")).to_be_visible()
 
     def prompt_of(path: str) -> str:
         tab = new_tab().open(path)

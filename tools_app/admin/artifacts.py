@@ -10,10 +10,11 @@ from tools_app.models import Artifact
 
 @admin.register(Artifact)
 class ArtifactAdmin(ReadOnlyAdmin):
+    empty_text = "Files that agents write appear here."
     list_display = ("name", "size", "kind", "agent", "run", "changed")
     search_fields = ("=agent_id", "path")
     search_ids = ("id", "session_id", "run_id")
-    search_help_text = "Search by id, or in the latest 5,000"
+    search_help_text = "An id, or a text in the latest 5,000"
     fieldsets = ((None, {"fields": (("name", "size"), ("kind", "changed"), ("agent", "run"), "digest")}),)
 
     name = columns.text("Path", "path")

@@ -53,6 +53,7 @@ _TIMES = ("created_at", "updated_at", "last_used_at")
 
 @admin.register(Credential)
 class CredentialAdmin(FreshLoginAdmin):
+    empty_text = "Credentials are secrets that tools use and models never see."
     form = CredentialForm
     fresh_login_action = SEE_CREDENTIALS
     list_display = ("title", "whose", *_TIMES)

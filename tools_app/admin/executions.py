@@ -63,12 +63,13 @@ class ToolFilter(DropdownFilter):
 
 @admin.register(ToolExecution)
 class ToolExecutionAdmin(ReadOnlyAdmin):
+    empty_text = "Calls of tools appear here when agents make them."
     list_display = ("name", "state", "asked", "length", "agent", "run", "problem")
     list_filter = (("status", ChoicesDropdownFilter), ToolFilter, ("created_at", KeyDateFilter))
     named = {"agent_id": "agent"}
     search_fields = ("=tool", "=agent_id", "=request_id", "error")
     search_ids = ("id", "run_id")
-    search_help_text = "Search by id, or in the latest 5,000"
+    search_help_text = "An id, or a text in the latest 5,000"
     actions_detail: Any = ("stop", "check_receipt")
     fieldsets = (
         (None, {"fields": (("name", "state"), ("agent", "run"), ("asked", "started"), ("completed", "length"))}),

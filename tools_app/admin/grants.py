@@ -47,6 +47,7 @@ class HoldsFilter(DropdownFilter):
 
 @admin.register(Grant)
 class GrantAdmin(ReadOnlyAdmin):
+    empty_text = "Permissions appear here when somebody allows a tool call for good."
     list_display = ("what", "agent", "holds", "who", "when")
     list_filter = (HoldsFilter,)
     search_fields = ("=agent_id", "pattern", "granted_by")

@@ -26,11 +26,12 @@ def _labels(request: InputRequest) -> str:
 
 @admin.register(InputRequest)
 class InputRequestAdmin(ReadOnlyAdmin):
+    empty_text = "Questions of agents to people appear here."
     list_display = ("beginning", "state", "run", "asked", "until")
     list_filter = (("status", ChoicesDropdownFilter),)
     search_fields = ("question", "=answered_by")
     search_ids = ("id", "run_id", "session_id", "execution_id")
-    search_help_text = "Search by id, or in the latest 5,000"
+    search_help_text = "An id, or a text in the latest 5,000"
     fieldsets = (
         (None, {"fields": ("whole", "choices", ("state", "who"), ("run", "execution_link"), ("asked", "until"))}),
     )

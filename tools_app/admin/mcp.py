@@ -57,6 +57,7 @@ _CONNECTION_FIELDS = ("environment", "url", "headers", ("oauth_client_id", "oaut
 
 @admin.register(McpServer)
 class McpServerAdmin(ConditionalAdmin, AuditedAdmin):  # type: ignore[misc]  # the theme widens Django's types
+    empty_text = "MCP servers give agents further tools."
     noun = "McpServer"
     list_display = ("name", "transport", "health", "tool_count", "default_risk", "is_enabled")
     list_filter = (("state", ChoicesDropdownFilter), "is_enabled")

@@ -19,6 +19,7 @@ _LISTED_CHARACTERS = 120
 
 @admin.register(Memory)
 class MemoryAdmin(ReadOnlyAdmin):
+    empty_text = "Facts appear here when agents remember something about people."
     newest_by = "updated_at"
     list_display = ("title", "beginning", "agent", "person", "source", "trusted", "changed")
     search_fields = ("=agent_id", "=actor", "key", "text")

@@ -28,6 +28,7 @@ BADGES = {"verified": "success", "not verified": "warning"}
 
 @admin.register(Skill)
 class SkillAdmin(ReadOnlyAdmin):
+    empty_text = "Skills are instructions that agents load when a task needs them."
     list_display = ("skill_id", "title", "publisher", "latest_version", "kind", "badge", "agents_count")
     search_fields = ("skill_id", "name", "description", "publisher_id")
     search_help_text = "Id, name, publisher"

@@ -386,5 +386,5 @@ def test_the_page_shows_the_connection_of_an_account_without_a_webhook(pages, ac
 
 def test_an_empty_list_offers_to_clear_filters_only_if_there_are_some(pages):
     address = reverse("admin:sessions_app_delivery_changelist")
-    assert "Nothing here yet." in pages.get(address).content.decode()
+    assert "Answers to channels appear here" in pages.get(address).content.decode()
     assert "Clear the search and the filters" in pages.get(f"{address}?status__exact=sent").content.decode()
