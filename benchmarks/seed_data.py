@@ -49,7 +49,7 @@ def seed(sessions: int, turns: int, callback_url: str = "") -> dict[str, Any]:
         opened = [open_session(owner=user, title=f"Benchmark {number}") for number in range(sessions)]
     long_session = open_session(owner=user, title="A long one")
     with transaction.atomic():
-        _fill(long_session, turns)
+        fill(long_session, turns)
     return {
         "api_key": create_api_key(user, "benchmark", scopes=["all"]).key,
         "cookie": f"{settings.SESSION_COOKIE_NAME}={_log_in(user)}",
@@ -85,7 +85,7 @@ def _log_in(user: User) -> str:
     return str(store.session_key)
 
 
-def _fill(session: Session, turns: int) -> None:
+def fill(session: Session, turns: int) -> None:
     """Store completed runs, a minute apart, each with a user turn and an assistant turn."""
     count, now = turns // 2, timezone.now()
     times = [now - timedelta(minutes=count - number) for number in range(count)]

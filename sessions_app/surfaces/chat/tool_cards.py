@@ -26,13 +26,17 @@ class CallState:
 
     name: the CSS class.
     label: the text shown.
-    duration: empty until the call has ended.
+    seconds: None until the call has ended.
     """
 
     id: UUID
     name: str
     label: str
-    duration: str = ""
+    seconds: float | None = None
+
+    @property
+    def duration(self) -> str:
+        return labels.duration(self.seconds)
 
     @property
     def is_bad(self) -> bool:
@@ -157,6 +161,12 @@ class ToolCard:
         return self.is_quiet and self.result is not None
 
     @property
+    def may_be_grouped(self) -> bool:
+        """Return whether the call needs nobody and shows nothing beside its line."""
+        is_special = self.is_quiet or self.is_batch or self.tool == labels.WRITE_ARTIFACT or self.asker
+        return not (is_special or self.approval or self.input_request or self.state.is_bad)
+
+    @property
     def is_batch(self) -> bool:
         return self.tool == BATCH
 
@@ -238,7 +248,7 @@ def ended_state(payload: ToolCompleted | ToolFailed, *, is_refused: bool = False
 
 
 def _state(execution_id: UUID, status: str, seconds: float | None) -> CallState:
-    return CallState(execution_id, *labels.CALL_STATES[status], labels.duration(seconds))
+    return CallState(execution_id, *labels.CALL_STATES[status], seconds)
 
 
 def _result(execution_id: UUID, tool: str, output: Any, error: Any) -> CallResult:

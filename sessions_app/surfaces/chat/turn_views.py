@@ -22,6 +22,7 @@ from sessions_app.conversation.citations import Citation, as_lines, numbered
 from sessions_app.models import Feedback, Turn
 from sessions_app.selectors import citations_of
 from sessions_app.surfaces.chat import labels
+from sessions_app.surfaces.chat.call_groups import with_call_groups
 from sessions_app.surfaces.chat.source_list import ShownSource, shown_sources
 from sessions_app.surfaces.chat.tool_cards import NO_DETAILS, CallDetails, ToolCard
 from sessions_app.surfaces.chat.workstream_cards import PersonPart, WorkstreamCard
@@ -160,6 +161,11 @@ class TurnView:
         """Return whether the run has ended and answered nothing."""
         has_content = self.question or self.files or self.parts or self.is_open
         return not has_content and self.state == "complete"
+
+    @property
+    def shown_parts(self) -> tuple[Any, ...]:
+        """Return the parts, with the calls of each step that need nobody as groups."""
+        return with_call_groups(self.parts)
 
     @property
     def key(self) -> str:

@@ -109,7 +109,7 @@ class WorkstreamCard:
     @property
     def state(self) -> CallState:
         name, label = _state_of(self.view)
-        return CallState(self.id, name, label, labels.duration(_seconds(self.view)))
+        return CallState(self.id, name, label, _seconds(self.view))
 
     @property
     def deadline_at(self) -> datetime | None:

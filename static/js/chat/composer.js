@@ -154,7 +154,7 @@ class Composer {
     item.querySelector(".recall").addEventListener("click", () => this.#edit(item, message));
     item.querySelector(".again").addEventListener("click", () => this.#post(item, message));
     item.querySelector(".edit").addEventListener("click", () => this.#edit(item, message));
-    document.getElementById("welcome")?.setAttribute("hidden", "");
+    this.#log.begin();
     document.getElementById("note").textContent = "";
     document.getElementById("sending").append(item);
     this.#scroll.toEnd();

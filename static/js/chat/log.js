@@ -1,6 +1,7 @@
 // Applies the server's frames (acts) to the page. They are idempotent, and ignored for turns that have ended.
 import { showAgent } from "./agents.js";
 import { announce, beginningOf } from "./announcer.js";
+import { groupCall, showGroupState } from "./call-groups.js";
 import { showFiles } from "./files.js";
 import { discardReasoning, showReasoning, timeReasoning } from "./reasoning.js";
 import { GAP, StepText } from "./step-text.js";
@@ -20,6 +21,7 @@ export class Log {
   #steps = new Map(); // "run/step" → {text, part, view}
   #unpainted = new Set();
   #frame = 0;
+  #open = []; // answers and workstreams that are not complete
   #scroll;
   #onChange;
 
@@ -43,6 +45,12 @@ export class Log {
     return whole;
   }
 
+  // Remove the greeting and the starters of a new chat.
+  begin() {
+    byId("welcome")?.remove();
+    document.querySelector(".main").removeAttribute("data-new");
+  }
+
   // Show a turn that a request returned.
   show(html) {
     const turn = parsed(html, ".turn");
@@ -61,6 +69,7 @@ export class Log {
 
   // Update everything that depends on the whole conversation.
   refresh() {
+    this.#open = [...this.#root.querySelectorAll(".answer[data-open], .workstream[data-open]")];
     const running = this.running();
     byId("stop").hidden = !running;
     document.body.toggleAttribute("data-busy", Boolean(running));
@@ -152,7 +161,7 @@ export class Log {
       updateQuestion(shown, html);
       return;
     }
-    byId("welcome")?.remove();
+    this.begin();
     const next = [...this.#root.querySelectorAll(".turn")].find((other) => Number(other.dataset.place) > Number(place));
     if (next) swap(next, html, "beforebegin");
     else swap(this.#root, html, "beforeend");
@@ -232,6 +241,7 @@ export class Log {
     this.#closeStep(parts, run, step);
     insertByStep(parts, step, html);
     const card = byId(`call-${call}`);
+    groupCall(card);
     if (!card.matches(".is-question")) return;
     reveal(card);
     this.#scroll.showTop(card);
@@ -258,7 +268,11 @@ export class Log {
       return;
     }
     card.toggleAttribute("data-over", true);
-    if (byId(`call-state-${call}`).hasAttribute("data-bad")) card.open = true;
+    showGroupState(card);
+    if (byId(`call-state-${call}`).hasAttribute("data-bad")) {
+      card.open = true;
+      reveal(card);
+    }
     if (card.matches(".is-question")) this.#onChange();
   }
 
@@ -353,23 +367,28 @@ export class Log {
   }
 
   #countDown() {
-    timeReasoning(this.#root);
-    for (const status of this.#root.querySelectorAll(".status[data-until]")) {
-      const seconds = Math.ceil((Date.parse(status.dataset.until) - Date.now()) / 1000);
-      status.querySelector(".countdown").textContent = seconds > 0 ? ` in ${seconds} s` : "…";
-    }
-    for (const approval of this.#root.querySelectorAll(".approval[data-until]")) {
-      const seconds = Math.ceil((Date.parse(approval.dataset.until) - Date.now()) / 1000);
-      const left = approval.querySelector(".countdown");
-      const text = seconds > 0 ? ` in ${duration(seconds)}` : " now";
-      if (left.textContent !== text) left.textContent = text;
-      approval.toggleAttribute("data-urgent", seconds < 60);
-    }
-    for (const left of this.#root.querySelectorAll(".workstream-deadline[data-until]")) {
-      const seconds = Math.max(0, Math.ceil((Date.parse(left.dataset.until) - Date.now()) / 1000));
-      const text = `${duration(seconds)} left`;
-      if (left.textContent !== text) left.textContent = text;
-    }
+    for (const open of this.#open) countDownIn(open);
+  }
+}
+
+// Update the times that pass in an answer or a workstream.
+function countDownIn(open) {
+  timeReasoning(open);
+  for (const status of open.querySelectorAll(".status[data-until]")) {
+    const seconds = Math.ceil((Date.parse(status.dataset.until) - Date.now()) / 1000);
+    status.querySelector(".countdown").textContent = seconds > 0 ? ` in ${seconds} s` : "…";
+  }
+  for (const approval of open.querySelectorAll(".approval[data-until]")) {
+    const seconds = Math.ceil((Date.parse(approval.dataset.until) - Date.now()) / 1000);
+    const left = approval.querySelector(".countdown");
+    const text = seconds > 0 ? ` in ${duration(seconds)}` : " now";
+    if (left.textContent !== text) left.textContent = text;
+    approval.toggleAttribute("data-urgent", seconds < 60);
+  }
+  for (const left of open.querySelectorAll(".workstream-deadline[data-until]")) {
+    const seconds = Math.max(0, Math.ceil((Date.parse(left.dataset.until) - Date.now()) / 1000));
+    const text = `${duration(seconds)} left`;
+    if (left.textContent !== text) left.textContent = text;
   }
 }
 

@@ -18,6 +18,7 @@ export class Scroll {
     grown.observe(this.#view);
     grown.observe(this.#view.querySelector(".column"));
     this.#keepPlaceWhenOlderComes();
+    this.#view.addEventListener("toggle", markMenu, true);
     if (!this.#toOpenedTurn()) this.toEnd();
   }
 
@@ -90,4 +91,10 @@ export class Scroll {
       fromEnd = 0;
     });
   }
+}
+
+// A turn out of view is skipped by the browser, which cuts off what leaves it, such as the open menu of its answer.
+function markMenu({ target }) {
+  if (!target.matches(".about-answer")) return;
+  for (const around of [target.closest(".turn"), target.closest(".earlier")]) around?.toggleAttribute("data-about", target.open);
 }

@@ -59,7 +59,7 @@ class Sidebar {
   // Close all menus except the one that contains the target.
   closeMenus(target) {
     let closed = false;
-    for (const menu of document.querySelectorAll(".menu[open]")) {
+    for (const menu of this.element.querySelectorAll(".menu[open]")) {
       if (menu.contains(target) && !target.closest(".menu-items button")) continue;
       menu.open = false;
       closed = true;
