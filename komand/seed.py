@@ -20,6 +20,12 @@ from tools_app.secrets import vault
 
 ADMIN_NAME, ADMIN_EMAIL = "admin", "admin@localhost"
 TEAM_AGENT = "team"
+_STARTERS = (
+    "What is 17*23 and what time is it in Tokyo?",
+    "What time is it in London and in New York?",
+    "What does https://example.com say?",
+    "What can you do?",
+)
 _TEAM_PROMPT = """\
 You lead a team. Answer simple questions yourself. Split a task with independent parts:
 1. Launch a workstream for each part with launch_workstream, all in one step. A workstream sees nothing of this
@@ -73,6 +79,7 @@ def _make_agent(provider: ModelProvider) -> Agent:
             "name": "Assistant",
             "provider": provider,
             "description": "Answers everyone who has no other agent.",
+            "starters": list(_STARTERS),
             "is_shared_with_everyone": True,
             "tool_profile": profiles.CHAT,
         },

@@ -55,6 +55,14 @@ class Agent(models.Model):
     )
     name = models.CharField(max_length=200)
     description = models.TextField(blank=True, null=True)  # noqa: DJ001 - null and empty differ in the API
+    starters = TextListField(
+        most=8,
+        longest=300,
+        default=list,
+        db_default=models.Value([], models.JSONField()),
+        blank=True,
+        help_text="Messages that a new chat with the agent offers as buttons.",
+    )
     system_prompt = models.TextField(blank=True, default="You are a helpful enterprise AI assistant.")
     template = template_field()
     template_parameters = template_parameters_field()

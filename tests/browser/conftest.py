@@ -88,7 +88,7 @@ def chat(new_tab: NewTab) -> ChatPage:
 @pytest.fixture(scope="package")
 def careful(live_komand: LiveKomand) -> str:
     """Create an agent that needs approval to use echo."""
-    return _create_agent(live_komand, agentId="careful", name="Careful", alwaysAsk=["echo"])
+    return create_agent(live_komand, agentId="careful", name="Careful", alwaysAsk=["echo"])
 
 
 @pytest.fixture(scope="package")
@@ -97,7 +97,7 @@ def team(live_komand: LiveKomand) -> str:
     return "team"
 
 
-def _create_agent(live_komand: LiveKomand, **agent: Any) -> str:
+def create_agent(live_komand: LiveKomand, **agent: Any) -> str:
     with httpx2.Client(base_url=f"{live_komand.url}/api", timeout=60) as api:
         who = {"email": "admin@localhost", "password": live_komand.password}
         token = api.post("/auth/login", json=who).json()["data"]["token"]

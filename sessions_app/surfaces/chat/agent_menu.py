@@ -31,6 +31,10 @@ class AgentMenu:
     agents: Sequence[Agent]
     is_searched: bool
 
+    def chosen(self, agent_id: str) -> Agent | None:
+        """Return the agent with this public id, None if the menu does not list it."""
+        return next((agent for agent in self.agents if agent.agent_id == agent_id), None)
+
     @property
     def takes_dictation(self) -> bool:
         return any(getattr(agent, "hears", "") for agent in self.agents)
@@ -68,7 +72,7 @@ def search_agents(user: User, query: str) -> list[Agent]:
 
 def _serving(user: User) -> QuerySet[Agent]:
     """Return the agents that the user may choose on this page, by id, with what a menu shows."""
-    rows = find_agents(user).select_related(None).only("agent_id", "name", "description")
+    rows = find_agents(user).select_related(None).only("agent_id", "name", "description", "starters")
     rows = rows.alias(channels=Cast("allowed_channels", TextField()))
     rows = rows.annotate(hears=F("provider__transcription_model"), provider_kind=F("provider__kind"))
     return rows.filter(Q(channels="[]") | Q(channels__contains=f'"{WEB_CHAT}"'))

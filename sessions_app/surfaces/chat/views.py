@@ -32,12 +32,6 @@ from sessions_app.surfaces.chat.team_tree import read_team_tree
 from tools_app import conf
 from tools_app.storage import artifacts
 
-STARTERS = (
-    "What is 17*23 and what time is it in Tokyo?",
-    "What time is it in London and in New York?",
-    "What does https://example.com say?",
-    "What can you do?",
-)
 _DEFAULT_AGENT = "default"
 
 
@@ -54,7 +48,7 @@ def new_chat(request: PageRequest) -> HttpResponse:
     wanted = request.GET.get("agent", _DEFAULT_AGENT)
     is_draft = bool(request.GET.get("draft"))
     title = "Try the draft" if is_draft else "New chat"
-    context = {"starters": STARTERS, "agent_id": wanted, "title": title, "tries_draft": is_draft}
+    context = {"is_new": True, "agent_id": wanted, "title": title, "tries_draft": is_draft}
     return _chat(request, context, None)
 
 
@@ -83,7 +77,7 @@ def session(request: PageRequest, session_id: UUID) -> HttpResponse:
         "may_branch": found.channel in STORED_CHANNELS,
         "busy": found.agent.busy_policy,
         "page": newest,
-        "starters": () if newest.turn_views else STARTERS,
+        "is_new": not newest.turn_views,
         "files_count": artifacts.count_artifacts(found.id),
     }
     return _chat(request, context, found)
@@ -98,7 +92,7 @@ def older_turns(request: PageRequest, session_id: UUID) -> HttpResponse:
     except (KeyError, ValueError):
         raise InvalidInput("`before` must be a number: the ordinal of the oldest turn shown.") from None
     page_of = queries.with_ratings(queries.read_older(found, max(0, min(before, 2**31 - 1))), request.user)
-    return render(request, "chat/_turns.html", {"session": found, "page": page_of})
+    return render(request, "chat/_turns.html", {"session": found, "page": page_of, "are_earlier": True})
 
 
 @page("GET")
@@ -173,7 +167,8 @@ def _chat(request: PageRequest, context: Mapping[str, object], current: Session 
         "asking": count_asking(days),
         "query": query,
         "menu": menu,
-        "may_connect": bool(context.get("starters")) and menu.is_demo_only and may_connect(request.user),
+        "may_connect": bool(context["is_new"]) and menu.is_demo_only and may_connect(request.user),
+        "chosen": menu.chosen(str(context["agent_id"])),
         "commands": PAGE_COMMANDS,
         "longest_text": LONGEST_TEXT,
         "most_files": settings.KOMAND_MESSAGE_FILES,

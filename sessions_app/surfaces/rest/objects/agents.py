@@ -111,6 +111,7 @@ class AgentBody(CamelCaseSerializer):
     agent_id = _column("agent_id")
     name = _column("name")
     description = _column("description")
+    starters = _column("starters")
     system_prompt = _column("system_prompt")
     template = _column("template")
     template_parameters = DictField(required=False, help_text="Values of the template's parameters.")
