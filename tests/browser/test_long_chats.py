@@ -65,9 +65,7 @@ def _toggled(chat: ChatPage, session: object) -> float:
         return float(next(each["value"] for each in found if each["name"] == "RecalcStyleDuration"))
 
     before = spent()
-    chat.page.locator("#theme").evaluate(
-        "button => { button.click(); return new Promise((done) => setTimeout(() => { document.body.offsetWidth; done() })) }"
-    )
+    chat.page.locator("#theme").evaluate("button => { button.click(); document.body.offsetWidth }")
     return (spent() - before) * 1000
 
 
