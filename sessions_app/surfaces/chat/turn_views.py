@@ -127,11 +127,9 @@ class TurnView:
     problem: why the answer is incomplete.
     note: about its model.
     files: `sent_files.SentFile`s.
-    rating: the reader's.
     versions: the alternatives to its message, where others exist; live updates of a turn that is shown leave them out.
     compactions: summaries that the run has made.
     is_question_pinned, is_answer_pinned: they are sent with every message.
-    plan, progress: as reported last.
     """
 
     run_id: UUID | None
