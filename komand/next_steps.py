@@ -13,10 +13,11 @@ from django.shortcuts import render
 
 from agents_app.configuration.agents import DEFAULT_AGENT
 from agents_app.models import DEMO, Agent
-from audit_app.kernel.errors import Forbidden
+from audit_app.rights import require
 from komand import checks, doctor, security_audit, upgrades
 from komand.backup import history
 from sessions_app.models import ChannelAccount
+from sessions_app.rights import CHANGE_USERS
 from sessions_app.surfaces.base.pages import PageRequest, page
 
 
@@ -39,9 +40,8 @@ class NextStep:
 
 @page("GET")
 def next_steps(request: PageRequest) -> HttpResponse:
-    """Show the steps to superusers."""
-    if not request.user.is_superuser:
-        raise Forbidden("Only superusers see the next steps of the installation.")
+    """Show the steps to those who look after the users of the installation."""
+    require(request.user, CHANGE_USERS)
     steps = list(list_steps())
     shown = {"steps": steps, "done": sum(step.is_done for step in steps)}
     return render(request, "account/next_steps.html", shown)

@@ -161,10 +161,23 @@ def light_and_dark(stage: Stage) -> None:
     chat = stage.tab()
     for text in [*EARLIER, SHOWN]:
         _answered(chat.open(), text)
+    chat.page.locator(".calls > summary").click()
     chat.page.locator(".call summary").first.click()
     _save(chat.page, "chat-light")
     chat.page.emulate_media(color_scheme="dark")
     _save(chat.page, "chat-dark")
+
+
+def tour(stage: Stage) -> None:
+    page = stage.tab().page
+    page.get_by_role("button", name="Start the tour").click()
+    page.wait_for_url("**/chat/*-*")
+    page.get_by_role("button", name="Ask two things").click()
+    expect(page.locator("#tour [role=status]")).to_contain_text("called at the same time")
+    page.get_by_role("button", name="Next: Approval").click()
+    page.get_by_role("button", name="Write the file").click()
+    expect(page.locator(".approval[data-pending]")).to_be_visible()
+    _save(page, "tour")
 
 
 def phone(stage: Stage) -> None:
@@ -225,7 +238,7 @@ def component(stage: Stage) -> None:
     _save(page, "component")
 
 
-DEMO: dict[str, Callable[[Stage], None]] = {"chat": light_and_dark, "phone": phone}
+DEMO: dict[str, Callable[[Stage], None]] = {"chat": light_and_dark, "phone": phone, "tour": tour}
 SCRIPTED: dict[str, Callable[[Stage], None]] = {
     "team": team,
     "approval": approval,

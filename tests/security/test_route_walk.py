@@ -32,7 +32,6 @@ ALLOWED, LOGIN, REFUSED, MISSING = "allowed", "login", "refused", "not found"
 NO_METHOD = 405
 _BROWSER = ("/chat/", "/login", "/logout", "/account", "/connect-model", "/next", "/tour")
 _LINK = "holders of a link to a chat"
-_SUPERUSERS = "superusers with a browser session"
 _WITHOUT_LOGIN = ("anyone, without a login", "holders of a signed address", _LINK, "users in the middle of a login")
 
 
@@ -107,8 +106,6 @@ def plainly(route: Route, *, rights_open: bool = False) -> set[str]:
         return {MISSING}
     if audience_of(route) == "users in the middle of a login":
         return {ALLOWED, LOGIN}
-    if audience_of(route) == _SUPERUSERS:
-        return {REFUSED}
     if rights_by_route().get(route.name):
         return {ALLOWED} if rights_open else {REFUSED, MISSING}
     return {MISSING} if names_an_object(route) else {ALLOWED}
@@ -187,7 +184,7 @@ def by_key(route: Route, scopes: tuple[str, ...]) -> set[str]:
     audience, surface = audience_of(route), surface_at(route.path.replace("{}", "x"))
     if audience in _WITHOUT_LOGIN:
         return plainly(route)
-    if audience in ("users with a browser session", _SUPERUSERS):
+    if audience == "users with a browser session":
         return {LOGIN}
     reads = {ALL, READ, surface, f"{surface}:read"} & {*scopes}
     writes = {ALL, surface} & {*scopes}

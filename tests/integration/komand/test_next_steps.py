@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 from django.core.management import call_command
+from django.db.migrations.executor import MigrationExecutor
 from django.test import Client
 from django.utils import timezone
 
@@ -109,7 +110,7 @@ def test_only_migrations_of_an_installation_that_existed_are_an_upgrade(
     settings.DATA_DIR = tmp_path
     call_command("prepare", stdout=StringIO(), stderr=StringIO())
     assert upgrades.last_version() == ""
-    monkeypatch.setattr(prepare.MigrationExecutor, "migration_plan", lambda *_: [("one of the next release", False)])
+    monkeypatch.setattr(MigrationExecutor, "migration_plan", lambda *_: [("one of the next release", False)])
     monkeypatch.setattr(prepare, "call_command", lambda *_, **__: None)
     call_command("prepare", of_restore=True, stdout=StringIO(), stderr=StringIO())
     assert upgrades.last_version() == ""

@@ -171,7 +171,8 @@ def _drill(program: Program, live_komand: LiveKomand, model_server: ModelServer)
         assert "".join(pieces).split() == [f"tok{n}" for n in range(12)] and len(pieces) > 3
     if "cut" in known:
         assert len(program.run("cut", "Count long.", script=("tokens=24 rate=50 hold=20",))) == 3
-        model_server.go_on()  # ends the answer that its client reads no more: at the restart below, its run would use up the script
+        # Ends the answer that its client reads no more: at the restart below, its run would use up the script.
+        model_server.go_on()
     if "structured" in known:
         assert program.run("structured", "Oslo?", script=(f"text={json.dumps(json.dumps(_WEATHER))}",)) == _WEATHER
         assert model_server.requests[-1].body["response_format"]["type"] == "json_schema"

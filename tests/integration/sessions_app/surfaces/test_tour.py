@@ -1,5 +1,8 @@
 """The tour over HTTP: who may do what, and what its panel shows. `tests/browser/test_tour.py` walks all steps."""
 
+import os
+import signal
+import socket
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -9,11 +12,11 @@ from django.test import Client
 
 from agents_app.models import Agent, ModelProvider, Run
 from agents_app.runs import lease
+from audit_app.kernel import liveness
 from audit_app.kernel.liveness import ProcessView
 from audit_app.models import AuditEntry
 from komand.seed import seed
 from sessions_app.models import Session
-from sessions_app.surfaces.tour import worker_kill
 from sessions_app.surfaces.tour.steps import PROMPTS
 from tests.support.rest import make_user
 
@@ -49,10 +52,10 @@ def running(user: User, monkeypatch: pytest.MonkeyPatch) -> tuple[Client, Run, l
     owner = uuid4()
     run = Run.objects.get(conversation_id=session.pk)
     assert lease.claim(owner, run.pk)
-    worker = ProcessView(owner, "runs-1", 4242, worker_kill.socket.gethostname(), alive=True)
-    monkeypatch.setattr(worker_kill.liveness, "list_processes", lambda: [worker])
+    worker = ProcessView(owner, "runs-1", 4242, socket.gethostname(), alive=True)
+    monkeypatch.setattr(liveness, "list_processes", lambda: [worker])
     sent: list[Any] = []
-    monkeypatch.setattr(worker_kill.os, "kill", lambda pid, number: sent.append((pid, number)))
+    monkeypatch.setattr(os, "kill", lambda pid, number: sent.append((pid, number)))
     run.refresh_from_db()
     return client, run, sent
 
@@ -105,7 +108,7 @@ def test_a_superuser_kills_the_worker_once_and_the_panel_shows_the_take_over(mon
     client, run, sent = running(admin(), monkeypatch)
     assert "Kill worker 4242 now" in client.get("/tour/panel", {"step": "crash"}).content.decode()
     assert "Waiting for another" in client.post("/tour/kill").content.decode()
-    assert sent == [(4242, worker_kill.signal.SIGKILL)]
+    assert sent == [(4242, signal.SIGKILL)]
     entry = AuditEntry.objects.get(action="WorkerKilled")
     assert (entry.actor, entry.details["run_id"], entry.details["pid"]) == (f"user:{admin().pk}", str(run.pk), 4242)
     lease.recover_crashed(run)

@@ -113,7 +113,9 @@ def test_files_are_written_below_the_folders_of_a_session() -> None:
 
 
 def test_a_question_has_its_alternatives_as_options() -> None:
-    assert found_intents("Ask me: Berlin or Tokyo?") == [("ask_user", "Berlin or Tokyo?", ["Berlin", "Tokyo"])]
+    (asked,) = find_intents("Ask me: Berlin or Tokyo?")
+    assert (asked.tool, asked.arguments["question"]) == ("ask_user", "Berlin or Tokyo?")
+    assert asked.arguments["options"] == ["Berlin", "Tokyo"]
     assert found_intents("ask me: why 2+3?") == [("ask_user", "why 2+3?")]
 
 
