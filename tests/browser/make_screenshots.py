@@ -9,10 +9,12 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import httpx2
+from PIL import Image
 from playwright.sync_api import Browser, FrameLocator, Page, expect, sync_playwright
 
 from tests.browser.chat_page import SOON, ChatPage, answering
@@ -148,7 +150,8 @@ class Site(FakeServer):
 def _save(page: Page, name: str) -> None:
     page.mouse.move(0, 0)
     page.wait_for_timeout(400)  # fonts and pictures are drawn
-    page.screenshot(path=IMAGES / f"{name}.png")
+    picture = Image.open(BytesIO(page.screenshot()))
+    picture.quantize(256, dither=Image.Dither.NONE).save(IMAGES / f"{name}.png", optimize=True)  # a third of the bytes
 
 
 def _answered(chat: ChatPage, text: str) -> None:

@@ -89,8 +89,8 @@ def test_models_with_listeners_or_own_code_are_made_by_django() -> None:
             app_label = "sessions_app"
 
         @classmethod
-        def from_db(cls, db: Any, field_names: Any, values: Any) -> Any:
-            return super().from_db(db, field_names, values)
+        def from_db(cls, db: Any, field_names: Any, values: Any, **more: Any) -> Any:
+            return super().from_db(db, field_names, values, **more)
 
     names = [field.attname for field in Own._meta.concrete_fields]
     assert _is_plain(ApiKey, names) and not _is_plain(Own, names)
