@@ -82,6 +82,7 @@ def test_chat(new_tab: NewTab) -> None:
     assert _violations(chat) == []
     first = chat.ask(tools=TWO_TOOLS, text=EVERYTHING)
     chat.wait_finished()
+    first.locator(".calls > summary").click()
     first.locator(".call summary").first.click()
     chat.ask(tool="write_artifact", args={"path": "out/report.md", "content": "# Moon"}, text="written")
     chat.wait_finished()

@@ -21,17 +21,20 @@ def test_an_answer_streams_in_and_is_whole_at_the_end(chat: ChatPage, model_serv
     assert tokens(60) in answer.inner_text()
 
 
-def test_two_tool_calls_become_cards_between_the_texts(chat: ChatPage) -> None:
+def test_two_tool_calls_become_one_line_between_the_texts(chat: ChatPage) -> None:
     answer = chat.ask(tools=TWO_TOOLS, text="So it **is**.")
     chat.wait_finished()
     cards = answer.locator(".call")
     expect(cards).to_have_count(2)
+    line = answer.locator(".calls > summary")
+    expect(line).to_have_text(re.compile(r"2 tools\s+calculator, \w+\s+\d+(\.\d)? m?s"))
+    line.click()
     expect(cards.nth(0)).to_contain_text("calculator")
     expect(cards.nth(0)).to_contain_text(re.compile(r"done\s+\d+(\.\d)? m?s"))
     cards.nth(0).locator("summary").click()
     expect(cards.nth(0)).to_contain_text('"result": "391"')
     places = answer.locator(".parts > *").evaluate_all("parts => parts.map(part => part.className)")
-    assert places == ["text", "call", "call", "text"]
+    assert places == ["text", "calls", "text"]
     expect(answer.locator("strong")).to_have_count(2)
 
 
@@ -60,7 +63,7 @@ def test_a_reload_between_tool_rounds_keeps_cards_in_place(chat: ChatPage) -> No
     expect(chat.answers.first.locator(".call")).to_have_count(2)
     chat.wait_finished()
     places = chat.answers.first.locator(".parts > *").evaluate_all("parts => parts.map(part => part.className)")
-    assert places == ["text", "call", "call", "text"]
+    assert places == ["text", "calls", "text"]
 
 
 # All that the banner says, some of it for a moment only.
