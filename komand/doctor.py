@@ -15,7 +15,6 @@ from django.contrib.staticfiles import finders
 from django.core import checks
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
-from django.db.models import Q
 from django.db.utils import Error as DatabaseError
 from kombu import Connection
 from kombu.exceptions import OperationalError
@@ -29,13 +28,10 @@ from audit_app.kernel import liveness, redact
 from audit_app.kernel.errors import AppError
 from audit_app.kernel.liveness import shared_folder
 from audit_app.models import AuditEntry
-from komand import __version__, data_folder, health, schema_check
+from komand import __version__, channel_checks, data_folder, health, schema_check
 from komand.backup import history
 from komand.findings import SEVERITIES, UNEXAMINED, Finding
 from komand.settings import env
-from sessions_app.channels import account_state, open_access
-from sessions_app.channels.connections import claims, condition
-from sessions_app.models import ChannelAccount
 from tools_app import conf, selectors
 from tools_app.models import McpServer
 from tools_app.sandbox import python_process
@@ -74,10 +70,11 @@ def examine() -> Iterator[Finding]:
         check_backup,
         _providers,
         _prices,
-        _channels,
+        channel_checks.channels,
         _mcp_servers,
     ]
-    in_database = {_tool_calls, _queued_runs, _audit_log, check_backup, _providers, _prices, _channels, _mcp_servers}
+    in_database = {_tool_calls, _queued_runs, _audit_log, check_backup, _providers, _prices, _mcp_servers}
+    in_database.add(channel_checks.channels)
     if connection.vendor != "sqlite":
         in_database.add(_processes)
     return run(examinations, in_database)
@@ -293,44 +290,6 @@ def _prices() -> Iterator[Finding]:
 def _mcp_servers() -> Iterator[Finding]:
     for server in McpServer.objects.filter(is_enabled=True, state="needs_authorization"):
         yield Finding(f"mcp server {server}", False, server.last_error, "admin → MCP servers: press Authorize")
-
-
-def check_exposure() -> Iterator[Finding]:
-    """Yield what accounts that are open to everyone give to strangers."""
-    mend = "admin → Channels, or manage.py channel add … --tools"
-    for account, danger in open_access.list_dangers():
-        yield Finding(f"channel {account}", False, danger, mend, "channels.exposed")
-
-
-def _channels() -> Iterator[Finding]:
-    found = list(check_exposure())
-    yield from found
-    yield from check_accounts()
-    for account in claims.list_listening():
-        if state := condition.describe(account):
-            yield Finding(f"connection {account}", state.is_ok, state.text, state.remedy)
-    yield from _unreachable_accounts()
-    if not found:
-        yield Finding("channels", True, "no account gives strangers more than an operator has listed")
-
-
-def _unreachable_accounts() -> Iterator[Finding]:
-    for account in condition.list_unreachable():
-        detail = "receives nothing: its platform sends to an https:// address, and KOMAND_PUBLIC_URL names none"
-        mend = "set KOMAND_PUBLIC_URL and restart, or choose another way to receive if the channel has one"
-        yield Finding(f"webhook {account}", False, detail, f"{mend}: docs/channels.md")
-
-
-def check_accounts() -> Iterator[Finding]:
-    """Yield the accounts that an error switched off, that have never sent anything but errors, or that cannot send."""
-    test = "python manage.py channel test"
-    for account in ChannelAccount.objects.filter(Q(is_enabled=False) | Q(last_sent_at=None)).exclude(last_error=""):
-        state, then = ("it has sent nothing yet", "") if account.is_enabled else ("it is off", ", then enable it")
-        mend = f"{test} {account.channel} {account.account_id}{then}; or delete it"
-        yield Finding(f"channel {account}", False, f"{state}, with the error: {account.last_error}", mend)
-    for account, number, error in account_state.list_stuck():
-        detail = f"deliveries that wait after a failed attempt: {number}, the last one: {error}"
-        yield Finding(f"sending {account}", False, detail, f"{test} {account.channel} {account.account_id}")
 
 
 def _request_models(row: ModelProvider, place: str) -> httpx2.Response:

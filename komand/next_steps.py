@@ -14,7 +14,7 @@ from django.shortcuts import render
 from agents_app.configuration.agents import DEFAULT_AGENT
 from agents_app.models import DEMO, Agent
 from audit_app.rights import require
-from komand import checks, doctor, security_audit, upgrades
+from komand import channel_checks, checks, doctor, security_audit, upgrades
 from komand.backup import history
 from sessions_app.models import ChannelAccount
 from sessions_app.rights import CHANGE_USERS
@@ -81,7 +81,7 @@ def _channel() -> NextStep:
     title, link = "Reach an agent from a channel", "/admin/sessions_app/channelaccount/"
     if ChannelAccount.objects.filter(is_enabled=True, last_sent_at__isnull=False).exists():
         return NextStep(title, True, "A channel has sent an answer.")
-    if broken := next(doctor.check_accounts(), None):
+    if broken := next(channel_checks.check_accounts(), None):
         return NextStep(title, False, f"{broken.name} {broken.detail}", link, "See the channels", broken.mend)
     if ChannelAccount.objects.exists():
         return NextStep(title, False, "An account is set up, but has sent nothing yet: write to it.", link, "Channels")

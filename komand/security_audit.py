@@ -18,9 +18,9 @@ from django.contrib.auth.models import User
 from django.db.models import Exists, OuterRef, Q
 
 from agents_app.costs import cost_caps
-from agents_app.models import Agent, ModelPrice
+from agents_app.models import DEMO, Agent, ModelPrice
 from agents_app.types.prices import EARLIER_UNSET
-from komand import data_folder, doctor
+from komand import channel_checks, data_folder, doctor
 from komand.checks import is_public
 from komand.findings import LEVELS, Finding
 from sessions_app.channels.open_access import OPEN
@@ -49,7 +49,7 @@ def examine() -> list[Finding]:
         doctor.check_database,
     ]
     in_database: list[doctor.Examination] = [
-        doctor.check_exposure,
+        channel_checks.check_exposure,
         _open_accounts,
         _mail_accounts,
         _agents,
@@ -141,7 +141,9 @@ def _costs() -> Iterator[Finding]:
     has_own = Q(provider__input_price__isnull=False, provider__output_price__isnull=False)
     unset = Q(provider__input_price=EARLIER_UNSET.input, provider__output_price=EARLIER_UNSET.output)
     priced = (has_own & ~unset) | Exists(ModelPrice.objects.filter(provider=OuterRef("provider")))
-    rows = Agent.objects.filter(priced, retired_at=None, provider__is_enabled=True).values_list("agent_id", "budgets")
+    # The prices of the demo model are for the page of costs: nobody pays them.
+    agents = Agent.objects.filter(priced, retired_at=None, provider__is_enabled=True).exclude(provider__kind=DEMO)
+    rows = agents.values_list("agent_id", "budgets")
     if free := [agent_id for agent_id, budgets in rows if not any(key.startswith("cost") for key in budgets)]:
         detail = f"Nothing limits what the operator pays for all calls of {_some(free)}."
         mend = f"set KOMAND_COST_PER_DAY or KOMAND_COST_PER_MONTH, or budgets of cost: {_AGENTS}"

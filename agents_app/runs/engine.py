@@ -37,8 +37,7 @@ from agents_app.types.context import ContextOverflow
 from agents_app.types.run_cost import Fallback
 from audit_app import live_copies
 from audit_app.kernel import valkey
-from audit_app.kernel.database import in_db, is_away
-from audit_app.kernel.durable_writes import run_until_stored
+from audit_app.kernel.database import in_db, is_away, run_until_stored
 from audit_app.stream import StreamWriter
 
 logger = logging.getLogger(__name__)

@@ -9,7 +9,7 @@ from agents_app.configuration.agent_versions import use_version
 from agents_app.models import Run, children_of
 from agents_app.runs.children import lock_in_tree
 from agents_app.types.child_runs import ChildView
-from audit_app.kernel.durable_writes import retry_until_stored
+from audit_app.kernel.database import retry_until_stored
 from audit_app.kernel.errors import AppError, NotFound
 from tools_app.parameters import text
 from tools_app.types import AsyncTool, Effect, Reads, Risk, ToolContext, ToolError, ToolSpec

@@ -1,21 +1,24 @@
 """The bridge from async code to the ORM, a small pool of threads, with calls that are made together.
 
-Also the check for an unavailable database.
+Also the check for an unavailable database, and writes that must not be lost: retried, with back-off, while it is away.
 
 SQLite gets a single thread, since its writers queue anyway; PostgreSQL gets four. Nothing here opens a transaction.
 """
 
 import asyncio
 import contextvars
+import logging
 import os
 import threading
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Generic, ParamSpec, TypeVar
 
 from django.db import InterfaceError, InternalError, OperationalError, close_old_connections, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
+
+logger = logging.getLogger(__name__)
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -24,6 +27,7 @@ R = TypeVar("R")
 _MOST_OF_A_GROUP = 50  # calls in one transaction, which blocks all other writers of SQLite
 _POSTGRES_THREADS = 4
 _READ_ONLY = "25006"  # PostgreSQL, appendix A: read_only_sql_transaction, as while another server takes over
+_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.25, 5.0
 
 
 async def in_db(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -42,6 +46,34 @@ def is_away(error: BaseException) -> bool:
     if isinstance(error, InternalError):
         return getattr(error.__cause__, "sqlstate", "") == _READ_ONLY
     return isinstance(error, OperationalError | InterfaceError)
+
+
+async def retry_until_stored(write: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Call `write` until the database stores it, and return its result.
+
+    `write` must be idempotent: the answer to a commit may be lost. Raises all errors but those of a database that is
+    away.
+    """
+    return await run_until_stored(partial(write, *args, **kwargs))
+
+
+async def run_until_stored(write: Callable[[], T], *, gives_up: Callable[[], bool] = lambda: False) -> T:
+    """Call `write` like `retry_until_stored`. gives_up: called before each retry; if True, the last error is raised."""
+    return await repeat_until_stored(lambda: in_db(write), gives_up=gives_up)
+
+
+async def repeat_until_stored(attempt: Callable[[], Awaitable[T]], *, gives_up: Callable[[], bool]) -> T:
+    """Repeat a write as `run_until_stored` does. attempt: returns what it waits for."""
+    pause = _FIRST_PAUSE_SECONDS
+    while True:
+        try:
+            return await attempt()
+        except Exception as error:
+            if not is_away(error) or gives_up():
+                raise
+            logger.error("the database rejects a write, retrying in %.1f s: %s", pause, error)
+        await asyncio.sleep(pause)
+        pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
 
 
 class CallGroups(Generic[T, R]):

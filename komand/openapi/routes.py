@@ -16,6 +16,7 @@ from sessions_app.surfaces.base.surface import surfaces
 # Further pages are those of surfaces that no `openapi` module describes.
 _PAGES = (
     "komand.dashboard",
+    "komand.next_steps",
     "komand.security_txt",
     "komand.openapi.pages",
     "sessions_app.surfaces.webchat.views",

@@ -27,7 +27,7 @@ from agents_app.runs import engine as engine_module
 from agents_app.runs import reaper as reaper_module
 from audit_app import stream
 from audit_app.event_types import EventType
-from audit_app.kernel import database, durable_writes, liveness, nudges, valkey
+from audit_app.kernel import database, liveness, nudges, valkey
 from audit_app.stream import LiveStream, StreamWriter
 from sessions_app.services import NewMessage
 from tools_app import conf
@@ -154,7 +154,7 @@ class Gateway:
 
     def _instrument(self, monkeypatch: pytest.MonkeyPatch) -> None:
         # The engine works on this thread and connection, so that its acts have one order.
-        for module in (engine_module, loop_runner, durable_writes, database):
+        for module in (engine_module, loop_runner, database):
             monkeypatch.setattr(module, "in_db", _here)
         monkeypatch.setattr(engine_module, "StreamWriter", lambda client: _InstantWriter(self))
         monkeypatch.setattr(reaper_module, "Observer", lambda: _Verdict(self.dead))

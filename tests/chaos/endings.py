@@ -45,10 +45,10 @@ def ending_of(session_id: UUID, *, unknown: Collection[_PLACE], ignored: frozens
     events = list(Event.objects.filter(session_id=session_id).exclude(type__in=ignored).order_by("seq"))
     executions = list(ToolExecution.objects.filter(session_id=session_id).order_by("run_id", "step", "call_index"))
     hidden = {str(execution.id) for execution in executions if (execution.step, execution.call_index) in unknown}
-    # An attempt whose process died is repeated, and each has its entry.
+    # An attempt whose process died is repeated, and each has its entry; so has each recovery of a run.
     entries = [
         entry
-        for entry in AuditEntry.objects.filter(session_id=session_id)
+        for entry in AuditEntry.objects.filter(session_id=session_id).exclude(action="RunRecovered")
         if entry.action != "ToolExecutionStarted" or entry.details["attempt"] == 1
     ]
     rows = Run.objects.filter(conversation_id=session_id)

@@ -24,7 +24,7 @@ from agents_app.runs.next_step import CANCELLED
 from agents_app.runs.writes import Spent
 from agents_app.types import ModelResponse
 from audit_app import stream
-from audit_app.kernel import durable_writes, liveness
+from audit_app.kernel import database, liveness
 from audit_app.kernel import valkey as valkey_module
 from audit_app.models import Event
 from sessions_app.integrity_checks import find_violations
@@ -295,7 +295,7 @@ def see_an_answer_through(
         if len(pauses) == 3:
             relief()
 
-    monkeypatch.setattr(durable_writes, "asyncio", AsyncioWith(pause))
+    monkeypatch.setattr(database, "asyncio", AsyncioWith(pause))
     session_id = play.begin()
     play.script.replies = (Reply((answer,)),)
     monkeypatch.setattr(play.script, "take", lambda request: (trouble(), play.script.replies[0])[1])

@@ -14,8 +14,7 @@ from uuid import UUID
 from django.conf import settings
 
 from audit_app.kernel import valkey
-from audit_app.kernel.database import CallGroups, in_db
-from audit_app.kernel.durable_writes import repeat_until_stored
+from audit_app.kernel.database import CallGroups, in_db, repeat_until_stored
 from tools_app import catalogue, conf, selectors
 from tools_app.executions import call_questions, events, runner
 from tools_app.executions.runner import Outcome

@@ -12,8 +12,7 @@ from functools import partial
 from uuid import UUID
 
 from audit_app.kernel import context
-from audit_app.kernel.database import in_db, is_away
-from audit_app.kernel.durable_writes import retry_until_stored
+from audit_app.kernel.database import in_db, is_away, retry_until_stored
 from audit_app.kernel.errors import AppError
 from audit_app.kernel.ids import new_id
 from audit_app.kernel.outage import outages

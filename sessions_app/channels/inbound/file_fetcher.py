@@ -9,8 +9,7 @@ import logging
 from django.utils import timezone
 
 from audit_app.kernel import liveness
-from audit_app.kernel.database import in_db
-from audit_app.kernel.durable_writes import retry_until_stored
+from audit_app.kernel.database import in_db, retry_until_stored
 from audit_app.kernel.errors import AppError
 from sessions_app.attachments import records, storage
 from sessions_app.attachments.model_text import Content

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from django.utils.text import Truncator
 
-from audit_app.kernel.durable_writes import retry_until_stored
+from audit_app.kernel.database import retry_until_stored
 from sessions_app.models import Delivery
 from sessions_app.platforms.base import ChannelAdapter, SendCertainty, SendError
 from sessions_app.platforms.messages import Outgoing

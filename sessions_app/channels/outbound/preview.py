@@ -8,8 +8,7 @@ from dataclasses import replace
 from uuid import UUID
 
 from agents_app.events import MESSAGE_RESET, RUN_ENDS, SNAPSHOT, TEXT_DELTA
-from audit_app.kernel.database import in_db
-from audit_app.kernel.durable_writes import retry_until_stored
+from audit_app.kernel.database import in_db, retry_until_stored
 from sessions_app.channels.outbound import outbox, transitions
 from sessions_app.channels.outbound.outbox import Destination
 from sessions_app.channels.outbound.rate_limiter import RateLimiter

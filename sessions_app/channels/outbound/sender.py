@@ -16,8 +16,7 @@ from uuid import UUID
 
 from django.utils import timezone
 
-from audit_app.kernel.database import in_db
-from audit_app.kernel.durable_writes import retry_until_stored
+from audit_app.kernel.database import in_db, retry_until_stored
 from audit_app.kernel.errors import AppError
 from sessions_app.channels import accounts
 from sessions_app.channels.accounts import Adapters

@@ -123,7 +123,9 @@ def test_an_agent_that_sends_without_approval_is_found() -> None:
 
 
 def test_agents_whose_cost_nothing_limits_are_found(settings: Any) -> None:
-    ModelProvider.objects.update(input_price=1.0, output_price=1.0)
+    ModelProvider.objects.update(input_price=0.1, output_price=0.2)
+    assert found() == {}, "nobody pays for the demo model"
+    ModelProvider.objects.update(kind="openai", input_price=1.0, output_price=1.0)
     assert found() == {}, "the prices of earlier releases, which stand for none"
     ModelProvider.objects.update(input_price=0.1, output_price=0.2)
     assert found().keys() == {"costs.uncapped"}
@@ -137,6 +139,7 @@ def test_agents_whose_cost_nothing_limits_are_found(settings: Any) -> None:
 
 
 def test_prices_of_single_models_count_as_prices() -> None:
+    ModelProvider.objects.update(kind="openai")
     ModelPrice.objects.create(provider=ModelProvider.objects.get(), model="*", input_price=1, output_price=1)
     assert found().keys() == {"costs.uncapped"}
 

@@ -18,7 +18,7 @@ from agents_app.runs import hooks, lease, worker
 from agents_app.runs.engine import Engine
 from agents_app.runs.reaper import Reaper
 from agents_app.types import Message, RunStatus
-from audit_app.kernel import durable_writes
+from audit_app.kernel import database
 from sessions_app.services import open_session
 from tests.support.engine import EngineRig, until
 
@@ -56,7 +56,7 @@ def several_threads(monkeypatch: pytest.MonkeyPatch) -> None:
 
         return await asyncio.to_thread(call)
 
-    for module in (engine_module, durable_writes):
+    for module in (engine_module, database):
         monkeypatch.setattr(module, "in_db", elsewhere)
 
 

@@ -15,7 +15,7 @@ from agents_app.providers.kinds.scripted import Reply
 from audit_app.kernel.liveness import failure_detector
 from audit_app.kernel.liveness.store import installed_marks
 from audit_app.models import AuditEntry
-from komand import doctor
+from komand import channel_checks
 from sessions_app.channels import accounts
 from sessions_app.channels.connections import claims, condition, wire
 from sessions_app.channels.inbound import dispatch
@@ -213,7 +213,7 @@ def test_a_refused_token_waits_for_the_operator(platform: FakeTelegram, sockets:
     until(lambda: state().attention_at)
     assert "refuses the bot_token" in described().text and described().remedy
     assert AuditEntry.objects.filter(action="ChannelAccountNeedsAttention").count() == 1
-    [finding] = [finding for finding in doctor._channels() if finding.name.startswith("connection")]
+    [finding] = [finding for finding in channel_checks.channels() if finding.name.startswith("connection")]
     assert not finding.ok and "@BotFather" in finding.detail
     asked = len(platform.polls)
     platform.queue([private_update(1, "/help")])

@@ -53,10 +53,10 @@ async def test_a_message_joins_the_answer_that_is_written(rig: EngineRig, key: s
     other.thread = front.thread
     saying = asyncio.create_task(front.say("What is 6*7?", **page()))
     while not await in_db(Run.objects.filter(status="running").exists):
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(0.02)  # the state is in the database, which sends nothing
     joining = asyncio.create_task(other.say("In words, please", **page(busy="steer")))
     while not await in_db(Turn.objects.filter(content="In words, please").exists):
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(0.02)  # the state is in the database, which sends nothing
     held.set()
     both = await asyncio.gather(saying, joining)
     assert [events[-1]["outcome"] for events in both] == [{"type": "success"}] * 2
