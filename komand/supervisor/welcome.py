@@ -45,7 +45,7 @@ def _python() -> str:
 def model_lines(prepared: dict[str, Any], url: str) -> list[str]:
     """Return the lines about the current model, and how to choose another one."""
     provider = prepared["provider"]
-    page = f"{url}/admin/ → Model providers"
+    page = f"{url}/connect-model"
     if provider["kind"] != "demo":
         where = f" at {provider['base_url']}" if provider["base_url"] else ""
         return [
