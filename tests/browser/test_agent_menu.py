@@ -35,6 +35,26 @@ def test_few_agents_are_in_a_menu_alone(new_tab: NewTab) -> None:
     expect(page.get_by_role("button", name="Find another agent")).to_have_count(0)
 
 
+def test_a_new_chat_offers_the_starters_of_its_agent(new_tab: NewTab, live_komand: LiveKomand) -> None:
+    starters = ["[[text=Ahoi]]", "[[text=Bye]]"]
+    create_agent(live_komand, agentId="sailor", name="Sailor", description="Knows <b>ropes</b>.", starters=starters)
+    chat = new_tab().open()
+    page = chat.page
+    suggestions = page.get_by_role("list", name="Suggestions").get_by_role("button")
+    expect(suggestions.first).to_have_text("What is 17*23 and what time is it in Tokyo?")
+    page.get_by_label("Agent", exact=True).select_option("sailor")
+    expect(suggestions).to_have_text(starters)
+    expect(page.get_by_role("heading", name="Sailor", exact=True)).to_be_visible()
+    expect(page.locator("#welcome")).to_contain_text("Knows <b>ropes</b>.")
+    suggestions.first.click()
+    chat.wait_finished()
+    expect(chat.answers).to_have_text(re.compile("Ahoi"))
+    expect(suggestions).to_have_count(0)
+    page.goto(f"{live_komand.url}/chat/new?agent=team")
+    expect(page.get_by_role("heading", name="Team", exact=True)).to_be_visible()
+    expect(suggestions).to_have_count(0)
+
+
 def test_an_agent_among_many_is_found_and_chosen_with_the_keyboard(new_tab: NewTab, many: None) -> None:
     chat = new_tab().open()
     page, menu = chat.page, chat.page.get_by_label("Agent", exact=True)
@@ -79,23 +99,3 @@ def test_the_agent_of_an_open_chat_is_changed_by_the_search(new_tab: NewTab, man
     page.keyboard.press("Escape")
     expect(page.get_by_role("dialog")).to_have_count(0)
     expect(menu).to_have_value("many-23")
-
-
-def test_a_new_chat_offers_the_starters_of_its_agent(new_tab: NewTab, live_komand: LiveKomand) -> None:
-    starters = ["[[text=Ahoi]]", "[[text=Bye]]"]
-    create_agent(live_komand, agentId="sailor", name="Sailor", description="Knows <b>ropes</b>.", starters=starters)
-    chat = new_tab().open()
-    page = chat.page
-    suggestions = page.get_by_role("list", name="Suggestions").get_by_role("button")
-    expect(suggestions.first).to_have_text("What is 17*23 and what time is it in Tokyo?")
-    page.get_by_label("Agent", exact=True).select_option("sailor")
-    expect(suggestions).to_have_text(starters)
-    expect(page.get_by_role("heading", name="Sailor", exact=True)).to_be_visible()
-    expect(page.locator("#welcome")).to_contain_text("Knows <b>ropes</b>.")
-    suggestions.first.click()
-    chat.wait_finished()
-    expect(chat.answers).to_have_text(re.compile("Ahoi"))
-    expect(suggestions).to_have_count(0)
-    page.goto(f"{live_komand.url}/chat/new?agent=team")
-    expect(page.get_by_role("heading", name="Team", exact=True)).to_be_visible()
-    expect(suggestions).to_have_count(0)

@@ -23,8 +23,15 @@ _PAGE = re.compile(r"/admin/(?P<app>[a-z]+_app|auth)/(?P<model>[a-z]+)/(?P<rest>
 _SUFFIXES = {"": ("view", "change"), "add/": ("add",), "{}/change/": ("view", "change"), "{}/delete/": ("delete",)}
 # They redirect to the page, or answer "does not exist", before they look at permissions, and show nothing.
 _REDIRECTS = ("{}/", "{}/history/")
-# Of Django: who adds a user edits them next.
-_NEED_BOTH = {"/admin/auth/user/add/": ("auth.add_user", "auth.change_user")}
+# Of Django: who adds a user edits them next. Who connects a model adds its provider and gives it to the default agent.
+_NEED_ALL = {
+    "/admin/auth/user/add/": ("auth.add_user", "auth.change_user"),
+    "/admin/agents_app/modelprovider/connect/": (
+        "agents_app.add_modelprovider",
+        "agents_app.change_modelprovider",
+        "agents_app.change_agent",
+    ),
+}
 
 
 def needed(route: Route) -> list[frozenset[str]]:
@@ -33,8 +40,8 @@ def needed(route: Route) -> list[frozenset[str]]:
     page = _PAGE.fullmatch(route.path)
     if found or page is None:
         return found or []
-    if route.path in _NEED_BOTH:
-        return [frozenset(_NEED_BOTH[route.path])]
+    if route.path in _NEED_ALL:
+        return [frozenset(_NEED_ALL[route.path])]
     actions = _SUFFIXES.get(page["rest"], ("change",))
     return [frozenset([f"{page['app']}.{action}_{page['model']}"]) for action in actions]
 
