@@ -17,7 +17,7 @@ def check_exposure() -> Iterator[Finding]:
         yield Finding(f"channel {account}", False, danger, mend, "channels.exposed")
 
 
-def channels() -> Iterator[Finding]:
+def check_channels() -> Iterator[Finding]:
     """Yield what is wrong with the accounts of channels, and with the connections that receive for them."""
     found = list(check_exposure())
     yield from found

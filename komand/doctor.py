@@ -70,11 +70,11 @@ def examine() -> Iterator[Finding]:
         check_backup,
         _providers,
         _prices,
-        channel_checks.channels,
+        channel_checks.check_channels,
         _mcp_servers,
     ]
     in_database = {_tool_calls, _queued_runs, _audit_log, check_backup, _providers, _prices, _mcp_servers}
-    in_database.add(channel_checks.channels)
+    in_database.add(channel_checks.check_channels)
     if connection.vendor != "sqlite":
         in_database.add(_processes)
     return run(examinations, in_database)

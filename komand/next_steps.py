@@ -14,7 +14,7 @@ from django.shortcuts import render
 from agents_app.configuration.agents import DEFAULT_AGENT
 from agents_app.models import DEMO, Agent
 from audit_app.rights import require
-from komand import channel_checks, checks, doctor, security_audit, upgrades
+from komand import channel_checks, checks, security_audit, upgrades
 from komand.backup import history
 from sessions_app.models import ChannelAccount
 from sessions_app.rights import CHANGE_USERS
@@ -89,9 +89,8 @@ def _channel() -> NextStep:
 
 
 def _backup() -> NextStep:
-    (finding,) = doctor.check_backup()
-    if history.last_made():
-        return NextStep("Make a backup", True, f"The backup was {finding.detail} UTC.")
+    if made := history.last_made():
+        return NextStep("Make a backup", True, f"The last one was made {made:%Y-%m-%d %H:%M} UTC.")
     detail = "It copies database, files and secrets while everything runs, and verifies the copy."
     return NextStep("Make a backup", False, detail, command="manage.py backup FOLDER")
 

@@ -203,3 +203,10 @@ class Agent(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    def policy_for(self, chosen: str) -> str:
+        """Return the busy policy that a person chooses for a message, empty for the agent's own.
+
+        Nobody chooses for an agent that rejects messages.
+        """
+        return "" if self.busy_policy == "reject" else chosen

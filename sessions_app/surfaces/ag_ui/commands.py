@@ -131,7 +131,7 @@ class _Thread:
                 session=session,
                 idempotency_key=f"{self._key}:{request.run_id}",
                 options=ReceiveOptions(
-                    busy="" if session.agent.busy_policy == "reject" else request.busy,
+                    busy=session.agent.policy_for(request.busy),
                     run=request.options,
                     longest_text=LONGEST_TEXT,
                     may_answer=False,

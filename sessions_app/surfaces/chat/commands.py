@@ -245,11 +245,11 @@ def _message_key(request: PageRequest) -> str:
 
 
 def _busy(request: PageRequest, session: Session) -> str:
-    """Return the chosen policy, empty for that of the agent. Nobody chooses for an agent that rejects messages."""
+    """Return the chosen policy, empty for that of the agent."""
     chosen = request.POST.get("busy", "")
     if chosen not in _BUSY:
         raise InvalidInput(f"`busy` must be one of: {', '.join(_BUSY[1:])}. Reload the page.")
-    return "" if session.agent.busy_policy == "reject" else chosen
+    return session.agent.policy_for(chosen)
 
 
 def _files(request: PageRequest) -> tuple[UUID, ...]:

@@ -127,9 +127,11 @@ class TurnView:
     problem: why the answer is incomplete.
     note: about its model.
     files: `sent_files.SentFile`s.
+    rating: the reader's.
     versions: the alternatives to its message, where others exist; live updates of a turn that is shown leave them out.
     compactions: summaries that the run has made.
     is_question_pinned, is_answer_pinned: they are sent with every message.
+    plan, progress: as reported last.
     """
 
     run_id: UUID | None
@@ -252,15 +254,13 @@ def open_turn_view(
     """
     called = transcript.executions if transcript else ()
     parts = recorded_parts(transcript.steps if transcript else (), called, render, calls)
-    status = status_of(run, parts, place)
-    pinned = _is_pinned(turns, "user")
     return TurnView(
         run.id,
         run.ordinal,
         _question(turns),
         tuple(parts),
-        status,
-        is_question_pinned=pinned,
+        status_of(run, parts, place),
+        is_question_pinned=_is_pinned(turns, "user"),
         plan=find_plan(called),
         progress=find_progress(called),
     )

@@ -1,6 +1,5 @@
 """Reads the progress of a tour from the runs of its chat: nothing else is stored about it."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -97,11 +96,10 @@ def _details(step: Step, run: Run | None, approvals: Sequence[ApprovalView], ses
 def _crash(session: Session, run: Run) -> dict[str, Any]:
     crash = worker_kill.find_crash(session.pk, run.pk)
     worker = None if crash else worker_kill.find_worker(run.pk)
-    written, wanted = Counter(run.answer), Counter(SLOW_ANSWER)
     return {
         "crash": crash,
         "pid": worker.pid if worker else 0,
         "letters": len(run.answer),
-        "lost": (wanted - written).total(),
-        "twice": (written - wanted).total(),
+        "expected": len(SLOW_ANSWER),
+        "is_whole": run.answer == SLOW_ANSWER,
     }

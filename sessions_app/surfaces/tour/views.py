@@ -12,6 +12,7 @@ from django.shortcuts import render
 from django_htmx.http import HttpResponseClientRedirect
 
 from agents_app import selectors as agents
+from agents_app.providers.connection import may_connect
 from agents_app.rights import OPERATE_RUNS
 from audit_app.kernel.errors import Conflict, InvalidInput, NotFound, found
 from audit_app.kernel.ids import new_id
@@ -36,7 +37,9 @@ _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 def tour(request: PageRequest) -> HttpResponse:
     """Redirect to the user's tour, or show the page that starts one."""
     session = _find(request.user)
-    return HttpResponseRedirect(f"/chat/{session.pk}") if session else render(request, "tour/start.html")
+    if session:
+        return HttpResponseRedirect(f"/chat/{session.pk}")
+    return render(request, "tour/start.html", {"may_connect": may_connect(request.user)})
 
 
 @page("POST")
@@ -137,6 +140,7 @@ def _render(request: PageRequest, session: Session, progress: Progress) -> HttpR
         "next": STEPS[at + 1] if at + 1 < len(STEPS) else None,
         "is_done": progress.shown.name in progress.done or not progress.shown.prompts,
         "is_last": progress.shown.name == MODEL,
+        "may_connect": progress.shown.name == MODEL and may_connect(request.user),
         "may_kill": progress.shown.name == CRASH and worker_kill.may_kill(request.user),
     }
     if progress.shown.name == PHONE:

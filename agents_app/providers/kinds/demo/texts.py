@@ -2,7 +2,7 @@
 
 REAL_MODEL = (
     "Set `OPENAI_API_KEY` (and `OPENAI_BASE_URL` and `KOMAND_MODEL` for another OpenAI-compatible server) before the "
-    "first start, or add a model provider in the admin."
+    "first start, or connect a model on the page `/connect-model`."
 )
 FOOTER = "\n\n*Demo model: a few rules, no intelligence. [Take the tour](/tour).*"
 TOUR = "**[Take the tour](/tour)** on the chat page: an approval, a crash survived, a team, in five minutes."

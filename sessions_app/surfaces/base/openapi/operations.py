@@ -54,7 +54,7 @@ IDEMPOTENCY_KEY = Parameter(
 
 STOP_ON_DISCONNECT = Parameter(
     "X-Komand-Stop-On-Disconnect",
-    "Whether the run is stopped if the client closes the connection before the answer is complete.",
+    "`true`: the run is stopped if the client disconnects before the answer is complete. `false`: it goes on.",
     {"type": "string", "enum": ["true", "false"]},
     where="header",
 )

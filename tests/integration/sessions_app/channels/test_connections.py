@@ -213,7 +213,7 @@ def test_a_refused_token_waits_for_the_operator(platform: FakeTelegram, sockets:
     until(lambda: state().attention_at)
     assert "refuses the bot_token" in described().text and described().remedy
     assert AuditEntry.objects.filter(action="ChannelAccountNeedsAttention").count() == 1
-    [finding] = [finding for finding in channel_checks.channels() if finding.name.startswith("connection")]
+    [finding] = [finding for finding in channel_checks.check_channels() if finding.name.startswith("connection")]
     assert not finding.ok and "@BotFather" in finding.detail
     asked = len(platform.polls)
     platform.queue([private_update(1, "/help")])

@@ -17,7 +17,7 @@ from audit_app.kernel.liveness import ProcessView
 from audit_app.models import AuditEntry
 from komand.seed import seed
 from sessions_app.models import Session
-from sessions_app.surfaces.tour.steps import PROMPTS
+from sessions_app.surfaces.tour.steps import PROMPTS, SLOW_ANSWER
 from tests.support.rest import make_user
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
@@ -121,6 +121,25 @@ def test_a_superuser_kills_the_worker_once_and_the_panel_shows_the_take_over(mon
 
 def recovered_runs() -> list[UUID]:
     return [UUID(entry.details["run_id"]) for entry in AuditEntry.objects.filter(action="RunRecovered")]
+
+
+@pytest.mark.parametrize(
+    ("answer", "shown"),
+    [
+        (SLOW_ANSWER, f"{len(SLOW_ANSWER)} letters stored: 0 letters lost, 0 twice."),
+        (SLOW_ANSWER[::-1], f"which are not the {len(SLOW_ANSWER)} that it writes without a crash."),
+        (SLOW_ANSWER[1:], f"{len(SLOW_ANSWER) - 1} letters stored, which are not"),
+    ],
+    ids=["whole", "in another order", "cut"],
+)
+def test_the_stored_answer_is_compared_letter_by_letter(
+    answer: str, shown: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, run, _ = running(admin(), monkeypatch)
+    client.post("/tour/kill")
+    lease.recover_crashed(run)
+    Run.objects.filter(pk=run.pk).update(status="completed", answer=answer)
+    assert shown in client.get("/tour/panel", {"step": "crash"}).content.decode()
 
 
 def test_nobody_else_kills_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
