@@ -1,6 +1,7 @@
 """Stores a request: as a message, or as the answers and outputs that a run of the thread waits for. Synchronous.
 
-A thread is a session of its user with one agent. A request with the id of an earlier run shows that run again.
+A thread is a session of its user with one agent: one that the thread's name has opened, or any whose id the name is. A
+request with the id of an earlier run shows that run again.
 """
 
 from collections.abc import Callable, Collection
@@ -13,7 +14,7 @@ from agents_app import services as runs
 from audit_app import timeline
 from audit_app.kernel.errors import Conflict, Forbidden, InvalidInput, NotFound
 from sessions_app import selectors, services
-from sessions_app.access import access_agent, access_approval, access_session
+from sessions_app.access import access_agent, access_approval, access_run, access_session
 from sessions_app.approvals import decisions, permissions
 from sessions_app.attachments import uploads
 from sessions_app.conversation.new_message import QuestionClosed
@@ -90,11 +91,10 @@ class _Thread:
     def accept(self) -> AcceptedRun | ShownThread:
         """Store the request, or find what it shows. Raises Refused."""
         request = self._request
-        found = client_sessions.find_session(self._user, self._key)
-        session = access_session(self._user, found.id) if found else None
+        session = self._find_session()
         if request.wants_thread:
             return self._show(session)
-        if session and (run_id := selectors.find_received_run(self._user, f"{self._key}:{request.run_id}")):
+        if session and (run_id := self._find_run(session)):
             return self._follow(session, run_id)
         if session and request.replaces:
             return self._replace(session, request.replaces)
@@ -111,6 +111,30 @@ class _Thread:
             self._check_nothing_asked(session, waiting.id)
             runs.leave_client_calls(waiting.id)
         return self._send(session, waiting.id if waiting else None)
+
+    def _find_session(self) -> Session | None:
+        """Return the session that the thread's name has opened, or that has it as its id. Raises Refused."""
+        if found := client_sessions.find_session(self._user, self._key):
+            return access_session(self._user, found.id)
+        try:
+            own_id = _own_id(self._request.thread_id)
+            session = access_session(self._user, own_id) if own_id else None
+        except NotFound:
+            return None
+        if session and session.agent.agent_id != self._agent_id:
+            raise Refused(f"The agent {session.agent.agent_id!r} answers in this thread.", code="other_agent")
+        return session
+
+    def _find_run(self, session: Session) -> UUID | None:
+        """Return the run that the request's id has begun, or that has it as its id."""
+        if found := selectors.find_received_run(self._user, f"{self._key}:{self._request.run_id}"):
+            return found
+        try:
+            own_id = _own_id(self._request.run_id)
+            run = access_run(self._user, own_id) if own_id else None
+        except NotFound:
+            return None
+        return run.id if run and run.conversation_id == session.id and not run.parent_id else None
 
     def _send(self, found: Session | None, open_run_id: UUID | None) -> AcceptedRun:
         """Store the new messages of the user as one. open_run_id: the run that they may join."""
@@ -259,6 +283,15 @@ class _Thread:
 def load_calls(run_id: UUID, execution_ids: Collection[str]) -> list[ExecutionView]:
     """Return the calls that the client has to make, in order."""
     return [call for call in tools.list_executions(run_id) if str(call.id) in execution_ids]
+
+
+def _own_id(name: str) -> UUID | None:
+    """Return an id that this server may have made; None for other names, which cost no statement."""
+    try:
+        found = UUID(name)
+    except ValueError:
+        return None
+    return found if found.version == 7 else None
 
 
 def _unusable(*, is_known: bool) -> Refused:

@@ -9,10 +9,11 @@ from uuid import uuid4
 import pytest
 from channels.routing import URLRouter
 
-from agents_app.models import Agent, Run
+from agents_app.models import Agent, ModelProvider, Run
 from agents_app.providers.kinds.scripted import Reply, ScriptedProvider
 from agents_app.services import cancel_run
 from audit_app.kernel.database import in_db
+from audit_app.kernel.ids import new_id
 from sessions_app.identity.api_keys import create_api_key
 from sessions_app.models import Session, Turn
 from sessions_app.surfaces.ag_ui.consumers import routes
@@ -40,7 +41,7 @@ class FrontEnd:
     """A front end with one thread: it keeps messages and open interrupts as the events say."""
 
     def __init__(self, key: str, agent: str = "default") -> None:
-        self.caller = LiveCaller(URLRouter(routes), bearer=key)
+        self.key, self.caller = key, LiveCaller(URLRouter(routes), bearer=key)
         self.path, self.thread = f"/ag-ui/agents/{agent}", uuid4().hex
         self.messages: list[Event] = []
         self.interrupts: list[Event] = []
@@ -241,6 +242,26 @@ async def test_a_run_is_shown_again_by_its_id(rig: EngineRig, key: str) -> None:
     assert text(await front.run(runId="r", messages=[])) == "It is 42." and await in_db(Run.objects.count) == 1
 
 
+async def test_a_thread_may_be_any_session_of_the_user_by_its_id(rig: EngineRig, key: str) -> None:
+    held = threading.Event()
+    await in_db(rig.agent, Reply(("Hello ", "there."), held_by=held), Reply(("And here.",)))
+    front, other = FrontEnd(key), FrontEnd(key, "other")
+    accepted = await in_db(rig.send, "hi")  # over another surface
+    front.thread = other.thread = str(accepted.session_id)
+    following = asyncio.create_task(front.run(runId=str(accepted.run_id)))
+    await happens(lambda: b"Hello " in b"".join(each.get("body", b"") for each in front.caller.sent))
+    held.set()
+    events = await following
+    assert text(events) == "Hello there." and events[0]["metadata"]["komand"]["runId"] == str(accepted.run_id)
+    shown = await front.run(messages=[], forwardedProps={"komand": {"view": "page", "thread": True}})
+    assert "Hello there." in acts(shown)[0]["html"]
+    assert text(await front.say("again", runId=str(new_id()))) == "And here."
+    assert await in_db(Session.objects.count) == 1 and await in_db(Run.objects.count) == 2
+    provider = await in_db(ModelProvider.objects.get)
+    await in_db(lambda: Agent.objects.create(agent_id="other", provider=provider, is_shared_with_everyone=True))
+    assert error(await other.say("hi")) == "other_agent"
+
+
 async def test_a_client_that_leaves_does_not_stop_its_run(rig: EngineRig, key: str) -> None:
     held = threading.Event()
     await in_db(rig.agent, Reply(("Hello ", "there."), held_by=held))
@@ -356,6 +377,13 @@ async def test_a_thread_is_shown_to_its_user_alone_and_showing_it_stores_nothing
     await front.say("Tell me")
     other = FrontEnd((await in_db(create_api_key, await in_db(make_user, "mallory"), "k", scopes=["all"])).key)
     other.thread = front.thread
+    mallorys = FrontEnd(other.key)
+    mallorys.thread = str((await in_db(Session.objects.get)).pk)
+    thread = {"forwardedProps": {"komand": {"view": "page", "thread": True}}}
+    assert types(await mallorys.run(messages=[], **thread)) == ["RUN_STARTED", "RUN_FINISHED"]
+    run_id = str((await in_db(Run.objects.get)).pk)
+    status, body = await mallorys.post(runId=run_id)
+    assert (status, json.loads(body)["code"]) == (400, "no_message"), "a run of another is none"
     sessions = await in_db(Session.objects.count)
     shown = await other.run(messages=[], forwardedProps={"komand": {"view": "page", "thread": True}})
     assert types(shown) == ["RUN_STARTED", "RUN_FINISHED"]
