@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,7 @@ from agents_app.providers.kinds.scripted import Reply
 from agents_app.services import cancel_run
 from audit_app.models import AuditEntry
 from sessions_app.channels.outbound import drafts, transitions
+from sessions_app.channels.outbound.preview import Preview
 from sessions_app.models import Delivery
 from sessions_app.platforms.adapters.telegram.adapter import Telegram
 from tests.fakes.http_server import Fault
@@ -200,12 +202,31 @@ def test_a_preview_by_a_process_that_stood_still_does_not_outlive_the_answer(
 ASK = ToolCall("c", "ask_user", '{"question": "Which colour?"}')
 
 
-def ask(rig: EngineRig, *users: int) -> None:
-    """Let a run wait for each of these senders."""
+@pytest.fixture
+def previews(monkeypatch: pytest.MonkeyPatch) -> list[Preview]:
+    """Return a list to which each new preview is added."""
+    made: list[Preview] = []
+
+    class Noted(Preview):
+        def __init__(self, *args: Any) -> None:
+            super().__init__(*args)
+            made.append(self)
+
+    monkeypatch.setattr(drafts, "Preview", Noted)
+    return made
+
+
+def wait_parked(previews: list[Preview], count: int) -> None:
+    """Wait until so many runs are parked for a person, and their previews, which follow later, know it."""
     parked = Run.objects.filter(waiting_on="input", owner=None)
+    until(lambda: parked.count() == sum(preview.text.waits_for_person for preview in previews) == count)
+
+
+def ask(previews: list[Preview], *users: int) -> None:
+    """Let a run wait for each of these senders."""
     for count, user in enumerate(users, start=1):
         telegram(private_update(user, "a", user=user))
-        until(lambda count=count: parked.count() == count)
+        wait_parked(previews, count)
 
 
 def previews_in(platform: FakeTelegram, chat: int) -> list[str]:
@@ -214,24 +235,28 @@ def previews_in(platform: FakeTelegram, chat: int) -> list[str]:
 
 
 def test_runs_that_wait_for_people_take_no_preview_from_others(
-    rig: EngineRig, platform: FakeTelegram, monkeypatch: pytest.MonkeyPatch
+    rig: EngineRig, platform: FakeTelegram, previews: list[Preview], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(drafts, "_MOST_RUNS", 3)
     monkeypatch.setattr(drafts, "_MOST_PARKED", 1)
     rig.agent(*[Reply(tool_calls=(ASK,))] * 4, Reply(("Begun ",), hangs=True))
     add_telegram(platform)
-    ask(rig, 1, 2, 3, 4)
+    ask(previews, 1, 2, 3, 4)
     telegram(private_update(5, "a", user=5))
     until(lambda: previews_in(platform, 5))
 
 
 def test_a_run_that_goes_on_after_its_person_answered_is_shown_again(
-    rig: EngineRig, platform: FakeTelegram, may_end: threading.Event, monkeypatch: pytest.MonkeyPatch
+    rig: EngineRig,
+    platform: FakeTelegram,
+    previews: list[Preview],
+    may_end: threading.Event,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(drafts, "_MOST_PARKED", 0)
     rig.agent(*[Reply(tool_calls=(ASK,))] * 2, Reply(("Begun ", "and done"), held_by=may_end))
     add_telegram(platform)
-    ask(rig, 1, 2)
+    ask(previews, 1, 2)
     telegram(private_update(11, "red", user=1))
     until(lambda: previews_in(platform, 1) == ["Begun"])
     may_end.set()
@@ -239,7 +264,11 @@ def test_a_run_that_goes_on_after_its_person_answered_is_shown_again(
 
 
 def test_a_preview_that_was_let_go_while_its_run_waited_becomes_the_answer(
-    rig: EngineRig, platform: FakeTelegram, may_end: threading.Event, monkeypatch: pytest.MonkeyPatch
+    rig: EngineRig,
+    platform: FakeTelegram,
+    previews: list[Preview],
+    may_end: threading.Event,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(drafts, "_MOST_PARKED", 0)
     asking = Reply(("Let me ", "ask."), tool_calls=(ASK,), held_by=may_end)
@@ -248,7 +277,7 @@ def test_a_preview_that_was_let_go_while_its_run_waited_becomes_the_answer(
     telegram(group_update(1, "a", **REPLY))
     until(lambda: Delivery.objects.filter(status="draft", provider_message_id__gt="").exists())
     may_end.set()
-    until(lambda: Run.objects.filter(waiting_on="input", owner=None).exists())
+    wait_parked(previews, 1)
     telegram(private_update(2, "b", user=2))
     until(lambda: Delivery.objects.get(status="draft").owner is None and len(platform.chat(-100777)) == 2)
     telegram(group_update(3, "red", **REPLY))
