@@ -24,7 +24,10 @@ def parts_of(rows: Iterable[Attachment]) -> tuple[MessagePart, ...]:
     return tuple(
         model_text.as_part(records.described(row))
         for row in rows
-        if row.status == "stored" and row.mime_type.startswith(_KINDS) and row.transcription in _NOT_IN_TEXT
+        if row.status == "stored"
+        and row.mime_type.startswith(_KINDS)
+        and row.transcription in _NOT_IN_TEXT
+        and not records.is_unreadable(row)
     )
 
 

@@ -24,6 +24,7 @@ from sessions_app.attachments.model_text import Content, Described
 from sessions_app.models import Attachment, ChannelAccount, Session, Turn
 from sessions_app.platforms import messages
 from sessions_app.platforms.base import MIB
+from tools_app.documents.document_types import OFFICE, OLD_OFFICE, PROTECTED
 from tools_app.storage import artifact_paths, artifacts
 
 # The time that a run waits for its files, and for further parts of an album after each.
@@ -65,7 +66,8 @@ def copy(turn_ids: Sequence[UUID], turn: Turn) -> None:
     """Add the files of other turns to a turn that repeats them. The rows share the stored files."""
     rows = list(Attachment.objects.filter(turn__in=turn_ids).order_by("id"))
     for row in rows:
-        row.pk, row.turn, row.omitted_because = new_id(), turn, ""
+        row.pk, row.turn = new_id(), turn
+        row.omitted_because = row.omitted_because if is_unreadable(row) else ""
         row.transcription = "" if row.transcription == Attachment.FAILED else row.transcription
     Attachment.objects.bulk_create(rows)
 
@@ -230,11 +232,17 @@ def _number_names(turn: Turn, rows: Sequence[Attachment]) -> None:
         taken.add(row.filename)
 
 
+def is_unreadable(row: Attachment) -> bool:
+    """Return whether it is a document that was found, when it was stored, to have no text for any model."""
+    is_office = row.mime_type.startswith((OFFICE, OLD_OFFICE))
+    return bool(row.omitted_because) and (is_office or row.omitted_because == PROTECTED)
+
+
 def described(row: Attachment) -> Described:
     """Return the file as `model_text.describe` takes it."""
     artifact_path = f"files/{row.filename}" if row.artifact_id else ""
-    error = row.error or (row.omitted_because if row.transcription == Attachment.FAILED else "")
+    has_failed = row.transcription == Attachment.FAILED or is_unreadable(row)
+    error = row.error or (row.omitted_because if has_failed else "")
     shown = (row.text, row.characters, error, str(row.pk), artifact_path, row.account_id is not None)
-    return Described(
-        row.kind, row.filename, row.mime_type, row.size_bytes, row.status, *shown, transcription=row.transcription
-    )
+    counted = (row.transcription, row.page_count)
+    return Described(row.kind, row.filename, row.mime_type, row.size_bytes, row.status, *shown, *counted)

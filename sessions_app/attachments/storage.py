@@ -8,7 +8,7 @@ from uuid import UUID
 from asgiref.sync import sync_to_async
 
 from audit_app.kernel.errors import Unavailable
-from sessions_app.attachments import document_text
+from sessions_app.attachments import file_content
 from sessions_app.attachments.model_text import Content
 from sessions_app.platforms.base import MIB, FetchError
 from tools_app.storage import file_store
@@ -66,7 +66,7 @@ def discard(path: str) -> None:
 
 def _keep(draft: IO[bytes], name: str) -> Content:
     draft.seek(0)
-    content = document_text.read(draft.read())
+    content = file_content.read(draft.read())
     try:
         file_store.current().keep(draft, name)
     except Unavailable as error:

@@ -22,7 +22,7 @@ from audit_app.kernel.advisory_lock import serialize
 from audit_app.kernel.after_commit import after_commit
 from audit_app.kernel.errors import InvalidInput, NotFound
 from audit_app.kernel.ids import new_id
-from sessions_app.attachments import document_text, model_text, records, storage
+from sessions_app.attachments import file_content, model_text, records, storage
 from sessions_app.attachments.model_text import Content
 from sessions_app.models import Attachment, ChannelAccount, Session
 from sessions_app.platforms.messages import uploaded_source
@@ -76,11 +76,12 @@ def checked(filename: str, data: bytes) -> CheckedFile:
     """Return what is known of a file. Raises InvalidInput (empty_file, unsupported_file_type)."""
     if not data:
         raise InvalidInput("The file is empty. Choose another one.", code="empty_file")
-    content = document_text.read(data)
+    content = file_content.read(data)
     media_type = _media_type(content.mime_type, filename)
     if not is_accepted(media_type):
         accepted = ", ".join(settings.KOMAND_ATTACHMENT_TYPES)
-        problem = f"Files of the type {media_type} are not accepted. Accepted are {accepted}."
+        read = "The type is read from the content, not from the name"
+        problem = f"Files of the type {media_type} are not accepted. {read}. Accepted are {accepted}."
         raise InvalidInput(problem, code="unsupported_file_type")
     kind = media_type.partition("/")[0]
     kind = kind if kind in _KINDS else "file"
@@ -102,6 +103,7 @@ def _new_row(filename: str, data: bytes) -> Attachment:
         text=found.content.text,
         characters=found.content.characters,
         omitted_because=found.content.omitted_because,
+        page_count=found.content.page_count,
         sha256=sha256(data).hexdigest(),
         created_at=now,
     )

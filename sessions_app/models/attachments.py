@@ -66,6 +66,9 @@ class Attachment(models.Model):
         blank=True, help_text="Text of a text file or of audio, cut to the part that models receive."
     )
     characters = models.IntegerField(null=True, help_text="Length of the whole text file.")
+    page_count = models.PositiveIntegerField(
+        null=True, help_text="Pages of a document, sheets of a workbook or slides of a presentation, if known."
+    )
     error = models.CharField(max_length=300, blank=True)
     transcription = models.CharField(
         max_length=10,

@@ -1,9 +1,11 @@
 """`read_artifact`: reads a file of the session, or lists its files."""
 
 import base64
+from dataclasses import dataclass, field
 from typing import Any
 
 from audit_app.kernel.errors import AppError
+from tools_app.documents import document_text
 from tools_app.parameters import integer, parameters, text
 from tools_app.storage import artifacts
 from tools_app.storage.artifact_paths import MAX_CHARACTERS
@@ -20,7 +22,7 @@ class ReadArtifact(Tool):
     needs_run = True
     spec = ToolSpec(
         name="read_artifact",
-        description="Read a file of this conversation (pictures are shown, other bytes base64), or list the files.",
+        description="Read a file of this conversation (documents as text, pictures shown, else base64), or list files.",
         parameters=parameters(
             path=text("Default: list.", maxLength=MAX_CHARACTERS),
             offset=integer("First character.", 0),
@@ -46,7 +48,8 @@ class ReadArtifact(Tool):
         """Return a file or the list of files. A picture is shown, and has no content unless a part of it is wanted.
 
         File: {"path", "media_type", "bytes", "sha256", "encoding": "text" | "base64", "content", "characters": of the
-        whole, "next_offset": or null, "sources", "origins"}. List: {"files": [{"path", "media_type", "bytes"}],
+        whole, "next_offset": or null, "sources", "origins"}. Of a document, `content` is its text, with {"page_count":
+        if known, "is_cut": if its text is longer than `characters`}. List: {"files": [{"path", "media_type", "bytes"}],
         "origins"}.
         """
         path = arguments.get("path", "")
@@ -63,18 +66,19 @@ class ReadArtifact(Tool):
             size, digest = artifact.size_bytes, artifact.sha256
             context.pictures.append(Picture(str(artifact.id), digest, artifact.path, media_type, size))
             return {**_entry(artifact), "sha256": digest, "origins": list(artifact.origins)}
-        encoding, text = _text(data)
+        found = _content(artifact.path, data)
         offset, length = arguments.get("offset", 0), arguments.get("max_characters", _DEFAULT_CHARACTERS)
-        content = text[offset : offset + length]
+        content = found.text[offset : offset + length]
         end = offset + len(content)
-        quote = {"quote": content[:_QUOTE_CHARACTERS], "offset": offset} if encoding == "text" else {"quote": ""}
+        quote = {"quote": content[:_QUOTE_CHARACTERS], "offset": offset} if found.encoding == "text" else {"quote": ""}
         return {
             **_entry(artifact),
             "sha256": artifact.sha256,
-            "encoding": encoding,
+            "encoding": found.encoding,
             "content": content,
-            "characters": len(text),
-            "next_offset": end if end < len(text) else None,
+            "characters": len(found.text),
+            **found.of_document,
+            "next_offset": end if end < len(found.text) else None,
             "sources": [{"uri": f"artifact:{artifact.path}", "title": artifact.path, **quote}],
             "origins": list(artifact.origins),
         }
@@ -84,12 +88,24 @@ def _entry(artifact: ArtifactView) -> dict[str, Any]:
     return {"path": artifact.path, "media_type": artifact.media_type, "bytes": artifact.size_bytes}
 
 
-def _text(data: bytes) -> tuple[str, str]:
-    """Return encoding and text: UTF-8 without NUL as it is, other bytes as base64."""
+@dataclass(frozen=True)
+class _Content:
+    encoding: str
+    text: str
+    of_document: dict[str, Any] = field(default_factory=dict)
+
+
+def _content(path: str, data: bytes) -> _Content:
+    """Return UTF-8 without NUL as it is, the text of a document, other bytes as base64. Raises ToolError."""
+    if document := document_text.read(data):
+        if document.problem:
+            raise ToolError(f"The text of {path} could not be read: {document.problem}.")
+        known = {"page_count": document.page_count, "is_cut": document.is_cut or None}
+        return _Content("text", document.text, {name: value for name, value in known.items() if value is not None})
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
         text = "\0"
     if "\0" in text:
-        return "base64", base64.b64encode(data).decode()
-    return "text", text
+        return _Content("base64", base64.b64encode(data).decode())
+    return _Content("text", text)

@@ -15,6 +15,7 @@ from sessions_app import selectors
 from sessions_app.access import access_artifact, access_sent_file, access_unsent_file
 from sessions_app.attachments import file_parts, storage
 from sessions_app.models import Attachment
+from tools_app.documents import document_text
 from tools_app.storage import artifacts
 from tools_app.storage.artifacts import ArtifactView
 
@@ -71,8 +72,11 @@ def text_of(document: Document) -> str | None:
     """Return the text of a text file, or the text that was read from another one, None if there is none."""
     if isinstance(document.stored, Attachment) and document.stored.text:
         return document.stored.text
+    data = read(document)
+    if found := document_text.read(data):
+        return found.text or None
     try:
-        return read(document).decode()
+        return data.decode()
     except UnicodeDecodeError:
         return None
 

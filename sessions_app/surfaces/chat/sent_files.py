@@ -21,6 +21,7 @@ class SentFile:
     is_transcribed: it is audio whose words the model got.
     transcript: these words, if they are not those of the message.
     read_as: how much of the text of a document was read.
+    pages: its number of pages, sheets or slides.
     """
 
     name: str
@@ -32,6 +33,7 @@ class SentFile:
     is_transcribed: bool = False
     transcript: str = ""
     read_as: str = ""
+    pages: str = ""
 
 
 def with_files(view: TurnView, turns: Sequence[Turn]) -> TurnView:
@@ -49,7 +51,9 @@ def _shown(row: Attachment) -> SentFile:
     size = "" if row.size_bytes is None else labels.size(row.size_bytes)
     name = row.filename or ("voice note" if row.kind == "voice" else row.kind)
     shown = SentFile(name, size, records.url_of(row), row.is_shown_image, row.error, row.omitted_because)
-    if records.described(row).is_document:
+    described = records.described(row)
+    shown = replace(shown, pages=described.pages)
+    if described.is_document:
         cut = f", cut at {len(row.text):,}" if len(row.text) < (row.characters or 0) else ""
         return replace(shown, read_as=f"read as text, {row.characters or 0:,} characters{cut}")
     if row.transcription not in (Attachment.IN_MESSAGE, Attachment.IN_FILE):

@@ -114,7 +114,11 @@ export class Attachments {
       this.#failed(entry, status === 413 ? "It is too large." : (answer?.error ?? `The server refused it (${status}).`));
       return;
     }
-    entry.id = answer.data.attachmentId;
+    const { attachmentId, pages, omittedBecause } = answer.data;
+    entry.id = attachmentId;
+    entry.size = [entry.size, pages].filter(Boolean).join(" · ");
+    entry.row.querySelector("small").textContent = entry.size;
+    if (omittedBecause) note(`The model cannot read ${entry.name}: ${omittedBecause}.`);
     delete entry.request;
     entry.row.querySelector("progress").hidden = true;
   }

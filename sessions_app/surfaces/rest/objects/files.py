@@ -50,10 +50,15 @@ class AttachmentOut(ObjectSerializer):
     error = NullableText(help_text="Reason why it was not downloaded.")
     transcript = NullableText(help_text="Transcript of an audio file.")
     omitted_because = NullableText(help_text="Reason why the model did not get the content.")
+    page_count = Count(
+        allow_null=True, help_text="Pages of a document, sheets of a workbook or slides of a presentation, if known."
+    )
+    pages = NullableText(help_text="The same as a text, such as `3 slides`.")
     artifact_id = UUIDField(allow_null=True, help_text="The file of the session with its content.")
     url = NullableText(help_text="Path of the content on this server.")
 
     @classmethod
     def of(cls, subject: Attachment, **given: Any) -> dict[str, Any]:
         transcript = subject.text if subject.transcription else ""
-        return super().of(subject, url=records.url_of(subject), transcript=transcript, **given)
+        given |= {"transcript": transcript, "pages": records.described(subject).pages}
+        return super().of(subject, url=records.url_of(subject), **given)

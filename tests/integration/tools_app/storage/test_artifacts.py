@@ -10,6 +10,8 @@ import pytest
 from django.conf import settings
 
 from audit_app.kernel.errors import InvalidInput, NotFound
+from tests.support import documents
+from tests.support.documents import pdf, protected_pdf, word
 from tools_app.builtin.read_artifact import ReadArtifact
 from tools_app.builtin.write_artifact import WriteArtifact
 from tools_app.models import Artifact
@@ -161,6 +163,34 @@ def test_tools_take_other_bytes_as_base64(session):
     assert (read["encoding"], base64.b64decode(read["content"])) == ("base64", data)
     with pytest.raises(ToolError, match="base64"):
         call(WriteArtifact(), session, path="out/b.bin", content="not base64!", encoding="base64")
+
+
+def test_the_tool_reads_the_text_of_documents(session):
+    for path, data in {"files/a.docx": word(*["line"] * 9), "files/b": pdf("line " * 9, pages=2)}.items():
+        write(session, path, data)
+        read = call(ReadArtifact(), session, path=path, max_characters=4)
+        assert (read["encoding"], read["content"], read["sources"][0]["quote"]) == ("text", "line", "line")
+        assert read["next_offset"] == 4 < read["characters"] and "is_cut" not in read
+        assert "line" in call(ReadArtifact(), session, path=path, offset=4)["content"]
+    assert read["page_count"] == 2
+
+
+def test_the_tool_says_why_a_document_has_no_text(session):
+    broken = {
+        "it is protected by a password": protected_pdf("x"),
+        "it unpacks to more than 64 MB": documents.BOMB,
+        "its XML declares entities": documents.OUTER_ENTITY,
+        "it is damaged": documents.DAMAGED,
+        "save it as .docx": documents.OLD,
+        "it has no text": pdf(""),
+    }
+    for number, (reason, data) in enumerate(broken.items()):
+        write(session, f"files/{number}.docx", data)
+        with pytest.raises(ToolError, match=rf"^The text of files/{number}\.docx could not be read: .*{reason}.*\.$"):
+            call(ReadArtifact(), session, path=f"files/{number}.docx")
+    long = word(*["x" * 1_000] * 300)
+    write(session, "files/long.docx", long)
+    assert call(ReadArtifact(), session, path="files/long.docx")["is_cut"] is True
 
 
 def test_the_agents_own_folder_is_of_less_risk_than_the_persons(session):

@@ -9,6 +9,7 @@ from django.contrib.auth.models import User
 from sessions_app.attachments import uploads
 from sessions_app.models import Attachment, Turn
 from tests.support.agents import AgentCaller
+from tests.support.documents import DAMAGED, word
 from tests.support.rest import make_run, make_session, make_user
 from tools_app.storage.artifacts import ArtifactView, Writer, list_artifacts, write_artifact
 
@@ -56,6 +57,13 @@ def test_an_upload_is_a_document_before_and_after_it_is_sent(caller: AgentCaller
 def test_a_picture_has_no_text(caller: AgentCaller, alice: User) -> None:
     picture = write_artifact(Writer(make_session(alice).id), "out/p.png", PIXEL)
     assert caller("GET", f"objects/{picture.id}/text").data == {}
+
+
+def test_the_text_of_an_office_file_is_read_from_it(caller: AgentCaller, alice: User) -> None:
+    session = make_session(alice)
+    for data, text in {word("Dear Ada"): {"text": "Dear Ada"}, DAMAGED: {}}.items():
+        letter = write_artifact(Writer(session.id), "files/letter.docx", data)
+        assert caller("GET", f"objects/{letter.id}/text").data == text
 
 
 def test_documents_of_others_and_unknown_ones_are_not_found(alice: User, terms: ArtifactView) -> None:

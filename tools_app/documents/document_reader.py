@@ -1,7 +1,8 @@
 """The program that reads the text of one document (PDF, DOCX, XLSX, PPTX) within limits. Starts without Django.
 
-Usage: document_reader.py <longest text>, with the document on standard input. Writes one JSON object: `text`, and
-`parts` (pages, slides or sheets), or `problem`. A document that exceeds the limits of memory or time ends the process.
+Usage: document_reader.py <longest text>, with the document on standard input. Writes one JSON object: `text` with
+`page_count` (pages, slides or sheets; null if unknown) and `is_cut`, or `problem`, or `is_other` for an archive that is
+no document. A document that exceeds the limits of memory or time ends the process.
 """
 
 import io
@@ -9,7 +10,7 @@ import json
 import re
 import resource
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
 from typing import Any
@@ -22,6 +23,7 @@ _MOST_ENTRIES = 5_000
 _MOST_BYTES = 64_000_000  # of what is unpacked
 _MOST_DEPTH = 200
 _MOST_PAGES = 300
+_MOST_DIGITS = 6  # of a number of pages that a file states
 
 
 class _Full(Exception):
@@ -32,10 +34,15 @@ class _Refused(Exception):
     pass
 
 
+class _Other(Exception):
+    pass
+
+
 class _Text:
-    """Collects text up to a length. Raises _Full behind it."""
+    """Collects text up to a length, and raises _Full behind it. page_count: of the whole document, if known."""
 
     def __init__(self, longest: int) -> None:
+        self.page_count: int | None = None
         self._left = longest
         self._pieces: list[str] = []
 
@@ -46,7 +53,9 @@ class _Text:
             raise _Full
 
     def __str__(self) -> str:
-        lines = (line.rstrip() for line in "".join(self._pieces).splitlines())
+        # A PDF may yield NUL and lone surrogates, which no database stores.
+        whole = "".join(self._pieces).replace("\0", "").encode("utf-8", "replace").decode()
+        lines = (line.rstrip() for line in whole.splitlines())
         return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
 
 
@@ -127,14 +136,34 @@ def _paragraphs(package: _Package, name: str, text: _Text) -> None:
     package.parse(name, start, end, lambda data: text.add(data) if inside else None)
 
 
-def _word(package: _Package, text: _Text) -> Iterator[int]:
+def _word(package: _Package, text: _Text) -> None:
+    text.page_count = _stated_pages(package)
     _paragraphs(package, "word/document.xml", text)
-    yield 0
 
 
-def _slides(package: _Package, text: _Text) -> Iterator[int]:
-    for number, name in enumerate(package.numbered(r"ppt/slides/slide(\d+)\.xml"), 1):
-        yield number
+def _stated_pages(package: _Package) -> int | None:
+    """Return the number of pages that the program stored which has written a DOCX, if any."""
+    inside, digits = False, ""
+
+    def start(tag: str, _: dict[str, str]) -> None:
+        nonlocal inside
+        inside = tag == "Pages"
+
+    def text(data: str) -> None:
+        nonlocal digits
+        digits += data if inside else ""
+
+    if "docProps/app.xml" in package.names:
+        with suppress(expat.ExpatError):
+            package.parse("docProps/app.xml", start, lambda _: start("", {}), text)
+    is_number = digits.isascii() and digits.isdecimal() and len(digits) <= _MOST_DIGITS
+    return (int(digits) or None) if is_number else None
+
+
+def _slides(package: _Package, text: _Text) -> None:
+    names = package.numbered(r"ppt/slides/slide(\d+)\.xml")
+    text.page_count = len(names)
+    for number, name in enumerate(names, 1):
         text.add(f"[Slide {number}]\n")
         _paragraphs(package, name, text)
 
@@ -159,7 +188,9 @@ def _shared_strings(package: _Package) -> list[str]:
     return found
 
 
-def _sheets(package: _Package, text: _Text) -> Iterator[int]:
+def _sheets(package: _Package, text: _Text) -> None:
+    parts = package.numbered(r"xl/worksheets/sheet(\d+)\.xml")
+    text.page_count = len(parts)
     shared, names = _shared_strings(package), list[str]()
 
     def start(tag: str, values: dict[str, str]) -> None:
@@ -167,8 +198,7 @@ def _sheets(package: _Package, text: _Text) -> Iterator[int]:
             names.append(values.get("name", ""))
 
     package.parse("xl/workbook.xml", start, _ignore, _ignore)
-    for number, part in enumerate(package.numbered(r"xl/worksheets/sheet(\d+)\.xml"), 1):
-        yield number
+    for number, part in enumerate(parts, 1):
         text.add(f"[Sheet {names[number - 1] if number <= len(names) else number}]\n")
         _rows(package, part, shared, text)
 
@@ -199,43 +229,41 @@ def _rows(package: _Package, name: str, shared: list[str], text: _Text) -> None:
     package.parse(name, start, end, take)
 
 
-def _pages(data: bytes, text: _Text) -> Iterator[int]:
+def _pages(data: bytes, text: _Text) -> None:
     reader = import_module("pypdf").PdfReader(io.BytesIO(data), strict=False)
     if reader.is_encrypted and not reader.decrypt(""):
         raise _Refused("it is protected by a password")
-    for number in range(1, _MOST_PAGES + 1):
-        try:
-            page = reader.pages[number - 1]
-        except IndexError:
-            return
-        yield number
-        text.add(f"{page.extract_text()}\n\n")
+    text.page_count = len(reader.pages)
+    for number in range(min(text.page_count, _MOST_PAGES)):
+        text.add(f"{reader.pages[number].extract_text()}\n\n")
 
 
-def _reader_of(data: bytes, text: _Text) -> Iterator[int]:
+def _read(data: bytes, text: _Text) -> None:
     if data.startswith(b"%PDF-"):
         return _pages(data, text)
     package = _Package(data)
     kinds = {"word/document.xml": _word, "xl/workbook.xml": _sheets, "ppt/presentation.xml": _slides}
     read = next((kinds[name] for name in kinds if name in package.names), None)
     if read is None:
-        raise _Refused("it is not a file of Office")
+        raise _Other
     return read(package, text)
 
 
 def read(data: bytes, longest: int) -> dict[str, Any]:
-    """Return the text of a document and the number of its parts that were read, or the problem."""
-    text, parts, is_cut = _Text(longest), 0, False
+    """Return what `main` writes. Raises what the parser of PDF raises."""
+    text, is_cut = _Text(longest), False
     try:
-        for number in _reader_of(data, text):
-            parts = number
+        _read(data, text)
     except _Full:
         is_cut = True
+    except _Other:
+        return {"is_other": True}
     except _Refused as refusal:
         return {"problem": str(refusal)}
     except (BadZipFile, expat.ExpatError, KeyError, NotImplementedError, RuntimeError):
         return {"problem": "it is damaged, or has a part that cannot be read"}
-    return {"text": str(text), "parts": parts, "is_cut": is_cut}
+    is_cut = is_cut or (data.startswith(b"%PDF-") and (text.page_count or 0) > _MOST_PAGES)
+    return {"text": str(text), "page_count": text.page_count, "is_cut": is_cut}
 
 
 def main() -> None:
