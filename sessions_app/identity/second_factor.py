@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import pyotp
-import segno
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import transaction
@@ -22,6 +21,7 @@ from agents_app.rights import CREATE_AGENTS
 from audit_app import services as audit
 from audit_app.kernel.errors import Conflict, Forbidden, InvalidInput, RateLimited
 from audit_app.rights import holds, rights
+from sessions_app.identity import qr_code
 from sessions_app.identity.principal import Unauthenticated
 from sessions_app.models import RecoveryCode, SecondFactor
 from tools_app.secrets import vault
@@ -128,7 +128,7 @@ def begin_enrolment(user: User) -> Enrolment:
     name = user.email or user.get_username()
     uri = totp.provisioning_uri(name=name, issuer_name=_ISSUER)
     groups = [totp.secret[at : at + 4] for at in range(0, len(totp.secret), 4)]
-    return Enrolment(" ".join(groups), segno.make(uri, error="m").svg_inline(scale=4, dark="#000", light="#fff"))
+    return Enrolment(" ".join(groups), qr_code.as_svg(uri))
 
 
 def confirm_enrolment(user: User, code: str) -> tuple[str, ...]:

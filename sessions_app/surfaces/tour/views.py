@@ -4,7 +4,6 @@ from collections.abc import Callable
 from functools import wraps
 from urllib.parse import urlsplit
 
-import segno
 from django.contrib.auth.models import User
 from django.db import IntegrityError
 from django.http import HttpResponse, HttpResponseRedirect
@@ -20,7 +19,7 @@ from audit_app.rights import require
 from sessions_app import services
 from sessions_app.access import access_agent, access_session
 from sessions_app.conversation.session_key import SessionKey
-from sessions_app.identity import rate_limits
+from sessions_app.identity import qr_code, rate_limits
 from sessions_app.models import Session
 from sessions_app.surfaces.base.addresses import origin_for
 from sessions_app.surfaces.base.pages import PageRequest, page
@@ -151,5 +150,5 @@ def _render(request: PageRequest, session: Session, progress: Progress) -> HttpR
 def _address(request: PageRequest, session: Session) -> dict[str, object]:
     """Return the address of the chat, as a text and as a code for cameras."""
     address = f"{origin_for(request)}/chat/{session.pk}"
-    code = segno.make(address, error="m").svg_inline(scale=4, dark="#000", light="#fff")
+    code = qr_code.as_svg(address)
     return {"address": address, "code": code, "is_local": urlsplit(address).hostname in _LOOPBACK}
