@@ -1,4 +1,4 @@
-"""Connects a model server to the default agent, without the admin: its models, one real call, its row and the agent.
+"""Connects a model server without the admin: its models, one real call, its row, and the agents that answer with it.
 
 The rules of a provider are those of the admin: of the address on the model, of keys in `provider_keys`.
 """
@@ -8,10 +8,11 @@ from urllib.parse import urlsplit
 
 from django.contrib.auth.models import AnonymousUser, User
 from django.db import transaction
+from django.db.models import Q, QuerySet
 from django.utils.text import slugify
 
 from agents_app.configuration import agents
-from agents_app.models import Agent, ModelProvider
+from agents_app.models import DEMO, Agent, ModelProvider
 from agents_app.providers import provider_keys, trial
 from agents_app.rights import ADD_PROVIDERS, CHANGE_AGENTS, CHANGE_PROVIDERS
 from audit_app import services as audit
@@ -69,8 +70,14 @@ def try_model(server: Server, user: User) -> trial.Trial:
     return tried
 
 
-def connect(server: Server, user: User) -> Agent:
-    """Store the server, and let the default agent use its model, after a successful call. Raises as `try_model`."""
+def agents_to_move() -> QuerySet[Agent]:
+    """Return the agents that would use a connected model: the default one, and all that still use the demo."""
+    rows = Agent.objects.filter(Q(agent_id=agents.DEFAULT_AGENT) | Q(provider__kind=DEMO, retired_at=None))
+    return rows.order_by("pk")
+
+
+def connect(server: Server, user: User) -> None:
+    """Store the server, and let `agents_to_move` use its model, after a successful call. Raises as `try_model`."""
     try_model(server, user)
     row = _row_of(server, user)
     is_new = row._state.adding
@@ -81,9 +88,9 @@ def connect(server: Server, user: User) -> Agent:
         audit.record(action, details={"id": str(row.pk), "name": row.name})
         if server.key:
             provider_keys.record_key(row, server.key)
-        agent = Agent.objects.get(agent_id=agents.DEFAULT_AGENT)
         own_model = "" if row.default_model == server.model else server.model
-        return agents.update_agent(agent, provider=row.name, model_id=own_model, note=f"Connected {server.model}.")
+        for agent in agents_to_move():
+            agents.update_agent(agent, provider=row.name, model_id=own_model, note=f"Connected {server.model}.")
 
 
 def _row_of(server: Server, user: User) -> ModelProvider:

@@ -1,4 +1,4 @@
-"""The page on which an administrator connects a model to the default agent: address, key, model, test, use.
+"""The page on which an administrator connects a model to the agents without one: address, key, model, test, use.
 
 The key stays in the form of the browser between the steps, and is stored with the last one. Without scripts, it is
 entered again at each step.
@@ -92,4 +92,6 @@ def _render(request: PageRequest, shown: Mapping[str, Any], status: int = 200) -
     template = "chat/_connect_model.html" if request.htmx else "chat/connect_model.html"
     given = {"base_url": request.POST.get("base_url", ""), "model": request.POST.get("model", "")}
     frame = {"presets": PRESETS, "next": safe_target(request), "known": "\n".join(shown.get("models", ())), **given}
+    if not request.htmx:
+        frame["names"] = connection.agents_to_move().values_list("name", flat=True)
     return render(request, template, {**frame, **shown}, status=status)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
+from django.utils import timezone
 
 from agents_app.models import Agent, ModelProvider
 from agents_app.providers.connection import RIGHTS
@@ -61,6 +62,27 @@ def test_a_model_is_listed_tested_and_used(browser: Client, agent: Agent, server
     stored = AuditEntry.objects.get(action="CredentialStored")
     assert stored.actor.startswith("user:") and KEY not in str(stored.details)
     assert {"ModelProviderCreated", "AgentUpdated"} <= set(AuditEntry.objects.values_list("action", flat=True))
+
+
+def test_all_agents_that_use_the_demo_use_the_model(browser: Client, agent: Agent, server: ModelServer) -> None:
+    team, retired = make_agent("team", model_id="demo-slow"), make_agent("old", retired_at=timezone.now())
+    other = make_agent("other", provider=ModelProvider.objects.create(name="mine", kind="anthropic"))
+    assert f': <span dir="auto">{agent.name}, team</span>' in browser.get(PAGE).content.decode()
+    press(browser, "use", server, model="fake")
+    providers = dict(Agent.objects.values_list("agent_id", "provider__kind"))
+    assert providers == {
+        agent.agent_id: "openai",
+        "team": "openai",
+        retired.agent_id: "demo",
+        other.agent_id: "anthropic",
+    }
+    team.refresh_from_db()
+    assert (team.model_id, team.version) == ("", 2)
+    press(browser, "use", server, model="second")
+    assert dict(Agent.objects.filter(provider__kind="openai").values_list("agent_id", "model_id")) == {
+        agent.agent_id: "second",
+        "team": "",
+    }
 
 
 def test_the_same_address_keeps_its_provider_and_its_key(browser: Client, agent: Agent, server: ModelServer) -> None:
