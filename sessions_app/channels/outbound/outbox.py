@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import TypeVar
 from uuid import UUID
 
+from django.conf import settings
 from django.db import DatabaseError, InterfaceError, transaction
 from django.db.models import Exists, OuterRef
 from django.db.models.functions import Now
@@ -25,6 +26,7 @@ from sessions_app.conversation.session_key import STORED_CHANNELS
 from sessions_app.models import IS_OPEN, ChannelAccount, Delivery, InboundMessage, Session
 from sessions_app.platforms.messages import Button, Capabilities, Chat, Rendered, Target
 from sessions_app.platforms.rendering.renderer import MOST_PARTS
+from sessions_app.platforms.rendering.site_links import with_address
 from tools_app.storage.artifacts import ArtifactView
 from tools_app.types import ApprovalView
 from tools_app.types.questions import InputView
@@ -314,7 +316,7 @@ def _render(markdown: str, destination: Destination, shown: int) -> tuple[Sequen
 
     The text may be shorter than what they show: a call of the model that failed is repeated.
     """
-    chat = destination.target.chat
+    chat, markdown = destination.target.chat, with_address(markdown, settings.KOMAND_PUBLIC_URL)
     try:
         adapter = accounts.pure.get(destination.account)
         parts = adapter.render(markdown, chat)

@@ -7,6 +7,8 @@ from contextlib import suppress
 from dataclasses import replace
 from uuid import UUID
 
+from django.conf import settings
+
 from agents_app.events import MESSAGE_RESET, RUN_ENDS, SNAPSHOT, TEXT_DELTA
 from audit_app.kernel.database import in_db, retry_until_stored
 from sessions_app.channels.outbound import outbox, transitions
@@ -20,6 +22,7 @@ from sessions_app.models import Delivery, Session
 from sessions_app.platforms.base import ChannelAdapter, SendCertainty, SendError, Unsupported
 from sessions_app.platforms.messages import Outgoing, Rendered, ToolStatus
 from sessions_app.platforms.rendering.renderer import MOST_PARTS, close_open_marks, latest
+from sessions_app.platforms.rendering.site_links import with_address
 from tools_app.events import (
     APPROVAL_DECIDED,
     APPROVAL_REQUESTED,
@@ -259,7 +262,7 @@ class Preview:
 
         A native preview shows the end of the text, the message that grows shows its part.
         """
-        text, chat = self.text.text, self._destination.target.chat
+        text, chat = with_address(self.text.text, settings.KOMAND_PUBLIC_URL), self._destination.target.chat
         enough = (self._whole + 2) * self._capabilities.max_text
         if not text:
             return Rendered("", ""), False

@@ -1,10 +1,6 @@
 """The texts of the demo provider, in Markdown."""
 
-REAL_MODEL = (
-    "Set `OPENAI_API_KEY` (and `OPENAI_BASE_URL` and `KOMAND_MODEL` for another OpenAI-compatible server) before the "
-    "first start, or connect a model on the page `/connect-model`."
-)
-FOOTER = "\n\n*Demo model: a few rules, no intelligence. [Take the tour](/tour).*"
+FOOTER = "\n\n*Demo model · [Take the tour](/tour) · [Connect a real one](/connect-model)*"
 TOUR = "**[Take the tour](/tour)** on the chat page: an approval, a crash survived, a team, in five minutes."
 
 INTRODUCTION = f"""\
@@ -25,27 +21,23 @@ is real: the tools, the live stream, the history and the audit log.
 Ask for several at once, and the tools run in parallel: *what is 17\\*23 and what time is it in Tokyo?* \
 To see how answers look, send `/demo markdown`, `/demo table`, `/demo long` or `/demo error`.
 
-**For a real model**, give Komand an endpoint:
+**For a real model**, [connect one](/connect-model), or name it before the first start:
 
 ```sh
 export OPENAI_API_KEY=sk-...
 export OPENAI_BASE_URL=https://api.openai.com/v1   # or any compatible server
 export KOMAND_MODEL=your-model
-```
-
-{REAL_MODEL}"""
+```"""
 
 CALLING = "Let me look that up."
 FOUND = "Here is what I found:"
 DELEGATING = "I give each part to a workstream of its own."
 TEAM_FOUND = "Here is what my team found:"
-NOT_UNDERSTOOD = f"""\
-I am only the **demo model** and cannot answer free questions. I can do arithmetic, show the time, fetch web pages and \
-echo text: try *what is 17\\*23 and what time is it in Tokyo?*, or send *help*.
+NOT_UNDERSTOOD = """\
+I am the **demo model** and cannot answer free questions. I can show you an approval, a crash survived and a team: \
+**[Take the tour](/tour)** · **[Connect a real model](/connect-model)**
 
-{TOUR}
-
-{REAL_MODEL}"""
+Or try *what is 17\\*23 and what time is it in Tokyo?* Send *help* for more."""
 NOT_OFFERED = "I would need {}, but this agent is not allowed to use that."
 BEFORE_ERROR = "You asked to see a failure, so this answer stops right "
 ERROR = "The demo model failed because you asked it to. Nothing is wrong; send another message."

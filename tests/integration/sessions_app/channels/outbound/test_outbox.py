@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from agents_app.providers.kinds.scripted import Reply
 from audit_app.models import AuditEntry
 from sessions_app.channels.outbound import outbox
 from sessions_app.models import Delivery, InboundMessage, Session
@@ -71,3 +72,16 @@ def test_a_step_that_was_refused_is_part_of_the_answer(rig: EngineRig, platform:
     settle(rig, 2)
     assert platform.chat(501)[-1] == "Let me look.\n\nFound it."
     assert InboundMessage.objects.count() == Session.objects.count() == 1
+
+
+@pytest.mark.parametrize("address", ["https://komand.example", ""])
+def test_a_page_of_the_installation_is_named_by_its_address(
+    rig: EngineRig, platform: FakeTelegram, settings: Any, address: str
+) -> None:
+    settings.KOMAND_PUBLIC_URL = address
+    rig.agent(Reply(("Take [the tour](/tour).",)))
+    add_telegram(platform)
+    telegram(private_update(1, "hi"))
+    assert settle(rig) == ["sent"]
+    row = Delivery.objects.get()
+    assert row.text.startswith("Take the tour") and ("https://komand.example/tour" in row.body) is bool(address)

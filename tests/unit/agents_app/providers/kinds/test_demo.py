@@ -146,7 +146,13 @@ def test_it_names_a_tool_that_it_may_not_use() -> None:
 @pytest.mark.parametrize("text", ["Hello!", "help", "hi there", "who are you?", "/demo", "/demo nonsense", "tour"])
 def test_a_greeting_is_answered_with_what_it_is_and_how_to_get_a_real_model(text: str) -> None:
     answer = decide([Message("user", text)], TOOLS).text
-    assert "demo model" in answer and "OPENAI_API_KEY" in answer and "| --- |" in answer and "```" in answer
+    assert (
+        "demo model" in answer
+        and "(/tour)" in answer
+        and "(/connect-model)" in answer
+        and "| --- |" in answer
+        and "```" in answer
+    )
 
 
 @pytest.mark.parametrize(
@@ -186,7 +192,7 @@ def test_the_footer_comes_once_a_chat() -> None:
 
 def test_it_reports_what_it_does_not_understand() -> None:
     answer = decide([Message("user", "Write me a poem.")], TOOLS).text
-    assert "demo model" in answer and "OPENAI_API_KEY" in answer
+    assert "demo model" in answer and "(/tour)" in answer and "(/connect-model)" in answer
 
 
 def test_it_answers_from_the_results_of_its_tools() -> None:
