@@ -42,7 +42,8 @@ def _add(agent: Agent, call: CallCost) -> None:
 
 def refusal_of(run: Run) -> str:
     """Return `budget_refusal` for a run. Its token budgets are checked when the call is reserved."""
-    return _refusal(_payers(run), run.actor)
+    text = _refusal(_payers(run), run.actor)
+    return f"{text} Your message is saved." if text and run.parent_id is None else text
 
 
 def budget_refusal(agent: Agent, actor: str = "") -> str:
@@ -72,9 +73,8 @@ def _hourly_refusal(agent: Agent) -> str:
     found = recent.aggregate(cost=Sum("cost"), first=Min("minute"))
     if limit > 0 and (found["cost"] or 0.0) < limit:
         return ""
-    until = f" Try again after {found['first'] + _WINDOW:%H:%M} UTC." if found["first"] and limit > 0 else ""
-    used_up = f"The agent {agent.agent_id} has used up its model budget of {limit:g} per hour."
-    return f"{used_up}{until} An operator can raise the budget."
+    again = f"or try again after {found['first'] + _WINDOW:%H:%M} UTC" if found["first"] and limit > 0 else ""
+    return cost_caps.used_up("hourly budget", f"the agent {agent.agent_id}", again)
 
 
 def _limit(agent: Agent) -> float | None:

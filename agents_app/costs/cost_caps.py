@@ -21,6 +21,8 @@ from audit_app.kernel.after_commit import after_commit
 
 logger = logging.getLogger(__name__)
 
+_OWN = "this agent"
+_BUDGETS = {"day": "daily budget", "month": "monthly budget"}
 _ADD_ALERT = """
     INSERT INTO komand_cost_alert (scope, period, day, level) VALUES (%s, %s, %s, %s)
     ON CONFLICT (scope, period, day, level) DO NOTHING
@@ -33,7 +35,7 @@ class Cap:
 
     owner: shown to users.
     period: day | month.
-    remedy: where an operator raises it.
+    remedy: where an operator raises it, shown to those who see costs.
     """
 
     scope: str
@@ -63,7 +65,7 @@ def caps_of(agents: Sequence[Agent], actor: str) -> Iterator[Cap]:
         own = hot_queries.GET_USER_CAPS.rows(user_id=int(actor.removeprefix("user:")))
         yield from user_caps(actor, *(own[0] if own else ()))
     for place, agent in enumerate(agents):
-        yield from agent_caps(agent, f"The agent {agent.agent_id}, above this workstream," if place else "This agent")
+        yield from agent_caps(agent, f"the agent {agent.agent_id} above this workstream" if place else _OWN)
 
 
 def installation_caps() -> Iterator[Cap]:
@@ -71,7 +73,7 @@ def installation_caps() -> Iterator[Cap]:
     for period, limit in (("day", settings.KOMAND_COST_PER_DAY), ("month", settings.KOMAND_COST_PER_MONTH)):
         if limit:
             name = f"KOMAND_COST_PER_{period.upper()}"
-            yield Cap(usage_ledger.INSTALLATION, "This installation", period, limit, name)
+            yield Cap(usage_ledger.INSTALLATION, "this installation", period, limit, name)
 
 
 def user_caps(actor: str, own_per_day: float | None = None, own_per_month: float | None = None) -> Iterator[Cap]:
@@ -80,10 +82,10 @@ def user_caps(actor: str, own_per_day: float | None = None, own_per_month: float
     for period, own, common in zip(("day", "month"), (own_per_day, own_per_month), everyones, strict=True):
         name = f"KOMAND_USER_COST_PER_{period.upper()}" if own is None else "the user's cost caps"
         if limit := common if own is None else own:
-            yield Cap(actor, "This user", period, limit, name)
+            yield Cap(actor, "this user", period, limit, name)
 
 
-def agent_caps(agent: Agent, owner: str = "This agent") -> Iterator[Cap]:
+def agent_caps(agent: Agent, owner: str = _OWN) -> Iterator[Cap]:
     """Yield the caps of an agent. One of 0 forbids all calls."""
     for period, key in (("day", "costPerDay"), ("month", "costPerMonth")):
         if (limit := agent.budgets.get(key)) is not None:
@@ -95,12 +97,14 @@ def refusal(agents: Sequence[Agent], actor: str) -> str:
     today = usage_ledger.today()
     for cap, nanos in spent_of(list(caps_of(agents, actor)), today):
         if nanos >= cap.limit * NANOS:
-            amount = money(cap.limit, settings.KOMAND_CURRENCY)
-            return (
-                f"{cap.owner} has used up its cost cap of {amount} per {cap.period}. It resets on "
-                f"{cap.resets(today):%Y-%m-%d} at 00:00 UTC. An operator can raise the cap ({cap.remedy})."
-            )
+            again = f"or try again after {cap.resets(today):%Y-%m-%d}, 00:00 UTC" if cap.limit else ""
+            return used_up(_BUDGETS[cap.period], cap.owner, again)
     return ""
+
+
+def used_up(budget: str, owner: str, again: str) -> str:
+    """Return the refusal for users. again: when calls are possible, as `or try again after …`; empty for never."""
+    return f"The {budget} of {owner} is used up. Ask your administrator{f', {again}' if again else ''}."
 
 
 def send_alerts(agents: Sequence[Agent], actor: str) -> None:

@@ -112,7 +112,7 @@ def test_a_run_ends_when_the_cost_of_its_hour_is_spent(rig: EngineRig) -> None:
     cost_settings.set_price("scripted", "script", Price(1.0, 1.0))
     transcript = rig.wait(rig.send().run_id)
     assert (transcript.run.status, transcript.run.error_code) == (RunStatus.FAILED, "budget_exhausted")
-    assert "budget of 2 per hour" in transcript.run.error_message
+    assert "The hourly budget of the agent" in transcript.run.error_message
     later = rig.wait(rig.send("again").run_id)
     assert (later.run.error_code, later.steps) == ("budget_exhausted", ())
 
@@ -125,7 +125,7 @@ def test_prices_turn_tokens_into_cost() -> None:
         cost_budget.charge(Run(agent=agent), price_call("p", "m", prices, Usage(2000, 1000)))
     cost_budget.charge(Run(agent=agent), price_call("p", "m", prices, Usage(), text="x" * 4000))  # no counts
     assert sum(Spending.objects.values_list("cost", flat=True)) == 11.0
-    assert "budget of 10 per hour" in cost_budget.budget_refusal(agent)
+    assert "hourly budget of the agent" in cost_budget.budget_refusal(agent)
     Spending.objects.update(minute=F("minute") - timedelta(minutes=61))  # one row, or two at the end of a minute
     assert cost_budget.budget_refusal(agent) == ""
 

@@ -115,8 +115,8 @@ def test_what_a_specialist_costs_counts_in_the_caps_of_both_agents(rig: EngineRi
     ended = rig.wait(accepted.run_id)
     child = Run.objects.get(parent_id=ended.run.id)
     assert (child.error_code, ended.run.error_code) == ("budget_exhausted", "budget_exhausted")
-    assert "The agent default, above this workstream, has used up its cost cap of 2 per day" in child.error_message
-    assert "This agent has used up its cost cap of 2 per day" in ended.run.error_message
+    assert "The daily budget of the agent default above this workstream is used up." in child.error_message
+    assert "The daily budget of this agent is used up." in ended.run.error_message
     totals = dict(CostTotal.objects.values_list("scope", "cost_nanos"))
     assert totals["agent:expert"] == totals["agent:default"] == totals["installation"] == 2 * NANOS
     assert dict(DailyUsage.objects.filter(cost_nanos__gt=0).values_list("agent_id", "cost_nanos")) == {
@@ -136,7 +136,7 @@ def test_an_hourly_budget_counts_what_specialists_cost(rig: EngineRig) -> None:
     until(lambda: Run.objects.filter(pk=accepted.run_id, waiting_on="children").exists())
     go_on.set()
     ended = rig.wait(accepted.run_id)
-    assert "The agent default has used up its model budget of 2 per hour." in ended.run.error_message
+    assert "The hourly budget of the agent default is used up." in ended.run.error_message
     assert dict(Spending.objects.values_list("agent__agent_id", "cost")) == {"default": 2.0, "expert": 2.0}
 
 
