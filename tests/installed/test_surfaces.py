@@ -2,7 +2,9 @@
 
 import json
 import time
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 
 import pytest
 
@@ -12,7 +14,8 @@ from tests.installed.installation import Installation
 from tests.installed.log import LogReader
 from tests.installed.people import add_people
 from tests.installed.surfaces import CLIENTS
-from tests.installed.surfaces.base import SECONDS, SurfaceClient
+from tests.installed.surfaces.base import SECONDS, OnText, SurfaceClient
+from tests.installed.surfaces.other_agents import A2A
 from tests.installed.surfaces.webchat import SITE
 from tests.support.live_server import wait_for
 
@@ -24,6 +27,7 @@ _WRITE = f"[[tool=write_artifact args={json.dumps({'path': 'out/report.txt', 'co
 ANSWER = "[[tokens=20]]"
 HELD = "[[tokens=20 hold=10]]"
 QUESTION = "a long story [[tokens=60]]"
+LATE = "late "  # begins the name of a client that connects after the first kill
 DIED = "agents_app.runs.reaper: the worker %s of run %s died; the run was released%s"
 REFUSED = "django.request: Unauthorized: %s"
 NAMES = [one.name for one in CLIENTS]
@@ -102,34 +106,96 @@ def test_a_worker_that_is_killed_twice_leaves_each_client_with_the_stored_text(
     """
     log.expect(DIED, "a worker is killed")
     asking = [clients[one.name] for one in CLIENTS]
-    shown = {one.name: "" for one in CLIENTS if one.is_live}
-
-    def ask(client: SurfaceClient) -> str:
-        return client.ask(QUESTION, lambda text: shown.update({client.name: text}))
-
-    def wait_for_words(words: str, before: int) -> None:
-        wait_for(lambda: model_server.count == before + len(asking), SECONDS, "the requests of all")
-        wait_for(lambda: all(f"{words}18" in text for text in shown.values()), SECONDS, f"{words}, on all of {shown}")
-
     with ThreadPoolExecutor(len(asking)) as pool:
-        _script(model_server, "early", len(asking))
-        before = model_server.count
-        answers = [pool.submit(ask, client) for client in asking]
-        wait_for_words("early", before)
-        _script(model_server, "other", len(asking))
-        installation.kill("runs")
-        wait_for_words("other", before + len(asking))
-        installation.kill("runs")
-        ends = {client.name: answer.result().strip() for client, answer in zip(asking, answers, strict=True)}
+        drill = Drill(installation, model_server, pool, runs=len(asking))
+        for client in asking:
+            drill.show(client, partial(client.ask, QUESTION))
+        drill.kill_twice()
     installation.wait_healthy("runs")
+    drill.check()
     assert {client.stored(QUESTION).strip() for client in asking} == {tokens(60)}
-    appended = {client.name for client in asking if client.only_appends}
-    assert {name for name, end in ends.items() if end != tokens(60)} == appended
-    for name in appended:
-        assert ends[name].endswith(f"\n\n{tokens(60)}") and ends[name].count("early18") == 1, ends[name]
 
 
-def _script(model_server: ModelServer, words: str, count: int) -> None:
-    """Let the next answers begin with these words, and fall silent."""
-    text = " ".join(f"{words}{number}" for number in range(60))
-    model_server.script(*[f'text="{text}" rate=100 hang=20'] * count)
+def test_one_run_whose_worker_is_killed_twice_is_followed_on_all_surfaces(
+    installation: Installation, clients: dict[str, SurfaceClient], model_server: ModelServer, log: LogReader
+) -> None:
+    """An agent has begun the run over A2A. Its user follows it by all clients that can show a run of another client.
+
+    Those that show their own runs alone are in the middle of answers of their own. All followers connect once more
+    after the first kill, and are shown nothing of the words before.
+    """
+    log.expect(DIED, "a worker is killed")
+    beginner = clients["a2a"]
+    assert isinstance(beginner, A2A)
+    followers = [one(installation, beginner.person) for one in CLIENTS if one.follows]
+    asking = [clients[one.name] for one in CLIENTS if not one.follows]
+    question = f"{QUESTION} for all"
+    with ThreadPoolExecutor(2 * len(CLIENTS)) as pool:
+        drill = Drill(installation, model_server, pool, runs=len(asking))
+        for client in asking:
+            drill.show(client, partial(client.ask, question))
+        wait_for(lambda: question in beginner.tasks, SECONDS, "the task")
+        task = beginner.tasks[question]
+
+        def follow(name: str) -> None:
+            for client in followers:
+                drill.show(client, partial(client.follow, task["contextId"], task["id"]), name)
+
+        follow("")
+        drill.kill_twice(meanwhile=lambda: follow(LATE))
+    installation.wait_healthy("runs")
+    drill.check()
+    assert {client.stored(question).strip() for client in asking} == {tokens(60)}
+    assert not [name for name, texts in drill.shown.items() if name.startswith(LATE) and "early" in "".join(texts)]
+
+
+class Drill:
+    """Clients in the middle of answers. The worker is killed twice, and the words are others each time.
+
+    runs: their number.
+    shown: all texts that each client has shown, in order.
+    """
+
+    def __init__(self, installation: Installation, model: ModelServer, pool: ThreadPoolExecutor, *, runs: int) -> None:
+        self._installation, self._model, self._pool, self._runs = installation, model, pool, runs
+        self._requests, self._appending = model.count, set[str]()
+        self._answers: dict[str, Future[str]] = {}
+        self.shown: dict[str, list[str]] = {}
+        self._script("early")
+
+    def show(self, client: SurfaceClient, ask: Callable[[OnText], str], name: str = "") -> None:
+        """Let a client show an answer. name: begins its name in the drill."""
+        name += client.name
+        if client.is_live:
+            self.shown[name] = []
+        if client.only_appends:
+            self._appending.add(name)
+        self._answers[name] = self._pool.submit(ask, lambda text: self.shown[name].append(text))
+
+    def kill_twice(self, meanwhile: Callable[[], None] = lambda: None) -> None:
+        """Kill the worker when all show its words. meanwhile: called once other words are shown."""
+        self._wait_for("early")
+        self._script("other")
+        self._installation.kill("runs")
+        self._wait_for("other")
+        meanwhile()
+        self._wait_for("other", is_counted=False)
+        self._installation.kill("runs")
+
+    def check(self) -> None:
+        """Check that all end with the stored text, and show nothing else if they can replace what they have shown."""
+        for name, answer in self._answers.items():
+            end = answer.result().strip()
+            assert end.endswith(f"\n\n{tokens(60)}") if name in self._appending else end == tokens(60), (name, end)
+            once = int(name in self._appending and not name.startswith(LATE))
+            assert end.count("early18") == once, (name, end)
+
+    def _wait_for(self, words: str, *, is_counted: bool = True) -> None:
+        self._requests += self._runs if is_counted else 0
+        wait_for(lambda: self._model.count == self._requests, SECONDS, "the requests of all")
+        wait_for(lambda: all(f"{words}18" in "".join(texts[-1:]) for texts in self.shown.values()), SECONDS, words)
+
+    def _script(self, words: str) -> None:
+        """Let the next answers begin with these words, and fall silent."""
+        text = " ".join(f"{words}{number}" for number in range(60))
+        self._model.script(*[f'text="{text}" rate=100 hang=20'] * self._runs)

@@ -26,6 +26,7 @@ class SurfaceClient(ABC):
     only_appends: text that it has shown stays, also if the answer is another one now
     sends_files: a message may have files
     shows_files: the files of an agent can be found by what the client knows
+    follows: it can show a run of the person that another client has begun
     """
 
     name: ClassVar[str]
@@ -33,6 +34,7 @@ class SurfaceClient(ABC):
     only_appends: ClassVar[bool] = False
     sends_files: ClassVar[bool] = True
     shows_files: ClassVar[bool] = True
+    follows: ClassVar[bool] = True
 
     def __init__(self, installation: Installation, person: Person) -> None:
         self.installation, self.person = installation, person
@@ -44,6 +46,13 @@ class SurfaceClient(ABC):
 
         on_text: called with all that it shows, each time that there is more. file: of a text file notes.txt.
         """
+
+    def follow(self, session: str, run: str, on_text: OnText = ignore) -> str:
+        """Show an open run of the person to its end. Return the text that the client shows then.
+
+        on_text: as for `ask`.
+        """
+        raise NotImplementedError
 
     @abstractmethod
     def knock(self) -> int:

@@ -7,6 +7,7 @@ import httpx2
 
 from sessions_app.surfaces.agent_messages.wire_format import AgentMessageType
 from tests.installed.surfaces.base import SECONDS, OnText, SurfaceClient, ignore
+from tests.support.live_server import wait_for
 
 
 class Rest(SurfaceClient):
@@ -20,6 +21,10 @@ class Rest(SurfaceClient):
         answer = self._post({"senderId": self.person.name, "text": text, **attachments}, self.person.key)
         assert answer.status_code == 200, answer.text
         return str(answer.json()["data"]["text"])
+
+    def follow(self, session: str, run: str, on_text: OnText = ignore) -> str:
+        wait_for(lambda: self.get(f"/api/runs/{run}")["endedAt"], SECONDS, "the end of the run", every=2)
+        return str(self.get(f"/api/runs/{run}")["text"])
 
     def knock(self) -> int:
         return self._post({"senderId": self.person.name, "text": "hello"}, "sk-user-wrong").status_code
@@ -36,8 +41,11 @@ class AgentMessages(SurfaceClient):
     sends_files = False
 
     def ask(self, text: str, on_text: OnText = ignore, file: bytes = b"") -> str:
-        run, chunks = self._start(text, self.person.key).raise_for_status().json()["id"], ""
-        url = f"{self.url}/api/v1/agents/{run}/stream"
+        return self.follow(self._start(text, self.person.key).raise_for_status().json()["id"], "", on_text)
+
+    def follow(self, session: str, run: str, on_text: OnText = ignore) -> str:
+        """Show the session: it is the run of this protocol."""
+        url, chunks = f"{self.url}/api/v1/agents/{session}/stream", ""
         with httpx2.stream("GET", url, headers=self.headers, timeout=SECONDS) as stream:
             for line in stream.iter_lines():
                 message = json.loads(line.removeprefix("data:")) if line.startswith("data:") else {}

@@ -17,10 +17,17 @@ class Hub(SurfaceClient):
 
     def ask(self, text: str, on_text: OnText = ignore, file: bytes = b"") -> str:
         arguments: list[Any] = ["default", text, None, [self.upload(file)]] if file else ["default", text]
+        return self._show("SendMessage", arguments, on_text)
+
+    def follow(self, session: str, run: str, on_text: OnText = ignore) -> str:
+        return self._show("Resume", [session, ""], on_text)
+
+    def _show(self, target: str, arguments: list[Any], on_text: OnText) -> str:
+        """Call a method, and return the answer that comes after it."""
         shown = ""
         with self._connect(self.person.key) as socket:
             socket.send(json.dumps({"protocol": "json", "version": 1}) + _END)
-            call = {"type": 1, "invocationId": "1", "target": "SendMessage", "arguments": arguments}
+            call = {"type": 1, "invocationId": "1", "target": target, "arguments": arguments}
             socket.send(json.dumps(call) + _END)
             for target, values in self._calls(socket):
                 if target == "ReceiveToken":

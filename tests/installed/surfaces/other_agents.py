@@ -25,11 +25,11 @@ class A2A(SurfaceClient):
     """An agent that gives tasks, each in a context of its own."""
 
     name = "a2a"
-    shows_files = False
+    shows_files = follows = False
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
-        self._tasks: dict[str, str] = {}
+        self.tasks: dict[str, dict[str, str]] = {}
 
     def ask(self, text: str, on_text: OnText = ignore, file: bytes = b"") -> str:
         notes = [{"raw": base64.b64encode(file).decode(), "filename": "notes.txt"}] if file else []
@@ -39,7 +39,7 @@ class A2A(SurfaceClient):
             f"{self.url}/a2a/default/message:stream", {"message": message}, self._sent(self.person.key)
         ):
             if "task" in event:
-                self._tasks[text] = event["task"]["id"]
+                self.tasks[text] = event["task"]
             elif change := event.get("artifactUpdate"):
                 piece = change["artifact"]["parts"][0]["text"]
                 shown = shown + piece if change["append"] else piece
@@ -52,7 +52,7 @@ class A2A(SurfaceClient):
         ).status_code
 
     def stored(self, question: str) -> str:
-        url = f"{self.url}/a2a/default/tasks/{self._tasks[question]}"
+        url = f"{self.url}/a2a/default/tasks/{self.tasks[question]['id']}"
         task = httpx2.get(url, headers=self._sent(self.person.key), timeout=SECONDS).raise_for_status().json()
         return str(task["artifacts"][0]["parts"][0]["text"])
 
@@ -75,6 +75,9 @@ class AgUi(SurfaceClient):
         message = {"id": str(uuid4()), "role": "user", "content": text}
         body = self._runs[text] = {"threadId": str(uuid4()), "runId": str(uuid4()), "messages": [message]}
         return self._run(body, on_text)
+
+    def follow(self, session: str, run: str, on_text: OnText = ignore) -> str:
+        return self._run({"threadId": session, "runId": run, "messages": []}, on_text)
 
     def _run(self, body: Any, on_text: OnText) -> str:
         """Return the texts of the agent's messages as the front end has them."""
@@ -109,10 +112,17 @@ class ZeroClaw(SurfaceClient):
 
     def ask(self, text: str, on_text: OnText = ignore, file: bytes = b"") -> str:
         session = self._named[text] = uuid4().hex
+        return self._show(session, json.dumps({"type": "message", "content": text}), on_text)
+
+    def follow(self, session: str, run: str, on_text: OnText = ignore) -> str:
+        return self._show(session, json.dumps({"type": "connect"}), on_text)
+
+    def _show(self, session: str, frame_sent: str, on_text: OnText) -> str:
+        """Open a session, send a frame and return the next answer."""
         address = f"{self.url.replace('http', 'ws', 1)}/zeroclaw/ws/chat?agent=default&session_id={session}"
         shown = ""
         with connect(address, additional_headers=self.headers, open_timeout=SECONDS) as socket:
-            socket.send(json.dumps({"type": "message", "content": text}))
+            socket.send(frame_sent)
             while (frame := json.loads(socket.recv(SECONDS)))["type"] != "done":
                 assert frame["type"] != "error", frame
                 shown += frame["content"] if frame["type"] == "chunk" else ""

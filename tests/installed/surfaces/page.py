@@ -25,6 +25,11 @@ class Page(SurfaceClient):
             place = self._post(browser, "/chat/start", {"text": text, "key": str(uuid4())}).headers["location"]
             return self._read(place.rpartition("/")[2], self._cookie(browser), on_text)
 
+    def follow(self, session: str, run: str, on_text: OnText = ignore) -> str:
+        with httpx2.Client(base_url=self.url, timeout=SECONDS, headers={"Referer": self.url}) as browser:
+            self._log_in(browser)
+            return self._read(session, self._cookie(browser), on_text)
+
     def _read(self, session: str, cookie: str, on_text: OnText) -> str:
         """Return the source of the answer, as the page copies it."""
         address, page = f"{self.url.replace('http', 'ws', 1)}/ws/chat/{session}?cursor=", PageModel()

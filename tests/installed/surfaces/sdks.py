@@ -5,6 +5,7 @@ import base64
 from abc import abstractmethod
 from collections.abc import Iterator
 from typing import Any
+from uuid import UUID
 
 import httpx2
 import ksapi
@@ -32,11 +33,13 @@ class _OpenAI(SurfaceClient):
 
     def ask(self, text: str, on_text: OnText = ignore, file: bytes = b"") -> str:
         with self.client() as client:
-            answer = self.send(client, text, file)
-            shown = ""
-            for piece in filter(None, self.pieces(answer)):
-                shown += piece
-                on_text(shown)
+            return self._shown(self.send(client, text, file), on_text)
+
+    def _shown(self, answer: Any, on_text: OnText) -> str:
+        shown = ""
+        for piece in filter(None, self.pieces(answer)):
+            shown += piece
+            on_text(shown)
         return shown
 
     @abstractmethod
@@ -57,6 +60,7 @@ class _OpenAI(SurfaceClient):
 
 class Completions(_OpenAI):
     name = "completions"
+    follows = False
 
     def send(self, client: openai.OpenAI, text: str, file: bytes) -> Any:
         content: list[Any] = [{"type": "text", "text": text}]
@@ -91,6 +95,12 @@ class Responses(_OpenAI):
             if event.type == "response.output_text.delta":
                 yield event.delta
 
+    def follow(self, session: str, run: str, on_text: OnText = ignore) -> str:
+        """Show the run as a response: what shows a response does not note an id."""
+        with self.client() as client:
+            responses = client.responses.with_raw_response
+            return self._shown(responses.retrieve(f"resp_{UUID(run).hex}", stream=True), on_text)
+
     def stored(self, question: str) -> str:
         with self.client() as client:
             return client.responses.retrieve(self.ids[-1]).output_text
@@ -104,7 +114,11 @@ class Threads(SurfaceClient):
         client = ThreadsClient(self.url, access_token=self.person.key)
         thread = client.open()
         client.send(thread, text)
-        answer = client.threads.stream_thread_without_preload_content(thread.id, _request_timeout=SECONDS)
+        return self.follow(thread.id, "", on_text)
+
+    def follow(self, session: str, run: str, on_text: OnText = ignore) -> str:
+        client = ThreadsClient(self.url, access_token=self.person.key)
+        answer = client.threads.stream_thread_without_preload_content(session, _request_timeout=SECONDS)
         events = []
         for event in read_events(line.decode() for line in answer):
             events.append(event)
@@ -131,12 +145,16 @@ class Mcp(SurfaceClient):
     sends_files = False
 
     def ask(self, text: str, on_text: OnText = ignore, file: bytes = b"") -> str:
-        return asyncio.run(self._ask(text))
+        return asyncio.run(self._call("ask_agent", message=text))
 
-    async def _ask(self, text: str) -> str:
+    def follow(self, session: str, run: str, on_text: OnText = ignore) -> str:
+        return asyncio.run(self._call("get_run", run=run))
+
+    async def _call(self, tool: str, **arguments: str) -> str:
+        """Call a tool that returns a run, and return the answer of that."""
         http = httpx2.AsyncClient(headers=self.headers, timeout=SECONDS)
         async with http, McpClient(streamable_http_client(f"{self.url}/mcp", http_client=http)) as mcp:
-            result = await mcp.call_tool("ask_agent", {"message": text})
+            result = await mcp.call_tool(tool, arguments)
             while (found := result.structured_content or {}).get("status") in ("queued", "running"):
                 result = await mcp.call_tool("get_run", {"run": found["run"], "wait_seconds": 20})
         assert not result.is_error and found["status"] == "completed", result

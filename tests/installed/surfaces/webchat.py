@@ -17,6 +17,7 @@ class WebChat(SurfaceClient):
     """A visitor of an account that is open to everyone. account: its name."""
 
     name = "webchat"
+    follows = False
     account: str = "site"
 
     def __init__(self, *given: Any) -> None:
