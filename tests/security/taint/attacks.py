@@ -9,7 +9,7 @@ from agents_app.types import Message, RunOptions
 from sessions_app.models import Schedule, Session, Turn
 from sessions_app.schedules import ticks
 from sessions_app.services import NewMessage, ReceiveOptions, import_history, open_session, receive
-from tests.security.taint import senders
+from tests.security.taint import letters, senders
 from tests.security.taint.obedient import REPEAT
 from tests.security.taint.world import PAGES, Gateway
 from tools_app.policy.taint import MAX_LETTERS
@@ -177,6 +177,9 @@ WAYS_IN: dict[str, Callable[[Gateway, str], None]] = {
     "forward (mail)": senders.mail_forward,
     "history over Chat Completions": senders.chat_completions,
     "history over Responses": senders.responses,
+    "attached document": letters.on_the_page,
+    "attached document (Telegram)": letters.over_telegram,
+    "document read by a tool": letters.by_the_tool,
 }
 
 # Ways out: what the attacker writes.
