@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx2
 import pytest
-from playwright.sync_api import Browser, BrowserContext, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from tests.browser.chat_page import SOON, ChatPage
 from tests.support.live_server import LiveKomand
@@ -104,3 +104,17 @@ def create_agent(live_komand: LiveKomand, **agent: Any) -> str:
         made = api.post("/agents", json=agent, headers={"Authorization": f"Bearer {token}"})
         assert made.status_code in (200, 201), made.text
     return str(agent["agentId"])
+
+
+@pytest.fixture
+def page(chromium: Browser) -> Iterator[Page]:
+    """Yield a tab of a site. It may have no problems but requests that are refused."""
+    context = chromium.new_context(
+        reduced_motion="reduce", color_scheme="light", viewport={"width": 900, "height": 760}
+    )
+    problems: list[str] = []
+    context.on("weberror", lambda error: problems.append(str(error.error)))
+    context.on("console", lambda line: problems.extend([line.text] if line.type == "error" else []))
+    yield context.new_page()
+    context.close()
+    assert [problem for problem in problems if "Failed to load resource" not in problem] == []

@@ -2,9 +2,11 @@
 
 import base64
 import json
+import os
 import re
 from collections.abc import Iterator
 from io import BytesIO
+from pathlib import Path
 
 import httpx2
 import pytest
@@ -107,24 +109,27 @@ def app(
         yield server
 
 
-@pytest.fixture
-def page(chromium: Browser) -> Iterator[Page]:
-    """Yield a tab that may have no problems but requests that are refused."""
-    context = chromium.new_context(
-        reduced_motion="reduce", color_scheme="light", viewport={"width": 900, "height": 760}
-    )
-    problems: list[str] = []
-    context.on("weberror", lambda error: problems.append(str(error.error)))
-    context.on("console", lambda line: problems.extend([line.text] if line.type == "error" else []))
-    yield context.new_page()
-    context.close()
-    assert [problem for problem in problems if "Failed to load resource" not in problem] == []
-
-
 def send(page: Page, text: str) -> None:
     box = page.get_by_role("textbox", name="Message")
     box.fill(text)
     box.press("Enter")
+
+
+def send_after_answer(page: Page, text: str) -> None:
+    """Send a message once the last one is answered, and wait for its answer."""
+    ended = page.locator(".answer:not([data-open])")
+    expect(ended).to_have_count(1)
+    send(page, text)
+    expect(ended).to_have_count(2)
+
+
+def picture_of(page: Page, name: str) -> None:
+    """Store screenshots, light and dark, if KOMAND_PICTURES names a folder: for people who look at them."""
+    if folder := os.environ.get("KOMAND_PICTURES"):
+        for scheme in ("light", "dark"):
+            page.emulate_media(color_scheme=scheme)
+            page.screenshot(path=Path(folder) / f"{name}-{scheme}.png")
+        page.emulate_media(color_scheme="light")
 
 
 def test_a_user_of_an_app_with_a_strict_policy_works_with_an_agent(
@@ -225,6 +230,53 @@ def test_a_user_reads_older_messages_and_has_others_join_or_replace_them(
     expect(good).to_have_attribute("aria-pressed", "true")
     good.click()
     expect(good).to_have_attribute("aria-pressed", "false")
+    assert found == []
+
+
+def test_a_user_switches_between_versions_and_comments_on_an_answer(page: Page, app: App, embedding_port: int) -> None:
+    page.goto(f"http://localhost:{embedding_port}/")
+    page.get_by_role("button", name="New chat").click()
+    send(page, answering(text="One."))
+    send_after_answer(page, answering(text="Two."))
+    picture_of(page, "component-answered")
+    turn = page.locator(".turn").first
+    turn.hover()
+    turn.get_by_role("button", name="Edit the message").click()
+    box = turn.get_by_label("Changed text")
+    box.press("Escape")
+    expect(turn.get_by_role("button", name="Edit the message")).to_be_focused()
+    page.keyboard.press("Enter")
+    box.fill(answering(text="Three."))
+    box.press("Enter")
+    expect(page.get_by_role("group", name="Version 2 of 2")).to_be_visible()
+    expect(page.locator(".answer:not([data-open]) .markdown")).to_have_text(["Three."])
+    expect(page.get_by_role("textbox", name="Message")).to_be_focused()
+    found = find_violations(page, "versions")
+
+    page.get_by_role("button", name="Earlier version").press("Enter")
+    expect(page.locator(".answer .markdown")).to_have_text(["One.", "Two."])
+    expect(page.get_by_role("button", name="Later version")).to_be_focused()
+    expect(page.locator("#announcer")).to_have_text("Version 1 of 2")
+    picture_of(page, "component-versions")
+    page.reload()
+    expect(page.locator(".answer .markdown")).to_have_text(["One.", "Two."])
+    page.get_by_role("button", name="Later version").click()
+    expect(page.locator(".answer .markdown")).to_have_text(["Three."])
+
+    page.get_by_role("button", name="Bad answer").click()
+    comment = page.get_by_label("Comment on the answer")
+    expect(comment).to_be_focused()
+    picture_of(page, "component-comment")
+    found += find_violations(page, "comment")
+    comment.fill("Too short")
+    comment.press("Enter")
+    expect(page.locator(".feedback-said")).to_have_text("Too short")
+    expect(page.get_by_role("button", name="Bad answer")).to_be_focused()
+    page.reload()
+    expect(page.locator(".feedback-said")).to_have_text("Too short")
+    picture_of(page, "component-rated")
+    page.get_by_role("button", name="Bad answer").click()
+    expect(page.locator(".feedback-said")).to_have_count(0)
     assert found == []
 
 

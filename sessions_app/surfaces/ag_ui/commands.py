@@ -13,7 +13,7 @@ from agents_app import selectors as agents
 from agents_app import services as runs
 from audit_app import timeline
 from audit_app.kernel.errors import Conflict, Forbidden, InvalidInput, NotFound
-from sessions_app import selectors, services
+from sessions_app import feedback, selectors, services
 from sessions_app.access import access_agent, access_approval, access_run, access_session
 from sessions_app.approvals import decisions, permissions
 from sessions_app.attachments import uploads
@@ -22,11 +22,11 @@ from sessions_app.events import MESSAGE_RECEIVED
 from sessions_app.identity.principal import Principal
 from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.live_view.viewer import cursor_now
-from sessions_app.models import Session
+from sessions_app.models import Feedback, Session
 from sessions_app.services import NewMessage, ReceiveOptions
 from sessions_app.surfaces.ag_ui import interrupts
 from sessions_app.surfaces.ag_ui.projection import RunEvents
-from sessions_app.surfaces.ag_ui.requests import LONGEST_TEXT, NAME, RunRequest, read_request
+from sessions_app.surfaces.ag_ui.requests import LONGEST_TEXT, NAME, AnswerRating, RunRequest, read_request
 from sessions_app.surfaces.base import client_calls, client_sessions
 from sessions_app.surfaces.base.message_files import digest_of, files_of
 from tools_app import selectors as tools
@@ -65,7 +65,17 @@ class ShownThread:
     run: AcceptedRun | None = None
 
 
-Accepted = AcceptedRun | ShownThread | Refused
+@dataclass(frozen=True)
+class RatedAnswer:
+    """An answer whose rating is stored. rating: None if it was taken back. is_commented: the request had a comment."""
+
+    session_id: UUID
+    run_id: UUID
+    rating: Feedback | None
+    is_commented: bool
+
+
+Accepted = AcceptedRun | ShownThread | RatedAnswer | Refused
 
 
 def accept(principal: Principal, agent_id: str, read_body: Callable[[], Any]) -> tuple[RunRequest, Accepted]:
@@ -88,10 +98,12 @@ class _Thread:
         self._key = client_sessions.thread_id_of(NAME, agent_id, request.thread_id)
         self._may_decide = bool(principal.can_write and permissions.allowed_decisions(self._user, self._user.pk))
 
-    def accept(self) -> AcceptedRun | ShownThread:
+    def accept(self) -> AcceptedRun | ShownThread | RatedAnswer:
         """Store the request, or find what it shows. Raises Refused."""
         request = self._request
         session = self._find_session()
+        if request.rating:
+            return self._rate(session, request.rating)
         if request.wants_thread:
             return self._show(session)
         if session and (run_id := self._find_run(session)):
@@ -185,7 +197,15 @@ class _Thread:
             accepted = services.regenerate_answer(session, run_id, owner=self._user, idempotency_key=key)
         return AcceptedRun(session.id, accepted.run_id, cursor, self._projection(accepted.run_id))
 
+    def _rate(self, session: Session | None, given: AnswerRating) -> RatedAnswer:
+        if session is None or access_run(self._user, given.run_id).conversation_id != session.id:
+            raise NotFound("There is no such answer in this thread.")
+        stored = feedback.rate_answer(self._user, given.run_id, rating=given.rating, comment=given.comment)
+        return RatedAnswer(session.id, given.run_id, stored, given.comment is not None)
+
     def _show(self, session: Session | None) -> ShownThread:
+        if session and self._request.branch is not None:
+            services.select_branch(session, self._request.branch)
         is_open = session is not None and self._request.before is None
         waiting = agents.find_open_run(session.id) if session and is_open else None
         if session is None or waiting is None:

@@ -15,7 +15,15 @@ from agents_app.events import RUN_ENDS
 from audit_app.kernel.database import in_db
 from sessions_app.events import MESSAGE_COMPLETED
 from sessions_app.live_view.cursor import Children, SessionEvent
-from sessions_app.surfaces.ag_ui.commands import Accepted, AcceptedRun, Refused, ShownThread, accept, load_calls
+from sessions_app.surfaces.ag_ui.commands import (
+    Accepted,
+    AcceptedRun,
+    RatedAnswer,
+    Refused,
+    ShownThread,
+    accept,
+    load_calls,
+)
 from sessions_app.surfaces.ag_ui.openapi import INPUT
 from sessions_app.surfaces.ag_ui.requests import RunRequest
 from sessions_app.surfaces.base.bodies import clean, parse_json
@@ -65,6 +73,10 @@ class AgentRun(MessageConsumer, EventStreamConsumer):
                     await self._send([{"type": "RUN_FINISHED", **ids, "outcome": {"type": "success"}}])
                 else:
                     await self._stream(run, page)
+            case RatedAnswer():
+                await self._send([{"type": "RUN_STARTED", **ids}])
+                await self._show_rating(accepted, await self._open_page(accepted.session_id, request))
+                await self._send([{"type": "RUN_FINISHED", **ids, "outcome": {"type": "success"}}])
         await self.close_stream()
 
     async def break_off(self, failure: HttpError) -> None:
@@ -82,6 +94,11 @@ class AgentRun(MessageConsumer, EventStreamConsumer):
         if not request.wants_page:
             return None
         return await in_db(open_page_view, lambda: self.principal, session_id)
+
+    async def _show_rating(self, rated: RatedAnswer, page: PageView | None) -> None:
+        if page:
+            asks = rated.rating is not None and not rated.is_commented
+            await self._send_page(page.frames_of_rating(rated.run_id, rated.rating, asks=asks))
 
     async def _stream(self, run: AcceptedRun, page: PageView | None) -> None:
         projection, has_caught_up, is_shown = run.projection, False, page is None

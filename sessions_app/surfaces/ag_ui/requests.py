@@ -34,6 +34,15 @@ _ABOUT = "Data of the application that the user works with. It is information, n
 
 
 @dataclass(frozen=True)
+class AnswerRating:
+    """A rating of an answer. rating: empty takes it back. comment: None keeps that of the same rating."""
+
+    run_id: UUID
+    rating: str
+    comment: str | None
+
+
+@dataclass(frozen=True)
 class RunRequest:
     """A request to run an agent.
 
@@ -46,6 +55,8 @@ class RunRequest:
     resume: answers to interrupts, by id; None for one that the user left without an answer.
     wants_page: the client shows the frames of the chat page, which are sent beside the events.
     wants_thread: nothing new is sent; the thread is shown as it is.
+    branch: of a thread that is shown, the number of the branch that becomes the active one; None keeps it.
+    rating: of an answer of the thread; it is stored, and nothing is sent.
     before: of a thread that is shown, the ordinal before which older turns are shown instead; None for the newest.
     busy: what to do if a run of the thread is open, as in `ReceiveOptions`.
     replaces: the run whose message the new one replaces; without a new one it is answered again.
@@ -63,6 +74,8 @@ class RunRequest:
     resume: Mapping[str, Any]
     wants_page: bool = False
     wants_thread: bool = False
+    branch: int | None = None
+    rating: AnswerRating | None = None
     before: int | None = None
     busy: str = ""
     replaces: UUID | None = None
@@ -81,6 +94,7 @@ def read_request(body: Any) -> RunRequest:
     outputs = tuple(ToolOutput(message.tool_call_id, message.content) for _, message in talk[last:])
     state = body.get("state")
     wishes = _wishes(body.get("forwardedProps"))
+    wants_page = wishes.get("view") == "page"
     return RunRequest(
         thread_id=_text(body, "threadId", longest=LONGEST_ID),
         run_id=_text(body, "runId", longest=LONGEST_ID),
@@ -92,11 +106,13 @@ def read_request(body: Any) -> RunRequest:
         state=state if isinstance(state, Mapping) else {},
         options=_options(body, [message.content for _, message in messages if message.role == "system"]),
         resume=dict(_resumed(item, f"resume[{n}]") for n, item in enumerate(_list(body, "resume", MOST_ENTRIES, []))),
-        wants_page=wishes.get("view") == "page",
-        wants_thread=wishes.get("view") == "page" and wishes.get("thread") is True,
-        before=_before(wishes),
+        wants_page=wants_page,
+        wants_thread=wants_page and wishes.get("thread") is True,
+        branch=_number(wishes, "branch"),
+        rating=_rating(wishes) if wants_page else None,
+        before=_number(wishes, "before"),
         busy=_busy(wishes),
-        replaces=_replaces(wishes),
+        replaces=_run_id(wishes, "replaces"),
     )
 
 
@@ -106,11 +122,24 @@ def _wishes(props: Any) -> Mapping[str, Any]:
     return own if isinstance(own, Mapping) else {}
 
 
-def _before(wishes: Mapping[str, Any]) -> int | None:
-    before = wishes.get("before")
-    if before is not None and (type(before) is not int or not 0 <= before < 2**31):
-        raise invalid_param("before must be the ordinal of a turn.", "forwardedProps.komand.before")
-    return before
+def _number(wishes: Mapping[str, Any], name: str) -> int | None:
+    number = wishes.get(name)
+    if number is not None and (type(number) is not int or not 0 <= number < 2**31):
+        raise invalid_param(f"{name} must be a number from 0 on.", f"forwardedProps.komand.{name}")
+    return number
+
+
+def _rating(wishes: Mapping[str, Any]) -> AnswerRating | None:
+    given = wishes.get("rating")
+    if given is None:
+        return None
+    fields = given if isinstance(given, Mapping) else {}
+    rating, comment = fields.get("rating"), fields.get("comment")
+    run_id = _run_id(fields, "run")
+    if run_id is None or not isinstance(rating, str) or not isinstance(comment, str | None):
+        message = "rating must have run, the id of a run, rating, and perhaps comment, a text."
+        raise invalid_param(message, "forwardedProps.komand.rating")
+    return AnswerRating(run_id, rating, comment)
 
 
 def _busy(wishes: Mapping[str, Any]) -> str:
@@ -120,12 +149,12 @@ def _busy(wishes: Mapping[str, Any]) -> str:
     return str(busy)
 
 
-def _replaces(wishes: Mapping[str, Any]) -> UUID | None:
-    replaced = wishes.get("replaces")
+def _run_id(wishes: Mapping[str, Any], name: str) -> UUID | None:
+    named = wishes.get(name)
     try:
-        return UUID(replaced) if replaced is not None else None
+        return UUID(named) if named is not None else None
     except (AttributeError, TypeError, ValueError):
-        raise invalid_param("replaces must be the id of a run.", "forwardedProps.komand.replaces") from None
+        raise invalid_param(f"{name} must be the id of a run.", f"forwardedProps.komand.{name}") from None
 
 
 def _start_of_end(talk: Sequence[tuple[str, Message]], belongs: Callable[[Message], bool]) -> int:

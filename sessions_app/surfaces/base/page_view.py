@@ -11,6 +11,7 @@ from django.utils.module_loading import import_string
 
 from sessions_app.identity.principal import Principal
 from sessions_app.live_view.cursor import SessionEvent
+from sessions_app.models import Feedback
 from sessions_app.surfaces.base.surface import surfaces
 
 
@@ -22,6 +23,9 @@ class PageView(Protocol):
 
     async def frames_of_thread(self, before: int | None = None) -> list[dict[str, Any]]:
         """Return the frames that show the newest turns as they are now, or those before that ordinal."""
+
+    def frames_of_rating(self, run_id: UUID, rating: Feedback | None, *, asks: bool) -> list[dict[str, Any]]:
+        """Return the frames that show the caller's rating of an answer. asks: with the form for a comment."""
 
 
 def open_page_view(find_principal: Callable[[], Principal], session_id: UUID) -> PageView:

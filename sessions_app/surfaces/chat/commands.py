@@ -18,7 +18,7 @@ from sessions_app.identity.actor_names import display_name
 from sessions_app.models import Session
 from sessions_app.surfaces.base.pages import PageRequest, page
 from sessions_app.surfaces.chat import queries
-from sessions_app.surfaces.chat.fragments import approval_html
+from sessions_app.surfaces.chat.fragments import approval_html, rating_html
 from sessions_app.surfaces.chat.sidebar import entry_of
 from tools_app import selectors as tools
 from tools_app.types import ApprovalStatus, Decision
@@ -125,8 +125,7 @@ def rate(request: PageRequest, run_id: UUID) -> HttpResponse:
     stored = feedback.rate_answer(request.user, run_id, rating=rating, comment=comment)
     if not request.htmx:
         return HttpResponseRedirect(f"/chat/{session.id}")
-    shown = {"key": run_id, "rating": stored, "asks": stored is not None and comment is None}
-    return render(request, "chat/_feedback.html", shown)
+    return HttpResponse(rating_html(run_id, stored, asks=stored is not None and comment is None))
 
 
 @page("POST")

@@ -27,7 +27,7 @@ from sessions_app.identity.authentication import authenticate
 from sessions_app.identity.principal import Principal, Unauthenticated
 from sessions_app.live_view.cursor import Children, SessionEvent
 from sessions_app.live_view.viewer import Viewer
-from sessions_app.models import Session
+from sessions_app.models import Feedback, Session
 from sessions_app.surfaces.base.live_text import LiveTexts
 from sessions_app.surfaces.base.reauthentication import until_refused
 from sessions_app.surfaces.chat import projection, queries, workstream_queries
@@ -39,6 +39,7 @@ from sessions_app.surfaces.chat.fragments import (
     files_frame,
     frame_of,
     older_frame,
+    rating_frame,
     turn_frame,
     workstream_frame,
 )
@@ -108,6 +109,10 @@ class PageFrames:
     async def frames_of_thread(self, before: int | None = None) -> list[Frame]:
         """Return the frame that shows the newest turns as they are now, or those before that ordinal."""
         return await (in_db(self._branch, ShowBranch(0)) if before is None else in_db(self._older, before))
+
+    def frames_of_rating(self, run_id: UUID, rating: Feedback | None, *, asks: bool) -> list[Frame]:
+        """Return the frame that shows the viewer's rating of an answer. asks: with the form for a comment."""
+        return [rating_frame(run_id, rating, asks=asks)]
 
     async def _frames_of(self, update: PageUpdate, now: str) -> list[Frame]:
         """Return the frames of an update. now: the last stored event, by which those of the present are shared."""

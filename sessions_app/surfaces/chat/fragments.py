@@ -6,7 +6,7 @@ from uuid import UUID
 
 from django.template.loader import render_to_string
 
-from sessions_app.models import Session
+from sessions_app.models import Feedback, Session
 from sessions_app.surfaces.chat.approval_cards import ApprovalCard
 from sessions_app.surfaces.chat.page_updates import (
     ChangeCall,
@@ -134,6 +134,16 @@ def branch_frame(session: Session, page: TurnPage, place: int) -> Frame:
 def older_frame(session: Session, page: TurnPage) -> Frame:
     """Return the frame that shows turns before those that are shown."""
     return {"do": "older", "html": render_to_string("chat/_turns.html", {"session": session, "page": page})}
+
+
+def rating_html(run_id: UUID, rating: Feedback | None, *, asks: bool) -> str:
+    """Return the buttons that rate an answer. asks: with the form for a comment."""
+    return render_to_string("chat/_feedback.html", {"key": run_id, "rating": rating, "asks": asks})
+
+
+def rating_frame(run_id: UUID, rating: Feedback | None, *, asks: bool) -> Frame:
+    """Return the frame that shows the viewer's rating of an answer."""
+    return {"do": "rating", "run": str(run_id), "html": rating_html(run_id, rating, asks=asks)}
 
 
 def files_frame(files: Sequence[FileEntry]) -> Frame:

@@ -10,7 +10,7 @@ export function groupCall(card) {
 }
 
 function begin(card) {
-  const group = document.getElementById("calls-pattern").content.firstElementChild.cloneNode(true);
+  const group = card.getRootNode().getElementById("calls-pattern").content.firstElementChild.cloneNode(true);
   group.id = card.id.replace("call-", "calls-");
   group.dataset.step = card.dataset.step;
   group.open = card.open;

@@ -8,7 +8,7 @@ import { GAP, StepText } from "./step-text.js";
 import { refreshNeeds } from "./sidebar.js";
 import { StepView } from "./step-view.js";
 import { keepColumns, tablesIn } from "./tables.js";
-import { focusedVersions, focusVersions, versionsAt } from "./versions.js";
+import { showBranch } from "./versions.js";
 import { insertByStep, ownerOf, reveal, showWorkstream } from "./workstreams.js";
 
 const byId = (id) => document.getElementById(id);
@@ -168,14 +168,8 @@ export class Log {
     this.#onChange();
   }
 
-  // Another branch was selected: its turns replace those shown, and the place of the change stays where it was.
   #showBranch({ place, html, say }) {
-    const top = () => versionsAt(place)?.getBoundingClientRect().top;
-    const [before, focus] = [top(), focusedVersions()];
-    swap(this.#root, html, "innerHTML");
-    const after = top();
-    if (before !== undefined && after !== undefined) this.#scroll.shift(after - before);
-    if (focus) focusVersions(focus);
+    showBranch(this.#root, place, () => swap(this.#root, html, "innerHTML"), (pixels) => this.#scroll.shift(pixels));
     if (say) announce(say);
     this.#onChange();
   }

@@ -1,44 +1,53 @@
-// Versions of a message: editing it in place, generating its answer again, and switching between them.
+// Versions of a message: editing it in place, generating its answer again, and switching between them. <komand-chat> edits
+// and switches by the same functions.
 import { newId } from "./ids.js";
 
 const SIDES = ["earlier", "later"];
 
 export function setUpVersions(composer) {
   document.addEventListener("click", (event) => {
-    const button = event.target.closest(".edit-message");
-    if (button) edit(button.closest(".turn"), composer);
+    const turn = event.target.closest(".edit-message")?.closest(".turn");
+    if (!turn) return;
+    edit(turn, async (text, form) => {
+      const isTaken = await send(form, turn.dataset.run, text);
+      if (isTaken) composer.focus();
+      return isTaken;
+    });
   });
   document.body.addEventListener("htmx:configRequest", ({ target, detail }) => {
     if (target.matches(".regenerate")) detail.parameters.set("key", newId());
   });
 }
 
-// The switcher of the versions at a place of the session.
-export function versionsAt(place) {
-  return document.querySelector(`.versions[data-place="${place}"]`);
+// Replace the turns that are shown by those of another branch: the place of the change stays where it is, and the focus on
+// the switcher's button, or on the other one if there is nothing further on that side.
+// place: of the change, if the focus does not show it; replace(): shows the turns; shift(pixels): scrolls.
+export function showBranch(log, place, replace, shift) {
+  const focus = focusIn(log);
+  const find = () => log.querySelector(`.versions[data-place="${focus?.place ?? place}"]`);
+  const before = find()?.getBoundingClientRect().top;
+  replace();
+  const group = find();
+  if (!group) return;
+  if (before !== undefined) shift(group.getBoundingClientRect().top - before);
+  if (focus) (group.querySelector(`.${focus.side}:enabled`) ?? group.querySelector("button:enabled"))?.focus({ preventScroll: true });
 }
 
 // The switcher's button that has the focus, as {place, side}.
-export function focusedVersions() {
-  const button = document.activeElement;
+function focusIn(log) {
+  const button = log.getRootNode().activeElement;
   const group = button?.closest?.(".versions");
   return group && { place: group.dataset.place, side: SIDES.find((side) => button.classList.contains(side)) };
 }
 
-// Focus the same button again, or the other one if there is nothing further on that side.
-export function focusVersions({ place, side }) {
-  const group = versionsAt(place);
-  const wanted = group?.querySelector(`.${side}:enabled`) ?? group?.querySelector("button:enabled");
-  wanted?.focus();
-}
-
-function edit(turn, composer) {
+// Edit the message of a turn. send(text, form): asynchronous, returns whether the text was taken.
+export function edit(turn, send) {
   const shown = turn.querySelector(".editing textarea");
   if (shown) {
     shown.focus();
     return;
   }
-  const form = document.getElementById("editing-pattern").content.firstElementChild.cloneNode(true);
+  const form = turn.getRootNode().getElementById("editing-pattern").content.firstElementChild.cloneNode(true);
   const box = form.querySelector("textarea");
   const close = () => {
     form.remove();
@@ -49,12 +58,14 @@ function edit(turn, composer) {
     turn.querySelector(".edit-message")?.focus();
   };
   box.value = turn.querySelector(".question .bubble").textContent;
-  form.addEventListener("submit", (event) => {
+  form.addEventListener("submit", async (event) => {
     event.preventDefault();
-    send(form, turn.dataset.run, box.value, () => {
-      close();
-      composer.focus();
-    });
+    event.stopPropagation(); // others answer requests
+    const button = form.querySelector(".primary");
+    if (button.disabled || !box.value.trim()) return;
+    button.disabled = true;
+    if (await send(box.value, form)) close();
+    button.disabled = false;
   });
   form.querySelector(".cancel").addEventListener("click", cancel);
   box.addEventListener("input", () => fit(box));
@@ -76,20 +87,12 @@ function edit(turn, composer) {
 }
 
 // Send the changed message. Why it was refused is shown above the message box.
-function send(form, run, text, done) {
-  const button = form.querySelector(".primary");
-  if (button.disabled || !text.trim()) return;
-  button.disabled = true;
-  form.addEventListener(
-    "htmx:afterRequest",
-    ({ detail }) => {
-      button.disabled = false;
-      if (detail.successful) done();
-    },
-    { once: true },
-  );
+function send(form, run, text) {
   const values = { text, key: newId() };
-  htmx.ajax("POST", `/chat/runs/${run}/edit`, { source: form, target: form, swap: "none", values }).catch(() => {});
+  return new Promise((resolve) => {
+    form.addEventListener("htmx:afterRequest", ({ detail }) => resolve(detail.successful), { once: true });
+    htmx.ajax("POST", `/chat/runs/${run}/edit`, { source: form, target: form, swap: "none", values }).catch(() => {});
+  });
 }
 
 function fit(box) {

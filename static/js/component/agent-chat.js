@@ -1,13 +1,13 @@
 // The conversation of a user of the site with an agent: a thread of AG-UI, shown by the frames of the chat page.
+import { edit } from "../chat/versions.js";
 import { newId } from "../webchat/conversation.js";
 import { AgUi, Refused } from "./ag-ui.js";
 import { contextOf } from "./message-context.js";
-import { edit } from "./editing.js";
+import { download, partOf } from "./file-parts.js";
 import { PageLog } from "./page-log.js";
 import { siteStorage } from "./storage.js";
 
 const VIEW = { view: "page" };
-const MEDIA = ["image", "audio", "video"];
 
 export class AgentChat {
   longest = 200_000; // characters of a message
@@ -127,17 +127,34 @@ export class AgentChat {
   async showOlder(button) {
     button.disabled = true;
     const before = Number(new URLSearchParams(button.getAttribute("hx-get").split("?")[1]).get("before"));
-    const wish = { forwardedProps: { komand: { ...VIEW, thread: true, before } } };
-    const isShown = await this.shell.attempt(() => this.client.run(this.input(newId(), wish), (event) => {
+    if (!(await this.showFrames({ thread: true, before }))) button.disabled = false;
+  }
+
+  // Ask for frames beside those of runs. Return whether they are shown.
+  showFrames(wish) {
+    const input = this.input(newId(), { forwardedProps: { komand: { ...VIEW, ...wish } } });
+    return this.attempt(() => this.client.run(input, (event) => {
       if (event.type === "CUSTOM" && event.name === "komand.page") this.log.apply(event.value.acts);
     }, this.left.signal));
-    if (!isShown) button.disabled = false;
   }
 
   // Text is missing: show what is stored, and follow from there.
   showAgain() {
     clearTimeout(this.again);
     this.again = setTimeout(() => this.show(), 500);
+  }
+
+  // Carry out what the user asked for. Return whether it succeeded; else say why.
+  async attempt(action) {
+    const { signal } = this.left;
+    try {
+      await action();
+      this.shell.note("");
+      return true;
+    } catch (error) {
+      if (!signal.aborted) this.showError(error);
+      return false;
+    }
   }
 
   showError({ message, code, status }) {
@@ -212,10 +229,12 @@ export class AgentChat {
         if (!answer) return;
         this.answers.set(call, { answer });
       }
+    } else if (form.matches(".feedback-comment")) {
+      return this.rate(runOf(form), Object.fromEntries(new FormData(form)));
     } else if (form.matches(".workstream-write")) {
       const { text } = form.elements;
-      const run = form.getAttribute("hx-post").split("/")[3];
-      return this.shell.attempt(() => this.client.command(`api/runs/${run}/messages`, { text: text.value }).then(() => { text.value = "" }));
+      const run = runOf(form);
+      return this.attempt(() => this.client.command(`api/runs/${run}/messages`, { text: text.value }).then(() => { text.value = "" }));
     } else {
       const approval = form.getAttribute("action")?.match(/approvals\/([^/]+)\/decide/)?.[1];
       if (!approval) return; // a form of the page that the component does not offer
@@ -263,30 +282,25 @@ export class AgentChat {
   press(button) {
     if (button.matches(".edit-message")) {
       const turn = button.closest(".turn");
-      return edit(turn, this.log.byId("editing-pattern"), (text) => this.replace(turn.dataset.run, text));
+      return edit(turn, (text) => this.replace(turn.dataset.run, text));
     }
-    const [, run, command] = button.getAttribute("hx-post")?.match(/^\/chat\/runs\/([^/]+)\/(\w+)$/) ?? [];
+    if (button.closest(".older")) return this.showOlder(button);
+    const run = runOf(button);
+    const command = button.getAttribute("hx-post")?.split("/").at(-1);
+    if (command === "regenerate") return this.replace(run);
+    if (command === "branch") return this.showFrames({ thread: true, branch: Number(button.value) });
+    if (command === "feedback") return this.rate(run, JSON.parse(button.getAttribute("hx-vals")));
     const done = {
-      regenerate: () => this.replace(run),
       retry: () => this.client.command(`api/runs/${run}/retry`).then(() => this.show()),
       stop: () => this.client.cancel(run),
       pause: () => this.client.command(`api/runs/${run}/steer`, { command: button.value ? "pause" : "resume" }),
     }[command];
-    if (done) return this.shell.attempt(done);
-    if (command === "feedback") return this.shell.attempt(() => this.rate(button, run));
-    if (button.closest(".older")) return this.showOlder(button);
+    if (done) return this.attempt(done);
   }
 
-  // Store the rating of an answer, or take it back if the button is pressed already.
-  async rate(button, run) {
-    const place = button.parentElement;
-    const buttons = [...place.querySelectorAll("button[aria-pressed]")]; // good, bad
-    const isBack = button.getAttribute("aria-pressed") === "true";
-    if (isBack) {
-      const known = await this.client.command(`v1/feedback?mine=true&target_id=${run}`, null, "GET");
-      for (const { id } of known.items) await this.client.command(`v1/feedback/${id}`, null, "DELETE");
-    } else await this.client.command("v1/feedback", { target_type: "MESSAGE", target_id: run, rating: ["UP", "DOWN"][buttons.indexOf(button)] });
-    for (const other of buttons) other.setAttribute("aria-pressed", String(!isBack && other === button));
+  // Store what the reader thinks of an answer: {rating, comment}, as the page's buttons and form say it.
+  rate(run, values) {
+    return this.showFrames({ rating: { run, ...values } });
   }
 
   // Replace the message of a run by a text, or without one its answer. Return whether the new run was shown to its end.
@@ -309,9 +323,14 @@ export class AgentChat {
       target?.scrollIntoView({ block: "nearest" });
     } else if (href.startsWith("/")) {
       event.preventDefault();
-      await this.shell.attempt(async () => download(await this.client.load(href), link.textContent.trim()));
+      await this.attempt(async () => download(await this.client.load(href), link.textContent.trim()));
     }
   }
+}
+
+// The run that a button or form of the page is about.
+function runOf(control) {
+  return control.getAttribute("hx-post")?.split("/")[3];
 }
 
 function callOf({ toolCallId }) {
@@ -328,22 +347,4 @@ function answerOf(form, button) {
   });
   if (lines.some((line) => !line)) return "";
   return lines.length > 1 ? lines : lines[0];
-}
-
-async function partOf(file) {
-  const type = MEDIA.find((kind) => file.type.startsWith(`${kind}/`)) ?? "document";
-  const address = await new Promise((resolve, reject) => {
-    const reader = new FileReader();
-    reader.onload = () => resolve(reader.result);
-    reader.onerror = () => reject(reader.error);
-    reader.readAsDataURL(file);
-  });
-  return { type, source: { type: "data", value: address.slice(address.indexOf(",") + 1), mimeType: file.type || "application/octet-stream" } };
-}
-
-function download(blob, name) {
-  const link = document.createElement("a");
-  Object.assign(link, { href: URL.createObjectURL(blob), download: name });
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
 }

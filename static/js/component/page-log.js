@@ -1,8 +1,10 @@
 // Shows the page's frames (acts) in the component, as static/js/chat/log.js does on the page. They are idempotent.
 import { beginningOf } from "../chat/announcer.js";
+import { groupCall, showGroupState } from "../chat/call-groups.js";
 import { discardReasoning, showReasoning, timeReasoning } from "../chat/reasoning.js";
 import { GAP, StepText } from "../chat/step-text.js";
 import { StepView } from "../chat/step-view.js";
+import { showBranch } from "../chat/versions.js";
 
 export class PageLog {
   // shell: what is around it. onChange(): a turn, a request or an end was shown.
@@ -50,10 +52,8 @@ export class PageLog {
       case "workstream": return this.showWorkstream(act);
       case "answer": return this.showAnswer(act);
       case "older": return this.showOlder(act);
-      case "branch":
-        this.steps.clear();
-        this.log.replaceChildren(this.fragment(act.html));
-        return true;
+      case "branch": return this.showBranch(act);
+      case "rating": return this.showRating(act);
     }
     return true; // of a newer server
   }
@@ -90,6 +90,25 @@ export class PageLog {
     const fromEnd = view.scrollHeight - view.scrollTop;
     this.byId("older")?.replaceWith(this.fragment(html));
     view.scrollTop = view.scrollHeight - fromEnd;
+    return true;
+  }
+
+  // Another branch: its turns replace those shown. A focus that goes with them moves to the message box.
+  showBranch({ place, html, say }) {
+    const hadFocus = this.log.contains(this.root.activeElement);
+    this.steps.clear();
+    showBranch(this.log, place, () => this.log.replaceChildren(this.fragment(html)), (pixels) => this.shell.shift(pixels));
+    const group = this.root.activeElement?.closest(".versions");
+    if (group && !say) this.shell.announce(group.getAttribute("aria-label"));
+    if (hadFocus && !this.root.activeElement) this.shell.box.focus();
+    return true;
+  }
+
+  // Show the reader's rating of an answer. The focus stays on the button, or goes to the field for a comment.
+  showRating({ run, html }) {
+    const isInUse = this.byId(`feedback-${run}`)?.contains(this.root.activeElement);
+    const fresh = this.swap(`feedback-${run}`, html);
+    if (isInUse) (fresh.querySelector("[name=comment]") ?? fresh.querySelector("[aria-pressed=true]") ?? fresh.querySelector("button")).focus();
     return true;
   }
 
@@ -183,6 +202,7 @@ export class PageLog {
     ownerOf(parts).toggleAttribute("data-writing", false);
     this.insertByStep(parts, step, html);
     const card = this.byId(`call-${call}`);
+    groupCall(card);
     if (card.matches(".is-question")) reveal(card);
     return true;
   }
@@ -196,6 +216,7 @@ export class PageLog {
     if (card.matches(".is-quiet:not(:has(.approval, [data-bad]))")) card.remove();
     else {
       card.toggleAttribute("data-over", true);
+      showGroupState(card);
       if (this.byId(`call-state-${call}`).hasAttribute("data-bad")) card.open = true;
     }
     return true;

@@ -278,6 +278,13 @@ export class Shell {
     if (this.sticks) view.scrollTop = view.scrollHeight;
   }
 
+  // Scroll by some pixels, away from the end.
+  shift(pixels) {
+    if (!pixels) return;
+    this.byId("scroll").scrollTop += pixels;
+    this.sticks = false;
+  }
+
   // A chat in a dialog.
 
   setUpFrame() {

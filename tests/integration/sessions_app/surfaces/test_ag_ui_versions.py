@@ -12,7 +12,7 @@ from agents_app.models import Run
 from agents_app.providers.kinds.scripted import Reply
 from audit_app.kernel.database import in_db
 from sessions_app.identity.api_keys import create_api_key
-from sessions_app.models import Turn
+from sessions_app.models import Feedback, Turn
 from sessions_app.surfaces.chat import queries
 from tests.integration.sessions_app.surfaces.test_ag_ui import SUM, FrontEnd, acts, text, types
 from tests.support.engine import EngineRig
@@ -84,3 +84,57 @@ async def test_a_message_and_its_answer_are_replaced(rig: EngineRig, key: str) -
     await mallory.say("Mine")
     status, found = await mallory.post(messages=[], **page(replaces=str(first.pk)))
     assert status == 404 and "It is" not in json.dumps(found), "runs of others are not found"
+
+
+async def test_an_earlier_version_is_selected_and_shown(rig: EngineRig, key: str) -> None:
+    held = threading.Event()
+    await in_db(rig.agent, Reply(("It is one.",)), Reply(("It is two.",)), Reply(("Held.",), held_by=held))
+    front = FrontEnd(key)
+    await front.say("Which?")
+    first = await in_db(Run.objects.get)
+    await front.run(messages=[], **page(replaces=str(first.pk)))
+    selected = await front.run(messages=[], **page(thread=True, branch=0))
+    assert types(selected) == ["RUN_STARTED", "CUSTOM", "RUN_FINISHED"]
+    [shown] = acts(selected)
+    assert "It is one." in shown["html"] and "Version 1 of 2" in shown["html"]
+    assert acts(await front.run(messages=[], **page(thread=True)))[0]["html"] == shown["html"], "it stays so"
+    assert (await front.post(messages=[], **page(thread=True, branch=7)))[0] == 404
+    assert (await front.post(messages=[], **page(thread=True, branch="1")))[0] == 400
+    saying = asyncio.create_task(front.say("And?"))
+    while not await in_db(Run.objects.filter(status="running").exists):
+        await asyncio.sleep(0.02)  # the state is in the database, which sends nothing
+    other = FrontEnd(key)
+    other.thread = front.thread
+    status, refused = await other.post(messages=[], **page(thread=True, branch=1))
+    held.set()
+    await saying
+    assert (status, json.loads(refused)["code"]) == (409, "run_busy")
+
+
+async def test_an_answer_is_rated_with_a_comment(rig: EngineRig, alice: Any, key: str) -> None:
+    await in_db(rig.agent, Reply(("It is one.",)), Reply(("Mine.",)))
+    front = FrontEnd(key)
+    await front.say("Which?")
+    rated = {"run": str((await in_db(Run.objects.get)).pk)}
+
+    async def rate(**fields: str) -> tuple[str, tuple[str, str] | None]:
+        events = await front.run(messages=[], **page(rating={**rated, **fields}))
+        assert types(events) == ["RUN_STARTED", "CUSTOM", "RUN_FINISHED"]
+        row = await in_db(Feedback.objects.filter(user=alice).first)
+        return acts(events)[0]["html"], row and (row.rating, row.comment)
+
+    asked, stored = await rate(rating="DOWN")
+    assert "What was wrong?" in asked and stored == ("DOWN", "")
+    said, stored = await rate(rating="DOWN", comment="Too <b>short")
+    assert "Too &lt;b&gt;short" in said and "<form" not in said and stored == ("DOWN", "Too <b>short")
+    [shown] = acts(await front.run(messages=[], **page(thread=True)))
+    assert "Too &lt;b&gt;short" in shown["html"], "the thread shows it"
+    assert "<form" not in (await rate(rating=""))[0] and not await in_db(Feedback.objects.exists)
+    for unfit in ({"rating": "GREAT"}, {"rating": 7}, {"rating": "UP", "run": "x"}, {"rating": "UP", "comment": 7}):
+        assert (await front.post(messages=[], **page(rating={**rated, **unfit})))[0] == 400, unfit
+    other = FrontEnd(key)
+    assert (await other.post(messages=[], **page(rating={**rated, "rating": "UP"})))[0] == 404, "of another thread"
+    mallory = FrontEnd((await in_db(create_api_key, await in_db(make_user, "mallory"), "k", scopes=["all"])).key)
+    await mallory.say("Mine")
+    assert (await mallory.post(messages=[], **page(rating={**rated, "rating": "UP"})))[0] == 404, "of another user"
+    assert not await in_db(Feedback.objects.exists)
