@@ -171,11 +171,16 @@ class ToolCard:
         return self.tool == BATCH
 
     @property
+    def asks(self) -> bool:
+        """Return whether it waits for a person."""
+        is_pending = self.approval is not None and self.approval.is_pending
+        return is_pending or (self.input_request is not None and not self.is_answered)
+
+    @property
     def is_unfolded(self) -> bool:
         """Return whether the card is open at first."""
-        is_pending = self.approval is not None and self.approval.is_pending
         is_running = self.is_batch and self.result is None
-        return self.state.is_bad or self.input_request is not None or is_pending or is_running
+        return self.state.is_bad or self.input_request is not None or self.asks or is_running
 
 
 def tool_card_of(

@@ -90,7 +90,10 @@ class WorkstreamCard:
 
     @property
     def asks(self) -> bool:
-        """Return whether it or one of its own workstreams waits for a person."""
+        """Return whether it, one of its calls or one of its own workstreams waits for a person.
+
+        Its calls are read later than its state, and may ask already.
+        """
         return bool(self.view.asks) or any(getattr(part, "asks", False) for part in self.parts)
 
     @property

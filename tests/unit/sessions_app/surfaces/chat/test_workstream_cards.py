@@ -11,6 +11,7 @@ from django.utils.safestring import mark_safe
 
 from agents_app.types.child_runs import ChildState, ChildView, Phase, RunKind
 from sessions_app.surfaces.chat.fragments import workstream_frame
+from sessions_app.surfaces.chat.tool_cards import CallResult, requested_card
 from sessions_app.surfaces.chat.workstream_cards import WorkstreamCard
 from tools_app.run_progress import Progress
 
@@ -84,6 +85,14 @@ def test_a_card_contains_those_of_its_own_workstreams_and_opens_if_one_of_them_a
     assert html.count("data-open open>") == 2
     folded = render_to_string("chat/_workstream.html", {"card": WorkstreamCard(OPEN)})
     assert "data-open >" in folded and f"/chat/runs/{OPEN.launch_id}/stop" in folded
+
+
+@pytest.mark.parametrize(("ends", "opens"), [({}, True), ({"result": CallResult(uuid4(), answer="EUR")}, False)])
+def test_a_card_opens_if_a_call_asks_that_was_read_after_its_state(ends: dict[str, Any], opens: bool) -> None:
+    payload = {"execution_id": str(uuid4()), "tool": "ask_user", "arguments": {"question": "Which currency?"}}
+    call = replace(requested_card(0, payload), **ends)  # type: ignore[arg-type] # of what the card shows
+    html = render_to_string("chat/_workstream.html", {"card": WorkstreamCard(OPEN, parts=(call,))})
+    assert ("data-open open>" in html) is opens
 
 
 def test_an_answer_keeps_the_open_cards_of_the_page_and_replaces_those_that_have_ended() -> None:
