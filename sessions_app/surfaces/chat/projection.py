@@ -205,7 +205,7 @@ class Projection:
         return [ShowQueue()] if self._queued else []
 
     def _using(self, run_id: UUID) -> ShowStatus:
-        return ShowStatus(run_id, Status(using(self._calls.get(run_id, {}).values())))
+        return ShowStatus(run_id, using(self._calls.get(run_id, {}).values()))
 
     def _call_ended(self, run_id: UUID, payload: tools.ToolCompleted | tools.ToolFailed) -> list[PageUpdate]:
         execution_id = payload["execution_id"]

@@ -36,11 +36,7 @@ LONGEST_REASONING = 20_000  # characters that the page shows of a step
 ASKING = "Waiting for your answer"
 NO_ANSWER, RETRYING = "The model did not answer", "Trying again"
 _INCOMPLETE, _CUT = "The answer is incomplete.", "The answer reached its length limit."
-_WAITS = {
-    WaitingOn.APPROVAL: "Waiting for an approval",
-    WaitingOn.INPUT: ASKING,
-    WaitingOn.CHILDREN: "Waiting for workstreams.",
-}
+_WAITS = {WaitingOn.APPROVAL: "Waiting for an approval", WaitingOn.INPUT: ASKING}
 
 
 @dataclass(frozen=True)
@@ -111,12 +107,14 @@ class Status:
 
     until: time of the next retry, if known.
     detail: reason for waiting.
+    for_workstreams: the page counts them in place of the text.
     """
 
     text: str
     until: datetime | None = None
     detail: str = ""
     is_queued: bool = False
+    for_workstreams: bool = False
 
 
 @dataclass(frozen=True)
@@ -294,6 +292,9 @@ def recorded_parts(
     return parts
 
 
+_FOR_WORKSTREAMS = Status("Waiting for workstreams", for_workstreams=True)
+
+
 def status_of(run: RunView, parts: Iterable[Part] = (), place: int = 1) -> Status:
     """Return the status to show for an open run. place: in the queue, from 1."""
     if run.status is RunStatus.QUEUED:
@@ -307,18 +308,20 @@ def status_of(run: RunView, parts: Iterable[Part] = (), place: int = 1) -> Statu
         return Status(next((card.waiting_label for card in cards if card.is_pending), _WAITS[WaitingOn.APPROVAL]))
     if run.waiting_on is WaitingOn.TOOLS:
         tools = [part.tool for part in parts if isinstance(part, ToolCard) and part.result is None]
-        return Status(using(tools))
+        return using(tools)
+    if run.waiting_on is WaitingOn.CHILDREN:
+        return _FOR_WORKSTREAMS
     return Status(_WAITS.get(run.waiting_on, THINKING) if run.waiting_on else THINKING)
 
 
-def using(tools: Iterable[str]) -> str:
-    """Return the text of the status while these tools run."""
+def using(tools: Iterable[str]) -> Status:
+    """Return the status while these tools run."""
     running = dict.fromkeys(tools)
     if names := ", ".join(tool for tool in running if tool not in ASKING_TOOLS | labels.QUIET_TOOLS):
-        return f"Using {names}…"
+        return Status(f"Using {names}…")
     if not running.keys().isdisjoint(ASKING_TOOLS):
-        return ASKING
-    return _WAITS[WaitingOn.CHILDREN] if WAIT_TOOL in running else THINKING
+        return Status(ASKING)
+    return _FOR_WORKSTREAMS if WAIT_TOOL in running else Status(THINKING)
 
 
 def _is_pinned(turns: Iterable[Turn], role: str) -> bool:
@@ -332,6 +335,8 @@ def _question(turns: Sequence[Turn]) -> str:
 
 def waiting_status(payload: RunWaiting) -> Status:
     """Return the status to show for a run that waits."""
+    if payload["waiting_on"] == WaitingOn.CHILDREN:
+        return _FOR_WORKSTREAMS
     if payload["waiting_on"] != WaitingOn.RETRY:
         return Status(payload["reason"] or "Waiting", is_queued=payload["waiting_on"] == WaitingOn.PLACE)
     until = datetime.fromisoformat(payload["until"]) if payload["until"] else None
