@@ -162,7 +162,7 @@ def test_a_question_is_answered_by_a_button_on_a_phone(visit: Open) -> None:
     expect(chat.get_by_role("group", name="Answers")).to_be_visible()
     assert page.evaluate(IS_MODAL), "the chat fills a small screen"
     chat.get_by_role("group", name="Answers").get_by_role("button", name="Blue").click()
-    expect(chat.locator(".request .outcome")).to_have_text("Answered")
+    expect(chat.locator(".request .outcome")).to_have_text("You chose Blue")
     expect(chat.locator(".own").last).to_contain_text("Blue")
     expect(chat.locator("#log > li")).to_have_count(5)
     in_order = ["own", "answer", "request", "own", "answer"]  # the text before a question stays before it

@@ -296,7 +296,7 @@ class Page(Client):
 class Visitor(Client):
     """A visitor of a site, who may decide nothing: an operator does, over REST."""
 
-    approval = "We will get back to you."  # what is asked for is not described to visitors
+    approval = "We are checking this and will answer here."  # what is asked for is not described to visitors
 
     async def send(self, text: str) -> None:
         if not self._streams:

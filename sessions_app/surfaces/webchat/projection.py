@@ -21,6 +21,7 @@ from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.surfaces.webchat.queries import Details, Prompt, html_of, prompt_key, steps_of
 from sessions_app.surfaces.webchat.rendered_steps import RenderedSteps
 from tools_app.events import APPROVAL_DECIDED, APPROVAL_REQUESTED, INPUT_REQUESTED, TOOL_COMPLETED, TOOL_FAILED
+from tools_app.types.executions import parsed_output
 from tools_app.types.questions import REMOTE_PREFIXES, Question, text_of
 
 NAMES = (
@@ -33,7 +34,7 @@ NAMES = (
     "approval.resolved",
     "error",
 )
-WILL_ANSWER = "We will get back to you."
+WILL_ANSWER = "We are checking this and will answer here."
 _QUESTIONS = ("ask_user", "ask_form")
 _STATES = {RUN_COMPLETED.name: "complete", RUN_CANCELLED.name: "cancelled"}
 
@@ -121,8 +122,12 @@ def _title(event: SessionEvent, prompt: Prompt) -> str:
 def _question_ended(event: SessionEvent) -> PageEvent | None:
     if event.payload["tool"] not in _QUESTIONS and not event.payload["tool"].startswith(REMOTE_PREFIXES):
         return None
-    outcome = "answered" if event.type == TOOL_COMPLETED.name else "ended"
-    return PageEvent("approval.resolved", {"actionId": event.payload["execution_id"], "outcome": outcome})
+    data = {"actionId": event.payload["execution_id"], "outcome": "ended"}
+    if event.type == TOOL_COMPLETED.name:
+        given = parsed_output(TOOL_COMPLETED.payload(event)["output"])
+        answer = given.get("answer") if isinstance(given, dict) else None
+        data |= {"outcome": "answered", **({"answer": answer} if isinstance(answer, str) else {})}
+    return PageEvent("approval.resolved", data)
 
 
 def _ended(event: SessionEvent, details: Details) -> PageEvent:

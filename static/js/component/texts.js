@@ -12,8 +12,8 @@ export const TEXTS = {
   decideFirst: "Decide the request first.", waitsForOthers: "Your answer is sent once the other requests are answered.",
   sending: "Sending…", notSent: "Not sent", again: "Send again", tooLong: "A message can have at most {most} characters. This one has {length}.",
   you: "You:", answer: "Answer:", answers: "Answers", decision: "Decision", stopped: "Stopped.", failed: "Something went wrong. Please try again.",
-  retry: "Not sent. Try again", willAnswer: "We will get back to you.",
-  approved: "Allowed", denied: "Denied", expired: "Nobody decided in time", cancelled: "Withdrawn", answered: "Answered", closed: "No longer open",
+  retry: "Not sent. Try again", willAnswer: "We are checking this and will answer here.",
+  approved: "Allowed", denied: "Denied", expired: "Nobody decided in time", cancelled: "Withdrawn", answered: "Answered", chose: "You chose {answer}", closed: "No longer open",
 };
 
 // Return a text with its places filled in.

@@ -1,6 +1,7 @@
 // The messages of a conversation on the page. HTML comes from the server, which has sanitised it.
 
 import { GAP, StepText } from "../chat/step-text.js";
+import { filled } from "../component/texts.js";
 import { StepView } from "../chat/step-view.js";
 
 const NEAR_END = 40; // pixels
@@ -219,13 +220,15 @@ export class Log {
     for (const button of all) button.disabled = false; // unless it is resolved, which removes them
   }
 
-  resolve({ actionId, outcome }) {
+  resolve({ actionId, outcome, answer }) {
     const item = this.items.get(`request:${actionId}`);
     const choices = item?.querySelector(".choices");
     if (!choices) return;
     this.release(choices);
     if (choices.children.length || outcome === "answered") {
-      choices.replaceWith(element("div", "outcome", this.texts[outcome === "ended" ? "closed" : outcome] ?? outcome));
+      const isChoice = [...choices.children].some(({ textContent }) => textContent === answer);
+      const text = isChoice ? filled(this.texts.chose, { answer }) : this.texts[outcome === "ended" ? "closed" : outcome];
+      choices.replaceWith(element("div", "outcome", text ?? outcome));
     } else item.remove(); // it was not the visitor's to decide
     const { run } = item.dataset;
     if (this.runs.has(run) && !this.items.has(`waiting:${run}`)) this.wait(run);

@@ -325,7 +325,7 @@ def test_a_question_is_answered_by_a_button(rig: EngineRig) -> None:
     assert post("site/actions", blue, bearer=token()).status == 202
     events = read_events(token(), "message.completed")
     [resolved] = [event.data for event in events if event.name == "approval.resolved"]
-    assert resolved == {"actionId": question["actionId"], "outcome": "answered"}
+    assert resolved == {"actionId": question["actionId"], "outcome": "answered", "answer": "Blue"}
     assert events[-1].data["markdown"] == "I *ask*.\n\nPainted."
     steps = [(part["step"], "<em>ask</em>" in part["html"]) for part in events[-1].data["steps"]]
     assert steps == [(0, True), (1, False)], "each part stays at its step, also around the question"
@@ -347,7 +347,10 @@ def test_only_a_visitor_who_may_decide_gets_buttons(
         request = read_events(token(), "approval.requested")[-1].data
         assert request["kind"] == "approval" and ("moon" in request["title"]) is is_paired
         if not is_paired:
-            assert request["choices"] == [] and request["title"] == '<p dir="auto">We will get back to you.</p>\n'
+            assert (
+                request["choices"] == []
+                and request["title"] == '<p dir="auto">We are checking this and will answer here.</p>\n'
+            )
             press = f"apr:{encoded(Approval.objects.get().pk.bytes)}:o"
             assert (
                 "Only an operator"
