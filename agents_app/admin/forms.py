@@ -3,6 +3,7 @@
 from typing import Any
 
 from django import forms
+from django.conf import settings
 from django.contrib.auth.models import AnonymousUser, User
 from django.utils.safestring import mark_safe
 from unfold.widgets import (
@@ -219,6 +220,9 @@ class ProviderForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscripta
         super().__init__(*args, **kwargs)
         kinds = sorted({*providers.kinds(), *filter(None, [self.instance.kind])})
         self.fields["kind"].choices = [(kind, kind) for kind in kinds]  # type: ignore[attr-defined]
+        for name in ("input_price", "output_price") if settings.KOMAND_CURRENCY else ():
+            if name in self.fields:  # not for who may only view the provider
+                self.fields[name].label = f"{self.fields[name].label} ({settings.KOMAND_CURRENCY})"
         if self.instance.price is None:
             self.initial.update(input_price=None, output_price=None)
 

@@ -16,12 +16,12 @@ class ModelProvider(models.Model):
     """An endpoint that serves models. Its API key is encrypted by the vault and never shown again."""
 
     INLINE_REASONING = [
-        ("", "between tags such as <think> at the beginning"),
-        ("prefilled", "everything up to a closing tag: the server does not send the opening one"),
-        ("off", "none: tags are a part of the answer"),
+        ("", "at the beginning, in tags such as <think>…</think>"),
+        ("prefilled", "everything up to </think>: the server does not send the opening tag"),
+        ("off", "nothing: the tags are a part of the answer"),
     ]
     PARTS = [
-        ("", "as known of the model's name"),
+        ("", "what its models are known to accept"),
         ("none", "none"),
         ("image", "images"),
         ("audio", "audio"),
@@ -35,12 +35,15 @@ class ModelProvider(models.Model):
     name = models.SlugField(max_length=60, unique=True)
     kind = models.CharField(max_length=40, help_text="Registered kind of provider, such as openai or demo.")
     base_url = models.CharField(
-        max_length=500, blank=True, validators=[_ADDRESS], help_text="Empty: default of the kind."
+        max_length=500,
+        blank=True,
+        validators=[_ADDRESS],
+        help_text="Leave empty for the provider's own, which is https://api.openai.com/v1 for the kinds of OpenAI.",
     )
     api_key_sealed = models.TextField(blank=True, editable=False)
     default_model = models.CharField(max_length=200, blank=True)
     input_price = price_field(
-        "Price per 1,000 input tokens. Leave both empty for no price: calls are in no budget and no cap then.",
+        "Price per 1,000 input tokens. Leave both empty if you do not know them: budgets and caps skip the calls then.",
         null=True,
         blank=True,
     )
@@ -70,13 +73,13 @@ class ModelProvider(models.Model):
         help_text="Model that turns texts into vectors for clients, such as text-embedding-3-small. Empty: none.",
     )
     inline_reasoning = models.CharField(
-        "Reasoning in the text",
+        "Hide reasoning in the text",
         max_length=10,
         choices=INLINE_REASONING,
         blank=True,
         default="",
         db_default="",
-        help_text="Reasoning that models of the kind openai write into their text is kept apart from the answer.",
+        help_text="Reasoning that models of the kind openai write into their answer is shown apart from it.",
     )
     is_enabled = models.BooleanField(default=True)
     created_at = models.DateTimeField(auto_now_add=True)

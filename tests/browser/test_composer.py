@@ -158,7 +158,7 @@ def test_an_image_is_shown_small_and_the_model_gets_it_if_it_takes_images(
         assert "photo.png" in text["text"] and image["image_url"]["url"].startswith("data:image/png;base64,")
         expect(chat.questions.first.get_by_role("note")).to_have_count(0)
     finally:
-        accept_files(chat, "as known of the model's name")
+        accept_files(chat, "what its models are known to accept")
 
 
 def accept_files(chat: ChatPage, choice: str) -> None:
