@@ -77,6 +77,7 @@ class AgentAdmin(ConditionalAdmin, VersionedAdmin, AuditedAdmin):  # type: ignor
     list_filter_submit = True
     list_select_related = ("provider",)
     search_fields = ("agent_id", "name", "description")
+    empty_text = "Agents answer messages: each has its instructions, its model and its tools."
     prepopulated_fields = {"agent_id": ("name",)}
     actions_detail: Any = (
         *("try_it", "versions", "see_prompt", "dry_run", "show_runs", "export"),
@@ -155,7 +156,7 @@ class AgentAdmin(ConditionalAdmin, VersionedAdmin, AuditedAdmin):  # type: ignor
         if self._is_draft(request):
             with acting(request):
                 agent_versions.save_draft(obj, history_page.draft_of(obj, form))
-            messages.success(request, f"Draft saved. Users still get version {obj.version}. Publish it in History.")
+            messages.success(request, history_page.draft_saved(obj))
             return
         if not change:
             obj.owner_id = request.user.pk

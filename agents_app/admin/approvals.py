@@ -31,6 +31,8 @@ from tools_app.models import Approval
 from tools_app.policy import seen_values
 from tools_app.rights import ALLOW_ALWAYS, DECIDE_APPROVALS
 from tools_app.types import ApprovalStatus, ApprovalView, Decision, Risk
+from tools_app.types.approvals import outcome_of
+from tools_app.types.tools import risk_label
 
 PAGE = "admin:tools_app_approval_change"
 TONES = {"pending": "warning", "approved": "success", "denied": "danger", "expired": "danger", "cancelled": "info"}
@@ -90,7 +92,7 @@ class ApprovalAdmin(ReadOnlyAdmin):
     prefetched = ("execution",)
     search_fields = ("=execution__tool", "=execution__agent_id", "decided_by", "note")
     search_ids = ("id", "run_id", "execution_id")
-    search_help_text = "An id, or a text in the latest 5,000"
+    search_help_text = "Search tools, agents, people, notes or an id"
     list_before_template: Any = "admin/tools_app/approval/waiting.html"
     actions_detail: Any = tuple(choice.value for choice in Decision)
     fieldsets = (
@@ -177,7 +179,7 @@ class ApprovalAdmin(ReadOnlyAdmin):
         shown = [f"{visible(masked(pattern))} ({when})" for pattern, when in scopes if pattern]
         return " · ".join(shown) or "–"
 
-    risk = columns.column("Risk", lambda approval: f"{approval.execution.risk} ({approval.execution.effect})")
+    risk = columns.column("Risk", lambda approval: risk_label(approval.execution.risk, approval.execution.effect))
     agent = columns.named("Agent", "agent", "execution.agent_id")
     run = columns.link("Run", "run", "run_id")
     session = columns.named("Session", "session", "execution.session_id")
@@ -197,8 +199,7 @@ class ApprovalAdmin(ReadOnlyAdmin):
             return f"1 of 2: {visible(approval.first_allowed_by)}"
         decided_by = name_of(approval, "decided_by") or approval.decided_by
         people = " and ".join(part for part in (approval.first_allowed_by, decided_by) if part)
-        decision = " by ".join(part for part in (approval.decision, people) if part)
-        return visible(decision) or "–"
+        return visible(outcome_of(approval.status, approval.decision, people))
 
     decided = columns.time("Decided", "decided_at")
     remark = columns.text("Note", "note", empty="–")

@@ -1,10 +1,13 @@
 """The page "History" of an agent: its versions, what changed between two of them, its draft, and rolling back."""
 
 from typing import Any
+from urllib.parse import urlencode
 
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+from django.utils.html import format_html
 from unfold.admin import ModelAdmin
 
 from agents_app import services
@@ -23,6 +26,14 @@ def draft_of(agent: Agent, form: AgentForm) -> dict[str, Any]:
     """Return the configuration that a submitted form describes. agent: with the values of the form, not saved."""
     configuration = agent_versions.configuration_of(agent)
     return {**configuration, "enabled_skill_ids": form.cleaned_data["enabled_skill_ids"]}
+
+
+def draft_saved(agent: Agent) -> str:
+    """Return the message about a stored draft, with links to a chat that uses it and to the page that publishes it."""
+    link = '<a class="k-link" href="{}">{}</a>'
+    chat = format_html(link, f"/chat/new?{urlencode({'agent': agent.agent_id, 'draft': 1})}", "Try it")
+    history = format_html(link, reverse("admin:agents_app_agent_versions", args=[agent.pk]), "Publish it")
+    return format_html("Draft saved. Users still get version {}. {} · {}", agent.version, chat, history)
 
 
 def page(request: HttpRequest, model_admin: ModelAdmin, agent: Agent) -> HttpResponse:

@@ -43,6 +43,7 @@ class ModelPriceInline(TabularInline):
 @admin.register(ModelProvider)
 class ModelProviderAdmin(AuditedAdmin):
     noun = "ModelProvider"
+    empty_text = "Model providers are the servers whose models answer for agents."
     form = ProviderForm
     list_display = ("name", "kind", "address", "default_model", "key_is_set", "is_enabled", "updated_at")
     search_fields = ("name", "base_url", "default_model")

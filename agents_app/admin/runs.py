@@ -26,7 +26,7 @@ from agents_app.rights import OPERATE_RUNS, VIEW_AGENTS
 from agents_app.runs import network_step
 from agents_app.types import RunStatus
 from audit_app import services as audit
-from audit_app.admin_base import columns, links
+from audit_app.admin_base import columns, links, names
 from audit_app.admin_base.base import ReadOnlyAdmin, acting, get_or_404, reported
 from audit_app.admin_base.dialogs import back_to
 from audit_app.admin_base.filters import KeyDateFilter, RelatedFilter
@@ -98,7 +98,7 @@ class RunAdmin(ReadOnlyAdmin):
     prefetched = ("agent",)
     search_fields = ("=request_id", "session_key", "actor", "=error_code", "error_message")
     search_ids = ("id", "conversation_id")
-    search_help_text = "An id, or a text in the latest 5,000"
+    search_help_text = "Search people, chats, errors or an id"
     actions = ("cancel_selected", "retry_selected")
     actions_detail: Any = ("see_prompt", "cancel_this", "retry_this")
     change_form_template = "admin/agents_app/run/timeline.html"
@@ -127,7 +127,9 @@ class RunAdmin(ReadOnlyAdmin):
         executions = list(calls.order_by("step", "call_index"))
         events = list(Event.objects.filter(run_id=run.pk).order_by("seq")[:MOST_EVENTS])
         questions = InputRequest.objects.filter(run_id=run.pk).values_list("execution_id", flat=True)
-        asked = {row.id for row in executions if hasattr(row, "approval")} | set(questions)
+        approvals = [row.approval for row in executions if hasattr(row, "approval")]
+        names.load_names(approvals, {"decided_by": "actor"}, request.user)
+        asked = {approval.execution_id for approval in approvals} | set(questions)
         story = timeline.build(run, steps, executions, events, asked=asked, now=timezone.now())
         context["team"] = selectors.get_cost(run.pk).with_workstreams if run.child_count else None
         context |= {"run": run, "story": story, "tone": timeline.RUN_TONES[run.status], "is_open": run.status in OPEN}
@@ -197,7 +199,7 @@ class RunAdmin(ReadOnlyAdmin):
 
     agent_link = columns.column("Agent", lambda run: links.link("agent", run.agent.agent_id, run.agent.name))
     session = columns.named("Session", "session", "conversation_id", fallback="session_key")
-    who = columns.named("Actor", "actor", "actor")
+    who = columns.named("Started by", "actor", "actor")
     length = columns.column("Duration", lambda run: took(run.started_at, run.ended_at))
     tokens = columns.column("Tokens in / out", lambda run: f"{run.input_tokens:,} / {run.output_tokens:,}")
     problem = columns.text("Error", "error_code", empty="–")

@@ -7,10 +7,13 @@ from typing import Any
 from uuid import UUID
 
 from agents_app.models import Run, Step
+from audit_app.admin_base.names import name_of
 from audit_app.kernel.safe_text import clipped, duration, summary, took, visible
 from audit_app.models import Event
 from tools_app.admin.executions import STATUS_TONES
 from tools_app.models import ToolExecution
+from tools_app.types.approvals import outcome_of
+from tools_app.types.tools import risk_label
 
 # A page cuts texts to this length; the conversation has the whole text.
 SHOWN_CHARACTERS = 20_000
@@ -64,7 +67,11 @@ class _Period:
 
 @dataclass(frozen=True)
 class Call:
-    """A tool call of a step. tone: colour of its status."""
+    """A tool call of a step.
+
+    tone: colour of its status.
+    outcome: of the request for its approval; empty without one.
+    """
 
     row: ToolExecution
     tone: str
@@ -73,6 +80,8 @@ class Call:
     length: str
     output: str
     error: str
+    risk: str
+    outcome: str
 
 
 @dataclass(frozen=True)
@@ -150,6 +159,7 @@ def _card(run: Run, step: Step, executions: Sequence[ToolExecution]) -> StepCard
 
 
 def _call(run: Run, row: ToolExecution) -> Call:
+    asked = getattr(row, "approval", None)
     return Call(
         row=row,
         tone=STATUS_TONES.get(row.status, "info"),
@@ -158,6 +168,10 @@ def _call(run: Run, row: ToolExecution) -> Call:
         length=took(row.started_at, row.completed_at),
         output=clipped(row.output or "", SHOWN_CHARACTERS),
         error=clipped(visible(row.error or ""), SHOWN_CHARACTERS),
+        risk=risk_label(row.risk, row.effect),
+        outcome=outcome_of(asked.status, asked.decision, name_of(asked, "decided_by") or asked.decided_by)
+        if asked
+        else "",
     )
 
 

@@ -60,10 +60,11 @@ class AuditEntryAdmin(ReadOnlyAdmin):
     list_display = ("when", "what", "who", "agent", "session", "summary")
     list_filter = (ActionFilter, ("at", KeyDateFilter))
     named = {"actor": "actor", "agent_id": "agent", "session_id": "session"}
+    empty_text = "What people and agents do appears here."
     search_fields = ("=agent_id", "actor", "session_key", "details")
     search_ids = ("id", "session_id")
     search_keys = ("request_id",)
-    search_help_text = "An id, or a text in the latest 5,000"
+    search_help_text = "Search people, agents, details or an id"
     fields = ("when", "what", "who", "agent", "session", "request_link", "pretty_details", "id", "number", "hash")
 
     def get_urls(self) -> list[Any]:
@@ -73,7 +74,7 @@ class AuditEntryAdmin(ReadOnlyAdmin):
 
     when = columns.time("Time", "at", ordering="id")
     what = columns.text("Action", "action")
-    who = columns.named("Actor", "actor", "actor")
+    who = columns.named("By", "actor", "actor")
     agent = columns.named("Agent", "agent", "agent_id")
     session = columns.named("Session", "session", "session_id", fallback="session_key")
     request_link = columns.column(

@@ -21,7 +21,8 @@ class EventAdmin(ReadOnlyAdmin):
     ordering = ("-id",)
     search_ids = ("session_id", "run_id")
     search_fields = ("=type",)
-    search_help_text = "An id of a session or run, or a type"
+    empty_text = "Events appear here when somebody writes to an agent."
+    search_help_text = "Search a type, or the id of a session or run"
     fields = ("when", "what", "seq", "session", "run", "step", "who", "request_id", "pretty_payload")
 
     def recent(self, queryset: QuerySet[Event]) -> QuerySet[Event]:
@@ -34,6 +35,6 @@ class EventAdmin(ReadOnlyAdmin):
     what = columns.text("Type", "type")
     session = columns.link("Session", "session", "session_id")
     run = columns.link("Run", "run", "run_id")
-    who = columns.text("Actor", "actor")
+    who = columns.text("By", "actor")
     summary = columns.column("Payload", lambda event: summary(event.payload))
     pretty_payload = columns.column("Payload", lambda event: json_block(event.payload))

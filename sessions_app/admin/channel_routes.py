@@ -70,6 +70,7 @@ class ChannelRouteAdmin(OperatorFormAdmin):
     list_filter = (("account", RelatedFilter),)
     list_filter_submit = True
     search_fields = ("=chat_id", "=sender_id")
+    empty_text = "Routes give some chats or senders of a channel another agent."
     search_help_text = "The platform's id of a chat or a sender"
 
     place = columns.column("For", lambda route: visible(route))

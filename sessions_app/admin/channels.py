@@ -8,6 +8,7 @@ from django.contrib.auth.models import User
 from django.db.models import QuerySet
 from django.forms.widgets import Script
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import mark_safe
@@ -131,7 +132,9 @@ class ChannelAccountAdmin(AuditedAdmin):
             messages.warning(request, danger)
         for name, secret in accounts.shown_once(obj.channel, form.made).items():
             purpose = channels.get(obj.channel).secret_fields[name]
-            messages.info(request, f"{name}: {secret} ({purpose}). It is shown this once.")
+            title = name.replace("_", " ").capitalize()
+            shown = {"name": name, "title": title, "secret": secret, "purpose": purpose}
+            messages.info(request, render_to_string("admin/sessions_app/channelaccount/secret.html", shown))
         if form.cleaned_data["new_secrets"]:
             with acting(request):
                 names = sorted(form.cleaned_data["new_secrets"])

@@ -31,7 +31,7 @@ class FeedbackAdmin(ReadOnlyAdmin):
     )
     prefetched = ("session", "user")
     search_fields = ("reason", "comment", "=user__username")
-    search_help_text = "Search by id, also of a session, or by user name or text in the latest 5,000"
+    search_help_text = "Search comments, people or an id, also of a session"
     fields = (
         "opinion",
         "about",

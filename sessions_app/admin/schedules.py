@@ -33,6 +33,7 @@ from sessions_app.schedules.times import Rhythm
 
 PAGE = "admin:sessions_app_schedule_change"
 _TIMES, _HISTORY = 5, 20
+_OF_NETWORKS = ("network", "network_context")  # shown if there are any
 
 
 class ScheduleForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptable when run
@@ -54,6 +55,8 @@ class ScheduleForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscripta
     class Meta:
         model = Schedule
         fields = ("task_id", "agent", "prompt", "network", "network_context", "cron", "at", "time_zone", "missed")
+        labels = {"task_id": "Name", "missed": "If Komand was off at that time"}
+        help_texts = {"task_id": "Letters, digits, - and _. The id in the API.", "missed": ""}
         widgets = {
             "task_id": UnfoldAdminTextInputWidget,
             "agent": UnfoldAdminSelectWidget,
@@ -69,6 +72,7 @@ class ScheduleForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscripta
         if "agent" in self.fields:  # not on the page of a schedule, which is not edited
             usable = agent_access.usable_agents(self.operator)
             self.fields["agent"].queryset = usable.order_by("agent_id")  # type: ignore[attr-defined]
+        if "network" in self.fields:
             names = library.visible_networks(self.operator).values_list("name", "name")
             self.fields["network"].choices = [("", "none"), *names]  # type: ignore[attr-defined]
 
@@ -76,8 +80,10 @@ class ScheduleForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscripta
         cleaned: dict[str, Any] = super().clean() or self.cleaned_data
         if not self.errors:
             try:
-                given = {name: cleaned[name] for name in self.Meta.fields if name in Plan.__annotations__}
-                cleaned["plan"] = plan = Plan(**{**given, "network_context": given["network_context"] or {}})
+                given = {
+                    name: cleaned[name] for name in self.Meta.fields if name in Plan.__annotations__ and name in cleaned
+                }
+                cleaned["plan"] = plan = Plan(**{**given, "network_context": given.get("network_context") or {}})
                 plan.next_at(timezone.now())
                 if plan.network:
                     access_runnable_network(self.operator, plan.network)
@@ -90,8 +96,8 @@ class ScheduleForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscripta
 class ScheduleAdmin(OperatorFormAdmin):
     empty_text = "Schedules send a message to an agent at set times."
     form = ScheduleForm
-    list_display = ("task_id", "what", "rhythm", "next_time", "state", "agent_name", "person")
-    list_display_links = ("task_id",)
+    list_display = ("name", "what", "rhythm", "next_time", "state", "agent_name", "person")
+    list_display_links = ("name",)
     list_select_related = ("agent", "owner", "session")
     search_fields = ("task_id", "prompt", "=owner__username")
     actions_detail: Any = ("run_now", "pause", "resume")
@@ -114,7 +120,10 @@ class ScheduleAdmin(OperatorFormAdmin):
     has_control_permission = granted_by(CHANGE_SCHEDULES)
 
     def get_fields(self, request: HttpRequest, obj: Schedule | None = None) -> Any:
-        return self._SHOWN if obj else ScheduleForm.Meta.fields
+        if obj:
+            return self._SHOWN
+        has_networks = library.visible_networks(request.user).exists()
+        return [field for field in ScheduleForm.Meta.fields if has_networks or field not in _OF_NETWORKS]
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         data, operator = form.cleaned_data, form.operator
@@ -165,6 +174,7 @@ class ScheduleAdmin(OperatorFormAdmin):
             plans.pause(schedule, is_paused=is_paused, actor=f"user:{request.user.pk}")
         return back_to(request, PAGE, object_id)
 
+    name = columns.text("Name", "task_id")
     what = columns.column("Prompt", lambda row: visible(shorten(row.prompt, 80)))
     rhythm = columns.column("When", lambda row: _rhythm(row))
     next_time = columns.column("Next", lambda row: _start(row.next_at) if row.next_at and not row.is_paused else "–")

@@ -56,7 +56,7 @@ class SessionAdmin(ReadOnlyAdmin):
     list_filter = (("channel", FieldTextFilter), ("agent", RelatedFilter), ("created_at", KeyDateFilter))
     prefetched = ("agent", "owner")
     search_fields = ("key", "title", "sender_name", "=owner__username", "=owner__email")
-    search_help_text = "An id, or a text in the latest 5,000"
+    search_help_text = "Search titles, people or an id"
     newest_by = "last_active_at"
     change_form_template = "admin/sessions_app/session/conversation.html"
     fields = ("channel",)

@@ -219,6 +219,7 @@ class UserAdmin(AuditedAdmin, DjangoUserAdmin):  # type: ignore[misc, type-arg] 
 @admin.register(Group)
 class GroupAdmin(AuditedAdmin, DjangoGroupAdmin):  # type: ignore[misc]  # the theme widens Django's types
     noun = "Group"
+    empty_text = "Roles give people rights over what others own."
 
     def has_change_permission(self, request: HttpRequest, obj: Group | None = None) -> bool:
         return super().has_change_permission(request, obj) and request.user.is_superuser

@@ -18,21 +18,9 @@ from sessions_app.platforms.messages import Button
 from tools_app.executions.changes import diff
 from tools_app.policy import seen_values
 from tools_app.types import ApprovalStatus, ApprovalView, Change, Decision
+from tools_app.types.approvals import outcome_of
 
-OUTCOMES = {
-    Decision.ALLOW_ONCE: "Allowed once",
-    Decision.ALLOW_RUN: "Allowed for this run",
-    Decision.ALLOW_ALWAYS: "Always allowed",
-    Decision.DENY: "Denied",
-}
 ONE_OF_TWO = "Allowed by 1 of 2 people. Another person has to allow it, too."
-_ENDED = {
-    ApprovalStatus.PENDING: "Not decided yet",
-    ApprovalStatus.APPROVED: "Allowed",
-    ApprovalStatus.DENIED: "Denied",
-    ApprovalStatus.EXPIRED: "Nobody decided in time: denied",
-    ApprovalStatus.CANCELLED: "Cancelled with the answer",
-}
 _LABELS = {
     Decision.ALLOW_ONCE: ("Allow once", "success"),
     Decision.ALLOW_RUN: ("Allow for this run", ""),
@@ -60,9 +48,7 @@ def outcome(approval: ApprovalView, name: str) -> str:
     """Return the outcome of a request in one line. name: of the actor who decided, or of both."""
     if approval.status is ApprovalStatus.PENDING and approval.first_allowed_by:
         return ONE_OF_TWO
-    text = OUTCOMES[Decision(approval.decision)] if approval.decision else _ENDED[approval.status]
-    is_decided = approval.status in (ApprovalStatus.APPROVED, ApprovalStatus.DENIED)
-    return f"{text} by {visible(name)}" if is_decided and name else text
+    return outcome_of(approval.status, approval.decision, visible(name))
 
 
 def narrowed(approval: ApprovalView, allowed_decisions: Collection[Decision]) -> ApprovalView:
@@ -167,7 +153,7 @@ def prompt(
     body = _diff_block(change, room // 3) if change else ""
     lines += [_arguments_block(approval, room - len(body)), *([body] if body else [])]
     if not may_decide:
-        lines.append("An operator is checking this. The answer comes here by itself.")
+        lines.append("We are checking this and will answer here.")
         return "\n\n".join(lines)
     if Decision.ALLOW_RUN in approval.choices and approval.run_pattern:
         lines.append(f"“For this run” means: `{_code(scope(approval.run_pattern))}`; {seen_values.LIMIT}.")

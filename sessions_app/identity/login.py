@@ -17,7 +17,7 @@ _PERMANENT_LOCKOUT_SECONDS = 3600  # sent to the client if only an operator can 
 
 
 class LoginRefused(Unauthenticated):
-    """Wrong e-mail or password."""
+    """Wrong user name or password."""
 
     code = "login_refused"
 

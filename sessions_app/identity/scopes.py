@@ -26,11 +26,13 @@ _AGENT_ID = re.compile(r"agent:[-\w]{1,120}", re.ASCII)
 _AGENTS = "_komand_agent_scopes"
 
 _FIXED = {
-    ALL: "every surface, reading and writing",
-    READ: "every surface, reading only",
-    RIGHTS: "use the user's admin rights (approvals, chats of others)",
-    SENDERS_ANY: "also send messages as any sender, not only as the key's user",
+    ALL: "Everything: read and write",
+    READ: "Everything: read only",
+    RIGHTS: "Use the user's admin rights (approvals, chats of others)",
+    SENDERS_ANY: "Also send messages as any sender, not only as the key's user",
 }
+# Names that are not written like those of the scopes.
+_TITLES = {"rest": "REST", "openai": "OpenAI", "mcp": "MCP", "ag_ui": "AG-UI", "a2a": "A2A", "signalr": "SignalR"}
 _surfaces: dict[str, tuple[str, ...]] = {}
 
 
@@ -63,7 +65,8 @@ def described() -> Mapping[str, str]:
     """Return all scopes but those of single agents, with their meaning."""
     found = dict(_FIXED)
     for name in sorted(_surfaces):
-        found |= {name: f"the surface {name}, reading and writing", f"{name}{_READ_SUFFIX}": f"{name}, reading only"}
+        title = _TITLES.get(name) or name.replace("_", " ").capitalize()
+        found |= {name: f"{title}: read and write", f"{name}{_READ_SUFFIX}": f"{title}: read only"}
     return found
 
 

@@ -30,7 +30,7 @@ def test_messages_are_summarised_on_request_and_a_pinned_one_is_still_sent(
 ) -> None:
     chat.ask(text="The code word is Albatross")
     chat.wait_finished()
-    pin = chat.answers.first.get_by_role("button", name="Pin the answer")
+    pin = chat.answers.first.get_by_role("button", name="Keep the answer in context")
     chat.answers.first.hover()
     pin.click()
     expect(pin).to_have_attribute("aria-pressed", "true")
@@ -45,7 +45,9 @@ def test_messages_are_summarised_on_request_and_a_pinned_one_is_still_sent(
     expect(line).to_contain_text("They talked about birds")
     other = new_tab().open(chat.page.url.removeprefix(chat.url))
     expect(other.page.locator(".compacted")).to_be_visible()
-    expect(other.answers.first.get_by_role("button", name="Pin the answer")).to_have_attribute("aria-pressed", "true")
+    expect(other.answers.first.get_by_role("button", name="Keep the answer in context")).to_have_attribute(
+        "aria-pressed", "true"
+    )
     chat.ask(text="Third")
     chat.wait_finished()
     sent = str(model_server.messages)

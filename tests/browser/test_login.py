@@ -16,7 +16,7 @@ def stranger(chromium: Browser, live_komand: LiveKomand) -> ChatPage:
 
 def test_a_wrong_password_shows_an_error_without_details(stranger: ChatPage) -> None:
     stranger.open("/login").log_in("wrong")
-    expect(stranger.page.get_by_role("alert")).to_have_text("Wrong e-mail or password.")
+    expect(stranger.page.get_by_role("alert")).to_have_text("Wrong user name or password.")
     expect(stranger.page.get_by_label("E-mail or user name")).to_have_value("admin")
     expect(stranger.page.get_by_label("Password")).to_be_focused()
 

@@ -50,6 +50,16 @@ MINIMAL: dict[str, dict[str, Any]] = {
 }
 
 
+# A list that is never empty, and pages that are no lists.
+_WITHOUT_EMPTY_LIST = ("User", "Control", "DailyUsage")
+
+
+def test_each_empty_list_describes_what_it_is_for() -> None:
+    pages = {model.__name__: page for model, page in admin.site._registry.items()}
+    unclear = [name for name, page in pages.items() if not getattr(page, "empty_text", "")]
+    assert sorted(unclear) == sorted(_WITHOUT_EMPTY_LIST)
+
+
 @pytest.fixture
 def world(db: None) -> None:
     """Make an object for each page that shows one."""

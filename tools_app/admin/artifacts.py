@@ -14,7 +14,7 @@ class ArtifactAdmin(ReadOnlyAdmin):
     list_display = ("name", "size", "kind", "agent", "run", "changed")
     search_fields = ("=agent_id", "path")
     search_ids = ("id", "session_id", "run_id")
-    search_help_text = "An id, or a text in the latest 5,000"
+    search_help_text = "Search names of files, agents or an id"
     fieldsets = ((None, {"fields": (("name", "size"), ("kind", "changed"), ("agent", "run"), "digest")}),)
 
     name = columns.text("Path", "path")

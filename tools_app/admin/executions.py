@@ -69,7 +69,7 @@ class ToolExecutionAdmin(ReadOnlyAdmin):
     named = {"agent_id": "agent"}
     search_fields = ("=tool", "=agent_id", "=request_id", "error")
     search_ids = ("id", "run_id")
-    search_help_text = "An id, or a text in the latest 5,000"
+    search_help_text = "Search tools, agents, errors or an id"
     actions_detail: Any = ("stop", "check_receipt")
     fieldsets = (
         (None, {"fields": (("name", "state"), ("agent", "run"), ("asked", "started"), ("completed", "length"))}),

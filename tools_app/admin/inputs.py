@@ -31,7 +31,7 @@ class InputRequestAdmin(ReadOnlyAdmin):
     list_filter = (("status", ChoicesDropdownFilter),)
     search_fields = ("question", "=answered_by")
     search_ids = ("id", "run_id", "session_id", "execution_id")
-    search_help_text = "An id, or a text in the latest 5,000"
+    search_help_text = "Search questions, people or an id"
     fieldsets = (
         (None, {"fields": ("whole", "choices", ("state", "who"), ("run", "execution_link"), ("asked", "until"))}),
     )

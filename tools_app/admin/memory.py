@@ -24,7 +24,7 @@ class MemoryAdmin(ReadOnlyAdmin):
     list_display = ("title", "beginning", "agent", "person", "source", "trusted", "changed")
     search_fields = ("=agent_id", "=actor", "key", "text")
     search_ids = ("id", "run_id")
-    search_help_text = "Search by id, agent or person such as user:7, or in the latest 5,000"
+    search_help_text = "Search texts, agents, people such as user:7 or an id"
     fieldsets = (
         (
             None,

@@ -175,7 +175,8 @@ def binds_destination(text: str, call: PolicyCall) -> bool:
 
 def reason(origins: Iterable[str], destination: Destination) -> str:
     """Return the sentence for approvers."""
-    return f"The run has read {described(origins)} and would send data to {described_one(destination.name)}."
+    read, place = described(origins), described_one(destination.name)
+    return f"This chat contains {read} from outside. The call would send data to {place}."
 
 
 def described(origins: Iterable[str]) -> str:

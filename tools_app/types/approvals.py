@@ -30,6 +30,29 @@ class Decision(StrEnum):
     DENY = "deny"
 
 
+# What people read once a request is decided or has ended.
+OUTCOMES = {
+    Decision.ALLOW_ONCE: "Allowed once",
+    Decision.ALLOW_RUN: "Allowed for this run",
+    Decision.ALLOW_ALWAYS: "Always allowed",
+    Decision.DENY: "Denied",
+}
+_ENDED = {
+    ApprovalStatus.PENDING: "Not decided yet",
+    ApprovalStatus.APPROVED: "Allowed",
+    ApprovalStatus.DENIED: "Denied",
+    ApprovalStatus.EXPIRED: "Nobody decided in time: denied",
+    ApprovalStatus.CANCELLED: "Cancelled with the answer",
+}
+
+
+def outcome_of(status: str, decision: str, people: str) -> str:
+    """Return the outcome of a request in one line. people: names of those who decided."""
+    text = OUTCOMES[Decision(decision)] if decision else _ENDED[ApprovalStatus(status)]
+    is_decided = status in (ApprovalStatus.APPROVED, ApprovalStatus.DENIED)
+    return f"{text} by {people}" if is_decided and people else text
+
+
 @dataclass(frozen=True)
 class ApprovalView:
     """An approval request as other apps see it.

@@ -28,6 +28,16 @@ class Effect(StrEnum):
     KEYED = "keyed"
     ONCE = "once"
 
+    @property
+    def label(self) -> str:
+        """Return what people read of it."""
+        return {"read": "changes nothing", "keyed": "safe to repeat", "once": "never repeated"}[self.value]
+
+
+def risk_label(risk: str, effect: str) -> str:
+    """Return the risk and the effect of a call for people, such as `Medium risk, safe to repeat`."""
+    return f"{risk.capitalize()} risk, {Effect(effect).label}"
+
 
 class Risk(StrEnum):
     LOW = "low"

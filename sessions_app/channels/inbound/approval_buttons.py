@@ -16,6 +16,7 @@ from sessions_app.models import ChannelAccount, Session
 from sessions_app.platforms.messages import ButtonPress, Target
 from tools_app import selectors as tools
 from tools_app.types import ApprovalStatus, ApprovalView, Decision
+from tools_app.types.approvals import OUTCOMES
 
 _RECENT = 20
 NOT_ACTIVE = "This button is no longer active."
@@ -33,7 +34,7 @@ def take_press(account: ChannelAccount, press: ButtonPress, raw: bytes) -> None:
         return
     try:
         approval, decision = _requested(account, press)
-        _decide(arrival, destination, approval, decision, "", f"{prompt_text.OUTCOMES[decision]}.")
+        _decide(arrival, destination, approval, decision, "", f"{OUTCOMES[decision]}.")
     except AppError as error:
         record(arrival, error.code, destination, error.message)
 

@@ -45,8 +45,9 @@ class ApprovalCard:
 
     @property
     def origins(self) -> str:
-        """Return everything that the run had read from outside, for people."""
-        return visible(", ".join(map(taint.described_one, self.approval.origins)))
+        """Return everything that the run had read from outside, for people; empty if the reason names it."""
+        text = ", ".join(map(taint.described_one, self.approval.origins))
+        return "" if text in self.approval.reason else visible(text)
 
     @property
     def places(self) -> str:

@@ -158,7 +158,7 @@ def _announcement(turn_view: TurnView) -> str:
     if turn_view.problem:
         return f"The answer failed: {turn_view.problem}"
     if turn_view.is_withdrawn:
-        return "Not sent."
+        return "Message removed."
     if turn_view.is_stopped:
         return "Stopped."
     return ""

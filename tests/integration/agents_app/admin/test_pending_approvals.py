@@ -56,7 +56,7 @@ def test_a_menu_without_waiting_calls_has_no_badge(pages, agent):
 def test_a_request_shows_what_the_decision_needs(pages, approval):
     html = pages.get(f"{LIST}{approval.pk}/change/").content.decode()
     buttons = ("/approve/", "/approve-run/", "/approve-always/", "/deny/")
-    for text in ("17*23", "calculator", "The call is of high risk.", "high (once)", *buttons):
+    for text in ("17*23", "calculator", "The call is of high risk.", "High risk, never repeated", *buttons):
         assert text in html, text
 
 

@@ -1,6 +1,7 @@
 """Model providers in the admin: a test with one small call, and their models to choose from."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from django.test import Client
@@ -77,9 +78,12 @@ def test_who_may_only_look_tests_nothing(staff, provider, server):
     assert not server.requests
 
 
-def test_prices_that_nobody_entered_are_empty(pages: Client) -> None:
+def test_prices_that_nobody_entered_are_empty(pages: Client, settings: Any) -> None:
+    settings.KOMAND_CURRENCY = "CHF"
     page = f"{PROVIDERS}add/"
-    shown = fields_of(pages.get(page).content.decode(), "form#modelprovider_form")
+    html = pages.get(page).content.decode()
+    assert "Input price (CHF)" in html and "Output price (CHF)" in html
+    shown = fields_of(html, "form#modelprovider_form")
     assert shown["input_price"] == shown["output_price"] == [""]
     assert pages.post(page, {**shown, "name": "free"}).status_code == 302
     row = ModelProvider.objects.get(name="free")

@@ -190,7 +190,7 @@ def test_what_was_read_outside_is_not_sent_elsewhere_without_approval() -> None:
     clerk.run("read")
     assert clerk.origins == ("tool:mailbox",)
     play(calling("post", '{"text": "x"}'), DONE)
-    with pytest.raises(ApprovalNeeded, match="has read mailbox .tool. and would send data to"):
+    with pytest.raises(ApprovalNeeded, match="mailbox .tool. from outside. The call would send data to"):
         clerk.run("go")  # in a later run, too
     other = robot("other", tools=[post])
     play(calling("post", '{"text": "x"}'), DONE)

@@ -146,7 +146,7 @@ def test_what_one_robot_read_outside_taints_the_tasks_after_it() -> None:
     sender = robot("sender", sending, Reply(("sent",)))
     reader.options.tools, sender.options.tools = [mailbox], [fetch]
     tasks = (Task("read", "reader"), Task("send", "sender", "{{ tasks.read.text }}", depends_on=("read",)))
-    with pytest.raises(NetworkFailed, match="needs approval: The run has read mailbox"):
+    with pytest.raises(NetworkFailed, match="needs approval: This chat contains mailbox"):
         robot_network.Network(Network("n", tasks), {"reader": reader, "sender": sender}).run("go")
     ScriptedProvider.play("network-sender", sending, Reply(("sent",)))
     assert sender.copy().run("https://evil.example/x").reply == "sent"  # named by the person

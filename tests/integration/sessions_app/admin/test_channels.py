@@ -355,7 +355,7 @@ def test_a_secret_that_nobody_enters_anywhere_is_not_shown(pages):
     shown = pages.post(f"{ACCOUNTS}add/", fields(), follow=True).content.decode()
     [account] = ChannelAccount.objects.all()
     assert accounts.make_adapter(account).account.secrets["webhook_secret"] not in shown
-    assert "shown this once" not in shown
+    assert "you will not see it again" not in shown
 
 
 def test_a_secret_that_was_made_is_shown_once(pages):
@@ -363,7 +363,8 @@ def test_a_secret_that_was_made_is_shown_once(pages):
     shown = pages.post(f"{ACCOUNTS}add/", given, follow=True).content.decode()
     [account] = ChannelAccount.objects.all()
     secret = accounts.make_adapter(account).account.secrets["secret"]
-    assert secret in shown and secret not in pages.get(ACCOUNTS).content.decode()
+    assert f'id="secret-secret" readonly autocomplete="off" spellcheck="false" value="{secret}"' in shown
+    assert "Secret, " in shown and secret not in pages.get(ACCOUNTS).content.decode()
 
 
 def test_only_who_may_change_credentials_names_one_of_the_installation(staff, account):

@@ -40,6 +40,15 @@ def test_what_cannot_be_read_is_explained_in_the_form(pages: Client) -> None:
     assert "five fields" in answer.content.decode() and not Schedule.objects.exists()
 
 
+def test_the_form_asks_for_no_network_without_one(pages: Client) -> None:
+    make_agent()
+    shown = pages.get(reverse("admin:sessions_app_schedule_add")).content.decode()
+    assert (
+        "If Komand was off at that time" in shown
+        and "network" not in shown.lower().split("</head>")[1].split("<main")[-1]
+    )
+
+
 def test_a_network_is_chosen_from_those_of_the_operator(pages: Client, operator: User) -> None:
     fields = {**NEW, "agent": make_agent().pk, "network": "daily"}
     library.create("name: daily\ntasks:\n- name: a\n", Agent.objects.all(), owner_id=operator.pk)

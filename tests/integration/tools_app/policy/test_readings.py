@@ -92,7 +92,7 @@ def test_a_result_or_an_error_from_outside_taints_the_session(read, fetch, fails
     assert execution.origins == ("mcp:wiki",)
     assert not fetch(EVIL)
     asked = selectors.approval_view(Approval.objects.select_related("execution").get())
-    assert asked.reason == "The run has read wiki (MCP server) and would send data to evil.test."
+    assert asked.reason == "This chat contains wiki (MCP server) from outside. The call would send data to evil.test."
     assert asked.origins == ("mcp:wiki",)
     shown = approvals.approval(asked, session_key="", allowed_decisions=())
     assert shown["origins"] == ExecutionOut.of(execution, session_id="", parameters={})["origins"] == ["mcp:wiki"]

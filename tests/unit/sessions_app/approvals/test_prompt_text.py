@@ -113,7 +113,7 @@ def test_without_buttons_the_commands_are_shown() -> None:
 
 def test_a_sender_who_may_not_decide_is_asked_to_wait() -> None:
     text = prompt(may_decide=False)
-    assert "An operator is checking this" in text and "/approve" not in text and "Always" not in text
+    assert "We are checking this and will answer here." in text and "/approve" not in text and "Always" not in text
 
 
 @pytest.mark.parametrize(

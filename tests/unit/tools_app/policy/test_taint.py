@@ -46,7 +46,7 @@ def test_data_that_would_leave_a_tainted_run_needs_approval(autonomy, spec, argu
         pytest.skip("denied outright")
     asked = verdict(spec, arguments, autonomy=autonomy)
     assert isinstance(asked, Ask) and asked.rule == "taint" and asked.origins == READ.origins
-    assert asked.reason == f"The run has read news.test (page) and would send data to {place}."
+    assert asked.reason == f"This chat contains news.test (page) from outside. The call would send data to {place}."
 
 
 _GIVEN = {"type": "object", "properties": {"text": {"type": "string"}, "most": {"type": "integer", "default": 10}}}

@@ -30,7 +30,7 @@ def test_login_by_user_name_or_e_mail_address(browser: Client, name: str) -> Non
 def test_a_wrong_password_and_an_unknown_name_show_the_same_text(browser: Client, name: str, password: str) -> None:
     response = _log_in(browser, password, name)
     assert response.status_code == 401
-    assert b"Wrong e-mail or password." in response.content
+    assert b"Wrong user name or password." in response.content
     assert password.encode() not in response.content
 
 

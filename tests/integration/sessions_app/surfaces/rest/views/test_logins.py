@@ -63,7 +63,7 @@ def test_wrong_password_unknown_user_and_deactivated_user_get_the_same_answer(al
     make_user("carol", is_active=False)
     answers = [_login("alice", "wrong"), _login("nobody", "wrong"), _login("carol")]
     assert {(a.status, a.error, a.meta["code"]) for a in answers} == {
-        (401, "Wrong e-mail or password.", "login_refused")
+        (401, "Wrong user name or password.", "login_refused")
     }
 
 
