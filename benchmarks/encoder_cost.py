@@ -18,11 +18,11 @@ django.setup()
 
 # Only after Django is set up: these modules name models.
 from agents_app.types import RunOptions  # noqa: E402
+from audit_app.kernel.json_text import as_json  # noqa: E402
 from sessions_app.live_view.cursor import SessionEvent  # noqa: E402
 from sessions_app.surfaces.a2a.projection import TaskUpdates  # noqa: E402
 from sessions_app.surfaces.ag_ui.projection import RunEvents  # noqa: E402
 from sessions_app.surfaces.ag_ui.requests import read_request  # noqa: E402
-from sessions_app.surfaces.agent_messages.consumers import as_json  # noqa: E402
 from sessions_app.surfaces.agent_messages.streaming_chunks import LiveText  # noqa: E402
 from sessions_app.surfaces.base.live_text import LiveTexts  # noqa: E402
 from sessions_app.surfaces.chat.fragments import frame_of  # noqa: E402

@@ -8,6 +8,7 @@ from uuid import UUID
 from django.contrib.auth.models import User
 from django.db.models import Q, QuerySet
 
+from agents_app.models import Run
 from sessions_app import hot_queries
 from sessions_app.attachments import records as attachments
 from sessions_app.conversation import branch_paths
@@ -72,6 +73,11 @@ def find_received_run(owner: User, idempotency_key: str) -> UUID | None:
     """Return the run of the user's message that was received under this key."""
     turn = hot_queries.FIND_TURN_BY_KEY.first(key=scoped_key(f"user:{owner.pk}", idempotency_key))
     return turn.run_id if turn else None
+
+
+def root_of(run_id: UUID) -> UUID:
+    """Return the id of the root of a run: its own if it has no parent."""
+    return Run.objects.values_list("root_id", flat=True).get(pk=run_id) or run_id
 
 
 def find_owner_id(session_id: UUID) -> int | None:

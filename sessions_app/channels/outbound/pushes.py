@@ -9,6 +9,7 @@ from typing import Any
 from django.db.models.functions import Now
 
 from audit_app.kernel.errors import NotFound
+from audit_app.kernel.json_text import as_json
 from sessions_app.channels.nudges import deliveries as delivery_nudge
 from sessions_app.models import ChannelAccount, Delivery, TaskPush
 from sessions_app.platforms.messages import Chat, Outgoing, Target
@@ -32,7 +33,7 @@ def plan(push: TaskPush, seq: int, notifications: Sequence[tuple[str, Mapping[st
         "expires_at": Now() + timedelta(seconds=LIFETIME_SECONDS),
     }
     for number, (text, content) in enumerate(notifications):
-        body = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
+        body = as_json(content)
         Delivery.objects.create(dedupe_key=f"push:{push.pk}:{seq}:{number}:0", text=text, body=body, **same)
     delivery_nudge.send_on_commit()
 

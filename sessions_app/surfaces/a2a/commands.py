@@ -58,7 +58,7 @@ def send(caller: Caller, params: Mapping[str, Any]) -> tuple[SendRequest, Follow
     request = read_send(params)
     key = f"{NAME}:{caller.agent.agent_id}:{request.message_id}"
     if known := selectors.find_received_run(caller.principal.user, key):
-        run, session = access_task(caller, str(_root_of(known)))
+        run, session = access_task(caller, str(selectors.root_of(known)))  # an answer is a message to a workstream
     elif request.task_id:
         run, session = access_task(caller, request.task_id)
         _continue(caller, run, session, request, key)
@@ -101,14 +101,6 @@ def _begin(caller: Caller, request: SendRequest, key: str) -> FollowedTask:
     options = ReceiveOptions(busy=busy, may_answer=False, metadata={NAME: named})
     accepted = _receive(caller, session, message, request, key, options)
     return FollowedTask(accepted.run_id, access_session(user, accepted.session_id), request.history_length)
-
-
-def _root_of(run_id: UUID) -> UUID:
-    """Return the root of a run: an answer to a workstream is a message to that."""
-    run = agents.get_run(run_id)
-    while run.parent_id:
-        run = agents.get_run(run.parent_id)
-    return run.id
 
 
 def _continue(caller: Caller, run: RunView, session: Session, request: SendRequest, key: str) -> None:

@@ -3,16 +3,17 @@
 A client that closes its request does not stop the task, unless a message says so: it reads it, or subscribes to it.
 """
 
-import json
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, ClassVar
 from urllib.parse import quote
 
-from django.urls import path
+from django.urls import URLPattern, path
 from rest_framework.exceptions import ParseError
 
 from audit_app.kernel.database import in_db
 from audit_app.kernel.errors import AppError
+from audit_app.kernel.json_text import as_json
 from sessions_app.identity.request_admission import admit_bearer
 from sessions_app.live_view.viewer import wait_until_ended
 from sessions_app.surfaces.a2a import commands, openapi, push_configs, queries, responses
@@ -26,9 +27,9 @@ from sessions_app.surfaces.base.addresses import origin_for
 from sessions_app.surfaces.base.bodies import clean, parse_json
 from sessions_app.surfaces.base.http_errors import HttpError, http_error_of
 from sessions_app.surfaces.base.intake_limit import store_message
-from sessions_app.surfaces.base.openapi.operations import EVENTS, STOP_ON_DISCONNECT, Answer, Operation
-from sessions_app.surfaces.base.openapi.schemas import OBJECT, TEXT, ref
-from sessions_app.surfaces.base.sse import EventStreamConsumer, event_text
+from sessions_app.surfaces.base.openapi.operations import STOP_ON_DISCONNECT, Answer, Operation
+from sessions_app.surfaces.base.openapi.schemas import OBJECT, ref
+from sessions_app.surfaces.base.sse import EventStreamConsumer
 
 # A run's owner ends it within a second; a process that hangs must not keep the client waiting.
 _CANCEL_SECONDS = 5
@@ -38,7 +39,6 @@ _SIMPLE: Mapping[str, Callable[[Caller, Mapping[str, Any]], dict[str, Any]]] = {
     "ListTasks": queries.list_tasks,
     **push_configs.METHODS,
 }
-_STREAM = Answer("A stream of StreamResponse; docs/a2a.md says what is in it.", TEXT, EVENTS)
 
 
 class Endpoint(EventStreamConsumer):
@@ -54,7 +54,7 @@ class Endpoint(EventStreamConsumer):
 
     async def break_off(self, failure: HttpError) -> None:
         """Send the error as the last event."""
-        await self.send_event(_as_json(self.error_body(failure)), event="error")
+        await self.send_event(as_json(self.error_body(failure)), event="error")
         await super().break_off(failure)
 
     async def find_caller(self) -> Caller:
@@ -138,8 +138,7 @@ class Endpoint(EventStreamConsumer):
         await self.close_stream()
 
     async def _send_updates(self, updates: list[dict[str, Any]]) -> None:
-        if updates:
-            await self.send_text("".join(event_text(_as_json(self.shaped(update))) for update in updates))
+        await self.send_values(map(self.shaped, updates))
 
 
 class JsonRpc(Endpoint):
@@ -196,11 +195,9 @@ class File(Endpoint):
         name = quote(view.path.rpartition("/")[2], safe="")
         headers = {
             "Content-Type": view.media_type or "application/octet-stream",
-            "Content-Length": str(len(data)),
             "Content-Disposition": f"attachment; filename*=UTF-8''{name}",
         }
-        await self.send({"type": "http.response.start", "status": 200, "headers": list(headers.items())})
-        await self.send({"type": "http.response.body", "body": data})
+        await self.send_whole(200, data, headers)
 
 
 class Method(Endpoint):
@@ -209,9 +206,9 @@ class Method(Endpoint):
     ids: parts of the address, by the names of the parameters that they are.
     """
 
-    ids: ClassVar[Mapping[str, str]] = {}
+    ids: ClassVar[Mapping[str, str]]
 
-    async def run(self, method: str, body: bytes = b"") -> None:
+    async def run(self, method: str, body: bytes) -> None:
         """Answer the method with the parameters of this request."""
         caller = await self.find_caller()
         given = (parse_json(body) if body else {}) if self.scope["method"] == "POST" else self.request.GET.dict()
@@ -221,124 +218,37 @@ class Method(Endpoint):
         await self.call(caller, method, {**given, **{name: named[key] for name, key in self.ids.items()}})
 
 
-class SendMessage(Method):
-    """POST /a2a/<agent>/message:send."""
+def _route(address: str, *ids: str, **methods: str) -> URLPattern:
+    """Return the route of an address below that of the agent.
 
-    methods = ("POST",)
+    ids: the names of the parameters that the parts of the address are.
+    methods: those of A2A, by the verbs of HTTP.
+    """
 
-    @Operation("Send a message", ref("A2ASent"), streams=True, errors=[404], **openapi.SENDING)
-    async def respond(self, body: bytes) -> None:
-        await self.run("SendMessage", body)
+    def handler(method: str) -> Callable[[Method, bytes], Awaitable[None]]:
+        return openapi.OPERATIONS[method](lambda view, body: view.run(method, body))
 
-
-class SendStreamingMessage(Method):
-    """POST /a2a/<agent>/message:stream."""
-
-    methods = ("POST",)
-
-    @Operation("Send a message and stream its task", streams=True, answers={200: _STREAM}, **openapi.SENDING)
-    async def respond(self, body: bytes) -> None:
-        await self.run("SendStreamingMessage", body)
+    named = dict(zip(ids, re.findall(r"<str:(\w+)>", address), strict=True))
+    handlers = {verb: handler(method) for verb, method in methods.items()}
+    fields = {"methods": tuple(map(str.upper, methods)), "ids": named, **handlers}
+    consumer: Any = type("HttpMethod", (Method,), fields)
+    return path(f"a2a/<str:agent_id>/{address}", consumer.as_asgi())
 
 
-class Tasks(Method):
-    """GET /a2a/<agent>/tasks."""
-
-    @Operation("List tasks", ref("A2ATasks"), parameters=openapi.LIST_PARAMETERS)
-    async def respond(self, body: bytes) -> None:
-        await self.run("ListTasks")
-
-
-class TaskDetail(Method):
-    """GET /a2a/<agent>/tasks/<id>."""
-
-    ids: ClassVar[Mapping[str, str]] = {"id": "task_id"}
-
-    @Operation("Read a task", ref("A2ATask"), parameters=openapi.GET_PARAMETERS)
-    async def respond(self, body: bytes) -> None:
-        await self.run("GetTask")
-
-
-class CancelTask(Method):
-    """POST /a2a/<agent>/tasks/<id>:cancel."""
-
-    methods = ("POST",)
-    ids: ClassVar[Mapping[str, str]] = {"id": "task_id"}
-
-    @Operation("Cancel a task", ref("A2ATask"), body=OBJECT, parameters=openapi.PARAMETERS)
-    async def respond(self, body: bytes) -> None:
-        await self.run("CancelTask", body)
-
-
-class SubscribeToTask(Method):
-    """POST or GET /a2a/<agent>/tasks/<id>:subscribe: the specification has both."""
-
-    methods = ("POST", "GET")
-    ids: ClassVar[Mapping[str, str]] = {"id": "task_id"}
-
-    @Operation("Subscribe to a task", streams=True, parameters=openapi.PARAMETERS, answers={200: _STREAM})
-    async def respond(self, body: bytes) -> None:
-        await self.run("SubscribeToTask")
-
-
-class PushConfigs(Method):
-    """GET or POST /a2a/<agent>/tasks/<id>/pushNotificationConfigs."""
-
-    methods = ("GET", "POST")
-    ids: ClassVar[Mapping[str, str]] = {"taskId": "task_id"}
-
-    @Operation("List push notification configurations", ref("A2APushConfigs"), parameters=openapi.PARAMETERS)
-    async def get(self, body: bytes) -> None:
-        await self.run("ListTaskPushNotificationConfigs")
-
-    @Operation(
-        "Have a task's states posted to an address",
-        ref("A2APushConfig"),
-        body=openapi.PUSH_REQUEST,
-        parameters=openapi.PARAMETERS,
-    )
-    async def post(self, body: bytes) -> None:
-        await self.run("CreateTaskPushNotificationConfig", body)
-
-
-class PushConfig(Method):
-    """GET or DELETE /a2a/<agent>/tasks/<id>/pushNotificationConfigs/<id>."""
-
-    methods = ("GET", "DELETE")
-    ids: ClassVar[Mapping[str, str]] = {"taskId": "task_id", "id": "config_id"}
-
-    @Operation("Read a push notification configuration", ref("A2APushConfig"), parameters=openapi.PARAMETERS)
-    async def get(self, body: bytes) -> None:
-        await self.run("GetTaskPushNotificationConfig")
-
-    @Operation("Delete a push notification configuration", OBJECT, parameters=openapi.PARAMETERS)
-    async def delete(self, body: bytes) -> None:
-        await self.run("DeleteTaskPushNotificationConfig")
-
-
-class ExtendedCard(Method):
-    """GET /a2a/<agent>/extendedAgentCard: not supported."""
-
-    @Operation("Read the extended card: not supported", OBJECT, errors=[400])
-    async def respond(self, body: bytes) -> None:
-        await self.run("GetExtendedAgentCard")
-
-
-def _as_json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-
+_TASK, _CONFIGS = "tasks/<str:task_id>", "tasks/<str:task_id>/pushNotificationConfigs"
+_PUSH = "TaskPushNotificationConfig"
 
 routes = [
     path("a2a/<str:agent_id>", JsonRpc.as_asgi()),
     path("a2a/<str:agent_id>/.well-known/agent-card.json", Card.as_asgi()),
-    path("a2a/<str:agent_id>/extendedAgentCard", ExtendedCard.as_asgi()),
     path("a2a/<str:agent_id>/files/<str:artifact_id>", File.as_asgi()),
-    path("a2a/<str:agent_id>/message:send", SendMessage.as_asgi()),
-    path("a2a/<str:agent_id>/message:stream", SendStreamingMessage.as_asgi()),
-    path("a2a/<str:agent_id>/tasks", Tasks.as_asgi()),
-    path("a2a/<str:agent_id>/tasks/<str:task_id>:cancel", CancelTask.as_asgi()),
-    path("a2a/<str:agent_id>/tasks/<str:task_id>:subscribe", SubscribeToTask.as_asgi()),
-    path("a2a/<str:agent_id>/tasks/<str:task_id>", TaskDetail.as_asgi()),
-    path("a2a/<str:agent_id>/tasks/<str:task_id>/pushNotificationConfigs", PushConfigs.as_asgi()),
-    path("a2a/<str:agent_id>/tasks/<str:task_id>/pushNotificationConfigs/<str:config_id>", PushConfig.as_asgi()),
+    _route("extendedAgentCard", get="GetExtendedAgentCard"),
+    _route("message:send", post="SendMessage"),
+    _route("message:stream", post="SendStreamingMessage"),
+    _route("tasks", get="ListTasks"),
+    _route(f"{_TASK}:cancel", "id", post="CancelTask"),
+    _route(f"{_TASK}:subscribe", "id", post="SubscribeToTask", get="SubscribeToTask"),  # the specification has both
+    _route(_TASK, "id", get="GetTask"),
+    _route(_CONFIGS, "taskId", get=f"List{_PUSH}s", post=f"Create{_PUSH}"),
+    _route(f"{_CONFIGS}/<str:config_id>", "taskId", "id", get=f"Get{_PUSH}", delete=f"Delete{_PUSH}"),
 ]

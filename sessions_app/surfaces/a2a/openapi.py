@@ -1,10 +1,18 @@
 """This surface in the OpenAPI document. The objects are those of a2a.proto, of which it names the usual fields."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from sessions_app.surfaces.a2a.requests import LONGEST_ID, METHODS, MOST_PARTS, MOST_TASKS
 from sessions_app.surfaces.a2a.responses import TASK_STATES
-from sessions_app.surfaces.base.openapi.operations import STOP_ON_DISCONNECT, Description, Parameter
+from sessions_app.surfaces.base.openapi.operations import (
+    EVENTS,
+    STOP_ON_DISCONNECT,
+    Answer,
+    Description,
+    Operation,
+    Parameter,
+)
 from sessions_app.surfaces.base.openapi.schemas import (
     ANYTHING,
     BOOLEAN,
@@ -56,12 +64,12 @@ _ERROR = record({"code": INTEGER, "status": TEXT, "message": TEXT, "details": _D
 _CALL_ID: Schema = {"type": ["string", "integer", "null"]}
 _RPC_ERROR = record({"code": INTEGER, "message": TEXT, "data": _DETAILS})
 _AUTHENTICATION = record({"scheme": TEXT, "credentials": TEXT}, optional=["credentials"], open_ended=True)
-PUSH_REQUEST: Schema = record(
+_PUSH_REQUEST: Schema = record(
     {"id": _ID, "taskId": _ID, "url": TEXT, "token": TEXT, "authentication": _AUTHENTICATION},
     optional=["id", "taskId", "token", "authentication"],
     open_ended=True,
 )
-SEND_REQUEST: Schema = record(
+_SEND_REQUEST: Schema = record(
     {
         "message": ref("A2AMessage"),
         "configuration": record(
@@ -69,7 +77,7 @@ SEND_REQUEST: Schema = record(
                 "historyLength": COUNT,
                 "returnImmediately": BOOLEAN,
                 "acceptedOutputModes": list_of(TEXT),
-                "taskPushNotificationConfig": PUSH_REQUEST,
+                "taskPushNotificationConfig": _PUSH_REQUEST,
             },
             optional=["historyLength", "returnImmediately", "acceptedOutputModes", "taskPushNotificationConfig"],
             open_ended=True,
@@ -83,16 +91,12 @@ RPC_REQUEST: Schema = record(
     optional=["id", "params"],
     open_ended=True,
 )
-VERSION = Parameter("A2A-Version", "`1.0`. Without it, 0.3 is meant, which is not supported.", TEXT, where="header")
-PARAMETERS = (VERSION, Parameter("A2A-Version", "Instead of the header.", TEXT))
-SENDING: dict[str, Any] = {  # fields of an Operation
-    "body": SEND_REQUEST,
-    "parameters": (*PARAMETERS, STOP_ON_DISCONNECT),
-}
+_VERSION = Parameter("A2A-Version", "`1.0`. Without it, 0.3 is meant, which is not supported.", TEXT, where="header")
+_COMMON = (_VERSION, Parameter("A2A-Version", "Instead of the header.", TEXT))
 _HISTORY = Parameter("historyLength", "Maximum number of messages of the history.", COUNT)
-GET_PARAMETERS = (*PARAMETERS, _HISTORY)
-LIST_PARAMETERS = (
-    *GET_PARAMETERS,
+_GET = (*_COMMON, _HISTORY)
+_LIST = (
+    *_GET,
     Parameter("contextId", "Only tasks of this context.", _ID),
     Parameter("status", "Only tasks in this state.", one_of(TASK_STATES)),
     Parameter("pageSize", "Maximum number of tasks.", {"type": "integer", "minimum": 1, "maximum": MOST_TASKS}),
@@ -100,6 +104,27 @@ LIST_PARAMETERS = (
     Parameter("statusTimestampAfter", "Only tasks whose status is of this time or later.", TIME),
     Parameter("includeArtifacts", "Return the artifacts, too.", BOOLEAN),
 )
+_SENDING: dict[str, Any] = {"streams": True, "body": _SEND_REQUEST, "parameters": (*_COMMON, STOP_ON_DISCONNECT)}
+_STREAM = {200: Answer("A stream of StreamResponse; docs/a2a.md says what is in it.", TEXT, EVENTS)}
+_CONFIG, _CONFIGS = ref("A2APushConfig"), ref("A2APushConfigs")
+# The methods, as HTTP+JSON has them.
+OPERATIONS: Mapping[str, Operation] = {
+    "SendMessage": Operation("Send a message", ref("A2ASent"), errors=[404], **_SENDING),
+    "SendStreamingMessage": Operation("Send a message and stream its task", answers=_STREAM, **_SENDING),
+    "GetTask": Operation("Read a task", ref("A2ATask"), parameters=_GET),
+    "ListTasks": Operation("List tasks", ref("A2ATasks"), parameters=_LIST),
+    "CancelTask": Operation("Cancel a task", ref("A2ATask"), body=OBJECT, parameters=_COMMON),
+    "SubscribeToTask": Operation("Subscribe to a task", streams=True, parameters=_COMMON, answers=_STREAM),
+    "CreateTaskPushNotificationConfig": Operation(
+        "Have a task's states posted to an address", _CONFIG, body=_PUSH_REQUEST, parameters=_COMMON
+    ),
+    "GetTaskPushNotificationConfig": Operation("Read a push notification configuration", _CONFIG, parameters=_COMMON),
+    "ListTaskPushNotificationConfigs": Operation("List push notification configurations", _CONFIGS, parameters=_COMMON),
+    "DeleteTaskPushNotificationConfig": Operation(
+        "Delete a push notification configuration", OBJECT, parameters=_COMMON
+    ),
+    "GetExtendedAgentCard": Operation("Read the extended card: not supported", OBJECT, errors=[400]),
+}
 COMPONENTS: dict[str, Schema] = {
     "A2AError": {
         "description": "Of HTTP+JSON; the second, of JSON-RPC, at the address of the agent.",

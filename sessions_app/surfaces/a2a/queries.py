@@ -108,16 +108,7 @@ def load(
     caller: Caller, run: RunView, session: Session, history_length: int | None, *, with_data: bool = True
 ) -> TaskView:
     """Return a task. with_data: short files with their content."""
-    found = asks.first_asks(caller.principal, [run], {session.pk: session})
-    talk = task_history.of_runs([run], [session], history_length)
-    return TaskView(
-        run,
-        context_id_of(session),
-        found.get(run.id),
-        _answer(run),
-        talk.get(run.id),
-        _files(caller, run, with_data=with_data),
-    )
+    return _views(caller, [run], {session.pk: session}, history_length, with_data=with_data)[0]
 
 
 def list_tasks(caller: Caller, params: Mapping[str, Any]) -> dict[str, Any]:
@@ -141,11 +132,11 @@ def list_tasks(caller: Caller, params: Mapping[str, Any]) -> dict[str, Any]:
         rows = rows.filter(Q(changed_at__lt=moment) | Q(changed_at=moment, pk__lt=run_id)).exclude(pk=run_id)
     found = list(rows.order_by("-changed_at", "-pk")[: request.page_size + 1])
     page = found[: request.page_size]
-    runs = [agents.run_view(row) for row in page]
+    sessions = contexts.in_bulk({row.conversation_id for row in page})
+    runs = [agents.run_view(row) for row in page if row.conversation_id in sessions]
+    views = _views(caller, runs, sessions, request.history_length, with_files=request.with_artifacts, with_data=False)
     return {
-        "tasks": [
-            responses.task(view) for view in _views(caller, runs, request.history_length, request.with_artifacts)
-        ],
+        "tasks": list(map(responses.task, views)),
         "nextPageToken": _token(page[-1]) if len(found) > len(page) else "",
         "pageSize": request.page_size,
         "totalSize": total,
@@ -175,10 +166,16 @@ def _in_state(caller: Caller, rows: Any, state: str) -> Any:
     return rows.filter(pk__in=wanted)
 
 
-def _views(caller: Caller, runs: Sequence[RunView], history_length: int, with_artifacts: bool) -> list[TaskView]:
-    sessions = {
-        session.pk: session for session in _contexts(caller).filter(pk__in={run.conversation_id for run in runs})
-    }
+def _views(
+    caller: Caller,
+    runs: Sequence[RunView],
+    sessions: Mapping[UUID, Session],
+    history_length: int | None,
+    *,
+    with_files: bool = True,
+    with_data: bool,
+) -> list[TaskView]:
+    """Return tasks. with_files: also their artifacts. with_data: short files with their content."""
     found = asks.first_asks(caller.principal, runs, sessions)
     talk = task_history.of_runs(runs, list(sessions.values()), history_length)
     return [
@@ -186,12 +183,11 @@ def _views(caller: Caller, runs: Sequence[RunView], history_length: int, with_ar
             run,
             context_id_of(sessions[run.conversation_id]),
             found.get(run.id),
-            _answer(run) if with_artifacts else "",
+            _answer(run) if with_files else "",
             talk.get(run.id),
-            _files(caller, run, with_data=False) if with_artifacts else None,
+            _files(caller, run, with_data=with_data) if with_files else None,
         )
         for run in runs
-        if run.conversation_id in sessions
     ]
 
 

@@ -330,10 +330,7 @@ def _root_of(session: Session, ask_id: str) -> UUID:
         asked = None
     if asked is None or asked.session_id != session.id:
         raise _unusable(is_known=False)
-    run = agents.get_run(asked.run_id)
-    while run.parent_id:
-        run = agents.get_run(run.parent_id)
-    return run.id
+    return selectors.root_of(asked.run_id)
 
 
 def _events_of(session: Session, run_id: UUID) -> list[SessionEvent]:

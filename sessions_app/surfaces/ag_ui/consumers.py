@@ -4,7 +4,6 @@ A client that closes its request does not stop the run, unless the request says 
 same id.
 """
 
-import json
 from collections.abc import Iterable
 from typing import Any
 from uuid import UUID
@@ -32,7 +31,7 @@ from sessions_app.surfaces.base.http_errors import HttpError
 from sessions_app.surfaces.base.openapi.operations import EVENTS, STOP_ON_DISCONNECT, Answer, Operation
 from sessions_app.surfaces.base.openapi.schemas import TEXT
 from sessions_app.surfaces.base.page_view import PageView, open_page_view
-from sessions_app.surfaces.base.sse import EventStreamConsumer, event_text
+from sessions_app.surfaces.base.sse import EventStreamConsumer
 
 # Frames about what is around the conversation on the page.
 _OF_THE_WINDOW = ("files", "agent")
@@ -61,16 +60,16 @@ class AgentRun(MessageConsumer, EventStreamConsumer):
         match accepted:
             case Refused():
                 refused = {"type": "RUN_ERROR", "message": accepted.message, "code": accepted.code}
-                await self._send([{"type": "RUN_STARTED", **ids}, refused])
+                await self.send_values([{"type": "RUN_STARTED", **ids}, refused])
             case AcceptedRun():
-                await self._send(accepted.projection.begin())
+                await self.send_values(accepted.projection.begin())
                 await self._stream(accepted, await self._open_page(accepted.session_id, request))
             case ShownThread(session_id, run):
-                await self._send(run.projection.begin() if run else [{"type": "RUN_STARTED", **ids}])
+                await self.send_values(run.projection.begin() if run else [{"type": "RUN_STARTED", **ids}])
                 page = await self._open_page(session_id, request) if session_id else None
                 await self._send_page(await page.frames_of_thread(request.before) if page else [])
                 if run is None:
-                    await self._send([{"type": "RUN_FINISHED", **ids, "outcome": {"type": "success"}}])
+                    await self.send_values([{"type": "RUN_FINISHED", **ids, "outcome": {"type": "success"}}])
                 else:
                     await self._stream(run, page)
             case RatedAnswer():
@@ -81,7 +80,7 @@ class AgentRun(MessageConsumer, EventStreamConsumer):
 
     async def break_off(self, failure: HttpError) -> None:
         """Send the error as the last event."""
-        await self._send([{"type": "RUN_ERROR", **self.error_body(failure)}])
+        await self.send_values([{"type": "RUN_ERROR", **self.error_body(failure)}])
         await super().break_off(failure)
 
     def _accept(self, body: bytes) -> tuple[RunRequest, Accepted]:
@@ -109,31 +108,23 @@ class AgentRun(MessageConsumer, EventStreamConsumer):
                 if event.run_id == run.run_id and event.type in RUN_ENDS:
                     end = event
                 is_shown = is_shown or (event.run_id == run.run_id and event.type == MESSAGE_COMPLETED.name)
-                await self._send(projection.see(event) if end is None else [])
+                await self.send_values(projection.see(event) if end is None else [])
             if page and frame:
                 await self._send_page(await page.frames_of(frame))
             if end and is_shown:
-                await self._send(projection.end(end))
+                await self.send_values(projection.end(end))
                 return
             if end is None and has_caught_up and projection.is_paused:
                 self.stops_on_disconnect = False  # the client may close when it has read the end
                 calls = await in_db(load_calls, run.run_id, projection.returned) if projection.returned else []
-                await self._send(projection.pause(calls))
+                await self.send_values(projection.pause(calls))
                 return
 
     async def _send_page(self, frames: Iterable[dict[str, Any]]) -> None:
         """Send what changes on the page of the client, for which it shows them."""
         acts = [frame for frame in frames if frame["do"] not in _OF_THE_WINDOW]
         if acts:
-            await self._send([{"type": "CUSTOM", "name": "komand.page", "value": {"acts": acts}}])
-
-    async def _send(self, events: Iterable[dict[str, Any]]) -> None:
-        if events:
-            await self.send_text("".join(event_text(_as_json(event)) for event in events))
-
-
-def _as_json(event: dict[str, Any]) -> str:
-    return json.dumps(event, ensure_ascii=False, separators=(",", ":"))
+            await self.send_values([{"type": "CUSTOM", "name": "komand.page", "value": {"acts": acts}}])
 
 
 routes = [path("ag-ui/agents/<str:agent_id>", AgentRun.as_asgi())]

@@ -5,7 +5,6 @@ clients that cannot send headers. Each message carries its `ts`, with which a cl
 """
 
 import asyncio
-import json
 import logging
 from collections.abc import Coroutine, Iterable, Mapping
 from contextlib import suppress
@@ -20,6 +19,7 @@ from django.urls import path
 from audit_app.kernel import context
 from audit_app.kernel.database import in_db
 from audit_app.kernel.errors import AppError, InvalidInput
+from audit_app.kernel.json_text import as_json
 from sessions_app.identity import rate_limits
 from sessions_app.identity.authentication import request_from_scope
 from sessions_app.identity.principal import Principal
@@ -237,10 +237,6 @@ def open_message_stream(
     messages = [] if since else queries.read_forked_history(principal, run)
     messages += queries.read_messages(run.session, reader)
     return MessageStream(run.session, reader, has_resumed=bool(since)), messages
-
-
-def as_json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 _RUN = "api/v1/agents/<str:run_id>"

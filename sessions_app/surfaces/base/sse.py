@@ -4,10 +4,11 @@ The format: https://html.spec.whatwg.org/multipage/server-sent-events.html, sect
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Collection
-from typing import ClassVar
+from collections.abc import AsyncIterator, Collection, Iterable
+from typing import Any, ClassVar
 from uuid import UUID
 
+from audit_app.kernel.json_text import as_json
 from sessions_app.live_view.cursor import Children, SessionEvent
 from sessions_app.live_view.viewer import Viewer
 from sessions_app.surfaces.base.consumers import LiveConsumer
@@ -42,6 +43,15 @@ class EventStreamConsumer(LiveConsumer):
     async def send_event(self, data: str, *, event: str = "", entry_id: str = "") -> None:
         """Send an event. data: each line becomes a field of its own."""
         await self.send_text(event_text(data, event=event, entry_id=entry_id))
+
+    async def send_values(self, values: Iterable[Any], *, name_field: str = "") -> None:
+        """Send JSON values as events, all in one write; nothing if there are none.
+
+        name_field: the field of each that is the name of its event.
+        """
+        events = (event_text(as_json(value), event=value[name_field] if name_field else "") for value in values)
+        if text := "".join(events):
+            await self.send_text(text)
 
     async def send_text(self, text: str) -> None:
         """Send text that is framed already."""

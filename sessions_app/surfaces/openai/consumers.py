@@ -22,7 +22,6 @@ from sessions_app.surfaces.base.consumers import MessageConsumer
 from sessions_app.surfaces.base.openapi.operations import EVENTS, IDEMPOTENCY_KEY, STOP_ON_DISCONNECT, Answer, Operation
 from sessions_app.surfaces.base.openapi.schemas import ref
 from sessions_app.surfaces.base.run_errors import http_status_of
-from sessions_app.surfaces.base.sse import event_text
 from sessions_app.surfaces.openai import errors, files, responses, sdk_retries
 from sessions_app.surfaces.openai.body_schemas import COMPACT_BODY, COMPLETION_BODY, RESPONSE_BODY
 from sessions_app.surfaces.openai.client_tools import part_from
@@ -34,7 +33,6 @@ from sessions_app.surfaces.openai.item_references import resolve_references
 from sessions_app.surfaces.openai.projection_completions import Completion, finish_reason
 from sessions_app.surfaces.openai.requests import ParsedRequest, read_completion, read_response, read_window
 from sessions_app.surfaces.openai.response_socket import ResponseSocket
-from sessions_app.surfaces.openai.responses import as_json
 from sessions_app.surfaces.openai.stored_responses import CancelledResponse, StoredResponse
 from sessions_app.surfaces.openai.window_consumers import InputTokens
 from tools_app.events import INPUT_REQUESTED
@@ -160,28 +158,24 @@ class ChatCompletions(_NewAnswer):
         self, parsed: ParsedRequest, request: AcceptedRequest, completion: Completion, headers: dict[str, str]
     ) -> None:
         await self.open_stream(headers)
-        await self._send([completion.begin()])
+        await self.send_values([completion.begin()])
         async for events in self.events_of(request):
             chunks = [chunk for event in events for chunk in completion.see(event)]
             if events[-1].type == INPUT_REQUESTED.name:
                 chunks.append(completion.add_paragraph(INPUT_REQUESTED.payload(events[-1])["question"]))
-            await self._send(chunks)
+            await self.send_values(chunks)
         transcript = await in_db(agents.get_transcript, request.run_id)
         part = part_from(transcript, request.first_step)
         if not part.calls and (problem := errors.problem_of(transcript.run)):
-            await self._send([problem])
+            await self.send_values([problem])
         else:
             answer = completion.is_structured and part.transcript.answer
             whole = [completion.add_paragraph(answer)] if answer else []
             called = [completion.call(index, call) for index, call in enumerate(part.calls)]
             usage = [completion.usage(part)] if parsed.include_usage else []
-            await self._send([*whole, *called, completion.finish(finish_reason(part)), *usage])
+            await self.send_values([*whole, *called, completion.finish(finish_reason(part)), *usage])
         await self.send_event("[DONE]")
         await self.close_stream()
-
-    async def _send(self, chunks: list[dict[str, Any]]) -> None:
-        if chunks:
-            await self.send_text("".join(event_text(as_json(chunk)) for chunk in chunks))
 
 
 class Responses(_NewAnswer):

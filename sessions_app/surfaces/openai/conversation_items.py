@@ -16,13 +16,14 @@ from agents_app import selectors as agents
 from agents_app.types import RunTranscript
 from agents_app.types.runs import StepView
 from audit_app.kernel.errors import NotFound
+from audit_app.kernel.json_text import as_json
 from sessions_app import selectors
 from sessions_app.conversation import branches
 from sessions_app.models import Attachment, Session, Turn
 from sessions_app.surfaces.base.function_tools import call_id_of
 from sessions_app.surfaces.openai import responses
 from sessions_app.surfaces.openai.annotations import CitedByStep
-from sessions_app.surfaces.openai.responses import as_json, output_of, text_part
+from sessions_app.surfaces.openai.responses import output_of, text_part
 from tools_app import selectors as tools
 from tools_app.types import ExecutionStatus, ExecutionView
 

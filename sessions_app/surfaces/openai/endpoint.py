@@ -9,17 +9,18 @@ from agents_app import selectors as agents
 from agents_app.events import RUN_ENDS
 from agents_app.types import RunTranscript, WaitingOn
 from audit_app.kernel.database import in_db
+from audit_app.kernel.json_text import as_json
 from sessions_app import selectors
 from sessions_app.conversation.workstreams import name_of_asker
 from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.surfaces.base.http_errors import HttpError
-from sessions_app.surfaces.base.sse import EventStreamConsumer, event_text
+from sessions_app.surfaces.base.sse import EventStreamConsumer
 from sessions_app.surfaces.openai import responses
 from sessions_app.surfaces.openai.annotations import CitedByStep
 from sessions_app.surfaces.openai.commands import AcceptedRequest
 from sessions_app.surfaces.openai.projection_responses import ResponseEvents, has_text
 from sessions_app.surfaces.openai.requests import NAME, ParsedRequest
-from sessions_app.surfaces.openai.responses import AskedApproval, AskedQuestion, ResponseContext, as_json
+from sessions_app.surfaces.openai.responses import AskedApproval, AskedQuestion, ResponseContext
 from tools_app import selectors as tools
 from tools_app.events import CALLS_RETURNED, INPUT_REQUESTED
 from tools_app.types.questions import text_of
@@ -98,8 +99,7 @@ async def stream_response(
         session_id, context.run_id, cursor, first_step=context.first_step, with_dead_claims=has_text(after)
     )
     async for events in response_events(context, seen_events, after):
-        if events:
-            await endpoint.send_text("".join(event_text(as_json(event), event=event["type"]) for event in events))
+        await endpoint.send_values(events, name_field="type")
     await endpoint.close_stream()
 
 

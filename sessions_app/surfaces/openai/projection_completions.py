@@ -4,13 +4,13 @@ from collections.abc import Iterable
 from typing import Any
 
 from agents_app.types import Usage
+from audit_app.kernel.json_text import as_json
 from sessions_app.conversation.citations import Citation
 from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.surfaces.base.append_only_text import BREAK, AppendedTexts
 from sessions_app.surfaces.base.function_tools import call_id_of
 from sessions_app.surfaces.openai.annotations import completion_annotations
 from sessions_app.surfaces.openai.client_tools import Part
-from sessions_app.surfaces.openai.responses import as_json
 from tools_app.events import APPROVAL_REQUESTED, ApprovalRequested
 from tools_app.types import ExecutionView
 

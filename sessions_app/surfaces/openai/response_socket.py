@@ -21,6 +21,7 @@ from audit_app.kernel import context
 from audit_app.kernel.database import in_db
 from audit_app.kernel.errors import AppError, InvalidInput, RateLimited, Unavailable
 from audit_app.kernel.ids import new_id
+from audit_app.kernel.json_text import as_json
 from sessions_app.access import access_agent
 from sessions_app.identity import rate_limits
 from sessions_app.identity.authentication import request_from_scope
@@ -42,7 +43,7 @@ from sessions_app.surfaces.openai.errors import error_body
 from sessions_app.surfaces.openai.item_references import resolve_references
 from sessions_app.surfaces.openai.projection_responses import ResponseEvents
 from sessions_app.surfaces.openai.requests import NAME, ParsedRequest, read_response, read_warm_up
-from sessions_app.surfaces.openai.responses import ResponseContext, as_json
+from sessions_app.surfaces.openai.responses import ResponseContext
 
 NORMAL, REFUSED = 1000, 4401  # close codes
 LONGEST_SECONDS = 3_600.0

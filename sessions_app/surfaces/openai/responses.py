@@ -4,7 +4,6 @@ The agent's tools run on our side, so such a call is an `mcp_call` item: clients
 call of a client's tool is a `function_call`.
 """
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -12,6 +11,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from agents_app.types import RunOptions, RunStatus, RunTranscript, Usage
+from audit_app.kernel.json_text import as_json
 from audit_app.kernel.redact import masked_arguments
 from sessions_app.surfaces.base.function_tools import call_id_of
 from sessions_app.surfaces.openai.annotations import CitedByStep, annotations_of
@@ -263,7 +263,3 @@ def usage_of(usage: Usage) -> dict[str, Any]:
         "output_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
         "total_tokens": usage.input_tokens + usage.output_tokens,
     }
-
-
-def as_json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -9,6 +9,7 @@ import json
 from typing import Any
 
 from audit_app.kernel.errors import InvalidInput
+from audit_app.kernel.json_text import as_json
 
 END = "\x1e"
 INVOCATION, STREAM_ITEM, COMPLETION, STREAM_INVOCATION, CANCEL_INVOCATION, PING, CLOSE = 1, 2, 3, 4, 5, 6, 7
@@ -32,7 +33,7 @@ class RecordReader:
 
 
 def frame(*records: Record) -> str:
-    return "".join(json.dumps(record, ensure_ascii=False, separators=(",", ":")) + END for record in records)
+    return "".join(as_json(record) + END for record in records)
 
 
 def handshake_error(request: Record) -> str:

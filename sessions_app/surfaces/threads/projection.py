@@ -4,7 +4,6 @@ The events of a run give the same stream each time, however its text was cut int
 the client has are left out; a text that began again is sent again only where it differs.
 """
 
-import json
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from datetime import datetime
@@ -12,6 +11,7 @@ from typing import Any, NamedTuple, cast
 from uuid import UUID
 
 from agents_app import events as runs
+from audit_app.kernel.json_text import as_json
 from sessions_app.conversation.citations import Citation
 from sessions_app.events import CITATIONS_ADDED
 from sessions_app.live_view.cursor import SessionEvent
@@ -199,7 +199,7 @@ def lines_of(events: Iterable[ThreadEvent]) -> str:
     """
     text = ""
     for event in events:
-        data = json.dumps(event.data, ensure_ascii=False, separators=(",", ":"))
+        data = as_json(event.data)
         text += f"id: {event.entry_id}\n" if event.entry_id else ""
         text += f"event: {event.name}\ndata: {data}\n\n"
     return text

@@ -1,6 +1,5 @@
 """The script of `<komand-chat>`: modules, styles, icons and patterns of the pages as one file for other sites."""
 
-import json
 import re
 from collections.abc import Iterator
 from functools import cache
@@ -9,6 +8,8 @@ from posixpath import join, normpath
 
 from django.contrib.staticfiles import finders
 from django.template.loader import render_to_string
+
+from audit_app.kernel.json_text import as_json
 
 ENTRY = "js/component/element.js"
 _BASE = ("css/base.css", "css/markdown.css", "css/code.css")
@@ -56,7 +57,7 @@ def script() -> bytes:
     order: list[str] = []
     _collect(ENTRY, order)
     names = {module: f"module{place}" for place, module in enumerate(order)}
-    values = json.dumps(_assets(), ensure_ascii=False, separators=(",", ":"))
+    values = as_json(_assets())
     parts = [_HEAD, f"const ASSETS = {values};\n", *(_wrapped(module, names) for module in order), _FOOT]
     return "".join(parts).encode()
 

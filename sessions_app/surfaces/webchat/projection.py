@@ -3,7 +3,6 @@
 A piece of text names the place where it begins in its step, so that a page which gets a piece again shows it once.
 """
 
-import json
 from typing import Any, NamedTuple
 
 from agents_app.events import (
@@ -16,6 +15,7 @@ from agents_app.events import (
     SNAPSHOT,
     TEXT_DELTA,
 )
+from audit_app.kernel.json_text import as_json
 from sessions_app.events import MESSAGE_RECEIVED
 from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.surfaces.webchat.queries import Details, Prompt, html_of, prompt_key, steps_of
@@ -47,7 +47,7 @@ class PageEvent(NamedTuple):
 
     @property
     def text(self) -> str:
-        return json.dumps(self.data, ensure_ascii=False, separators=(",", ":"))
+        return as_json(self.data)
 
 
 def page_event(event: SessionEvent, details: Details, steps: RenderedSteps) -> PageEvent | None:

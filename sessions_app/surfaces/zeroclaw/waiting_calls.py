@@ -1,7 +1,6 @@
 """The consumers of requests that last: the events of the gateway, and a schedule that is run at once."""
 
 import asyncio
-import json
 import time
 from typing import Any
 from uuid import UUID
@@ -49,8 +48,7 @@ class EventFeed(EventStreamConsumer):
         sent_at = time.monotonic()
         while True:
             events = await in_db(feed.read)
-            for event in events:
-                await self.send_event(json.dumps(event, ensure_ascii=False))
+            await self.send_values(events)
             if events:
                 sent_at = time.monotonic()
             elif time.monotonic() - sent_at > KEEP_ALIVE_SECONDS:

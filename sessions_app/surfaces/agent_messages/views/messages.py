@@ -1,13 +1,13 @@
 """Messages of a run, signals, queries and telemetry. Streams are in `consumers`."""
 
 import gzip
-import json
 
 from django.http import HttpResponse
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from audit_app.kernel.errors import InvalidInput
+from audit_app.kernel.json_text import as_json
 from sessions_app.surfaces.agent_messages import queries, requests, session_writes, signals, workflow_queries
 from sessions_app.surfaces.agent_messages.operations import BEFORE, SINCE, limit
 from sessions_app.surfaces.agent_messages.views.base import AgentsView
@@ -39,7 +39,7 @@ class RunUpdates(AgentsView):
             if not (limit.isascii() and limit.isdecimal() and int(limit[:9]) > 0):
                 raise InvalidInput("`limit` must be an integer of at least 1.", code="invalid_limit", param="limit")
             found = found[-int(limit[:9]) :]
-        body = json.dumps({"messages": found}, ensure_ascii=False, separators=(",", ":")).encode()
+        body = as_json({"messages": found}).encode()
         response = HttpResponse(body, content_type="application/json")
         response.headers["Vary"] = "Accept-Encoding"
         if len(body) > _WORTH_COMPRESSING and "gzip" in request.headers.get("Accept-Encoding", ""):
