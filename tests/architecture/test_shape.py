@@ -10,6 +10,9 @@ from tests.architecture.source import functions, modules
 LONGEST_FILE, LONGEST_FUNCTION = 350, 60
 # The length that 95 of 100 functions keep to. It may only go down.
 USUAL_FUNCTION = 18
+# Lines of a module that turns events into the frames of a protocol. Those of some protocols may only go down.
+LONGEST_PROJECTION = 125
+LONGER_PROJECTIONS = {"ag_ui": 330, "agent_messages": 268, "chat": 350, "openai": 249, "threads": 205, "webchat": 139}
 VAGUE = {"utils", "util", "helpers", "helper", "common", "misc", "manager", "managers", "base_utils"}
 # Django calls these when its registry is ready, not before; manage.py must not load Django for `up`.
 MAY_IMPORT_INSIDE = {"ready"}
@@ -18,6 +21,17 @@ MAY_IMPORT_INSIDE = {"ready"}
 def test_no_file_is_long() -> None:
     long = {str(module.path): module.text.count("\n") for module in modules() if module.text.count("\n") > LONGEST_FILE}
     assert not long
+
+
+def test_projections_are_short() -> None:
+    lines: dict[str, int] = {}
+    for module in modules("sessions_app/surfaces"):
+        if module.path.stem.startswith("projection") or module.path.stem == "chat_frames":
+            surface = module.path.parent.name
+            lines[surface] = max(lines.get(surface, 0), module.text.count("\n"))
+    limits = {surface: LONGER_PROJECTIONS.get(surface, LONGEST_PROJECTION) for surface in lines}
+    assert {"a2a", "zeroclaw"} <= lines.keys()
+    assert not [surface for surface, count in lines.items() if count > limits[surface]], lines
 
 
 def test_no_function_is_long() -> None:
