@@ -4,6 +4,7 @@ A waiting viewer holds no thread and no database connection: it waits on the fol
 """
 
 import asyncio
+import json
 import logging
 import re
 from collections.abc import Callable, Collection, Coroutine, Sequence
@@ -20,7 +21,6 @@ from agents_app import selectors as agents
 from agents_app.types import RunStatus
 from audit_app.kernel.database import in_db
 from audit_app.kernel.errors import AppError
-from audit_app.kernel.json_text import as_json
 from sessions_app.access import access_session
 from sessions_app.approvals import permissions
 from sessions_app.identity.authentication import authenticate
@@ -238,7 +238,7 @@ class ChatSocket(AsyncWebsocketConsumer):
         return TOO_SLOW
 
     async def _send(self, message: Frame) -> None:
-        text = as_json(message)
+        text = json.dumps(message, ensure_ascii=False, separators=(",", ":"))
         try:
             await self.send(text_data=text)
         except Exception as error:  # each server raises its own for a closed connection
