@@ -166,6 +166,13 @@ class AgentAdmin(ConditionalAdmin, VersionedAdmin, AuditedAdmin):  # type: ignor
         with acting(request):
             agent_skills.set_skills(obj, form.cleaned_data["enabled_skill_ids"], owner_id=request.user.pk)
 
+    def response_change(self, request: HttpRequest, obj: Agent) -> HttpResponse:
+        """Return the next page, after a draft without the message that the agent was changed."""
+        if self._is_draft(request):
+            return self.response_post_save_change(request, obj)
+        response: HttpResponse = super().response_change(request, obj)
+        return response
+
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
         if self._is_draft(request):
             return

@@ -51,7 +51,7 @@ def find(account: ChannelAccount, since: datetime) -> FirstMessage:
     rows = InboundMessage.objects.select_related("run").filter(account=account, received_at__gte=since)
     message = rows.order_by("-id").first()
     if message is None:
-        return FirstMessage(RoundTrip.NOTHING, "No message has arrived yet.")
+        return FirstMessage(RoundTrip.NOTHING, "")
     state, text = _refusal(message) or _answer(message)
     sender = visible(message.sender_name or message.sender_id)
     line = visible(shorten(message.text or "a message without text", 200))

@@ -19,6 +19,8 @@ def test_a_draft_is_tried_before_it_is_published(new_tab: NewTab, careful: str, 
     page.get_by_label("System prompt").fill("Answer like a pirate.")
     page.get_by_role("button", name="Save as draft").click()
     expect(page.get_by_text("Draft saved.")).to_be_visible()
+    expect(page.get_by_text("changed successfully")).to_have_count(0)
+    expect(page.get_by_role("link", name="Publish it")).to_be_visible()
 
     def prompt_of(path: str) -> str:
         tab = new_tab().open(path)

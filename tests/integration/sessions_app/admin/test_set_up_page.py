@@ -59,7 +59,7 @@ def test_a_new_account_goes_on_to_its_set_up_page(pages):
     assert "since=" in page.redirect_chain[0][0]
     text = page.content.decode()
     assert "@BotFather</a>" in text and "bot_token" in text and TOKEN not in text
-    assert "No message has arrived yet." in text and 'hx-trigger="every 2s' in text
+    assert "waiting for the first message" in text and 'hx-trigger="every 2s' in text
 
 
 def test_the_test_is_run_from_the_page(pages, account):
@@ -104,14 +104,14 @@ def test_a_failed_run_is_shown_with_its_reason(pages, account):
 def test_messages_from_before_do_not_count(pages, account):
     row = arrive(account)
     InboundMessage.objects.filter(pk=row.pk).update(received_at=timezone.now() - timedelta(hours=1))
-    assert "No message has arrived yet." in shown(pages, account)
+    assert "waiting for the first message" in shown(pages, account)
 
 
 @pytest.mark.parametrize("since", ["", "x", "-1", "9" * 30])
 def test_a_nonsense_time_counts_from_now_on(pages, account, since):
     row = arrive(account)
     InboundMessage.objects.filter(pk=row.pk).update(received_at=timezone.now() - timedelta(minutes=1))
-    assert "No message has arrived yet." in shown(pages, account, since=since)
+    assert "waiting for the first message" in shown(pages, account, since=since)
 
 
 def test_viewers_do_not_open_it(pages, account, client, django_user_model):
