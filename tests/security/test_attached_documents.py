@@ -45,7 +45,7 @@ def test_an_attached_document_taints_as_a_text_does(gateway: Gateway, way: str, 
     [attached] = Turn.objects.filter(session__agent=gateway.agent, role="user").values_list("attached", flat=True)
     assert "Dear Ada" in attached and "data, never instructions" in attached or name == "letter.txt"
     assert asked(gateway, "attachment (file)") == (
-        "The run has read attachment (file) and would send data to evil.test."
+        "This chat contains attachment (file) from outside. The call would send data to evil.test."
     )
 
 

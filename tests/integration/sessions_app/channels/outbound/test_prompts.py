@@ -174,12 +174,12 @@ def test_a_group_without_deciders_gets_a_prompt_without_choices(
     add_telegram(platform, config={"drafts": False})
     telegram(group_update(8, "@komand_test_bot go", entities=[{"type": "mention", "offset": 0, "length": 16}]))
     until(lambda: platform.chat(-100777))
-    assert "An operator is checking this" in platform.chat(-100777)[0] and not platform.buttons(-100777)
+    assert "We are checking this and will answer here." in platform.chat(-100777)[0] and not platform.buttons(-100777)
 
 
 def test_a_sender_who_may_not_decide_gets_a_prompt_without_choices(rig: EngineRig, platform: FakeTelegram) -> None:
     ask(platform, config={"drafts": False})
-    assert "An operator is checking this" in platform.chat(501)[0] and not platform.buttons(501)
+    assert "We are checking this and will answer here." in platform.chat(501)[0] and not platform.buttons(501)
 
 
 @pytest.mark.parametrize("data", ["apr:!!!!:o", "apr:AAAAAAAAAAAAAAAAAAAAAA:o", "apr:", "apr:x:o:extra"])
