@@ -80,8 +80,7 @@ def _read_body(request: WebhookRequest) -> dict[str, str]:
 def _identify(site: Site, request: WebhookRequest, fields: dict[str, str], now: datetime) -> tuple[str, str, str]:
     """Return the id of the visitor, the conversation that is opened without a choice, and the known name."""
     if user_id := fields["user_id"]:
-        is_proven = bool(find_secret(site, user_id, fields["user_hash"]))
-        if not is_proven or user_id.startswith(ANONYMOUS):
+        if not find_secret(site, user_id, fields["user_hash"]):
             raise UserHashRefused
         return user_id, _MAIN, ""
     if "authorization" in request.headers:
@@ -94,7 +93,9 @@ def _identify(site: Site, request: WebhookRequest, fields: dict[str, str], now: 
 
 
 def find_secret(site: Site, user_id: str, given_hash: str) -> str:
-    """Return the name of the secret with which the site has made the hash of a user, empty if it has not."""
+    """Return the name of the secret with which the site has made the hash of a user, empty if it names no user."""
+    if user_id.startswith(ANONYMOUS):
+        return ""
     secrets = site.adapter.account.secrets
     names = ("identity_secret", "identity_secret_before")
     proven = [name for name in names if visitor_tokens.is_user_hash(secrets.get(name, ""), user_id, given_hash)]

@@ -16,11 +16,12 @@ from django.views.decorators.clickjacking import xframe_options_exempt
 from django.views.decorators.http import require_GET
 
 from audit_app.kernel.errors import AppError, NotFound
+from sessions_app.platforms.adapters.web.visitor_tokens import ANONYMOUS
 from sessions_app.platforms.small_pictures import read_picture
 from sessions_app.surfaces.base.pages import PageRequest, page, refused
 from sessions_app.surfaces.webchat.commands import find_secret
 from sessions_app.surfaces.webchat.component_script import script
-from sessions_app.surfaces.webchat.visitor_admission import get_site, origin_of
+from sessions_app.surfaces.webchat.visitor_admission import Site, get_site, origin_of
 from tools_app import conf
 
 View = Callable[[HttpRequest, str], HttpResponse]
@@ -31,6 +32,8 @@ _PROVEN = {
     "identity_secret_before": "The hash is of the secret before, and counts until you remove that one.",
     "": "The hash is not of this user. It must be the hex HMAC-SHA256 of the id with the identity_secret.",
 }
+_JWT = "This is a JWT, which the chat does not take. Compute the hex HMAC-SHA256 of the id with the identity_secret."
+_ANONYMOUS = f"Ids of users do not begin with {ANONYMOUS}: such are those of visitors whom your site does not name."
 _SCRIPT = "js/webchat/embed.js"
 _SCRIPT_SECONDS = 300
 # The limit of a file holds for the form around it too.
@@ -142,6 +145,13 @@ def test_page(request: PageRequest, account: str) -> HttpResponse:
     origin = settings.KOMAND_PUBLIC_URL or origin_of(request)
     script = origin + reverse("webchat:embed", args=[account])
     user_id, given = (request.POST.get(name, "").strip() for name in ("user_id", "user_hash"))
-    proven = _PROVEN[find_secret(site, user_id, given)] if user_id else ""
+    proven = _verdict_on(site, user_id, given) if user_id else ""
     shown = {"account": account, "script": script, "user_id": user_id, "user_hash": given, "proven": proven}
     return render(request, "webchat/test_page.html", shown)
+
+
+def _verdict_on(site: Site, user_id: str, given: str) -> str:
+    """Return whether a hash names a user, and what to do if not, in words for the administrator."""
+    if user_id.startswith(ANONYMOUS):
+        return _ANONYMOUS
+    return _JWT if given.startswith("eyJ") else _PROVEN[find_secret(site, user_id, given)]

@@ -415,4 +415,16 @@ def test_a_hash_is_checked_on_the_test_page(site: None) -> None:
     assert "it names this user" in right
     wrong = client.post("/webchat/site/test", {"user_id": "<b>", "user_hash": user_hash("u-7")}).content.decode()
     assert "The hash is not of this user" in wrong and "<b>" not in wrong
+    anonymous = client.post("/webchat/site/test", {"user_id": "anon-ann", "user_hash": user_hash("anon-ann")})
+    assert "do not begin with anon-" in anonymous.content.decode()
+    signed = client.post("/webchat/site/test", {"user_id": "u-7", "user_hash": "eyJhbGciOiJIUzI1NiJ9.eyJzIjoxfQ.x"})
+    assert "This is a JWT" in signed.content.decode()
+    secrets = {**SECRETS, "identity_secret": "of-next-month-" * 3, "identity_secret_before": IDENTITY_SECRET}
+    add_web("rotated", secrets=secrets)
+    for given, verdict in (
+        (visitor_tokens.user_hash(secrets["identity_secret"], "u-7"), "it names this user"),
+        (user_hash("u-7"), "of the secret before, and counts until you remove that one"),
+    ):
+        shown = client.post("/webchat/rotated/test", {"user_id": "u-7", "user_hash": given}).content.decode()
+        assert verdict in shown
     assert Client().post("/webchat/site/test").status_code in (302, 401, 403)
