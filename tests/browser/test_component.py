@@ -1,80 +1,20 @@
 """`<komand-chat>` in pages of another origin: one with a strict policy, one with hostile styles and names."""
 
-import base64
 import json
-import os
 import re
 from collections.abc import Iterator
-from io import BytesIO
-from pathlib import Path
 
 import httpx2
 import pytest
-from PIL import Image
 from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.chat_page import answering
+from tests.browser.component_site import App, picture, picture_of, send, send_after_answer
 from tests.browser.test_accessibility import find_violations
-from tests.fakes.http_protocol import HttpRequest
-from tests.fakes.http_server import FakeServer
 from tests.fakes.mail_server import PASSWORD, FakeMailServer
 from tests.fakes.model_server import ModelServer
 from tests.support.engine import until
 from tests.support.live_server import LiveKomand
-
-HOSTILE = """
-* { display: none !important; color: red !important; font-size: 40px !important; letter-spacing: 9px !important }
-* { opacity: .1 !important }
-html, body, main, komand-chat { display: block !important }
-"""
-# Elements with these names hide the methods of `document`.
-NAMES = "<form name=createElement></form><img name=querySelector><img name=addEventListener><img name=activeElement>"
-SCRIPT = """
-const chat = Document.prototype.querySelector.call(document, "komand-chat");
-window.seen = [];
-for (const name of ["ready", "message", "run-start", "run-end", "interrupt", "open", "close", "reset", "error"]) {
-  chat.addEventListener(`komand-${name}`, () => { chat.dataset.seen = seen.push(name) && seen.join(", ") });
-}
-chat.getToken = async ({ isExpired }) => {
-  seen.push(`token ${isExpired}`);
-  return isExpired ? TOKEN : "of-another-host";
-};
-chat.messageContext = () => ({ page: "Orders of Ann" });
-"""
-
-
-class App(FakeServer):
-    """An application of somebody else. url_of: of Komand; token: of its user."""
-
-    url_of = token = ""
-
-    def take(self, request: HttpRequest) -> tuple[int, dict[str, str], bytes]:
-        is_hostile, is_visited = request.path == "/hostile", request.path.startswith("/visitor")
-        attributes = (
-            'launcher="Ask"' if is_hostile else 'heading="Helper" starters="Hello" file-types=".txt" max-files="1"'
-        )
-        head = "<title>App</title><meta name='viewport' content='width=device-width'>"
-        head += f"<style nonce='n'>{HOSTILE}</style>" if is_hostile else ""
-        whose = "account='corner'" if is_visited else "agent='careful'"
-        if request.path == "/long":
-            attributes += " thread='long'"
-        if is_visited:
-            attributes += f" agent-name='Ada' picture='{self.url_of}/webchat/corner/picture' transcript"
-        chat = f"<komand-chat {whose} {attributes}></komand-chat>"
-        body = f"<main><h1>App</h1>{NAMES if is_hostile else ''}{chat}</main>"
-        script = f"<script nonce='n'>const TOKEN = {json.dumps(self.token)};{SCRIPT}</script>"
-        include = f"<script src='{self.url_of}/webchat/komand-chat.js' async></script>"
-        policy = f"default-src 'none'; script-src {self.url_of} 'nonce-n'; connect-src {self.url_of}"
-        policy += "; style-src 'nonce-n'" if is_hostile else ""
-        page = f"<!doctype html><html lang='en'>{head}<body>{body}{script}{include}</body></html>"
-        return 200, {"Content-Type": "text/html", "Content-Security-Policy": policy}, page.encode()
-
-
-def picture() -> str:
-    """Return a red square, as a data address."""
-    target = BytesIO()
-    Image.new("RGB", (40, 20), "red").save(target, "PNG")
-    return f"data:image/png;base64,{base64.b64encode(target.getvalue()).decode()}"
 
 
 @pytest.fixture(scope="module")
@@ -107,29 +47,6 @@ def app(
         server.url_of = live_komand.url
         server.token = httpx2.post(f"{live_komand.url}/token/issue", headers=key).json()["token"]
         yield server
-
-
-def send(page: Page, text: str) -> None:
-    box = page.get_by_role("textbox", name="Message")
-    box.fill(text)
-    box.press("Enter")
-
-
-def send_after_answer(page: Page, text: str) -> None:
-    """Send a message once the last one is answered, and wait for its answer."""
-    ended = page.locator(".answer:not([data-open])")
-    expect(ended).to_have_count(1)
-    send(page, text)
-    expect(ended).to_have_count(2)
-
-
-def picture_of(page: Page, name: str) -> None:
-    """Store screenshots, light and dark, if KOMAND_PICTURES names a folder: for people who look at them."""
-    if folder := os.environ.get("KOMAND_PICTURES"):
-        for scheme in ("light", "dark"):
-            page.emulate_media(color_scheme=scheme)
-            page.screenshot(path=Path(folder) / f"{name}-{scheme}.png")
-        page.emulate_media(color_scheme="light")
 
 
 def test_a_user_of_an_app_with_a_strict_policy_works_with_an_agent(
@@ -278,6 +195,38 @@ def test_a_user_switches_between_versions_and_comments_on_an_answer(page: Page, 
     page.get_by_role("button", name="Bad answer").click()
     expect(page.locator(".feedback-said")).to_have_count(0)
     assert found == []
+
+
+def test_a_page_leaves_parts_out_and_learns_of_files_and_links(page: Page, app: App, embedding_port: int) -> None:
+    page.goto(f"http://localhost:{embedding_port}/part")
+    expect(page.locator("komand-chat")).to_have_attribute("data-seen", re.compile("ready$"))
+    page.evaluate("""() => {
+      const chat = document.querySelector("komand-chat");
+      const names = (files) => files.map(({ name }) => name).join();
+      window.told = [];
+      for (const kind of ["files", "message"]) {
+        chat.addEventListener(`komand-${kind}`, ({ detail }) => told.push(`${kind} ${names(detail.files)}`));
+      }
+      chat.addEventListener("komand-link", (event) => { event.preventDefault(); told.push(event.detail.href) });
+      chat.attach([new File(["seven"], "n.txt", { type: "text/plain" }), new File(["x"], "x.exe")]);
+    }""")
+    expect(page.locator("#names")).to_have_text("Attached: n.txt")
+    expect(page.get_by_role("alert")).to_contain_text("x.exe cannot be attached")
+    link = "[The order](https://orders.example/7)"
+    text = answering(tool="calculator", args={"expression": "6*7"}, reasoning="Hm.", text=link)
+    send(page, text)
+    expect(page.locator(".answer:not([data-open])")).to_have_count(1)
+    page.locator(".turn").hover()
+    expect(page.locator(".reasoning, .call")).not_to_have_count(0)
+    for part in (".reasoning", ".call", ".feedback", ".edit-message", ".regenerate"):
+        assert page.locator(part).all() and not any(found.is_visible() for found in page.locator(part).all()), part
+    page.get_by_role("link", name="The order").last.click()
+    assert page.evaluate("told") == ["files n.txt", "files ", "message n.txt", "https://orders.example/7"]
+    assert len(page.context.pages) == 1 and page.url.endswith("/part")
+    picture_of(page, "component-part")
+    send(page, answering(tool="echo", args={"text": "hi"}, text="Said."))
+    page.get_by_role("button", name="Allow once").click()
+    expect(page.locator(".answer:not([data-open])").last).to_contain_text("Said.")
 
 
 def test_a_page_with_hostile_styles_and_names_cannot_change_it(page: Page, app: App, embedding_port: int) -> None:

@@ -30,10 +30,8 @@ export class AgentChat {
       onConnection: (isConnected) => shell.setConnected(isConnected),
     });
     this.begin();
-    this.onSubmit = (event) => this.answerByForm(event);
-    this.onClick = (event) => this.followLink(event);
-    shell.log.addEventListener("submit", this.onSubmit);
-    shell.log.addEventListener("click", this.onClick);
+    shell.log.addEventListener("submit", (event) => this.answerByForm(event));
+    shell.log.addEventListener("click", (event) => this.followLink(event));
     this.onVisible = () => {
       const isWriting = shell.log.contains(shell.root.activeElement); // such as a note, which must not be lost
       if (document.visibilityState === "visible" && this.interrupts.length && !isWriting) this.show();
@@ -46,7 +44,6 @@ export class AgentChat {
     this.left.abort();
     this.log.stop();
     document.removeEventListener("visibilitychange", this.onVisible);
-    for (const [name, handler] of [["submit", this.onSubmit], ["click", this.onClick]]) this.shell.log.removeEventListener(name, handler);
   }
 
   begin() {
@@ -316,6 +313,7 @@ export class AgentChat {
     if (button) return this.press(button);
     const link = event.target.closest("a[href]");
     const href = link?.getAttribute("href") ?? "";
+    if (href && !href.startsWith("#") && !this.element.tell("link", { href }, true)) return event.preventDefault();
     if (href.startsWith("#")) {
       event.preventDefault();
       const target = this.shell.byId(href.slice(1));

@@ -85,9 +85,14 @@ class KomandChat extends HTMLElement {
   async send(text, files = []) {
     if (!this.#chat || !this.#shell) throw new Error("komand-chat: not started; wait for the event komand-ready");
     if (!this.#chat.mayMessage(text)) return false;
-    if (!this.tell("message", { text }, true)) return false;
+    if (!this.tell("message", { text, files }, true)) return false;
     await this.#chat.send(text, files);
     return true;
+  }
+
+  // Add files to the next message, as a user does who chooses them.
+  attach(files) {
+    this.#shell?.addFiles(files);
   }
 
   stop() {
@@ -141,7 +146,7 @@ class KomandChat extends HTMLElement {
     if (!isOfVisitor && !this.hasAttribute("agent")) return console.error("Komand: <komand-chat> needs the attribute agent or account");
     if (!isOfVisitor && typeof this.getToken !== "function") return; // it starts when the page sets it
     const chat = (this.#chat = isOfVisitor ? new VisitorChat(this, base) : new AgentChat(this, base));
-    const send = (text, files) => (this.tell("message", { text }, true) ? chat.send(text, files) : undefined);
+    const send = (text, files) => (this.tell("message", { text, files }, true) ? chat.send(text, files) : undefined);
     this.#shell = new Shell(this, this.shadowRoot, chat.kind, {
       send, longest: chat.longest,
       mayMessage: (text) => chat.mayMessage(text), stop: () => chat.stop(), reset: () => chat.reset(),

@@ -168,7 +168,7 @@ export class Shell {
   listen() {
     this.attachments = new Attachments({
       input: this.byId("files"), chosen: this.byId("chosen"), names: this.byId("names"), remove: this.byId("remove"),
-      onProblem: (text) => this.note(text),
+      onProblem: (text) => this.note(text), onChange: (files) => this.element.tell("files", { files }),
     });
     this.byId("attach").addEventListener("click", () => this.byId("files").click());
     this.byId("composer").addEventListener("submit", (event) => {
@@ -199,6 +199,11 @@ export class Shell {
 
   attach(event, files) {
     event.preventDefault();
+    this.addFiles(files);
+  }
+
+  // Add files to the next message, if it can have some.
+  addFiles(files) {
     if (!this.byId("attach").hidden && !this.byId("composer").hidden) this.attachments.add([...files]);
   }
 

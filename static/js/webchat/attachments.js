@@ -3,9 +3,10 @@
 const MOST_FILES = 10;
 
 export class Attachments {
-  // onProblem(text): a file cannot be attached. most: files of a message. input: with `accept`, the types that it takes.
-  constructor({ input, chosen, names, remove, onProblem, most = MOST_FILES }) {
-    Object.assign(this, { input, chosen, names, remove, onProblem, most });
+  // onProblem(text): a file cannot be attached. onChange(files): others go with the next message now.
+  // most: files of a message. input: with `accept`, the types that it takes.
+  constructor({ input, chosen, names, remove, onProblem, onChange = () => {}, most = MOST_FILES }) {
+    Object.assign(this, { input, chosen, names, remove, onProblem, onChange, most });
     this.largest = Number(input.dataset.largest); // bytes
     this.files = [];
     input.addEventListener("change", () => {
@@ -49,6 +50,7 @@ export class Attachments {
     this.files = files;
     this.names.textContent = files.length ? `Attached: ${files.map((file) => file.name).join(", ")}` : "";
     this.chosen.hidden = !files.length;
+    this.onChange(files);
   }
 
   take() {
