@@ -48,8 +48,8 @@ class App(FakeServer):
         whose = "account='corner'" if is_visited else "agent='careful'"
         if request.path == "/part":
             attributes += ' hide="thinking tools ratings versions"'
-        if request.path == "/long":
-            attributes += " thread='long'"
+        if request.path.startswith("/thread/"):
+            attributes += f" thread='{request.path.removeprefix('/thread/')}'"
         if is_visited:
             attributes += f" agent-name='Ada' picture='{self.url_of}/webchat/corner/picture' transcript"
         chat = f"<komand-chat {whose} {attributes}></komand-chat>"

@@ -113,7 +113,7 @@ def test_a_user_reads_older_messages_and_has_others_join_or_replace_them(
         timeout=60,
     )
     assert "RUN_FINISHED" in begun.text
-    page.goto(f"http://localhost:{embedding_port}/long")
+    page.goto(f"http://localhost:{embedding_port}/thread/long")
     expect(page.locator(".answer").last).to_contain_text("Begun.")
     expect(page.locator("#log")).not_to_contain_text("user 0")
     page.get_by_role("button", name="Show older messages").click()
@@ -148,6 +148,22 @@ def test_a_user_reads_older_messages_and_has_others_join_or_replace_them(
     good.click()
     expect(good).to_have_attribute("aria-pressed", "false")
     assert found == []
+
+
+def test_a_conversation_that_began_elsewhere_goes_on_by_the_id_of_its_session(
+    page: Page, app: App, embedding_port: int
+) -> None:
+    headers, message = {"Authorization": f"Bearer {app.token}"}, {"senderId": "ann", "agentId": "careful"}
+    with httpx2.Client(base_url=app.url_of, headers=headers, timeout=60) as rest:
+        asked = rest.post("/api/webchat/message", json={**message, "text": answering(text="Over REST.")})
+        key = asked.raise_for_status().json()["data"]["sessionId"]
+        session = rest.get(f"/api/sessions/{key}").raise_for_status().json()["data"]
+        page.goto(f"http://localhost:{embedding_port}/thread/{session['id']}")
+        expect(page.locator(".answer").last).to_contain_text("Over REST.")
+        send(page, answering(text="Over the component."))
+        expect(page.locator(".answer").last).to_contain_text("Over the component.")
+        history = rest.get(f"/api/sessions/{key}/history").raise_for_status().json()["data"]
+    assert [turn["content"] for turn in history if turn["role"] == "assistant"] == ["Over REST.", "Over the component."]
 
 
 def test_a_user_switches_between_versions_and_comments_on_an_answer(page: Page, app: App, embedding_port: int) -> None:

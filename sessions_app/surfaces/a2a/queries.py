@@ -175,7 +175,11 @@ def _views(
     with_files: bool = True,
     with_data: bool,
 ) -> list[TaskView]:
-    """Return tasks. with_files: also their artifacts. with_data: short files with their content."""
+    """Return tasks.
+
+    with_files: also their artifacts.
+    with_data: short files with their content.
+    """
     found = asks.first_asks(caller.principal, runs, sessions)
     talk = task_history.of_runs(runs, list(sessions.values()), history_length)
     return [

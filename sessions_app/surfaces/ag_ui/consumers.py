@@ -73,9 +73,9 @@ class AgentRun(MessageConsumer, EventStreamConsumer):
                 else:
                     await self._stream(run, page)
             case RatedAnswer():
-                await self._send([{"type": "RUN_STARTED", **ids}])
+                await self.send_values([{"type": "RUN_STARTED", **ids}])
                 await self._show_rating(accepted, await self._open_page(accepted.session_id, request))
-                await self._send([{"type": "RUN_FINISHED", **ids, "outcome": {"type": "success"}}])
+                await self.send_values([{"type": "RUN_FINISHED", **ids, "outcome": {"type": "success"}}])
         await self.close_stream()
 
     async def break_off(self, failure: HttpError) -> None:
