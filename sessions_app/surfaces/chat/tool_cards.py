@@ -194,7 +194,8 @@ def tool_card_of(
     if approval is not None and approval.is_refused:
         result = CallResult(execution.id)  # the approval card shows the reason
     elif execution.status.is_terminal:
-        result = _result(execution.id, execution.tool, execution.output, execution.error)
+        error = execution.error if execution.status is not ExecutionStatus.CANCELLED else ""  # its state says it
+        result = _result(execution.id, execution.tool, execution.output, error)
     arguments = masked_arguments(execution.arguments)
     return ToolCard(execution.id, execution.step, execution.tool, arguments, state, result, approval, batch)
 
@@ -249,7 +250,8 @@ def ended_state(payload: ToolCompleted | ToolFailed, *, is_refused: bool = False
     state = _state(execution_id, payload["status"], None if took_ms is None else took_ms / 1000)
     if is_refused and payload["status"] == ExecutionStatus.FAILED:
         return CallState(execution_id, *labels.DENIED), CallResult(execution_id)  # the approval card shows the reason
-    return state, _result(execution_id, payload.get("tool", ""), payload.get("output"), payload.get("error"))
+    error = payload.get("error") if payload["status"] != ExecutionStatus.CANCELLED else ""
+    return state, _result(execution_id, payload.get("tool", ""), payload.get("output"), error)
 
 
 def _state(execution_id: UUID, status: str, seconds: float | None) -> CallState:

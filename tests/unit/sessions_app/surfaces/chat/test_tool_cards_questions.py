@@ -168,3 +168,11 @@ def test_a_reloaded_card_shows_what_its_call_asks_until_it_is_answered() -> None
     ended = replace(call, status=ExecutionStatus.COMPLETED, output='"ok"')
     html = html_of(CallDetails(questions={EXECUTION: answered}).card_of(ended))
     assert 'input-request-answer" dir="auto"><span class="sr-only">Your answer: </span>Accept' in html
+
+
+@pytest.mark.parametrize(("status", "error"), [(ExecutionStatus.CANCELLED, ""), (ExecutionStatus.FAILED, "Stopped.")])
+def test_a_call_that_was_cancelled_shows_no_error(status: ExecutionStatus, error: str) -> None:
+    card = tool_card_of(replace(execution({}), status=status, error="Stopped."))
+    assert card.result is not None and card.result.error == error
+    ended = {"execution_id": str(EXECUTION), "status": str(status), "error": "Stopped.", "duration_ms": None}
+    assert ended_state(ended)[1].error == error  # type: ignore[arg-type]
