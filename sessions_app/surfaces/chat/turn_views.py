@@ -31,12 +31,10 @@ from tools_app.run_progress import Plan, Progress, find_plan, find_progress
 from tools_app.types import ExecutionView
 from tools_app.types.questions import ASKING_TOOLS
 
-THINKING = "Thinking…"
+THINKING, ASKING = "Thinking…", "Waiting for your answer"
 LONGEST_REASONING = 20_000  # characters that the page shows of a step
-ASKING = "Waiting for your answer"
 NO_ANSWER, RETRYING = "The model did not answer", "Trying again"
 _INCOMPLETE, _CUT = "The answer is incomplete.", "The answer reached its length limit."
-_WAITS = {WaitingOn.APPROVAL: "Waiting for an approval", WaitingOn.INPUT: ASKING}
 
 
 @dataclass(frozen=True)
@@ -292,7 +290,7 @@ def recorded_parts(
     return parts
 
 
-_FOR_WORKSTREAMS = Status("Waiting for workstreams", for_workstreams=True)
+_WAITS = {WaitingOn.INPUT: Status(ASKING), WaitingOn.CHILDREN: Status("Waiting for workstreams", for_workstreams=True)}
 
 
 def status_of(run: RunView, parts: Iterable[Part] = (), place: int = 1) -> Status:
@@ -305,13 +303,10 @@ def status_of(run: RunView, parts: Iterable[Part] = (), place: int = 1) -> Statu
         return retry_status(run.error_message, run.retry_at)
     if run.waiting_on is WaitingOn.APPROVAL:
         cards = [part.approval for part in parts if isinstance(part, ToolCard) and part.approval]
-        return Status(next((card.waiting_label for card in cards if card.is_pending), _WAITS[WaitingOn.APPROVAL]))
+        return Status(next((card.waiting_label for card in cards if card.is_pending), "Waiting for an approval"))
     if run.waiting_on is WaitingOn.TOOLS:
-        tools = [part.tool for part in parts if isinstance(part, ToolCard) and part.result is None]
-        return using(tools)
-    if run.waiting_on is WaitingOn.CHILDREN:
-        return _FOR_WORKSTREAMS
-    return Status(_WAITS.get(run.waiting_on, THINKING) if run.waiting_on else THINKING)
+        return using(part.tool for part in parts if isinstance(part, ToolCard) and part.result is None)
+    return _WAITS.get(run.waiting_on or WaitingOn.TOOLS, Status(THINKING))
 
 
 def using(tools: Iterable[str]) -> Status:
@@ -321,7 +316,7 @@ def using(tools: Iterable[str]) -> Status:
         return Status(f"Using {names}…")
     if not running.keys().isdisjoint(ASKING_TOOLS):
         return Status(ASKING)
-    return _FOR_WORKSTREAMS if WAIT_TOOL in running else Status(THINKING)
+    return _WAITS[WaitingOn.CHILDREN] if WAIT_TOOL in running else Status(THINKING)
 
 
 def _is_pinned(turns: Iterable[Turn], role: str) -> bool:
@@ -336,7 +331,7 @@ def _question(turns: Sequence[Turn]) -> str:
 def waiting_status(payload: RunWaiting) -> Status:
     """Return the status to show for a run that waits."""
     if payload["waiting_on"] == WaitingOn.CHILDREN:
-        return _FOR_WORKSTREAMS
+        return _WAITS[WaitingOn.CHILDREN]
     if payload["waiting_on"] != WaitingOn.RETRY:
         return Status(payload["reason"] or "Waiting", is_queued=payload["waiting_on"] == WaitingOn.PLACE)
     until = datetime.fromisoformat(payload["until"]) if payload["until"] else None

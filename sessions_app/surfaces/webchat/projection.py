@@ -18,10 +18,9 @@ from agents_app.events import (
 from audit_app.kernel.json_text import as_json
 from sessions_app.events import MESSAGE_RECEIVED
 from sessions_app.live_view.cursor import SessionEvent
-from sessions_app.surfaces.webchat.queries import Details, Prompt, html_of, prompt_key, steps_of
+from sessions_app.surfaces.webchat.queries import Details, Prompt, html_of, prompt_key, question_outcome, steps_of
 from sessions_app.surfaces.webchat.rendered_steps import RenderedSteps
 from tools_app.events import APPROVAL_DECIDED, APPROVAL_REQUESTED, INPUT_REQUESTED, TOOL_COMPLETED, TOOL_FAILED
-from tools_app.types.executions import parsed_output
 from tools_app.types.questions import REMOTE_PREFIXES, Question, text_of
 
 NAMES = (
@@ -122,12 +121,7 @@ def _title(event: SessionEvent, prompt: Prompt) -> str:
 def _question_ended(event: SessionEvent) -> PageEvent | None:
     if event.payload["tool"] not in _QUESTIONS and not event.payload["tool"].startswith(REMOTE_PREFIXES):
         return None
-    data = {"actionId": event.payload["execution_id"], "outcome": "ended"}
-    if event.type == TOOL_COMPLETED.name:
-        given = parsed_output(TOOL_COMPLETED.payload(event)["output"])
-        answer = given.get("answer") if isinstance(given, dict) else None
-        data |= {"outcome": "answered", **({"answer": answer} if isinstance(answer, str) else {})}
-    return PageEvent("approval.resolved", data)
+    return PageEvent("approval.resolved", {"actionId": event.payload["execution_id"], **question_outcome(event)})
 
 
 def _ended(event: SessionEvent, details: Details) -> PageEvent:

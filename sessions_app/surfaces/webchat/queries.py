@@ -13,7 +13,8 @@ from sessions_app.events import MESSAGE_RECEIVED
 from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.models import ChannelAccount, Delivery, InboundMessage, Turn
 from sessions_app.surfaces.base.markdown import render
-from tools_app.events import APPROVAL_REQUESTED, INPUT_REQUESTED
+from tools_app.events import APPROVAL_REQUESTED, INPUT_REQUESTED, TOOL_COMPLETED
+from tools_app.types.executions import parsed_output
 
 _PROMPTS = {APPROVAL_REQUESTED.name: ("approval", "approval_id"), INPUT_REQUESTED.name: ("question", "request_id")}
 _READ = {MESSAGE_RECEIVED.name, *_PROMPTS, *RUN_ENDS}
@@ -63,6 +64,15 @@ def prompt_key(event: SessionEvent) -> str:
     """Return the key in the outbox of the prompt that an event announces, empty for other events."""
     kind, field_name = _PROMPTS.get(event.type, ("", ""))
     return f"{kind}:{event.payload[field_name]}" if kind else ""
+
+
+def question_outcome(event: SessionEvent) -> dict[str, str]:
+    """Return the outcome of a question that is over, with the answer if that is one text."""
+    if event.type != TOOL_COMPLETED.name:
+        return {"outcome": "ended"}
+    given = parsed_output(TOOL_COMPLETED.payload(event)["output"])
+    answer = given.get("answer") if isinstance(given, dict) else None
+    return {"outcome": "answered", **({"answer": answer} if isinstance(answer, str) else {})}
 
 
 def html_of(markdown: str) -> str:
