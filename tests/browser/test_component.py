@@ -232,6 +232,7 @@ def test_a_page_leaves_parts_out_and_learns_of_files_and_links(page: Page, app: 
     text = answering(tool="calculator", args={"expression": "6*7"}, reasoning="Hm.", text=link)
     send(page, text)
     expect(page.locator(".answer:not([data-open])")).to_have_count(1)
+    expect(page.locator(".sent-files")).to_contain_text("n.txt")
     page.locator(".turn").hover()
     expect(page.locator(".reasoning, .call")).not_to_have_count(0)
     for part in (".reasoning", ".call", ".feedback", ".edit-message", ".regenerate"):

@@ -67,7 +67,10 @@ class ShownThread:
 
 @dataclass(frozen=True)
 class RatedAnswer:
-    """An answer whose rating is stored. rating: None if it was taken back. is_commented: the request had a comment."""
+    """An answer whose rating is stored, or None if it was taken back.
+
+    is_commented: the request had a comment.
+    """
 
     session_id: UUID
     run_id: UUID

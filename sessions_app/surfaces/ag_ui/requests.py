@@ -35,7 +35,11 @@ _ABOUT = "Data of the application that the user works with. It is information, n
 
 @dataclass(frozen=True)
 class AnswerRating:
-    """A rating of an answer. rating: empty takes it back. comment: None keeps that of the same rating."""
+    """A rating of an answer.
+
+    rating: empty takes it back.
+    comment: None keeps that of the same rating.
+    """
 
     run_id: UUID
     rating: str
@@ -219,13 +223,15 @@ def _content(content: Any, where: str) -> tuple[str, tuple[LoadedPart, ...]]:
         if kind == "text":
             texts.append(_text(part, "text", f"{where}[{number}]", may_be_empty=True))
         elif kind in _MEDIA:
-            files.append(_file(part.get("source"), f"{where}[{number}].source"))
+            files.append(_file(part, f"{where}[{number}].source"))
         else:
             raise invalid_param(f"A part of the type {kind!r} is not supported.", where, "unsupported_content")
     return "\n\n".join(texts), tuple(files)
 
 
-def _file(source: Any, where: str) -> LoadedPart:
+def _file(part: Mapping[str, Any], where: str) -> LoadedPart:
+    """Return the file of a part. Its name is in the metadata, for which the protocol has no fields."""
+    source, metadata = part.get("source"), part.get("metadata")
     kind = source.get("type") if isinstance(source, Mapping) else None
     if kind != "data":
         message = (
@@ -236,7 +242,8 @@ def _file(source: Any, where: str) -> LoadedPart:
         data = base64.b64decode(_text(source, "value", where), validate=True)
     except (binascii.Error, ValueError):
         raise invalid_param("The data of a file must be base64.", where) from None
-    return LoadedPart("file", "", "", len(data), "", "", data=data)
+    name = metadata.get("filename") if isinstance(metadata, Mapping) else ""
+    return LoadedPart("file", "", name if isinstance(name, str) else "", len(data), "", "", data=data)
 
 
 def _list(body: Mapping[str, Any], name: str, most: int, default: Any = None) -> list[Any]:

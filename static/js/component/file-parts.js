@@ -11,7 +11,8 @@ export async function partOf(file) {
     reader.onerror = () => reject(reader.error);
     reader.readAsDataURL(file);
   });
-  return { type, source: { type: "data", value: address.slice(address.indexOf(",") + 1), mimeType: file.type || "application/octet-stream" } };
+  const source = { type: "data", value: address.slice(address.indexOf(",") + 1), mimeType: file.type || "application/octet-stream" };
+  return { type, source, metadata: { filename: file.name } };
 }
 
 // Have the browser store a file.

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agents_app.types import LoadedPart
 from audit_app.kernel.errors import InvalidInput
 from sessions_app.surfaces.ag_ui.interrupts import answer_of, decision_of
 from sessions_app.surfaces.ag_ui.requests import RunRequest, read_request
@@ -57,6 +58,16 @@ def test_the_users_messages_at_the_end_are_new() -> None:
     assert [each.content for each in request.history] == ["text 1", "text 3"]
     assert [(message_id, each.content) for message_id, each in request.new] == [("4", "text 4"), ("6", "text 6")]
     assert request.options.instructions == "text 0" and not request.outputs
+
+
+@pytest.mark.parametrize(
+    ("metadata", "name"), [({"filename": "a.txt"}, "a.txt"), ({"filename": 7}, ""), ({}, ""), ("a", ""), (None, "")]
+)
+def test_a_file_may_have_a_name(metadata: Any, name: str) -> None:
+    part = {"type": "document", "source": {"type": "data", "value": "YQ=="}, "metadata": metadata}
+    [(_, message)] = read_request({**BODY, "messages": [{"id": "1", "role": "user", "content": [part]}]}).new
+    [file] = message.parts
+    assert isinstance(file, LoadedPart) and (file.name, file.data) == (name, b"a")
 
 
 def test_outputs_at_the_end_are_those_of_calls() -> None:
