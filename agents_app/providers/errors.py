@@ -72,6 +72,9 @@ def of_status(endpoint: Endpoint, status: int, body: object, *, wait: float | No
     server = _sentence(endpoint.server)
     if status not in _NEVER_OVERFLOW and (overflow := _overflow(status, body)):
         return too_long(endpoint, overflow, detail)
+    if 300 <= status < 400:
+        message = f"{server} redirects to another address ({status}). Enter that address as the base URL."
+        return ProviderError(message, code="model_bad_request")
     if status == 402 or codes & _QUOTA_CODES:
         message = f"{server} reports that the quota of the account is used up. Check its plan and billing.{detail}"
         return ProviderError(message, code="model_rate_limited", retryable=False)

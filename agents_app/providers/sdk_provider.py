@@ -258,7 +258,8 @@ def _new_client(endpoint: errors.Endpoint) -> AsyncOpenAI:
             api_key=endpoint.api_key or "none",
             max_retries=0,
             timeout=timeout,
-            http_client=openai.DefaultAsyncHttpxClient(limits=_LIMITS, timeout=timeout),
+            # A redirect would let the server choose where conversations go, also within this network.
+            http_client=openai.DefaultAsyncHttpxClient(limits=_LIMITS, timeout=timeout, follow_redirects=False),
         )
     except (ValueError, httpx2.InvalidURL) as error:
         raise errors.bad_base_url() from error
