@@ -1,5 +1,6 @@
 """Request bodies that are not messages, and the files of a form."""
 
+import re
 from urllib.parse import quote
 
 from rest_framework import serializers
@@ -9,6 +10,8 @@ from sessions_app.surfaces.base.forms import file_of, read_form
 from sessions_app.surfaces.base.serializers import CamelCaseSerializer
 
 _LONGEST_ENCODED = 180
+# Neither quotes, which may hide control characters, nor a domain without a dot or in numbers: a host of this network.
+_MAILBOX = re.compile(r"[\w.!#$%&'*+/=?^`{|}~-]+@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*\.[A-Za-z][A-Za-z0-9-]+", re.ASCII)
 _ID = r"^[A-Za-z0-9_-]{1,64}$"
 
 
@@ -50,6 +53,8 @@ class MailBody(CamelCaseSerializer):
     def validate_address(self, value: str) -> str:
         if not value.isascii():
             raise serializers.ValidationError("Only addresses in ASCII can get mails.")
+        if not _MAILBOX.fullmatch(value):
+            raise serializers.ValidationError("Enter an address such as name@example.org.")
         return value
 
 

@@ -171,6 +171,11 @@ def test_mails_are_off_and_few(settings: Any, mail: FakeMailServer) -> None:
         "ann@example.org, bob@example.org",
         "ann@example.org\nBcc: x@example.org",
         "ä@example.org",
+        '"a\x01b"@example.org',
+        '"a,b"@example.org',
+        "root@localhost",
+        "root@[127.0.0.1]",
+        "root@10.0.0.1",
     ):
         assert post("mailing/transcripts", {"address": wrong}, bearer=bearer).status in (400, 422)
     settings.KOMAND_TRANSCRIPT_LIMIT = 2
