@@ -29,6 +29,8 @@ _POSTGRES_THREADS = 4
 _READ_ONLY = "25006"  # PostgreSQL, appendix A: read_only_sql_transaction, as while another server takes over
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.25, 5.0
 
+_slow_threads = ThreadPoolExecutor(4, thread_name_prefix="in_slow_thread")
+
 
 async def in_db(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
     """Run synchronous ORM code on a pool thread and return its result, or raise what it raises.
@@ -39,6 +41,16 @@ async def in_db(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) 
     context = contextvars.copy_context()
     call = partial(context.run, _on_fresh_connections, partial(function, *args, **kwargs))
     return await asyncio.get_running_loop().run_in_executor(_current_pool().threads, call)
+
+
+async def in_slow_thread(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+    """Run synchronous ORM code that may take seconds besides its statements, as `in_db`, on one of a few other threads.
+
+    Its connection is its own, and is closed afterwards.
+    """
+    context = contextvars.copy_context()
+    call = partial(context.run, _on_own_connections, partial(function, *args, **kwargs))
+    return await asyncio.get_running_loop().run_in_executor(_slow_threads, call)
 
 
 def is_away(error: BaseException) -> bool:
@@ -176,6 +188,13 @@ def _on_fresh_connections(function: Callable[[], T]) -> T:
         return function()
     finally:
         close_old_connections()
+
+
+def _on_own_connections(function: Callable[[], T]) -> T:
+    try:
+        return function()
+    finally:
+        connections.close_all()
 
 
 def _forget_pool() -> None:

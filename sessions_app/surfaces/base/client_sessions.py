@@ -1,7 +1,8 @@
 """Sessions that a surface opens for the conversations of its clients, once for each name. Synchronous."""
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 from uuid import UUID
 
@@ -48,10 +49,9 @@ def open_session(
     """
     if thread_id and (found := find_session(user, thread_id)):
         return found
-    files = _upload_files(user, history)
     fields: dict[str, Any] = {"owner": user, "agent_id": agent_id, "channel": CHANNEL, "thread_id": thread_id}
     try:
-        with transaction.atomic():
+        with uploaded_files(user, history) as files, transaction.atomic():
             session = services.open_session(**fields, agent=agent, metadata=metadata, is_temporary=is_temporary)
             services.import_history(session, history, files)
             return session
@@ -62,23 +62,23 @@ def open_session(
         return found
 
 
-def append_history(user: User, session: Session, messages: Sequence[Message]) -> list[Turn]:
-    """Store messages of a client behind the last ones of a session. Return their turns.
-
-    Raises what `services.append_history` raises.
-    """
-    return services.append_history(session, messages, _upload_files(user, messages))
-
-
 def upload_parts(user: User, files: Iterable[LoadedPart]) -> tuple[Attachment, ...]:
     """Store the files of a message. What is not sent then is deleted after a day."""
     return tuple(uploads.upload(user, file.name, file.data) for file in files)
 
 
-def _upload_files(user: User, history: Sequence[Message] | Sequence[Message | Turn]) -> dict[int, tuple[UUID, ...]]:
-    """Store the files of a history. Return their ids by the place of their message."""
-    return {
-        place: tuple(row.pk for row in upload_parts(user, files_of([message])))
+@contextmanager
+def uploaded_files(
+    user: User, history: Sequence[Message] | Sequence[Message | Turn]
+) -> Iterator[dict[int, tuple[UUID, ...]]]:
+    """Store the files of a history, and yield their ids by the place of their message. The unsent ones are deleted.
+
+    Enter it before a transaction: documents take seconds to be read.
+    """
+    stored = {
+        place: upload_parts(user, files_of([message]))
         for place, message in enumerate(history)
         if isinstance(message, Message) and message.parts
     }
+    with uploads.unsent_discarded([row for rows in stored.values() for row in rows]):
+        yield {place: tuple(row.pk for row in rows) for place, rows in stored.items()}

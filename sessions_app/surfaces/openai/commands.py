@@ -71,27 +71,33 @@ def accept(principal: Principal, parsed: ParsedRequest, idempotency_key: str) ->
     session = _session_of(principal.user, parsed, idempotency_key, previous, agent)
     cursor = cursor_now(session.id)
     if not (parsed.conversation and parsed.history):
-        accepted = _receive(principal.user, session, parsed, idempotency_key)
+        with uploads.unsent_discarded(client_sessions.upload_parts(principal.user, parsed.files)) as files:
+            accepted = _receive(principal.user, session, parsed, idempotency_key, files)
         request = _accepted(accepted, cursor, session, parsed)
         is_same_run = previous is not None and accepted.run_id == previous.id
         return replace(request, first_step=first_step) if is_same_run else request
-    with transaction.atomic():  # the earlier items and the message, or neither
-        client_sessions.append_history(principal.user, session, parsed.history)
-        accepted = _receive(principal.user, session, parsed, idempotency_key)
+    with (
+        client_sessions.uploaded_files(principal.user, parsed.history) as earlier,
+        uploads.unsent_discarded(client_sessions.upload_parts(principal.user, parsed.files)) as files,
+        transaction.atomic(),  # the earlier items and the message, or neither
+    ):
+        services.append_history(session, parsed.history, earlier)
+        accepted = _receive(principal.user, session, parsed, idempotency_key, files)
         transaction.set_rollback(accepted.is_duplicate)
     return _accepted(accepted, cursor, session, parsed)
 
 
-def _receive(user: User, session: Session, parsed: ParsedRequest, idempotency_key: str) -> Accepted:
+def _receive(
+    user: User, session: Session, parsed: ParsedRequest, idempotency_key: str, files: tuple[UUID, ...]
+) -> Accepted:
     busy = "queue" if parsed.conversation else ""  # a response of its own: it does not join an open one
-    with uploads.unsent_discarded(client_sessions.upload_parts(user, parsed.files)) as files:
-        return services.receive(
-            NewMessage.into(session, parsed.text, attachments=files, attachments_digest=digest_of(parsed.files)),
-            owner=user,
-            session=session,
-            idempotency_key=idempotency_key,
-            options=services.ReceiveOptions(run=parsed.options, longest_text=LONGEST_TEXT, busy=busy),
-        )
+    return services.receive(
+        NewMessage.into(session, parsed.text, attachments=files, attachments_digest=digest_of(parsed.files)),
+        owner=user,
+        session=session,
+        idempotency_key=idempotency_key,
+        options=services.ReceiveOptions(run=parsed.options, longest_text=LONGEST_TEXT, busy=busy),
+    )
 
 
 def _accepted(accepted: Accepted, cursor: str, session: Session, parsed: ParsedRequest) -> AcceptedRequest:

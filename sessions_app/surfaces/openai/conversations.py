@@ -75,7 +75,8 @@ def read_items(user: User, given: Any) -> tuple[Message, ...]:
 
 def add_items(user: User, session: Session, items: Sequence[Message]) -> list[Turn]:
     """Store items behind the last ones. Return their turns. Raises RunBusy while a response is open."""
-    return client_sessions.append_history(user, session, items)
+    with client_sessions.uploaded_files(user, items) as files:
+        return services.append_history(session, items, files)
 
 
 def _first_agent(user: User) -> Agent:

@@ -96,13 +96,14 @@ class VisitorConsumer(SiteConsumer):
 
 
 class VisitorCommand(VisitorConsumer):
-    """A request that changes something. command: carries it out, synchronous."""
+    """A request that changes something. command: carries it out, synchronous. reads_files: it may take seconds."""
 
+    reads_files = False
     command: ClassVar[Callable[[Site, Visitor, WebhookRequest], commands.Answer]]
 
     async def respond(self, body: bytes) -> None:
         command = partial(type(self).command, self.known_site, self.visitor, self.webhook_request(body))
-        await self.answer(await store_message(command))
+        await self.answer(await store_message(command, is_slow=self.reads_files))
 
 
 class Messages(VisitorCommand):
@@ -136,6 +137,7 @@ class Uploads(VisitorCommand):
     """POST /webchat/<account>/uploads."""
 
     media_types = ()  # a form, which the command reads
+    reads_files = True
     command = commands.upload
     respond = Operation(
         "Upload a file for a message",

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from typing import Any
 from uuid import UUID, uuid4
 from xml.sax.saxutils import escape
 
@@ -36,7 +37,7 @@ def on_the_page(gateway: Gateway, text: str, name: str = "letter.docx") -> None:
 
 
 def over_rest(gateway: Gateway, text: str, name: str = "letter.docx") -> None:
-    body = {"senderId": str(gateway.user.pk), "text": ASKED, "agentId": gateway.agent.agent_id}
+    body: dict[str, Any] = {"senderId": str(gateway.user.pk), "text": ASKED, "agentId": gateway.agent.agent_id}
     body["attachments"] = [_upload(gateway, text, name)]
     gateway.finish(accept_message(Principal(gateway.user, "jwt"), body, str(uuid4())).run_id)
 

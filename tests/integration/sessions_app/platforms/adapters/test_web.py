@@ -1,6 +1,7 @@
 """The web chat for visitors of other sites: who may write, what is accepted once, and what a page gets to see."""
 
 import json
+import threading
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,6 +16,7 @@ from django.test import Client
 from agents_app.models import Run
 from agents_app.providers.kinds.scripted import Reply
 from audit_app.kernel.errors import InvalidInput
+from sessions_app.attachments import file_content
 from sessions_app.models import Attachment, InboundMessage, Pairing, Session, Turn
 from sessions_app.platforms.adapters.web import visitor_tokens
 from tests.support.approvals import Launch, wants_to_launch
@@ -233,6 +235,16 @@ def upload(content: bytes, bearer: str) -> Any:
     head = b'--b\r\nContent-Disposition: form-data; name="file"; filename="a/notes.txt"\r\n\r\n'
     form = head + content + b"\r\n--b--\r\n"
     return post("site/uploads", form, bearer=bearer, Content_Type="multipart/form-data; boundary=b")
+
+
+def test_a_document_of_a_visitor_holds_up_nobody(site: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[str] = []
+    read = file_content.read
+    monkeypatch.setattr(
+        file_content, "read", lambda data: threads.append(threading.current_thread().name) or read(data)
+    )
+    assert upload(b"x", token()).status == 201
+    assert threads[0].startswith("in_slow_thread")
 
 
 def test_a_file_goes_with_one_message_of_its_visitor(site: None) -> None:
