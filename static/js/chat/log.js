@@ -70,8 +70,8 @@ export class Log {
   // Update everything that depends on the whole conversation.
   refresh() {
     this.#open = [...this.#root.querySelectorAll(".answer[data-open], .workstream[data-open]")];
-    const waiting = this.#root.querySelectorAll(".status[data-workstreams]");
-    if (waiting.length) import("./workstream-counts.js").then(({ showCounts }) => waiting.forEach(showCounts));
+    const waits = this.#root.querySelector(".status[data-workstreams]");
+    if (waits) import("./workstream-counts.js").then(({ showCounts }) => showCounts(this.#root));
     const running = this.running();
     byId("stop").hidden = !running;
     document.body.toggleAttribute("data-busy", Boolean(running));

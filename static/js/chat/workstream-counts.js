@@ -3,8 +3,12 @@ import { pendingIn } from "./needs.js";
 
 const MOST_NAMES = 3;
 
-// status: of an answer.
-export function showCounts(status) {
+// log: contains the answers.
+export function showCounts(log) {
+  for (const status of log.querySelectorAll(".answer .status[data-workstreams]")) show(status);
+}
+
+function show(status) {
   const cards = [...status.closest(".answer").querySelectorAll(".workstream")].filter(isOfAnswer);
   if (!cards.length) return;
   const ended = cards.filter((card) => !card.hasAttribute("data-open"));
