@@ -3,4 +3,9 @@ export function registerServiceWorker() {
   return navigator.serviceWorker.register("/service-worker.js");
 }
 
-if ("serviceWorker" in navigator) addEventListener("load", () => registerServiceWorker().catch(() => {}));
+// A page that has lost the network by then tries again when it is back.
+function register() {
+  registerServiceWorker().catch(() => addEventListener("online", register, { once: true }));
+}
+
+if ("serviceWorker" in navigator) addEventListener("load", register);

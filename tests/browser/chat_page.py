@@ -25,7 +25,7 @@ class ChatPage:
         self.page = page
         self.url = url
         self.problems: list[str] = []
-        self.expects_refusals = False  # htmx reports each request that fails
+        self.expects_refusals = False  # htmx reports each request that fails, Chromium that for the service worker
         page.set_default_timeout(SOON)
         page.on("console", lambda message: self._note(message.type, message.text))
         page.on("pageerror", lambda error: self.problems.append(f"error: {error}"))
@@ -43,7 +43,7 @@ class ChatPage:
         # Chromium reports every refused request and lost socket as an error; tests cause those on purpose.
         known = ["Failed to load resource", "WebSocket connection"]
         if self.expects_refusals:
-            known += ["Response Status Error Code", "htmx:afterRequest", "htmx:sendError"]
+            known += ["Response Status Error Code", "htmx:afterRequest", "htmx:sendError", "fetching the script"]
         if kind == "error" and not any(words in text for words in known):
             self.problems.append(f"console: {text}")
 

@@ -11,6 +11,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from tests.browser.chat_page import SOON, ChatPage
+from tests.fakes.model_server import ModelServer
 from tests.support.live_server import LiveKomand
 
 CHROMIUM = os.environ.get("KOMAND_CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome") or ""
@@ -60,7 +61,7 @@ def logged_in(chromium: Browser, live_komand: LiveKomand) -> Any:
 
 
 @pytest.fixture
-def new_tab(chromium: Browser, live_komand: LiveKomand, logged_in: Any) -> Iterator[NewTab]:
+def new_tab(chromium: Browser, live_komand: LiveKomand, logged_in: Any, model_server: ModelServer) -> Iterator[NewTab]:
     """Return a function that opens tabs of a logged-in user, each in its own browser profile. No tab may have problems.
 
     Animations are off by default: a spinner is drawn sixty times a second.
@@ -76,6 +77,7 @@ def new_tab(chromium: Browser, live_komand: LiveKomand, logged_in: Any) -> Itera
     yield open_tab
     for context in contexts:
         context.close()
+    model_server.reset()  # the tests of a worker share it: what is left of one must not answer another
     assert [problem for tab in tabs for problem in tab.problems] == []
 
 

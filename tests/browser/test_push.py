@@ -95,3 +95,23 @@ def test_an_approval_is_decided_from_a_phone_that_showed_no_page(
     phone.open("/account/notifications")
     page.get_by_role("button", name=re.compile("Remove")).first.click()
     expect(page.get_by_role("status").first).to_contain_text("not notified any more")
+
+
+_REFUSE_FIRST = """
+    const { register } = ServiceWorkerContainer.prototype;
+    let tries = 0;
+    ServiceWorkerContainer.prototype.register = function (...given) {
+        return tries++ ? register.apply(this, given) : Promise.reject(new TypeError("no network"));
+    };
+"""
+
+
+def test_a_page_that_lost_the_network_registers_the_service_worker_when_it_is_back(new_tab: NewTab) -> None:
+    tab = new_tab()
+    tab.page.add_init_script(_REFUSE_FIRST)
+    tab.open()
+    registered = "navigator.serviceWorker.getRegistration().then(Boolean)"
+    assert tab.page.evaluate(registered) is False
+    tab.page.context.set_offline(True)
+    tab.page.context.set_offline(False)
+    wait_for(lambda: bool(tab.page.evaluate(registered)), SOON / 1000, "the service worker")
