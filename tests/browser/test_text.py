@@ -141,6 +141,25 @@ def test_blocks_keep_their_place_while_they_grow(chat: ChatPage, model_server: M
     assert chat.page.evaluate("window.shrunk") < 30
 
 
+_FREEZE = """async (rows) => {
+    const { freezeColumns } = await import("/static/js/chat/tables.js");
+    const part = document.createElement("div");
+    part.className = "markdown";
+    const lines = rows.map((cells) => `<tr>${cells.map((cell) => `<td>${cell}</td>`).join("")}</tr>`).join("");
+    const head = "<thead><tr><th>Planet</th><th>Remark</th></tr></thead>";
+    part.innerHTML = `<div class="table"><table>${head}<tbody>${lines}</tbody></table></div>`;
+    document.querySelector(".column").append(part);
+    freezeColumns(part);
+    return [...part.querySelectorAll("th")].map(({ style }) => style.width).join();
+}"""
+
+
+def test_columns_are_the_same_however_many_rows_come_at_once(chat: ChatPage) -> None:
+    rows = [["Mercury", "the smallest"], ["Venus", "hot"], ["Earth", "home"], ["Jupiter", "by far the greatest of all"]]
+    widths = {chat.page.evaluate(_FREEZE, rows[:count]) for count in (3, 4)}
+    assert len(widths) == 1 and "px" in widths.pop()
+
+
 def test_the_text_before_a_long_call_is_rendered(chat: ChatPage) -> None:
     question = {"question": "Which?", "options": ["Red"]}
     answer = chat.ask(tool="ask_user", args=question, text="I **wonder**:\n\n| a | b |\n|---|---|\n| 1 | 2 |")

@@ -330,6 +330,7 @@ export class Log {
   #showAnswer({ run, html, say }) {
     const answer = byId(`answer-${run}`);
     if (!answer?.hasAttribute("data-open")) return;
+    this.#paint(); // tables of text that came with the end keep their columns, too
     const opened = [...answer.querySelectorAll("details[open][id]")].map((details) => details.id);
     const closed = [...answer.querySelectorAll("details[id]:not([open])")].map((details) => details.id);
     const frozen = tablesIn(answer);

@@ -10,7 +10,7 @@ export function tablesIn(element) {
 // Keep the widths of the columns of tables that have enough rows.
 export function freezeColumns(element) {
   for (const table of tablesIn(element)) {
-    if (!table.style.tableLayout && table.tBodies[0]?.rows.length >= ROWS) setWidths(table, widthsOf(table));
+    if (!table.style.tableLayout && table.tBodies[0]?.rows.length >= ROWS) setWidths(table, firstWidths(table));
   }
 }
 
@@ -24,8 +24,13 @@ export function keepColumns(table, replaced) {
   if (table.offsetHeight > height * MOST_GROWTH) setWidths(table, widths.map(() => ""));
 }
 
-function widthsOf(table) {
-  return [...table.rows[0].cells].map((cell) => `${cell.getBoundingClientRect().width}px`);
+// The widths by the rows that are complete: the same however much of the others came with them.
+function firstWidths(table) {
+  const others = [...table.tBodies[0].rows].slice(ROWS - 1);
+  for (const row of others) row.hidden = true;
+  const widths = [...table.rows[0].cells].map((cell) => `${cell.getBoundingClientRect().width}px`);
+  for (const row of others) row.hidden = false;
+  return widths;
 }
 
 function setWidths(table, widths) {
