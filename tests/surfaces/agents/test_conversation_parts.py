@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import httpx2
@@ -185,7 +186,14 @@ def test_questions_have_variants_and_answers_of_each_kind(
     expect(conversation.box).to_have_count(0)
 
 
-@pytest.mark.parametrize("token_of", [foreign_token, ended_token])
+def expired_token(komand: LiveKomand) -> str:
+    """Return a session token that this installation has signed, and whose time is over."""
+    claims = jwt.decode(session_token(komand), options={"verify_signature": False})
+    own_key = (komand.data_dir / "secrets" / "jwt.key").read_text().strip()
+    return jwt.encode({**claims, "exp": datetime.now(UTC) - timedelta(seconds=1)}, own_key, algorithm="HS256")
+
+
+@pytest.mark.parametrize("token_of", [foreign_token, ended_token, expired_token])
 def test_a_refused_token_is_shown_and_can_be_renewed(
     conversation: Conversation, site: Site, komand: LiveKomand, token_of: Callable[[LiveKomand], str]
 ) -> None:
