@@ -96,7 +96,11 @@ class VisitorConsumer(SiteConsumer):
 
 
 class VisitorCommand(VisitorConsumer):
-    """A request that changes something. command: carries it out, synchronous. reads_files: it may take seconds."""
+    """A request that changes something.
+
+    command: carries it out, synchronous.
+    reads_files: it may take seconds.
+    """
 
     reads_files = False
     command: ClassVar[Callable[[Site, Visitor, WebhookRequest], commands.Answer]]
