@@ -25,8 +25,7 @@ from sessions_app.conversation.delivery_port import CitingText
 from sessions_app.conversation.session_key import STORED_CHANNELS
 from sessions_app.models import IS_OPEN, ChannelAccount, Delivery, InboundMessage, Session
 from sessions_app.platforms.messages import Button, Capabilities, Chat, Rendered, Target
-from sessions_app.platforms.rendering.renderer import MOST_PARTS
-from sessions_app.platforms.rendering.site_links import with_address
+from sessions_app.platforms.rendering.renderer import MOST_PARTS, with_address
 from tools_app.storage.artifacts import ArtifactView
 from tools_app.types import ApprovalView
 from tools_app.types.questions import InputView

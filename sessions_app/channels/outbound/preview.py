@@ -21,8 +21,7 @@ from sessions_app.live_view.viewer import Viewer
 from sessions_app.models import Delivery, Session
 from sessions_app.platforms.base import ChannelAdapter, SendCertainty, SendError, Unsupported
 from sessions_app.platforms.messages import Outgoing, Rendered, ToolStatus
-from sessions_app.platforms.rendering.renderer import MOST_PARTS, close_open_marks, latest
-from sessions_app.platforms.rendering.site_links import with_address
+from sessions_app.platforms.rendering.renderer import MOST_PARTS, close_open_marks, latest, with_address
 from tools_app.events import (
     APPROVAL_DECIDED,
     APPROVAL_REQUESTED,

@@ -1,6 +1,8 @@
 """Rendering of Markdown for channels: one dialect for each platform, written from spans, split into parts. Pure."""
 
+import re
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import groupby, islice
 
 from sessions_app.platforms.messages import Rendered
@@ -11,6 +13,8 @@ from sessions_app.platforms.rendering.splitter import split
 MOST_PARTS = 5
 _PARTS_BEFORE_FILE = 2
 FILENAME = "answer.md"
+# Code, which stays as it is, or a link whose address is a path.
+_LINK = re.compile(r"`[^`\n]*`|(?<![!\\])\[(?P<text>[^\[\]\n]+)\]\((?P<path>/(?!/)[^\s()]*)\)")
 
 
 class Dialect:
@@ -119,3 +123,26 @@ def _visible(block: str) -> tuple[str, int]:
 
 def _rendered(spans: Sequence[Span], dialect: Dialect) -> Rendered:
     return Rendered(plain_text(spans), dialect.write(spans))
+
+
+def with_address(markdown: str, address: str) -> str:
+    """Return the Markdown with the address before the path of each link; without an address, with its text alone.
+
+    Such links lead to pages of this installation, and nowhere in a chat of a platform.
+    """
+    if "](/" not in markdown:
+        return markdown
+    source = MarkdownSource()
+    spans = source.read(markdown)
+    return source.write(
+        [
+            span if span.marks else replace(span, text=_LINK.sub(lambda link: _link(link, address), span.text))
+            for span in spans
+        ]
+    )
+
+
+def _link(link: re.Match[str], address: str) -> str:
+    if link["text"] is None:
+        return link[0]
+    return f"[{link['text']}]({address}{link['path']})" if address else link["text"]

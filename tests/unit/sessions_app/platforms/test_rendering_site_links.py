@@ -3,7 +3,7 @@
 import pytest
 
 from agents_app.providers.kinds.demo.texts import INTRODUCTION, NOT_UNDERSTOOD
-from sessions_app.platforms.rendering.site_links import with_address
+from sessions_app.platforms.rendering.renderer import with_address
 
 ADDRESS = "https://komand.example"
 

@@ -154,7 +154,7 @@ async def test_a_stopped_agent_and_a_used_up_limit_refuse_calls(
     await in_db(set_user_caps, alice.pk, per_day=4.0, per_month=None)
     assert (await embed(caller, "a"))[0] == 200
     status, body = await embed(caller, "a")
-    assert (status, body["error"]["code"]) == (402, "budget_exhausted") and "cost cap" in body["error"]["message"]
+    assert (status, body["error"]["code"]) == (402, "budget_exhausted") and "budget" in body["error"]["message"]
     await in_db(set_user_caps, alice.pk, per_day=0, per_month=None)
     await in_db(Agent.objects.update, budgets={"costPerHour": 4})
     assert (await embed(caller, "a"))[0] == 200 and await in_db(Spending.objects.exists)
