@@ -8,8 +8,8 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Frame, FrameLocator, Locator, Page, expect
 
 from tests.browser.chat_page import answering
+from tests.browser.component_site import picture
 from tests.browser.test_accessibility import EVERYTHING, find_violations
-from tests.browser.test_component import picture
 from tests.fakes.http_protocol import HttpRequest
 from tests.fakes.http_server import FakeServer
 from tests.fakes.model_server import ModelServer

@@ -232,7 +232,8 @@ def _route(address: str, *ids: str, **methods: str) -> URLPattern:
     handlers = {verb: handler(method) for verb, method in methods.items()}
     fields = {"methods": tuple(map(str.upper, methods)), "ids": named, **handlers}
     consumer: Any = type("HttpMethod", (Method,), fields)
-    return path(f"a2a/<str:agent_id>/{address}", consumer.as_asgi())
+    route: URLPattern = path(f"a2a/<str:agent_id>/{address}", consumer.as_asgi())
+    return route
 
 
 _TASK, _CONFIGS = "tasks/<str:task_id>", "tasks/<str:task_id>/pushNotificationConfigs"

@@ -92,6 +92,5 @@ def _render(request: PageRequest, shown: Mapping[str, Any], status: int = 200) -
     template = "chat/_connect_model.html" if request.htmx else "chat/connect_model.html"
     given = {"base_url": request.POST.get("base_url", ""), "model": request.POST.get("model", "")}
     frame = {"presets": PRESETS, "next": safe_target(request), "known": "\n".join(shown.get("models", ())), **given}
-    if not request.htmx:
-        frame["names"] = connection.agents_to_move().values_list("name", flat=True)
-    return render(request, template, {**frame, **shown}, status=status)
+    moved = {} if request.htmx else {"names": connection.agents_to_move().values_list("name", flat=True)}
+    return render(request, template, {**frame, **moved, **shown}, status=status)

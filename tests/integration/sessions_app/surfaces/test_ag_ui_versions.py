@@ -117,11 +117,11 @@ async def test_an_answer_is_rated_with_a_comment(rig: EngineRig, alice: Any, key
     await front.say("Which?")
     rated = {"run": str((await in_db(Run.objects.get)).pk)}
 
-    async def rate(**fields: str) -> tuple[str, tuple[str, str] | None]:
+    async def rate(**fields: str) -> tuple[Any, tuple[str, str] | None]:
         events = await front.run(messages=[], **page(rating={**rated, **fields}))
         assert types(events) == ["RUN_STARTED", "CUSTOM", "RUN_FINISHED"]
         row = await in_db(Feedback.objects.filter(user=alice).first)
-        return acts(events)[0]["html"], row and (row.rating, row.comment)
+        return acts(events)[0]["html"], (row.rating, row.comment) if row else None
 
     asked, stored = await rate(rating="DOWN")
     assert "What was wrong?" in asked and stored == ("DOWN", "")

@@ -240,9 +240,12 @@ def upload(content: bytes, bearer: str) -> Any:
 def test_a_document_of_a_visitor_holds_up_nobody(site: None, monkeypatch: pytest.MonkeyPatch) -> None:
     threads: list[str] = []
     read = file_content.read
-    monkeypatch.setattr(
-        file_content, "read", lambda data: threads.append(threading.current_thread().name) or read(data)
-    )
+
+    def noted(data: bytes) -> Any:
+        threads.append(threading.current_thread().name)
+        return read(data)
+
+    monkeypatch.setattr(file_content, "read", noted)
     assert upload(b"x", token()).status == 201
     assert threads[0].startswith("in_slow_thread")
 
