@@ -42,6 +42,12 @@ def test_the_table_of_provider_errors_is_complete():
     assert {code: answer == "yes" for code, answer in rows} == RETRYABLE_BY_CODE
 
 
+def test_the_table_of_browser_tests_names_each_file():
+    table = (DOCS / "browser-tests.md").read_text()
+    files = [f"tests/browser/{path.name}" for path in (DOCS.parent / "tests/browser").glob("test_*.py")]
+    assert files and not [file for file in files if f"`{file}`" not in table]
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_files_that_a_page_links_to_exist(page):
     links = re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text())

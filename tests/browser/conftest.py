@@ -24,6 +24,7 @@ ARGUMENTS = [
     "--disable-sync",
     "--no-first-run",
     "--disable-default-apps",
+    "--use-fake-device-for-media-stream",  # a microphone that beeps, for pages that may use one
 ]
 
 NewTab = Callable[..., ChatPage]
