@@ -8,6 +8,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.db.models import Model
 from django.db.models.signals import post_init
+from django.test.utils import isolate_apps
 
 from agents_app.models import Agent, ModelProvider
 from audit_app.kernel.compiled_queries import CompiledObjects
@@ -83,14 +84,16 @@ def test_models_with_listeners_or_own_code_are_made_by_django() -> None:
         found = query.first(key=key)
         assert found is not None and made == [found.owner]
 
-    class Own(ApiKey):
-        class Meta:
-            proxy = True
-            app_label = "sessions_app"
+    with isolate_apps("sessions_app"):  # other tests list the models of an app
 
-        @classmethod
-        def from_db(cls, db: Any, field_names: Any, values: Any, **more: Any) -> Any:
-            return super().from_db(db, field_names, values, **more)
+        class Own(ApiKey):
+            class Meta:
+                proxy = True
+                app_label = "sessions_app"
+
+            @classmethod
+            def from_db(cls, db: Any, field_names: Any, values: Any, **more: Any) -> Any:
+                return super().from_db(db, field_names, values, **more)
 
     names = [field.attname for field in Own._meta.concrete_fields]
     assert _is_plain(ApiKey, names) and not _is_plain(Own, names)
