@@ -93,7 +93,7 @@ def connect() -> None:
         for path in settings.KOMAND_SURFACES:
             surface = surfaces.register(import_string(path))
             if surface.prefixes:  # pages have none, and no API keys
-                scopes.declare_surface(surface.name, surface.prefixes)
+                scopes.declare_surface(surface.name, surface.title, surface.prefixes)
 
 
 def _push_tasks(_: object) -> None:

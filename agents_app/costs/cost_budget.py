@@ -73,8 +73,8 @@ def _hourly_refusal(agent: Agent) -> str:
     found = recent.aggregate(cost=Sum("cost"), first=Min("minute"))
     if limit > 0 and (found["cost"] or 0.0) < limit:
         return ""
-    again = f"or try again after {found['first'] + _WINDOW:%H:%M} UTC" if found["first"] and limit > 0 else ""
-    return cost_caps.used_up("hourly budget", f"the agent {agent.agent_id}", again)
+    until = f"{found['first'] + _WINDOW:%H:%M} UTC" if found["first"] and limit > 0 else ""
+    return cost_caps.used_up("hourly budget", f"the agent {agent.agent_id}", until)
 
 
 def _limit(agent: Agent) -> float | None:

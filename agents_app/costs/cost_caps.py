@@ -97,14 +97,15 @@ def refusal(agents: Sequence[Agent], actor: str) -> str:
     today = usage_ledger.today()
     for cap, nanos in spent_of(list(caps_of(agents, actor)), today):
         if nanos >= cap.limit * NANOS:
-            again = f"or try again after {cap.resets(today):%Y-%m-%d}, 00:00 UTC" if cap.limit else ""
-            return used_up(_BUDGETS[cap.period], cap.owner, again)
+            until = f"{cap.resets(today):%Y-%m-%d}, 00:00 UTC" if cap.limit else ""
+            return used_up(_BUDGETS[cap.period], cap.owner, until)
     return ""
 
 
-def used_up(budget: str, owner: str, again: str) -> str:
-    """Return the refusal for users. again: when calls are possible, as `or try again after …`; empty for never."""
-    return f"The {budget} of {owner} is used up. Ask your administrator{f', {again}' if again else ''}."
+def used_up(budget: str, owner: str, until: str) -> str:
+    """Return the refusal for users. until: the time from which calls are possible again; empty if none is known."""
+    later = f", or try again after {until}" if until else ""
+    return f"The {budget} of {owner} is used up. Ask your administrator{later}."
 
 
 def send_alerts(agents: Sequence[Agent], actor: str) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
+from audit_app.kernel.json_text import as_json
 from audit_app.kernel.shorten import shorten
 
 # Characters that change how a line looks without being seen: controls (but tab and line break), direction marks and
@@ -45,7 +46,7 @@ def summary(values: Mapping[str, Any], length: int = 140) -> str:
     given = {name: value for name, value in values.items() if value not in ("", None)}
     readable = {name: value for name, value in given.items() if not name.endswith("_id")}
     parts = (
-        f"{name}: {value if isinstance(value, str) else _compact(value)}" for name, value in (readable or given).items()
+        f"{name}: {value if isinstance(value, str) else as_json(value)}" for name, value in (readable or given).items()
     )
     return shorten(visible(", ".join(parts)), length)
 
@@ -73,7 +74,3 @@ def duration(seconds: float | None) -> str:
 def took(start: datetime | None, end: datetime | None) -> str:
     """Return the time from start to end; a dash while either is missing."""
     return duration((end - start) / timedelta(seconds=1)) if start and end else "–"
-
-
-def _compact(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

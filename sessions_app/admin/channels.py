@@ -131,7 +131,7 @@ class ChannelAccountAdmin(AuditedAdmin):
         for danger in open_access.dangers(obj):
             messages.warning(request, danger)
         for name, secret in accounts.shown_once(obj.channel, form.made).items():
-            purpose, _, _ = channels.get(obj.channel).secret_fields[name].partition(";")
+            purpose, _, _ = channels.get(obj.channel).secret_fields[name].partition(";")  # then follows its default
             title = name.replace("_", " ").capitalize()
             shown = {"name": name, "title": title, "secret": secret, "purpose": purpose}
             messages.info(request, render_to_string("admin/sessions_app/channelaccount/secret.html", shown))

@@ -31,9 +31,8 @@ _FIXED = {
     RIGHTS: "Use the user's admin rights (approvals, chats of others)",
     SENDERS_ANY: "Also send messages as any sender, not only as the key's user",
 }
-# Names that are not written like those of the scopes.
-_TITLES = {"rest": "REST", "openai": "OpenAI", "mcp": "MCP", "ag_ui": "AG-UI", "a2a": "A2A", "signalr": "SignalR"}
 _surfaces: dict[str, tuple[str, ...]] = {}
+_titles: dict[str, str] = {}
 
 
 class MissingScope(Forbidden):
@@ -50,9 +49,13 @@ class MissingScope(Forbidden):
         )
 
 
-def declare_surface(name: str, prefixes: tuple[str, ...]) -> None:
-    """Let a surface have the scopes `<name>` and `<name>:read`. prefixes: of its paths."""
-    _surfaces[name] = prefixes
+def declare_surface(name: str, title: str, prefixes: tuple[str, ...]) -> None:
+    """Let a surface have the scopes `<name>` and `<name>:read`.
+
+    title: its name for people.
+    prefixes: of its paths.
+    """
+    _surfaces[name], _titles[name] = prefixes, title
 
 
 def surface_at(path: str) -> str:
@@ -65,8 +68,7 @@ def described() -> Mapping[str, str]:
     """Return all scopes but those of single agents, with their meaning."""
     found = dict(_FIXED)
     for name in sorted(_surfaces):
-        title = _TITLES.get(name) or name.replace("_", " ").capitalize()
-        found |= {name: f"{title}: read and write", f"{name}{_READ_SUFFIX}": f"{title}: read only"}
+        found |= {name: f"{_titles[name]}: read and write", f"{name}{_READ_SUFFIX}": f"{_titles[name]}: read only"}
     return found
 
 

@@ -25,7 +25,7 @@ from sessions_app.conversation.delivery_port import CitingText
 from sessions_app.conversation.session_key import STORED_CHANNELS
 from sessions_app.models import IS_OPEN, ChannelAccount, Delivery, InboundMessage, Session
 from sessions_app.platforms.messages import Button, Capabilities, Chat, Rendered, Target
-from sessions_app.platforms.rendering.renderer import MOST_PARTS, with_address
+from sessions_app.platforms.rendering.renderer import MOST_PARTS, with_absolute_links
 from tools_app.storage.artifacts import ArtifactView
 from tools_app.types import ApprovalView
 from tools_app.types.questions import InputView
@@ -315,7 +315,7 @@ def _render(markdown: str, destination: Destination, shown: int) -> tuple[Sequen
 
     The text may be shorter than what they show: a call of the model that failed is repeated.
     """
-    chat, markdown = destination.target.chat, with_address(markdown, settings.KOMAND_PUBLIC_URL)
+    chat, markdown = destination.target.chat, with_absolute_links(markdown, settings.KOMAND_PUBLIC_URL)
     try:
         adapter = accounts.pure.get(destination.account)
         parts = adapter.render(markdown, chat)

@@ -21,7 +21,7 @@ from sessions_app.live_view.viewer import Viewer
 from sessions_app.models import Delivery, Session
 from sessions_app.platforms.base import ChannelAdapter, SendCertainty, SendError, Unsupported
 from sessions_app.platforms.messages import Outgoing, Rendered, ToolStatus
-from sessions_app.platforms.rendering.renderer import MOST_PARTS, close_open_marks, latest, with_address
+from sessions_app.platforms.rendering.renderer import MOST_PARTS, close_open_marks, latest, with_absolute_links
 from tools_app.events import (
     APPROVAL_DECIDED,
     APPROVAL_REQUESTED,
@@ -261,7 +261,7 @@ class Preview:
 
         A native preview shows the end of the text, the message that grows shows its part.
         """
-        text, chat = with_address(self.text.text, settings.KOMAND_PUBLIC_URL), self._destination.target.chat
+        text, chat = with_absolute_links(self.text.text, settings.KOMAND_PUBLIC_URL), self._destination.target.chat
         enough = (self._whole + 2) * self._capabilities.max_text
         if not text:
             return Rendered("", ""), False

@@ -125,10 +125,12 @@ def _rendered(spans: Sequence[Span], dialect: Dialect) -> Rendered:
     return Rendered(plain_text(spans), dialect.write(spans))
 
 
-def with_address(markdown: str, address: str) -> str:
-    """Return the Markdown with the address before the path of each link; without an address, with its text alone.
+def with_absolute_links(markdown: str, base_url: str) -> str:
+    """Return the Markdown with absolute links to the pages of this installation.
 
-    Such links lead to pages of this installation, and nowhere in a chat of a platform.
+    A link that is a path alone leads nowhere in a chat of a platform.
+
+    base_url: the public address of this installation; without one, the text of each such link remains.
     """
     if "](/" not in markdown:
         return markdown
@@ -136,13 +138,13 @@ def with_address(markdown: str, address: str) -> str:
     spans = source.read(markdown)
     return source.write(
         [
-            span if span.marks else replace(span, text=_LINK.sub(lambda link: _link(link, address), span.text))
+            span if span.marks else replace(span, text=_LINK.sub(lambda link: _absolute(link, base_url), span.text))
             for span in spans
         ]
     )
 
 
-def _link(link: re.Match[str], address: str) -> str:
+def _absolute(link: re.Match[str], base_url: str) -> str:
     if link["text"] is None:
         return link[0]
-    return f"[{link['text']}]({address}{link['path']})" if address else link["text"]
+    return f"[{link['text']}]({base_url}{link['path']})" if base_url else link["text"]

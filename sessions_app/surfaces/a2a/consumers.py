@@ -221,8 +221,8 @@ class Method(Endpoint):
 def _route(address: str, *ids: str, **methods: str) -> URLPattern:
     """Return the route of an address below that of the agent.
 
-    ids: the names of the parameters that the parts of the address are.
-    methods: those of A2A, by the verbs of HTTP.
+    ids: for each variable part of the address, the parameter of the method that it fills.
+    methods: methods of A2A, by the verbs of HTTP.
     """
 
     def handler(method: str) -> Callable[[Method, bytes], Awaitable[None]]:

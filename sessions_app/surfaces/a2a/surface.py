@@ -5,6 +5,7 @@ from sessions_app.surfaces.base.surface import Surface
 
 SURFACE = Surface(
     name="a2a",
+    title="A2A",
     prefixes=("/a2a/",),
     error_body=error_body,
     consumers="sessions_app.surfaces.a2a.consumers",

@@ -13,6 +13,7 @@ def error_body(error: HttpError) -> dict[str, Any]:
 
 SURFACE = Surface(
     name="ag_ui",
+    title="AG-UI",
     prefixes=("/ag-ui/",),
     error_body=error_body,
     consumers="sessions_app.surfaces.ag_ui.consumers",

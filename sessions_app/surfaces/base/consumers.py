@@ -5,7 +5,6 @@ error body. Consumers hold no thread and no database connection while they wait:
 """
 
 import asyncio
-import json
 import logging
 import time
 from abc import ABC
@@ -22,6 +21,7 @@ from agents_app import services as runs
 from audit_app.kernel import context
 from audit_app.kernel.database import in_db
 from audit_app.kernel.errors import AppError, InvalidInput, Unavailable
+from audit_app.kernel.json_text import as_json
 from sessions_app.identity import rate_limits
 from sessions_app.identity.authentication import request_from_scope
 from sessions_app.identity.principal import Principal
@@ -305,7 +305,7 @@ class MessageConsumer(LiveConsumer):
 
 
 def json_body(data: Any) -> bytes:
-    return json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode()
+    return as_json(data).encode()
 
 
 def _encoded(headers: Iterable[tuple[str | bytes, str | bytes]]) -> list[tuple[bytes, bytes]]:

@@ -13,17 +13,20 @@ from weakref import WeakKeyDictionary
 from audit_app.kernel.database import in_db, in_slow_thread
 
 _MOST_AT_ONCE = 2
-# How PDF and ZIP begin in base64, a file that is stored here, and letters that are escaped, which may hide them.
-_DOCUMENTS = re.compile(rb"JVBERi|UEsDB|file_id|\\u00[4-7]")
+# How PDF and ZIP begin in base64, and the field that names a file stored here.
+_DOCUMENTS = (b"JVBERi", b"UEsDB", b"file_id")
+_ESCAPED_LETTERS = re.compile(rb"\\u00[4-7]")  # which may hide them
 
 _slots: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
 T = TypeVar("T")
 
 
 def may_have_documents(message: object) -> bool:
-    """Return whether a message, in JSON or read from it, may contain documents, which take seconds to be read."""
+    """Return whether a message, in JSON or read from it, may contain documents, which take seconds to read."""
     body = repr(message).encode() if isinstance(message, Mapping) else message
-    return isinstance(body, bytes) and _DOCUMENTS.search(body) is not None
+    if not isinstance(body, bytes):
+        return False
+    return any(mark in body for mark in _DOCUMENTS) or (b"\\u00" in body and bool(_ESCAPED_LETTERS.search(body)))
 
 
 async def store_message(

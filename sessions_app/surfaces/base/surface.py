@@ -32,6 +32,7 @@ class Surface:
     cors_headers: request headers of its clients, beyond those that every surface allows to other origins.
     upload_paths: regular expressions of paths whose body is a file, or contains files, and may be longer than others.
     page_view: dotted path of the class that shows a session as the chat page does, see `page_view.py`.
+    title: its name for people; by default made of `name`.
     """
 
     name: str
@@ -44,6 +45,11 @@ class Surface:
     cors_headers: tuple[str, ...] = ()
     upload_paths: tuple[str, ...] = ()
     page_view: str = ""
+    title: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.title:
+            object.__setattr__(self, "title", self.name.replace("_", " ").capitalize())
 
     def routes(self) -> Sequence[Any]:
         """Return the ASGI routes of its consumers. Imports them."""

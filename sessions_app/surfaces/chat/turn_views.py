@@ -284,13 +284,12 @@ def recorded_parts(
             parts.append(ReasoningPart(step.index, thought, labels.duration(step.reasoning_seconds or None)))
         if step.text:
             parts.append(TextPart(step.index, step.text, render(step.text)))
-        own = [item for item in executions if item.step == step.index]
-        cards = [calls.card_of(item) for item in own]
+        cards = [calls.card_of(item) for item in executions if item.step == step.index]
         parts += [replace(card, asker=asker) for card in cards] if asker else cards
     return parts
 
 
-_WAITS = {WaitingOn.INPUT: Status(ASKING), WaitingOn.CHILDREN: Status("Waiting for workstreams", for_workstreams=True)}
+_FOR_WORKSTREAMS = Status("Waiting for workstreams", for_workstreams=True)
 
 
 def status_of(run: RunView, parts: Iterable[Part] = (), place: int = 1) -> Status:
@@ -306,7 +305,9 @@ def status_of(run: RunView, parts: Iterable[Part] = (), place: int = 1) -> Statu
         return Status(next((card.waiting_label for card in cards if card.is_pending), "Waiting for an approval"))
     if run.waiting_on is WaitingOn.TOOLS:
         return using(part.tool for part in parts if isinstance(part, ToolCard) and part.result is None)
-    return _WAITS.get(run.waiting_on or WaitingOn.TOOLS, Status(THINKING))
+    if run.waiting_on is WaitingOn.CHILDREN:
+        return _FOR_WORKSTREAMS
+    return Status(ASKING if run.waiting_on is WaitingOn.INPUT else THINKING)
 
 
 def using(tools: Iterable[str]) -> Status:
@@ -316,7 +317,7 @@ def using(tools: Iterable[str]) -> Status:
         return Status(f"Using {names}…")
     if not running.keys().isdisjoint(ASKING_TOOLS):
         return Status(ASKING)
-    return _WAITS[WaitingOn.CHILDREN] if WAIT_TOOL in running else Status(THINKING)
+    return _FOR_WORKSTREAMS if WAIT_TOOL in running else Status(THINKING)
 
 
 def _is_pinned(turns: Iterable[Turn], role: str) -> bool:
@@ -331,11 +332,10 @@ def _question(turns: Sequence[Turn]) -> str:
 def waiting_status(payload: RunWaiting) -> Status:
     """Return the status to show for a run that waits."""
     if payload["waiting_on"] == WaitingOn.CHILDREN:
-        return _WAITS[WaitingOn.CHILDREN]
+        return _FOR_WORKSTREAMS
     if payload["waiting_on"] != WaitingOn.RETRY:
         return Status(payload["reason"] or "Waiting", is_queued=payload["waiting_on"] == WaitingOn.PLACE)
-    until = datetime.fromisoformat(payload["until"]) if payload["until"] else None
-    return retry_status(payload["reason"], until)
+    return retry_status(payload["reason"], datetime.fromisoformat(payload["until"]) if payload["until"] else None)
 
 
 def retry_status(reason: str, until: datetime | None) -> Status:

@@ -26,6 +26,7 @@ def error_headers(error: HttpError) -> dict[str, str]:
 
 SURFACE = Surface(
     name="mcp",
+    title="MCP",
     prefixes=("/mcp", METADATA_PATH),
     error_body=error_body,
     error_headers=error_headers,

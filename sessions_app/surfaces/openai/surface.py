@@ -5,6 +5,7 @@ from sessions_app.surfaces.openai.errors import error_body
 
 SURFACE = Surface(
     name="openai",
+    title="OpenAI",
     prefixes=("/v1/",),
     error_body=error_body,
     urlconf="sessions_app.surfaces.openai.urls",

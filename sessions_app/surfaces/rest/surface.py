@@ -5,6 +5,7 @@ from sessions_app.surfaces.rest.errors import error_body
 
 SURFACE = Surface(
     name="rest",
+    title="REST",
     prefixes=("/api/",),
     error_body=error_body,
     urlconf="sessions_app.surfaces.rest.urls",

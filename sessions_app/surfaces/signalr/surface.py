@@ -15,6 +15,7 @@ def error_body(error: HttpError) -> dict[str, Any]:
 
 SURFACE = Surface(
     name="signalr",
+    title="SignalR",
     prefixes=tuple(f"/{hub}" for hub in settings.KOMAND_HUB_PATHS),
     error_body=error_body,
     consumers="sessions_app.surfaces.signalr.consumers",

@@ -10,7 +10,7 @@ from sessions_app.surfaces.base.forms import file_of, read_form
 from sessions_app.surfaces.base.serializers import CamelCaseSerializer
 
 _LONGEST_ENCODED = 180
-# Neither quotes, which may hide control characters, nor a domain without a dot or in numbers: a host of this network.
+# No quotes, which may hide control characters; no domain without a dot and no IP address: hosts of this network.
 _MAILBOX = re.compile(r"[\w.!#$%&'*+/=?^`{|}~-]+@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*\.[A-Za-z][A-Za-z0-9-]+", re.ASCII)
 _ID = r"^[A-Za-z0-9_-]{1,64}$"
 

@@ -13,6 +13,7 @@ def error_body(error: HttpError) -> dict[str, Any]:
 
 SURFACE = Surface(
     name="zeroclaw",
+    title="ZeroClaw",
     prefixes=("/zeroclaw/",),
     error_body=error_body,
     urlconf="sessions_app.surfaces.zeroclaw.urls",

@@ -127,8 +127,8 @@ def recovered_runs() -> list[UUID]:
     ("answer", "shown"),
     [
         (SLOW_ANSWER, f"{len(SLOW_ANSWER)} letters stored: 0 letters lost, 0 twice."),
-        (SLOW_ANSWER[::-1], f"which are not the {len(SLOW_ANSWER)} that it writes without a crash."),
-        (SLOW_ANSWER[1:], f"{len(SLOW_ANSWER) - 1} letters stored, which are not"),
+        (SLOW_ANSWER[::-1], f"Their text differs from the {len(SLOW_ANSWER)} letters of an answer without a crash."),
+        (SLOW_ANSWER[1:], f"{len(SLOW_ANSWER) - 1} letters stored. Their text differs"),
     ],
     ids=["whole", "in another order", "cut"],
 )

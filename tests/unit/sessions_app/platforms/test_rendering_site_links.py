@@ -3,7 +3,7 @@
 import pytest
 
 from agents_app.providers.kinds.demo.texts import INTRODUCTION, NOT_UNDERSTOOD
-from sessions_app.platforms.rendering.renderer import with_address
+from sessions_app.platforms.rendering.renderer import with_absolute_links
 
 ADDRESS = "https://komand.example"
 
@@ -17,7 +17,7 @@ ADDRESS = "https://komand.example"
     ],
 )
 def test_a_path_gets_the_address_or_loses_its_link(markdown: str, with_one: str, without: str) -> None:
-    assert with_address(markdown, ADDRESS) == with_one and with_address(markdown, "") == without
+    assert with_absolute_links(markdown, ADDRESS) == with_one and with_absolute_links(markdown, "") == without
 
 
 @pytest.mark.parametrize(
@@ -32,9 +32,9 @@ def test_a_path_gets_the_address_or_loses_its_link(markdown: str, with_one: str,
     ],
 )
 def test_all_else_stays(markdown: str) -> None:
-    assert with_address(markdown, ADDRESS) == markdown == with_address(markdown, "")
+    assert with_absolute_links(markdown, ADDRESS) == markdown == with_absolute_links(markdown, "")
 
 
 def test_the_demo_names_no_page_without_an_address() -> None:
     for text in (INTRODUCTION, NOT_UNDERSTOOD):
-        assert "](/" not in with_address(text, "") and f"({ADDRESS}/tour)" in with_address(text, ADDRESS)
+        assert "](/" not in with_absolute_links(text, "") and f"({ADDRESS}/tour)" in with_absolute_links(text, ADDRESS)

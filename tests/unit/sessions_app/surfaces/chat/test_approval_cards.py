@@ -52,7 +52,7 @@ def test_arguments_are_masked_whole_and_without_tricks() -> None:
 
 def test_what_the_run_has_read_is_shown_whole() -> None:
     page = html(origins=("page:a.test", "mcp:wiki", "file:<b>\u202e"))
-    assert "This chat contains from outside: a.test (page), wiki (MCP server), &lt;b&gt;\\u202e (file)." in page
+    assert "Content from outside in this chat: a.test (page), wiki (MCP server), &lt;b&gt;\\u202e (file)." in page
     assert "has read" not in html()
 
 
