@@ -115,7 +115,7 @@ const ACTIONS = {
     else (await import("./team.js")).openTeam();
   },
   "/compact": () => {
-    const button = document.querySelector("#context .context-parts button");
+    const button = byId("compact");
     if (button) button.click();
     else note("There is nothing to summarise yet.");
   },
