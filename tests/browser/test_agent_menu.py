@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import httpx2
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from tests.browser.conftest import NewTab, create_agent
 from tests.support.live_server import LiveKomand
@@ -53,6 +53,25 @@ def test_a_new_chat_offers_the_starters_of_its_agent(new_tab: NewTab, live_koman
     page.goto(f"{live_komand.url}/chat/new?agent=team")
     expect(page.get_by_role("heading", name="Team", exact=True)).to_be_visible()
     expect(suggestions).to_have_count(0)
+
+
+def test_a_greeting_that_comes_after_the_first_message_is_dropped(new_tab: NewTab) -> None:
+    chat = new_tab().open()
+    page = chat.page
+    greetings: list[Route] = []
+    messages: list[Route] = []
+    page.route("**/chat/new?agent=*", greetings.append)
+    page.route("**/chat/start", messages.append)
+    with page.expect_request("**/chat/new?agent=*"):
+        page.get_by_label("Agent", exact=True).select_option("team")
+    with page.expect_request("**/chat/start"):
+        chat.ask(tokens=2)
+    expect(page.locator("#welcome")).to_have_count(0)
+    with page.expect_response("**/chat/new?agent=*") as greeting:
+        greetings[0].continue_()
+    greeting.value.finished()
+    messages[0].continue_()
+    chat.wait_finished()
 
 
 def test_an_agent_among_many_is_found_and_chosen_with_the_keyboard(new_tab: NewTab, many: None) -> None:

@@ -10,6 +10,10 @@ export function showAgent(id, name = id) {
 }
 
 export function setUpAgents() {
+  // Without a greeting the chat has begun: that of another agent comes too late.
+  document.body.addEventListener("htmx:beforeSwap", ({ detail }) => {
+    if (detail.target.id === "starters" && !byId("welcome")) detail.shouldSwap = false;
+  });
   const dialog = byId("agents");
   if (!dialog) return; // the menu lists all agents
   const search = byId("agents-search");
