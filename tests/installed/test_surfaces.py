@@ -1,7 +1,6 @@
 """Surfaces on a whole installation, by the clients that people use: the answer, how soon it begins, files, a crash."""
 
 import json
-import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
@@ -19,8 +18,7 @@ from tests.installed.surfaces.other_agents import A2A
 from tests.installed.surfaces.webchat import SITE
 from tests.support.live_server import wait_for
 
-# A message of a surface waits for no other: its run begins with its nudge, or 2 s later if that was lost. A busy
-# machine delays one message or another, not the faster of two, by more than a second.
+# A message of a surface waits for no other: its run begins with its nudge, or 2 s later if that was lost.
 SOON = 2.0
 REPORT = b"Sold: 17 boats."
 _WRITE = f"[[tool=write_artifact args={json.dumps({'path': 'out/report.txt', 'content': REPORT.decode()})}]]"
@@ -55,22 +53,19 @@ def test_an_answer_begins_soon_and_is_shown_while_it_is_written(
     client: SurfaceClient, model_server: ModelServer
 ) -> None:
     """The model goes on when the client shows the first part."""
-    waited = []
     for number in (1, 2):
-        shown: list[tuple[str, float]] = []
+        shown: list[str] = []
 
-        def look(text: str, to: list[tuple[str, float]] = shown) -> None:
-            to.append((text, time.monotonic()))
+        def look(text: str, to: list[str] = shown) -> None:
+            to.append(text)
             if len(to) == 1:
                 model_server.go_on()
 
-        sent = time.monotonic()
         answer = client.ask(f"{number} {HELD if client.is_live else ANSWER}", look)
         assert answer.strip() == tokens(20)
-        if client.is_live:
-            assert shown[0][0].strip() != answer.strip()
-            waited.append(shown[0][1] - sent)
-    assert not client.is_live or min(waited) < SOON, waited
+        assert not client.is_live or shown[0].strip() != answer.strip()
+    waits = client.waits()
+    assert min(waits) < SOON, waits
 
 
 @pytest.mark.parametrize("name", [one.name for one in CLIENTS if one.sends_files])
