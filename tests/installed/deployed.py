@@ -6,9 +6,8 @@ import re
 import secrets
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -16,6 +15,7 @@ from pathlib import Path
 
 import psycopg
 
+from tests.support.command_forks import CommandForks
 from tests.support.live_server import ROOT, wait_for
 from tests.support.postgres import open_postgres
 from tests.support.tls_proxy import TlsProxy
@@ -44,9 +44,11 @@ class Deployed:
         return self.manage("create_api_key", "--user", "admin", "--name", "tests", *scopes).stdout.strip()
 
     def manage(self, *arguments: str, seconds: float = 60) -> "subprocess.CompletedProcess[str]":
-        command = [sys.executable, "manage.py", *arguments]
-        environment = {"PATH": os.environ["PATH"], **self.units.settings}
-        return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=seconds)
+        return self.forks.run(arguments, seconds)
+
+    @cached_property
+    def forks(self) -> CommandForks:
+        return CommandForks({"PATH": os.environ["PATH"], **self.units.settings})
 
     def kill(self, kind: str, number: int = signal.SIGKILL) -> None:
         killed = self.units.of(f"komand-{kind}")
@@ -89,7 +91,9 @@ def start_deployed(folder: Path, settings: Mapping[str, str]) -> Iterator[Deploy
         proxy.target = units.port
         try:
             prepared = json.loads(units.start(ROOT).splitlines()[-1])
-            yield Deployed(units, proxy.url, proxy.certificate, prepared["login"]["password"])
+            deployed = Deployed(units, proxy.url, proxy.certificate, prepared["login"]["password"])
+            with closing(deployed.forks):
+                yield deployed
         finally:
             units.stop()
 

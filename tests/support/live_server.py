@@ -17,6 +17,7 @@ import httpx2
 import psutil
 
 from tests.support.changed_settings import RATES
+from tests.support.command_forks import CommandForks
 
 ROOT = Path(__file__).parents[2]
 # A limit of waiting, not a claim about a start: the first one migrates, and a busy machine takes many times as long.
@@ -66,13 +67,22 @@ class LiveKomand:
 
     def manage(self, *arguments: str, seconds: float = 60) -> "subprocess.CompletedProcess[str]":
         """Run a command of manage.py for this installation. seconds: after which it is killed."""
-        return self.run("manage.py", *arguments, seconds=seconds)
+        if arguments[0] in ("up", "status", "restart"):  # which need no Django
+            return self.run("manage.py", *arguments, seconds=seconds)
+        return self._forks.run(arguments, seconds)
 
     def run(self, *arguments: str, seconds: float = 60) -> "subprocess.CompletedProcess[str]":
         """Run Python with these arguments for this installation. seconds: after which it is killed."""
-        command = [sys.executable, *arguments]
-        environment = {**self.environment, "KOMAND_DATA_DIR": str(self.data_dir)}
+        command, environment = [sys.executable, *arguments], self._environment
         return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=seconds)
+
+    @property
+    def _environment(self) -> dict[str, str]:
+        return {**self.environment, "KOMAND_DATA_DIR": str(self.data_dir)}
+
+    @cached_property
+    def _forks(self) -> CommandForks:
+        return CommandForks(self._environment)
 
     @cached_property
     def api_key(self) -> str:
@@ -138,6 +148,7 @@ class LiveKomand:
 
     def restart(self, number: int = signal.SIGKILL) -> None:
         """End the supervisor by this signal, wait until its processes are gone, start it again on the same port."""
+        self._forks.close()
         self.status()
         self.process.send_signal(number)
         self.process.wait(30)
@@ -150,6 +161,7 @@ class LiveKomand:
 
     def stop(self) -> int:
         """Stop it as Ctrl-C does. Return the exit code."""
+        self._forks.close()
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
         return self.process.wait(60)
