@@ -10,8 +10,8 @@ CHECKED := $(CODE) tests benchmarks manage.py setup.py
 # Workers of tests: many tests wait more than they compute. Whole installations and browsers are processes of their own.
 JOBS ?= 3
 WHOLE_JOBS ?= 3
-# `make chaos` cuts a run at each how-many-th point: 1 is every one.
-CUT_STEP ?= 1
+# A part of many, such as 2/6: of the crash points, and of the tests that PostgreSQL repeats after SQLite.
+SLICE ?= 1/1
 # Only files whose hashes are in the lock, and no source package, which would run code of its author to build itself.
 # `make install WHEELS=` builds from (locked) source on a platform for which some package has no wheel.
 WHEELS ?= --only-binary :all:
@@ -47,7 +47,7 @@ test: $(VENV)/.installed-dev ## the tests for every change, on SQLite and on Pos
 
 test-all: test ## also whole installations, a browser, crash points, and all tests on PostgreSQL
 	$(PY) -m pytest -n $(WHOLE_JOBS) -m "whole and not chaos and not npm and not real_model and not real_mail"
-	$(PY) -m tests.on_postgres -n $(WHOLE_JOBS) -m "one_database or whole"
+	KOMAND_TEST_SLICE=$(SLICE) $(PY) -m tests.on_postgres -n $(WHOLE_JOBS) -m "one_database or whole"
 
 lint: $(VENV)/.installed-dev ## all static checks, those of the code's own rules among them
 	$(VENV)/bin/ruff check $(CHECKED)
@@ -69,9 +69,9 @@ bench: $(VENV)/.installed-dev ## benchmarks: first token, runs per second, strea
 
 chaos: crash-points faults ## all crash points, then ten minutes (KOMAND_CHAOS_SECONDS) of random faults
 
-crash-points: $(VENV)/.installed-dev ## a crash at each point of each scenario, on both databases (CUT_STEP=3: at each third)
-	KOMAND_CUT_STEP=$(CUT_STEP) $(PY) -m pytest -n $(WHOLE_JOBS) tests/chaos/test_crash_points.py
-	KOMAND_CUT_STEP=$(CUT_STEP) $(PY) -m tests.on_postgres -n $(WHOLE_JOBS) -k test_crash_points
+crash-points: $(VENV)/.installed-dev ## a crash at each point of each scenario, on both databases (SLICE=2/6: at a sixth of them)
+	KOMAND_CUT_SLICE=$(SLICE) $(PY) -m pytest -n $(WHOLE_JOBS) tests/chaos/test_crash_points.py
+	KOMAND_CUT_SLICE=$(SLICE) $(PY) -m tests.on_postgres -n $(WHOLE_JOBS) -k test_crash_points
 
 faults: $(VENV)/.installed-dev ## faults of whole installations: random ones for ten minutes (KOMAND_CHAOS_SECONDS), and an upgrade
 	$(PY) -m pytest tests/chaos -m chaos -k "$(TIMED)" -s

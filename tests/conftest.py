@@ -345,7 +345,7 @@ def pytest_collection() -> Generator[None, object, object]:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark tests that use a whole installation, so that no list of files has to name them, and give them its time.
 
-    On PostgreSQL leave out tests that do not reach it.
+    On PostgreSQL leave out tests that do not reach it, and those that are not in the slice of the run.
     """
     for item in items:
         if selection.is_whole(item):
@@ -353,8 +353,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             if not item.get_closest_marker("timeout"):
                 item.add_marker(pytest.mark.timeout(_WHOLE_SECONDS))
     if on_postgres.VARIABLE in os.environ:
-        config.hook.pytest_deselected(items=[item for item in items if not selection.uses_database(item)])
-        items[:] = [item for item in items if selection.uses_database(item)]
+        taken = [item for item in items if selection.uses_database(item) and selection.is_in_slice(item)]
+        config.hook.pytest_deselected(items=[item for item in items if item not in set(taken)])
+        items[:] = taken
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -1,7 +1,9 @@
 """Tests that a run takes, by what they need: a whole installation, the database of the run."""
 
+import os
 import re
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 
@@ -52,6 +54,12 @@ def is_left_out(path: Path, marked: str, *, on_postgres: bool) -> bool:
     if marked.startswith("whole and") and not _may_hold_whole(path):
         return True
     return "not one_database" in marked and _ALL_ONE_DATABASE.search(path.read_text()) is not None
+
+
+def is_in_slice(item: pytest.Item) -> bool:
+    """Return whether the test is in the part of all tests that KOMAND_TEST_SLICE names, such as 2/3. Unset: all."""
+    number, count = map(int, os.environ.get("KOMAND_TEST_SLICE", "1/1").split("/"))
+    return crc32(item.nodeid.encode()) % count == number - 1
 
 
 def _fixtures(item: pytest.Item) -> set[str]:
