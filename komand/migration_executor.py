@@ -1,7 +1,7 @@
 """Migrations beside running processes: each in one transaction, under a short lock timeout, and tried again.
 
-A migration whose tables are busy locks them all at the start of the next attempt, and waits longer with each. An empty
-database gets its tables in one transaction.
+A migration locks all tables that it uses at its start, and waits longer for them with each attempt. An empty database
+gets its tables in one transaction.
 
 Django records a migration that creates indexes or foreign keys after its transaction: a kill in between leaves a schema
 that cannot be migrated any more. And an ALTER TABLE that waits for a lock blocks everybody who comes after it.
@@ -89,7 +89,7 @@ class PatientExecutor(MigrationExecutor):
         while True:
             try:
                 with self._in_one_transaction(migration.atomic):
-                    if failed and migration.atomic:
+                    if migration.atomic and self.connection.vendor == "postgresql":
                         lock_tables(self.connection, migration, before, failed)
                     return attempt()
             except OperationalError as error:

@@ -1,8 +1,9 @@
 """Locks of all tables that a migration uses, taken at its start: none is held while another is waited for long.
 
 A migration that alters one busy table and then refers to another meets transactions that use both: each waits for the
-other. Here only the first table is waited for long, while nothing is held. The others are waited for less than a
-second together, because PostgreSQL looks for deadlocks after one and may then end a transaction of somebody else.
+other. Here only the first table is waited for long, while nothing is held. PostgreSQL looks for deadlocks when somebody
+has waited for a second, and may then end a transaction of somebody else. Whoever waits behind the first request has
+waited no longer than that: the other tables are waited for only until 0.8 s after it, and then all is given up.
 """
 
 import time
@@ -18,7 +19,7 @@ from django.db.models import Field
 
 # How long a statement waits for a table: shorter than PostgreSQL's deadlock_timeout.
 SHORT_MILLISECONDS = 500
-_REST_SECONDS = 0.9
+_ALL_SECONDS = 0.8
 _LONGEST_MILLISECONDS = 4000
 _ALTERED, _REFERRED_TO = "ACCESS EXCLUSIVE", "SHARE ROW EXCLUSIVE"  # the latter lets others read
 
@@ -27,18 +28,17 @@ def lock_tables(connection: BaseDatabaseWrapper, migration: Migration, before: P
     """Lock the tables of a migration within its transaction. Raises OperationalError if they stay busy.
 
     before: the state without the migration
-    attempt: from 1; the wait for the first table doubles with each, and each begins with another table, since only
+    attempt: from 0; the wait for the first table doubles with each, and each begins with another table, since only
         transactions that use the tables in the order of this one can be waited for.
     """
     modes = sorted(_modes_of(connection, migration, before).items())
-    first = (attempt - 1) % len(modes) if modes else 0
+    first = attempt % len(modes) if modes else 0
     milliseconds = min(SHORT_MILLISECONDS * 2**attempt, _LONGEST_MILLISECONDS)
-    deadline = None
     with connection.cursor() as cursor:
+        deadline = time.monotonic() + _ALL_SECONDS
         for table, mode in (*modes[first:], *modes[:first]):
             cursor.execute(f"SET LOCAL lock_timeout = {milliseconds}")
             cursor.execute(f"LOCK TABLE {connection.ops.quote_name(table)} IN {mode} MODE")
-            deadline = deadline or time.monotonic() + _REST_SECONDS
             milliseconds = max(1, int(1000 * (deadline - time.monotonic())))
         cursor.execute(f"SET LOCAL lock_timeout = {SHORT_MILLISECONDS}")
 
