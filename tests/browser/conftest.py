@@ -8,13 +8,15 @@ from typing import Any
 
 import httpx2
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, Playwright, expect, sync_playwright
 
 from tests.browser.chat_page import SOON, ChatPage
 from tests.fakes.model_server import ModelServer
 from tests.support.live_server import LiveKomand
 
 CHROMIUM = os.environ.get("KOMAND_CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome") or ""
+# The same engine without windows, microphones and notifications takes half of the CPU time.
+SHELL = os.environ.get("KOMAND_CHROMIUM") or shutil.which("chromium-headless-shell") or CHROMIUM
 # Root needs no-sandbox; the rest keeps the browser from talking to anyone but us.
 ARGUMENTS = [
     "--no-sandbox",
@@ -34,19 +36,43 @@ expect.set_options(timeout=SOON)
 
 @contextmanager
 def open_chromium(*arguments: str) -> Iterator[Browser]:
-    """Start the browser. While it runs, its event loop is in the way of asynchronous tests. arguments: further ones."""
-    if not CHROMIUM:
-        pytest.skip("BROWSER TESTS SKIPPED: no Chromium here (apt-get install chromium, or set KOMAND_CHROMIUM)")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=[*ARGUMENTS, *arguments])
+    """Start a browser. While it runs, its event loop is in the way of asynchronous tests. arguments: further ones."""
+    with sync_playwright() as playwright, _launch(playwright, SHELL, *arguments) as browser:
         yield browser
-        browser.close()
+
+
+@contextmanager
+def _launch(playwright: Playwright, program: str, *arguments: str) -> Iterator[Browser]:
+    if not program:
+        pytest.skip("BROWSER TESTS SKIPPED: no Chromium here (apt-get install chromium, or set KOMAND_CHROMIUM)")
+    browser = playwright.chromium.launch(executable_path=program, args=[*ARGUMENTS, *arguments])
+    yield browser
+    browser.close()
 
 
 @pytest.fixture(scope="package")
-def chromium() -> Iterator[Browser]:
-    with open_chromium() as browser:
+def playwright() -> Iterator[Playwright]:
+    with sync_playwright() as playwright:
+        yield playwright
+
+
+@pytest.fixture(scope="package")
+def chromium(playwright: Playwright) -> Iterator[Browser]:
+    with _launch(playwright, SHELL) as browser:
         yield browser
+
+
+@pytest.fixture(scope="module")
+def whole_chromium(playwright: Playwright) -> Iterator[Browser]:
+    """Return a browser that has what people's browsers have."""
+    with _launch(playwright, CHROMIUM) as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def browser(chromium: Browser) -> Browser:
+    """Return the browser of the tabs. A module that needs more replaces it by `whole_chromium`."""
+    return chromium
 
 
 @pytest.fixture(scope="package")
@@ -62,7 +88,7 @@ def logged_in(chromium: Browser, live_komand: LiveKomand) -> Any:
 
 
 @pytest.fixture
-def new_tab(chromium: Browser, live_komand: LiveKomand, logged_in: Any, model_server: ModelServer) -> Iterator[NewTab]:
+def new_tab(browser: Browser, live_komand: LiveKomand, logged_in: Any, model_server: ModelServer) -> Iterator[NewTab]:
     """Return a function that opens tabs of a logged-in user, each in its own browser profile. No tab may have problems.
 
     Animations are off by default: a spinner is drawn sixty times a second.
@@ -71,7 +97,7 @@ def new_tab(chromium: Browser, live_komand: LiveKomand, logged_in: Any, model_se
     tabs: list[ChatPage] = []
 
     def open_tab(**options: Any) -> ChatPage:
-        contexts.append(chromium.new_context(**{"storage_state": logged_in, "reduced_motion": "reduce", **options}))
+        contexts.append(browser.new_context(**{"storage_state": logged_in, "reduced_motion": "reduce", **options}))
         tabs.append(ChatPage(contexts[-1].new_page(), live_komand.url))
         return tabs[-1]
 

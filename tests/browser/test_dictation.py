@@ -3,11 +3,16 @@
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Browser, expect
 
 from tests.browser.chat_page import SOON, ChatPage
 from tests.browser.conftest import NewTab
 from tests.fakes.model_server import ModelServer
+
+
+@pytest.fixture(scope="module")
+def browser(whole_chromium: Browser) -> Browser:
+    return whole_chromium
 
 
 def _set_model(chat: ChatPage, name: str) -> None:

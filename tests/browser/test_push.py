@@ -5,7 +5,8 @@ import re
 import time
 from typing import Any
 
-from playwright.sync_api import CDPSession, Worker, expect
+import pytest
+from playwright.sync_api import Browser, CDPSession, Worker, expect
 
 from tests.browser.chat_page import SOON, ChatPage
 from tests.browser.conftest import NewTab
@@ -25,6 +26,11 @@ _SUBSCRIBED = """
 })();
 """
 PHONE = {"width": 390, "height": 844}
+
+
+@pytest.fixture(scope="module")
+def browser(whole_chromium: Browser) -> Browser:
+    return whole_chromium
 
 
 def deliver(session: CDPSession, komand: LiveKomand, registration: str, message: dict[str, Any]) -> None:
