@@ -60,12 +60,12 @@ def test_a_greeting_that_comes_after_the_first_message_is_dropped(new_tab: NewTa
     page = chat.page
     greetings: list[Route] = []
     messages: list[Route] = []
-    page.route("**/chat/new?agent=*", greetings.append)
-    page.route("**/chat/start", messages.append)
+    page.route("**/chat/new?agent=*", lambda route: greetings.append(route))
+    page.route("**/chat/start", lambda route: messages.append(route))
     with page.expect_request("**/chat/new?agent=*"):
         page.get_by_label("Agent", exact=True).select_option("team")
     with page.expect_request("**/chat/start"):
-        chat.ask(tokens=2)
+        chat.send("hello")
     expect(page.locator("#welcome")).to_have_count(0)
     with page.expect_response("**/chat/new?agent=*") as greeting:
         greetings[0].continue_()

@@ -185,6 +185,6 @@ def test_a_search_that_failed_opens_nothing_later(chat: ChatPage) -> None:
     with chat.page.expect_response("**/chat/sessions**"):
         box.fill("")
     expect(chat.page.locator("#sessions a").first).to_be_visible()
-    chat.page.wait_for_function("!document.querySelector('.htmx-request, .htmx-settling')")
+    chat.page.wait_for_function("() => !document.querySelector('.htmx-request, .htmx-settling')")
     assert chat.page.url == address
     chat.problems.clear()  # the browser reports the response

@@ -107,7 +107,7 @@ def test_a_chosen_theme_is_kept_and_set_before_the_first_paint(new_tab: NewTab) 
     button.click()
     expect(chat.page.locator("html")).to_have_attribute("data-theme", "dark")
     chat.page.goto(chat.page.url, wait_until="commit")
-    seen = chat.page.wait_for_function("document.body && document.documentElement.dataset.theme")
+    seen = chat.page.wait_for_function("() => document.body && document.documentElement.dataset.theme")
     assert seen.json_value() == "dark"
 
 

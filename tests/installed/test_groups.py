@@ -39,8 +39,7 @@ def test_the_model_gets_who_speaks_what_is_quoted_and_what_was_said(joined: Join
     say(bob, "Or on Monday.")
     assert len(requests_with(model_server, "boats")) == before
     say(bob, f'@{BOT_NAME} is that so? [[text="On Friday."]]', **_MENTION, reply_to_message=quoted)
-    wait_for(lambda: platform.server.chat(GROUP), SECONDS, "the answer")
-    assert platform.server.chat(GROUP) == ["On Friday."]
+    wait_for(lambda: platform.server.chat(GROUP) == ["On Friday."], SECONDS, "the answer, which grows")
     context, text = last_message(model_server, "boats")
     assert text.startswith("is that so?") and context.endswith("Author of the message: Bob")
     assert "written by Ann:\n> We ship the boats on Friday." in context

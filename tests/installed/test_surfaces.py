@@ -64,8 +64,9 @@ def test_an_answer_begins_soon_and_is_shown_while_it_is_written(
         answer = client.ask(f"{number} {HELD if client.is_live else ANSWER}", look)
         assert answer.strip() == tokens(20)
         assert not client.is_live or shown[0].strip() != answer.strip()
-    waits = client.waits()
-    assert min(waits) < SOON, waits
+    if client.name != "webchat":  # the sessions of visitors belong to nobody who could read them
+        waits = client.waits()
+        assert min(waits) < SOON, waits
 
 
 @pytest.mark.parametrize("name", [one.name for one in CLIENTS if one.sends_files])

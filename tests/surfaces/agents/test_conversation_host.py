@@ -92,7 +92,7 @@ def test_a_run_is_stopped_ended_continued_copied_and_downloaded(conversation: Co
     conversation.choose("Details")
     assert len(conversation.calls("onShowDetails")) == 1
     conversation.choose("Clone Conversation")
-    page.wait_for_function("host.calls.onClone")
+    page.wait_for_function("() => host.calls.onClone")
     ((copy,),) = conversation.calls("onClone")
     assert copy["forked_from"] == conversation.run_id
     with page.expect_popup() as opened:
