@@ -68,6 +68,9 @@ def test_commands_are_listed_completed_and_carried_out(new_tab: NewTab, careful:
     chat.wait_finished()
     chat.send("/status")
     expect(chat.page.locator("#note")).to_have_text("Nothing is running.")
+    with chat.page.expect_response("**/context"):
+        chat.page.evaluate("htmx.trigger(document.body, 'komand:answered')")
+    expect(chat.page.locator("#note")).to_have_text("Nothing is running.")  # the gauge is no request of the user
     expect(chat.box).to_have_value("")
     chat.send("/usr/bin is a folder " + answering(text="So it is."))  # no command
     expect(chat.answers.last).to_contain_text("So it is.", timeout=SOON)

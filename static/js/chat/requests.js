@@ -19,9 +19,9 @@ export function setUpRequests() {
   body.addEventListener("htmx:confirm", askFirst);
 }
 
-// Whether the user made the request, and nothing else shows its result.
+// Whether the user made the request, and nothing else shows its result. `data-quiet`: the page makes it by itself.
 function isByUser({ detail, target }) {
-  return detail.requestConfig.triggeringEvent?.type !== "refresh" && !target.classList.contains("sending");
+  return detail.requestConfig.triggeringEvent?.type !== "refresh" && !target.matches(".sending, [data-quiet]");
 }
 
 // Show in an element why a request failed, and what to do.
