@@ -42,6 +42,8 @@ const BODY = `
   </div>`;
 
 export class Shell {
+  #top = 0; // the last known position of the messages
+
   // element: the component. kind: of its styles and patterns, "agent" or "visitor".
   // handlers: send(text, files), stop(), reset(), all asynchronous; mail(address), if the conversation can be sent.
   constructor(element, root, kind, handlers) {
@@ -189,11 +191,9 @@ export class Shell {
     this.byId("mail").addEventListener("click", setUpTranscript(this.byId("mail-ask"), (address) => this.handlers.mail(address)));
     this.byId("reset").addEventListener("click", () => this.askForReset());
     this.byId("close").addEventListener("click", () => this.element.close());
-    this.byId("scroll").addEventListener("scroll", () => {
-      const view = this.byId("scroll");
-      this.sticks = view.scrollHeight - view.scrollTop - view.clientHeight < NEAR_END;
-    }, { passive: true });
-    new ResizeObserver(() => this.keepEnd()).observe(this.root.querySelector(".column"));
+    this.byId("scroll").addEventListener("scroll", () => this.#scrolled(), { passive: true });
+    const sizes = new ResizeObserver(() => this.keepEnd());
+    for (const part of [this.root.querySelector(".column"), this.byId("scroll")]) sizes.observe(part);
     setUpCopying((text) => this.announce(text), this.root);
   }
 
@@ -276,17 +276,30 @@ export class Shell {
     this.byId("announcer").textContent = text;
   }
 
+  // Detect whether the reader has scrolled: growing text does not count, and any move up leaves the end.
+  #scrolled() {
+    const { scrollHeight, scrollTop, clientHeight } = this.byId("scroll");
+    if (!clientHeight) return; // nothing is shown
+    const left = scrollHeight - scrollTop - clientHeight;
+    if (scrollTop < this.#top) this.sticks = left < 1;
+    else if (left < NEAR_END) this.sticks = true;
+    this.#top = scrollTop;
+  }
+
   // Keep the end in view while the reader is there.
   keepEnd(isForced = false) {
+    this.#scrolled();
     this.sticks ||= isForced;
     const view = this.byId("scroll");
     if (this.sticks) view.scrollTop = view.scrollHeight;
+    this.#top = view.scrollTop;
   }
 
   // Scroll by some pixels, away from the end.
   shift(pixels) {
     if (!pixels) return;
     this.byId("scroll").scrollTop += pixels;
+    this.#top = this.byId("scroll").scrollTop;
     this.sticks = false;
   }
 
