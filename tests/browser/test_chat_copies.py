@@ -3,8 +3,9 @@
 import json
 from pathlib import Path
 
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Route, expect
 
+from tests.browser.chat_page import ChatPage
 from tests.browser.conftest import NewTab
 from tests.browser.test_accessibility import EVERYTHING, NARROW, WIDE, find_violations
 from tests.browser.test_conversation import TWO_TOOLS
@@ -91,3 +92,21 @@ def test_a_chat_is_exported_shared_revoked_forked_pinned_and_unread(
     source.locator(".menu summary").click()
     source.get_by_role("button", name="Unpin").click()
     expect(page.locator("#sessions")).not_to_contain_text("Pinned")
+
+
+def test_a_list_that_was_requested_before_a_pin_does_not_replace_the_newer_one(chat: ChatPage) -> None:
+    page, requests = chat.page, list[Route]()
+    chat.ask(text="One.")
+    chat.wait_finished()
+    page.route("**/chat/sessions*", lambda route: route.continue_() if requests else requests.append(route))
+    with page.expect_request("**/chat/sessions*"):
+        page.evaluate("htmx.trigger('#search', 'refresh')")
+    older = requests[0].fetch()
+    source = page.locator(f"#session-{page.url.rpartition('/')[2]}")
+    source.hover()
+    source.locator(".menu summary").click()
+    source.get_by_role("button", name="Pin", exact=True).click()
+    expect(page.locator("#sessions section").first).to_contain_text("Pinned")
+    with page.expect_response("**/chat/sessions*"), page.expect_request("**/chat/sessions*"):  # for one that is newer
+        requests[0].fulfill(response=older)
+    expect(page.locator("#sessions section").first).to_contain_text("Pinned")

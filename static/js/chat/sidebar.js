@@ -9,7 +9,8 @@ export function setUpSidebar() {
   document.getElementById("close-sidebar").addEventListener("click", () => sidebar.close());
   document.getElementById("shade").addEventListener("click", () => sidebar.close());
   document.addEventListener("click", (event) => sidebar.closeMenus(event.target));
-  document.getElementById("sessions").addEventListener("htmx:beforeSwap", (event) => sidebar.keepInUse(event));
+  sidebar.element.addEventListener("htmx:beforeRequest", (event) => sidebar.stamp(event));
+  document.getElementById("sessions").addEventListener("htmx:beforeSwap", (event) => sidebar.keepNewer(event));
   document.getElementById("sessions").addEventListener("htmx:afterSettle", () => sidebar.openFirst());
   document.getElementById("sessions").addEventListener("htmx:afterSettle", () => refreshNeeds());
   document.addEventListener("visibilitychange", () => document.visibilityState === "visible" && sidebar.refreshSoon());
@@ -35,6 +36,7 @@ export function refreshNeeds(isHere = false) {
 class Sidebar {
   #timer = 0;
   #opensFirst = false; // the list that the next response brings
+  #changes = 0; // of the list by the user
   #narrow = matchMedia("(max-width: 760px)");
   element = document.getElementById("sidebar");
 
@@ -113,9 +115,22 @@ class Sidebar {
     if (!this.#isInUse) htmx.trigger("#search", "refresh");
   }
 
-  // Keep the list if the user has begun to use it since the request.
-  keepInUse(event) {
-    if (event.detail.requestConfig?.triggeringEvent?.type === "refresh" && this.#isInUse) event.detail.shouldSwap = false;
+  // Note in a request which list it was made from.
+  stamp({ detail }) {
+    detail.requestConfig.changes = this.#changes;
+  }
+
+  // Keep the list if the user has begun to use it, or has changed it, since the request.
+  keepNewer({ detail }) {
+    const { triggeringEvent, changes } = detail.requestConfig ?? {};
+    if (triggeringEvent?.type !== "refresh") {
+      this.#changes += 1;
+    } else if (changes !== this.#changes) {
+      detail.shouldSwap = false;
+      this.refreshSoon();
+    } else if (this.#isInUse) {
+      detail.shouldSwap = false;
+    }
   }
 
   get #isInUse() {
