@@ -113,6 +113,16 @@ def test_a_workstream_in_the_background_works_on_below_the_answer_and_is_reporte
     expect(boats.locator(".workstream-result")).to_contain_text("They are good.")
 
 
+# A question may come before its card is in the group.
+_GROUP_AGAIN = """async (card) => {
+    const { groupAround } = await import("/static/js/chat/workstream-groups.js");
+    const group = card.closest(".workstream-group");
+    group.open = false;
+    group.after(card);
+    groupAround(card);
+}"""
+
+
 def test_workstreams_of_one_launch_are_a_group_that_is_addressed_together(new_tab: NewTab, team: str) -> None:
     chat = new_tab().open(f"/chat/new?agent={team}")
     names = ("Prices", "News", "Region")
@@ -130,6 +140,8 @@ def test_workstreams_of_one_launch_are_a_group_that_is_addressed_together(new_ta
         expect(group.get_by_role("button", name="EUR")).to_be_visible()
         expect(chat.page.locator(".answer > .parts > .workstream")).to_have_count(0)
         chat.page.reload()
+    card(chat, "Rates").evaluate(_GROUP_AGAIN)
+    expect(group.get_by_role("button", name="EUR")).to_be_visible()
     card(chat, "Prices").locator("> summary").click()
     card(chat, "Prices").get_by_role("button", name="Stop the workstream Prices").click()
     expect(counts).to_have_text("1 stopped, 2 running, 1 waits for you", timeout=SOON)

@@ -30,12 +30,15 @@ function gather(cards) {
     group = document.getElementById("group-pattern").content.firstElementChild.cloneNode(true);
     group.id = `group-${cards[0].id.replace("workstream-", "")}`;
     group.dataset.step = cards[0].dataset.step;
-    group.open = cards.some((card) => card.open);
     cards[0].before(group);
     htmx.process(group);
   }
   const inside = group.querySelector(".group-cards");
-  for (const card of cards) if (card.parentElement !== inside) inside.append(card);
+  for (const card of cards) {
+    if (card.parentElement === inside) continue;
+    inside.append(card);
+    group.open ||= card.open; // it may have been opened for a question
+  }
   count(group);
 }
 
