@@ -1,9 +1,9 @@
 """Locks of all tables that a migration uses, taken at its start: none is held while another is waited for long.
 
 A migration that alters one busy table and then refers to another meets transactions that use both: each waits for the
-other. Here only the first table is waited for long, while nothing is held. PostgreSQL looks for deadlocks when somebody
-has waited for a second, and may then end a transaction of somebody else. Whoever waits behind the first request has
-waited no longer than that: the other tables are waited for only until 0.8 s after it, and then all is given up.
+other. Here only the first table is waited for long, while nothing is held. A transaction that has waited for a second
+makes PostgreSQL look for deadlocks, which may end that transaction. None waits for the migration before its first
+request: 0.8 s after that, a table that is still busy ends the attempt, which gives all locks back.
 """
 
 import time
@@ -19,7 +19,7 @@ from django.db.models import Field
 
 # How long a statement waits for a table: shorter than PostgreSQL's deadlock_timeout.
 SHORT_MILLISECONDS = 500
-_ALL_SECONDS = 0.8
+_SECONDS_FOR_ALL = 0.8  # from the first request on, shorter too
 _LONGEST_MILLISECONDS = 4000
 _ALTERED, _REFERRED_TO = "ACCESS EXCLUSIVE", "SHARE ROW EXCLUSIVE"  # the latter lets others read
 
@@ -35,7 +35,7 @@ def lock_tables(connection: BaseDatabaseWrapper, migration: Migration, before: P
     first = attempt % len(modes) if modes else 0
     milliseconds = min(SHORT_MILLISECONDS * 2**attempt, _LONGEST_MILLISECONDS)
     with connection.cursor() as cursor:
-        deadline = time.monotonic() + _ALL_SECONDS
+        deadline = time.monotonic() + _SECONDS_FOR_ALL
         for table, mode in (*modes[first:], *modes[:first]):
             cursor.execute(f"SET LOCAL lock_timeout = {milliseconds}")
             cursor.execute(f"LOCK TABLE {connection.ops.quote_name(table)} IN {mode} MODE")

@@ -353,9 +353,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             if not item.get_closest_marker("timeout"):
                 item.add_marker(pytest.mark.timeout(_WHOLE_SECONDS))
     if on_postgres.VARIABLE in os.environ:
-        taken = [item for item in items if selection.uses_database(item) and selection.is_in_slice(item)]
-        config.hook.pytest_deselected(items=[item for item in items if item not in set(taken)])
-        items[:] = taken
+        is_taken = {item: selection.uses_database(item) and selection.is_in_slice(item) for item in items}
+        config.hook.pytest_deselected(items=[item for item in items if not is_taken[item]])
+        items[:] = [item for item in items if is_taken[item]]
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

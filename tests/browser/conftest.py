@@ -16,7 +16,7 @@ from tests.support.live_server import LiveKomand
 
 CHROMIUM = os.environ.get("KOMAND_CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome") or ""
 # The same engine without windows, microphones and notifications takes half of the CPU time.
-SHELL = os.environ.get("KOMAND_CHROMIUM") or shutil.which("chromium-headless-shell") or CHROMIUM
+HEADLESS_SHELL = os.environ.get("KOMAND_CHROMIUM") or shutil.which("chromium-headless-shell") or CHROMIUM
 # Root needs no-sandbox; the rest keeps the browser from talking to anyone but us.
 ARGUMENTS = [
     "--no-sandbox",
@@ -37,7 +37,7 @@ expect.set_options(timeout=SOON)
 @contextmanager
 def open_chromium(*arguments: str) -> Iterator[Browser]:
     """Start a browser. While it runs, its event loop is in the way of asynchronous tests. arguments: further ones."""
-    with sync_playwright() as playwright, _launch(playwright, SHELL, *arguments) as browser:
+    with sync_playwright() as playwright, _launch(playwright, HEADLESS_SHELL, *arguments) as browser:
         yield browser
 
 
@@ -58,12 +58,12 @@ def playwright() -> Iterator[Playwright]:
 
 @pytest.fixture(scope="package")
 def chromium(playwright: Playwright) -> Iterator[Browser]:
-    with _launch(playwright, SHELL) as browser:
+    with _launch(playwright, HEADLESS_SHELL) as browser:
         yield browser
 
 
 @pytest.fixture(scope="module")
-def whole_chromium(playwright: Playwright) -> Iterator[Browser]:
+def full_chromium(playwright: Playwright) -> Iterator[Browser]:
     """Return a browser that has what people's browsers have."""
     with _launch(playwright, CHROMIUM) as browser:
         yield browser
@@ -71,7 +71,7 @@ def whole_chromium(playwright: Playwright) -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def browser(chromium: Browser) -> Browser:
-    """Return the browser of the tabs. A module that needs more replaces it by `whole_chromium`."""
+    """Return the browser of the tabs. A module that needs more replaces it by `full_chromium`."""
     return chromium
 
 

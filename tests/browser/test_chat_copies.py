@@ -101,7 +101,7 @@ def test_a_list_that_was_requested_before_a_pin_does_not_replace_the_newer_one(c
     page.route("**/chat/sessions*", lambda route: route.continue_() if requests else requests.append(route))
     page.evaluate("htmx.trigger('#search', 'refresh')")
     while not requests:
-        page.wait_for_timeout(20)  # lets Playwright call the function above
+        page.wait_for_timeout(20)  # Playwright calls the handler of a route while it waits
     older = requests[0].fetch()
     source = page.locator(f"#session-{page.url.rpartition('/')[2]}")
     source.hover()

@@ -11,8 +11,8 @@ from tests.fakes.model_server import ModelServer
 
 
 @pytest.fixture(scope="module")
-def browser(whole_chromium: Browser) -> Browser:
-    return whole_chromium
+def browser(full_chromium: Browser) -> Browser:
+    return full_chromium
 
 
 def _set_model(chat: ChatPage, name: str) -> None:

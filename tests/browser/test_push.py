@@ -29,8 +29,8 @@ PHONE = {"width": 390, "height": 844}
 
 
 @pytest.fixture(scope="module")
-def browser(whole_chromium: Browser) -> Browser:
-    return whole_chromium
+def browser(full_chromium: Browser) -> Browser:
+    return full_chromium
 
 
 def deliver(session: CDPSession, komand: LiveKomand, registration: str, message: dict[str, Any]) -> None:

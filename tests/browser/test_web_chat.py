@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Frame, FrameLocator, Locator, Page, expect
 
-from tests.browser.chat_page import SOON, answering
+from tests.browser.chat_page import answering
 from tests.browser.component_site import picture
 from tests.browser.test_accessibility import EVERYTHING, find_violations
 from tests.fakes.http_protocol import HttpRequest
@@ -398,8 +398,9 @@ def test_it_follows_again_when_the_server_has_restarted(visit: Open, live_komand
     chat = chat_of(visit())
     send(chat, answering(text="One."))
     expect(answers_of(chat)).to_have_text("One.")
-    live_komand.kill("web")
+    pid = live_komand.kill("web")
     expect(chat.get_by_role("alert")).to_have_text("The connection was lost. It is being restored…")
-    expect(chat.get_by_role("alert")).to_be_hidden(timeout=3 * SOON)  # a start takes long on a busy machine
+    live_komand.wait_healthy("web", other_than=pid)
+    expect(chat.get_by_role("alert")).to_be_hidden()
     send(chat, answering(text="Two."))
     expect(answers_of(chat)).to_have_text(["One.", "Two."])

@@ -26,7 +26,10 @@ _ROOT = Path(__file__).parents[2]
 
 
 class CommandForks:
-    """Runs commands one at a time. environment: of the process; its settings are those of the first command's time."""
+    """Runs commands one at a time, with the settings as they were when the first began.
+
+    environment: of the process that is forked
+    """
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         self._environment = environment
@@ -85,7 +88,7 @@ def _serve() -> None:
 if __name__ == "__main__":
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "komand.settings.web")
     django.setup()
-    len(get_resolver().url_patterns)  # the checks before a command load them
+    len(get_resolver().url_patterns)  # loaded once, for the checks that precede each command
     gc.freeze()
     _serve()
     sys.exit(command_line.main())

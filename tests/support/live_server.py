@@ -73,16 +73,16 @@ class LiveKomand:
 
     def run(self, *arguments: str, seconds: float = 60) -> "subprocess.CompletedProcess[str]":
         """Run Python with these arguments for this installation. seconds: after which it is killed."""
-        command, environment = [sys.executable, *arguments], self._environment
+        command, environment = [sys.executable, *arguments], self._whole_environment
         return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=seconds)
 
     @property
-    def _environment(self) -> dict[str, str]:
+    def _whole_environment(self) -> dict[str, str]:
         return {**self.environment, "KOMAND_DATA_DIR": str(self.data_dir)}
 
     @cached_property
     def _forks(self) -> CommandForks:
-        return CommandForks(self._environment)
+        return CommandForks(self._whole_environment)
 
     @cached_property
     def api_key(self) -> str:

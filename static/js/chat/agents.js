@@ -10,7 +10,7 @@ export function showAgent(id, name = id) {
 }
 
 export function setUpAgents() {
-  // Without a greeting the chat has begun: that of another agent comes too late.
+  // Once the first message is sent, the greeting is gone, and another agent's arrives too late.
   document.body.addEventListener("htmx:beforeSwap", ({ detail }) => {
     if (detail.target.id === "starters" && !byId("welcome")) detail.shouldSwap = false;
   });

@@ -19,7 +19,7 @@ export function setUpRequests() {
   body.addEventListener("htmx:confirm", askFirst);
 }
 
-// Whether the user made the request, and nothing else shows its result. `data-quiet`: the page makes it by itself.
+// Whether the user made the request, and nothing else shows its result. `data-quiet` marks what makes its requests without the user.
 function isByUser({ detail, target }) {
   return detail.requestConfig.triggeringEvent?.type !== "refresh" && !target.matches(".sending, [data-quiet]");
 }

@@ -3,6 +3,18 @@
 const NEAR = 40; // pixels from the end that still count as the end
 const MARGIN = 8; // pixels above an element that is shown from its top on
 
+// Whether the reader is still at the end: growing text does not count, and any move up leaves the end.
+// top: the last known position. wasAtEnd: then.
+export function isAtEnd(view, top, wasAtEnd) {
+  if (view.scrollTop < top) return below(view) < 1;
+  return wasAtEnd || below(view) < NEAR;
+}
+
+// How many pixels are below the view.
+function below({ scrollHeight, scrollTop, clientHeight }) {
+  return scrollHeight - scrollTop - clientHeight;
+}
+
 export class Scroll {
   #view = document.getElementById("scroll");
   #jump = document.getElementById("jump");
@@ -62,18 +74,15 @@ export class Scroll {
     turn.scrollIntoView();
     this.#top = this.#view.scrollTop;
     this.#sticks = false;
-    this.#jump.hidden = this.#view.scrollHeight - this.#top - this.#view.clientHeight < NEAR;
+    this.#jump.hidden = below(this.#view) < NEAR;
     return true;
   }
 
-  // Detect whether the reader has scrolled: growing text does not count, and any move up leaves the end.
+  // Detect whether the reader has scrolled.
   #look() {
-    const { scrollHeight, scrollTop, clientHeight } = this.#view;
-    const left = scrollHeight - scrollTop - clientHeight;
-    if (scrollTop < this.#top) this.#sticks = left < 1;
-    else if (left < NEAR) this.#sticks = true;
-    if (this.#sticks && left < NEAR) this.#jump.hidden = true;
-    this.#top = scrollTop;
+    this.#sticks = isAtEnd(this.#view, this.#top, this.#sticks);
+    if (this.#sticks && below(this.#view) < NEAR) this.#jump.hidden = true;
+    this.#top = this.#view.scrollTop;
   }
 
   // An element that the reader opens stays where it is.

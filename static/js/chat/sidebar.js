@@ -36,7 +36,7 @@ export function refreshNeeds(isHere = false) {
 class Sidebar {
   #timer = 0;
   #opensFirst = false; // the list that the next response brings
-  #changes = 0; // of the list by the user
+  #changes = 0; // of the list, made by the user
   #narrow = matchMedia("(max-width: 760px)");
   element = document.getElementById("sidebar");
 
@@ -115,7 +115,7 @@ class Sidebar {
     if (!this.#isInUse) htmx.trigger("#search", "refresh");
   }
 
-  // Note in a request which list it was made from.
+  // Note in a request how often the user had changed the list.
   stamp({ detail }) {
     detail.requestConfig.changes = this.#changes;
   }
@@ -125,12 +125,11 @@ class Sidebar {
     const { triggeringEvent, changes } = detail.requestConfig ?? {};
     if (triggeringEvent?.type !== "refresh") {
       this.#changes += 1;
-    } else if (changes !== this.#changes) {
-      detail.shouldSwap = false;
-      this.refreshSoon();
-    } else if (this.#isInUse) {
-      detail.shouldSwap = false;
+      return;
     }
+    const isOld = changes !== this.#changes;
+    if (isOld || this.#isInUse) detail.shouldSwap = false;
+    if (isOld) this.refreshSoon();
   }
 
   get #isInUse() {

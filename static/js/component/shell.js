@@ -1,11 +1,11 @@
 // What is around the conversation: heading, box, files, problems, and the dialog of a chat that is opened by a button.
 import { setUpCopying } from "../chat/copying.js";
+import { isAtEnd } from "../chat/scroll.js";
 import { Attachments } from "../webchat/attachments.js";
 import { drawPicture } from "./picture.js";
 import { filled } from "./texts.js";
 import { setUpTranscript } from "./transcript.js";
 
-const NEAR_END = 40; // pixels
 const MOST_BYTES = 10_000_000;
 const BODY = `
   <div class="kc" part="chat">
@@ -191,7 +191,7 @@ export class Shell {
     this.byId("mail").addEventListener("click", setUpTranscript(this.byId("mail-ask"), (address) => this.handlers.mail(address)));
     this.byId("reset").addEventListener("click", () => this.askForReset());
     this.byId("close").addEventListener("click", () => this.element.close());
-    this.byId("scroll").addEventListener("scroll", () => this.#scrolled(), { passive: true });
+    this.byId("scroll").addEventListener("scroll", () => this.#look(), { passive: true });
     const sizes = new ResizeObserver(() => this.keepEnd());
     for (const part of [this.root.querySelector(".column"), this.byId("scroll")]) sizes.observe(part);
     setUpCopying((text) => this.announce(text), this.root);
@@ -276,19 +276,17 @@ export class Shell {
     this.byId("announcer").textContent = text;
   }
 
-  // Detect whether the reader has scrolled: growing text does not count, and any move up leaves the end.
-  #scrolled() {
-    const { scrollHeight, scrollTop, clientHeight } = this.byId("scroll");
-    if (!clientHeight) return; // nothing is shown
-    const left = scrollHeight - scrollTop - clientHeight;
-    if (scrollTop < this.#top) this.sticks = left < 1;
-    else if (left < NEAR_END) this.sticks = true;
-    this.#top = scrollTop;
+  // Detect whether the reader has scrolled. While nothing is shown, nobody has.
+  #look() {
+    const view = this.byId("scroll");
+    if (!view.clientHeight) return;
+    this.sticks = isAtEnd(view, this.#top, this.sticks);
+    this.#top = view.scrollTop;
   }
 
   // Keep the end in view while the reader is there.
   keepEnd(isForced = false) {
-    this.#scrolled();
+    this.#look();
     this.sticks ||= isForced;
     const view = this.byId("scroll");
     if (this.sticks) view.scrollTop = view.scrollHeight;

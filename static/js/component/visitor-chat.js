@@ -29,6 +29,7 @@ export class VisitorChat {
     shell.log = list;
     this.log = new Log({
       list, texts: shell.texts, scrolled: shell.byId("scroll"), announcer: shell.byId("announcer"), empty: shell.byId("welcome"),
+      keepEnd: (isForced) => shell.keepEnd(isForced),
       onGap: () => this.conversation.startAgain(),
       onRunning: (isRunning) => shell.setRunning(isRunning),
       onPress: (action) => shell.attempt(async () => this.showNotice(await this.conversation.press(action))),

@@ -4,19 +4,13 @@ import { GAP, StepText } from "../chat/step-text.js";
 import { filled } from "../component/texts.js";
 import { StepView } from "../chat/step-view.js";
 
-const NEAR_END = 40; // pixels
-
 export class Log {
   // onRunning(isRunning): an answer has begun or ended. onPress(actionId): a button was pressed.
   // onGap(): text is missing. texts: those that are shown. scrolled: the element that scrolls.
-  constructor({ list, empty, announcer, onRunning, onPress, onGap = () => {}, texts, scrolled = list }) {
-    Object.assign(this, { list, empty, announcer, onRunning, onPress, onGap, texts, scrolled });
+  // keepEnd(isForced): keep the end in view, if forced also for a visitor who reads further up.
+  constructor({ list, empty, announcer, onRunning, onPress, onGap, texts, scrolled, keepEnd }) {
+    Object.assign(this, { list, empty, announcer, onRunning, onPress, onGap, texts, scrolled, keepEnd });
     this.clear();
-    // Keep the end in view, unless the visitor reads further up.
-    scrolled.addEventListener("scroll", () => {
-      this.isAtEnd = scrolled.scrollHeight - scrolled.scrollTop - scrolled.clientHeight < NEAR_END;
-    });
-    new ResizeObserver(() => this.scroll()).observe(list);
   }
 
   clear() {
@@ -24,7 +18,6 @@ export class Log {
     this.items = new Map();
     this.runs = new Map(); // of each open answer: its parts, by step: {item, text, view}
     this.undrawn = new Set(); // parts whose text has grown since the last frame
-    this.isAtEnd = true;
     this.empty.hidden = false;
     this.onRunning(false);
   }
@@ -58,7 +51,7 @@ export class Log {
     bubble.dir = "auto";
     if (files.length) bubble.append(element("div", "file-names", files.join(", ")));
     item.append(element("span", "sr-only", this.texts.you), bubble);
-    this.scroll(true);
+    this.keepEnd(true);
   }
 
   receiveOwn({ messageId, text, files }) {
@@ -75,7 +68,7 @@ export class Log {
     button.type = "button";
     button.addEventListener("click", () => { this.drop(button); retry() });
     item.append(button);
-    this.scroll();
+    this.keepEnd();
   }
 
   removeOwn(id) {
@@ -91,7 +84,7 @@ export class Log {
     this.runs.set(id, new Map());
     this.wait(id);
     this.onRunning(true);
-    this.scroll();
+    this.keepEnd();
   }
 
   // Show that something is going to be written, at the end.
@@ -150,7 +143,7 @@ export class Log {
   draw() {
     for (const { text, view } of this.undrawn) view.paint(text);
     this.undrawn.clear();
-    this.scroll();
+    this.keepEnd();
   }
 
   end({ messageId, html, steps }, instead) {
@@ -172,7 +165,7 @@ export class Log {
     this.runs.delete(messageId);
     this.announce(items.map((body) => body.textContent).join(" "));
     this.onRunning(this.runs.size > 0);
-    this.scroll();
+    this.keepEnd();
   }
 
   addNotice(html) {
@@ -181,7 +174,7 @@ export class Log {
     body.innerHTML = html;
     item.append(body);
     this.announce(body.textContent);
-    this.scroll(true);
+    this.keepEnd(true);
   }
 
   // Requests for a decision, and questions.
@@ -209,7 +202,7 @@ export class Log {
     }
     item.append(body, buttons);
     this.announce(body.textContent);
-    this.scroll();
+    this.keepEnd();
   }
 
   async press(buttons, id) {
@@ -232,7 +225,7 @@ export class Log {
     } else item.remove(); // it was not the visitor's to decide
     const { run } = item.dataset;
     if (this.runs.has(run) && !this.items.has(`waiting:${run}`)) this.wait(run);
-    this.scroll();
+    this.keepEnd();
   }
 
   // Remove an element.
@@ -257,12 +250,6 @@ export class Log {
     this.list.append(item);
     this.empty.hidden = true;
     return item;
-  }
-
-  // isForced: also for a visitor who reads further up.
-  scroll(isForced = false) {
-    this.isAtEnd ||= isForced;
-    if (this.isAtEnd) this.scrolled.scrollTop = this.scrolled.scrollHeight;
   }
 }
 

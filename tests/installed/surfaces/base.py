@@ -2,7 +2,6 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from datetime import datetime
 from typing import Any, ClassVar
 from urllib.parse import quote
 
@@ -17,10 +16,6 @@ OnText = Callable[[str], Any]
 
 def ignore(text: str) -> None:
     pass
-
-
-def _time(text: str) -> datetime:
-    return datetime.fromisoformat(text)
 
 
 class SurfaceClient(ABC):
@@ -74,13 +69,6 @@ class SurfaceClient(ABC):
             if question in texts:
                 return str(texts[texts.index(question) + 1])
         raise AssertionError(f"{question} is not stored")
-
-    def waits(self) -> list[float]:
-        """Return the seconds between each message of the person and the start of its run, as they are stored."""
-        histories = [self.get(f"/api/sessions/{quote(session, safe='')}/history") for session in self.sessions()]
-        ids = {turn["runId"] for turns in histories for turn in turns if turn["runId"]}
-        runs = [self.get(f"/api/runs/{run}") for run in ids]
-        return [(_time(run["startedAt"]) - _time(run["createdAt"])).total_seconds() for run in runs]
 
     def files(self) -> list[str]:
         """Return the addresses of the files of the person's agents."""

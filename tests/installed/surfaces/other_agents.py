@@ -125,8 +125,9 @@ class ZeroClaw(SurfaceClient):
             socket.send(frame_sent)
             while (frame := json.loads(socket.recv(SECONDS)))["type"] != "done":
                 assert frame["type"] != "error", frame
-                shown += frame["content"] if frame["type"] == "chunk" else ""
-                on_text(shown)
+                if frame["type"] == "chunk":
+                    shown += frame["content"]
+                    on_text(shown)
         assert shown.strip().endswith(frame["full_response"].strip()), (shown, frame)
         return str(frame["full_response"])
 

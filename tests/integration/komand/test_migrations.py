@@ -56,8 +56,8 @@ def test_a_kill_in_any_migration_and_another_start_end_the_same(tmp_path: Path) 
     *_, expected = run(*KILLER, "0", env=environment(tmp_path / "a")).splitlines()
     *killed, found = run(*KILLER, "5", env=environment(tmp_path / "b")).splitlines()  # one transaction
     assert len(killed) > 7 and found == expected
-    *killed, found = run(*KILLER, "3", "replaced", env=environment(tmp_path / "c")).splitlines()
-    assert len(killed) > 30 and found == expected
+    *killed, found = run(*KILLER, "1", "replaced", env=environment(tmp_path / "c")).splitlines()
+    assert len(killed) > 100 and found == expected
 
 
 @pytest.mark.parametrize("older", [RELEASE, BEGUN], ids=["release", "begun"])
@@ -71,8 +71,8 @@ def test_an_older_installation_goes_on_with_the_migrations_that_it_lacks(tmp_pat
 def test_a_kill_in_any_migration_ends_the_same_on_postgresql(tmp_path: Path, databases: list[str]) -> None:
     *killed, expected = run(*KILLER, "5", env=environment(tmp_path, databases[0])).splitlines()
     assert len(killed) > 7
-    *killed, found = run(*KILLER, "4", "replaced", env=environment(tmp_path, databases[1])).splitlines()
-    assert len(killed) > 25 and found == expected
+    *killed, found = run(*KILLER, "2", "replaced", env=environment(tmp_path, databases[1])).splitlines()
+    assert len(killed) > 50 and found == expected
 
 
 @pytest.mark.postgres
@@ -117,7 +117,7 @@ def test_tables_that_are_never_free_are_altered(tmp_path: Path, databases: list[
         before = len(ended)
         wait_for(lambda: len(ended) > before + 8, 60, "transactions after the migration")
     assert done.returncode == 0 and set(ended) == {""}
-    assert done.stderr.count("waits for tables that others use") <= 3
+    assert 1 <= done.stderr.count("waits for tables that others use") <= 3
 
 
 KILLED_BEFORE_VALIDATION = """
