@@ -437,3 +437,23 @@ def test_visits_of_a_site_are_checked_by_two_statements_and_end_with_their_conve
     assert all(visitor_admission.find_refusals(ended))
     visited.revoke()
     assert all(visitor_admission.find_refusals(visits))
+
+
+class LateVisit:
+    """A connection that finds its conversation while it is checked: the check reads the visitor after that."""
+
+    def __init__(self, site: Site) -> None:
+        self.known_site = site
+        self.session_id: UUID | None = None
+
+    @property
+    def visitor(self) -> Visitor:
+        self.session_id = Session.objects.get().pk
+        return webchat.visitor(is_native=True)
+
+
+def test_a_visit_that_finds_its_conversation_during_the_check_stays_open() -> None:
+    Visited()
+    late = LateVisit(get_site("site"))
+    assert visitor_admission.find_refusals([late]) == [None]
+    assert late.session_id
