@@ -95,19 +95,22 @@ def test_a_chat_is_exported_shared_revoked_forked_pinned_and_unread(
 
 
 def test_a_list_that_was_requested_before_a_pin_does_not_replace_the_newer_one(chat: ChatPage) -> None:
-    page, requests = chat.page, list[Route]()
+    page, held, is_open = chat.page, list[Route](), False
     chat.ask(text="One.")
     chat.wait_finished()
-    page.route("**/chat/sessions*", lambda route: route.continue_() if requests else requests.append(route))
+    page.route("**/chat/sessions*", lambda route: route.continue_() if is_open else held.append(route))
     page.evaluate("htmx.trigger('#search', 'refresh')")
-    while not requests:
+    while not held:
         page.wait_for_timeout(20)  # Playwright calls the handler of a route while it waits
-    older = requests[0].fetch()
     source = page.locator(f"#session-{page.url.rpartition('/')[2]}")
     source.hover()
     source.locator(".menu summary").click()
+    expect(source.locator(".menu-items")).to_be_visible()
+    # Until here the page may have asked again, as the end of an answer makes it do. It does not while a menu is open.
+    is_open, newest = True, held[-1]
+    older = newest.fetch()
     source.get_by_role("button", name="Pin", exact=True).click()
     expect(page.locator("#sessions section").first).to_contain_text("Pinned")
     with page.expect_response("**/chat/sessions*"), page.expect_request("**/chat/sessions*"):  # for one that is newer
-        requests[0].fulfill(response=older)
+        newest.fulfill(response=older)
     expect(page.locator("#sessions section").first).to_contain_text("Pinned")
