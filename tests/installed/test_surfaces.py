@@ -201,7 +201,17 @@ class Drill:
     def _wait_for(self, words: str, *, is_counted: bool = True) -> None:
         self._requests += self._runs if is_counted else 0
         wait_for(lambda: self._model.count == self._requests, SECONDS, "the requests of all")
-        wait_for(lambda: all(f"{words}18" in "".join(texts[-1:]) for texts in self.shown.values()), SECONDS, words)
+        deadline = time.monotonic() + SECONDS
+        while (lacking := self._lacking(words)) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert not lacking, words
+
+    def _lacking(self, words: str) -> dict[str, list[str]]:
+        """Return what the clients show that do not show the last of these words. Raises what has ended a client."""
+        for answer in self._answers.values():
+            if answer.done():
+                answer.result()
+        return {name: texts[-1:] for name, texts in self.shown.items() if f"{words}18" not in "".join(texts[-1:])}
 
     def _script(self, words: str) -> None:
         """Let the next answers begin with these words, and fall silent."""
