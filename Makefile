@@ -10,7 +10,7 @@ CHECKED := $(CODE) tests benchmarks manage.py setup.py
 # Workers of tests: many tests wait more than they compute. Whole installations and browsers are processes of their own.
 JOBS ?= 3
 WHOLE_JOBS ?= 3
-# A part of many, such as 2/6: of the crash points, and of the tests that PostgreSQL repeats after SQLite.
+# A part of many, such as 2/12: of the crash points, and of the tests that PostgreSQL repeats after SQLite.
 SLICE ?= 1/1
 # Only files whose hashes are in the lock, and no source package, which would run code of its author to build itself.
 # `make install WHEELS=` builds from (locked) source on a platform for which some package has no wheel.
@@ -69,7 +69,7 @@ bench: $(VENV)/.installed-dev ## benchmarks: first token, runs per second, strea
 
 chaos: crash-points faults ## all crash points, then ten minutes (KOMAND_CHAOS_SECONDS) of random faults
 
-crash-points: $(VENV)/.installed-dev ## a crash at each point of each scenario, on both databases (SLICE=2/6: at a sixth of them)
+crash-points: $(VENV)/.installed-dev ## a crash at each point of each scenario, on both databases (SLICE=2/12: at a twelfth of them)
 	KOMAND_CUT_SLICE=$(SLICE) $(PY) -m pytest -n $(WHOLE_JOBS) tests/chaos/test_crash_points.py
 	KOMAND_CUT_SLICE=$(SLICE) $(PY) -m tests.on_postgres -n $(WHOLE_JOBS) -k test_crash_points
 
