@@ -38,8 +38,9 @@ class A2A(SurfaceClient):
         for event in _events(
             f"{self.url}/a2a/default/message:stream", {"message": message}, self._sent(self.person.key)
         ):
-            if "task" in event:
+            if "task" in event:  # with the answer, if it came before the stream began
                 self.tasks[text] = event["task"]
+                shown = "".join(one["parts"][0]["text"] for one in event["task"].get("artifacts", ()))
             elif change := event.get("artifactUpdate"):
                 piece = change["artifact"]["parts"][0]["text"]
                 shown = shown + piece if change["append"] else piece
