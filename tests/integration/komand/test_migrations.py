@@ -86,7 +86,6 @@ def test_a_migration_waits_for_readers_and_holds_up_nobody(tmp_path: Path, datab
     """Migrate while another transaction has read the table: everybody else still reads it, and the migration succeeds
     when that transaction ends. Two that migrate at the same time do not disturb one another."""
     env = environment(tmp_path, databases[0])
-    run(*REPLACED, env=env)
     run(*REPLACED, "agents_app", "0002", env=env)
     command: list[Any] = [sys.executable, *MIGRATE]
     with psycopg.connect(databases[0]) as reader, psycopg.connect(databases[0], autocommit=True) as other:
