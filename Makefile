@@ -10,7 +10,8 @@ CHECKED := $(CODE) tests benchmarks manage.py setup.py
 # Workers of tests: many tests wait more than they compute. Whole installations and browsers are processes of their own.
 JOBS ?= 3
 WHOLE_JOBS ?= 3
-# A part of many, such as 2/12: of the crash points, and of the tests that PostgreSQL repeats after SQLite.
+# A part of many, such as 2/12: of the crash points, of the tests that PostgreSQL repeats after SQLite, and by thirds of
+# the attacks on an agent with full autonomy.
 SLICE ?= 1/1
 # Only files whose hashes are in the lock, and no source package, which would run code of its author to build itself.
 # `make install WHEELS=` builds from (locked) source on a platform for which some package has no wheel.
@@ -46,7 +47,7 @@ test: $(VENV)/.installed-dev ## the tests for every change, on SQLite and on Pos
 	$(PY) -m tests.on_postgres -n $(JOBS) -m "not one_database and not whole" -k "not test_crash_points"
 
 test-all: test ## also whole installations, a browser, crash points, and all tests on PostgreSQL
-	$(PY) -m pytest -n $(WHOLE_JOBS) -m "whole and not chaos and not npm and not real_model and not real_mail"
+	KOMAND_CUT_SLICE=$(SLICE) $(PY) -m pytest -n $(WHOLE_JOBS) -m "whole and not chaos and not npm and not real_model and not real_mail"
 	KOMAND_TEST_SLICE=$(SLICE) $(PY) -m tests.on_postgres -n $(WHOLE_JOBS) -m "one_database or whole"
 
 lint: $(VENV)/.installed-dev ## all static checks, those of the code's own rules among them
