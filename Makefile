@@ -23,6 +23,8 @@ TOOLS := $(VENV)-tools
 FOREIGN := $(VENV)-foreign
 # Faults whose tests have limits of seconds run one by one; all others wait most of their time, and run in pairs.
 TIMED := test_live_faults or test_tool_children or test_trees or test_random or test_upgrade or test_web_restarts
+# The database whose faults `make faults` leaves out: sqlite or postgres.
+WITHOUT ?=
 # Whose advisories `make audit` compares with: pypi or osv.
 ADVISORIES ?= pypi
 COMPILE = $(TOOLS)/bin/uv pip compile -q --upgrade --universal --python-version 3.11 --generate-hashes --only-binary :all: \
@@ -75,8 +77,8 @@ crash-points: $(VENV)/.installed-dev ## a crash at each point of each scenario, 
 	KOMAND_CUT_SLICE=$(SLICE) $(PY) -m tests.on_postgres -n $(WHOLE_JOBS) -k test_crash_points
 
 faults: $(VENV)/.installed-dev ## faults of whole installations: random ones for ten minutes (KOMAND_CHAOS_SECONDS), and an upgrade
-	$(PY) -m pytest tests/chaos -m chaos -k "$(TIMED)" -s
-	$(PY) -m pytest tests/chaos -m chaos -k "not ($(TIMED))" -rP -n 2
+	$(PY) -m pytest tests/chaos -m chaos -k "($(TIMED))$(if $(WITHOUT), and not $(WITHOUT))" -s
+	$(PY) -m pytest tests/chaos -m chaos -k "not ($(TIMED))$(if $(WITHOUT), and not $(WITHOUT))" -rP -n 2
 
 real-model: $(VENV)/.installed-dev ## tests with a model server of this machine: KOMAND_TEST_MODEL_URL=http://127.0.0.1:8080/v1
 	$(PY) -m pytest tests/surfaces/test_real_model.py -m real_model
