@@ -222,7 +222,7 @@ def wrap_up(seconds: float) -> None:
 def test_a_child_that_is_told_to_finish_is_heard_although_its_own_children_work(rig: EngineRig) -> None:
     script = team(
         rig,
-        [Reply(tool_calls=(launch("a", deadline_seconds=30),)), Reply(tool_calls=(wait(),)), Reply(("Heard.",))],
+        [Reply(tool_calls=(launch("a", deadline_seconds=100),)), Reply(tool_calls=(wait(),)), Reply(("Heard.",))],
         a=[Reply(tool_calls=(launch("b"),)), Reply(tool_calls=(wait(),)), Reply(("A says early.",))],
         b=[Reply(tool_calls=(launch("c"),)), Reply(("Half of b",), hangs=True)],
         c=[Reply(("Half of c",), hangs=True)],
@@ -230,7 +230,7 @@ def test_a_child_that_is_told_to_finish_is_heard_although_its_own_children_work(
     accepted = rig.send("go")
     until(lambda: Run.objects.filter(workstream="c", status="running").exists())
     until(lambda: Run.objects.filter(workstream="a", waiting_on="children").exists())
-    wrap_up(24.5)  # 80 % of 30 s, and 75 % before it
+    wrap_up(81)  # 80 % of 100 s, and 75 % before it
     wrap_up(0)
     ended = rig.wait(accepted.run_id)
     a = child_of(ended.run.id)
