@@ -10,8 +10,8 @@ CHECKED := $(CODE) tests benchmarks manage.py setup.py
 # Workers of tests: many tests wait more than they compute. Whole installations and browsers are processes of their own.
 JOBS ?= 3
 WHOLE_JOBS ?= 3
-# A part of many, such as 2/12: of the crash points, of the tests that PostgreSQL repeats after SQLite, and by thirds of
-# the attacks on an agent with full autonomy.
+# A part, such as 2/12, of the crash points and of the tests that PostgreSQL repeats after SQLite. Of the attacks on an
+# agent with full autonomy any part but 1/1 takes a third.
 SLICE ?= 1/1
 # Only files whose hashes are in the lock, and no source package, which would run code of its author to build itself.
 # `make install WHEELS=` builds from (locked) source on a platform for which some package has no wheel.
@@ -23,7 +23,7 @@ TOOLS := $(VENV)-tools
 FOREIGN := $(VENV)-foreign
 # Faults whose tests have limits of seconds run one by one; all others wait most of their time, and run in pairs.
 TIMED := test_live_faults or test_tool_children or test_trees or test_random or test_upgrade or test_web_restarts
-# The database whose faults `make faults` leaves out: sqlite or postgres.
+# The tests that `make faults` leaves out, by their names: sqlite, postgres, "sqlite or test_upgrade".
 WITHOUT ?=
 # Whose advisories `make audit` compares with: pypi or osv.
 ADVISORIES ?= pypi
@@ -77,8 +77,8 @@ crash-points: $(VENV)/.installed-dev ## a crash at each point of each scenario, 
 	KOMAND_CUT_SLICE=$(SLICE) $(PY) -m tests.on_postgres -n $(WHOLE_JOBS) -k test_crash_points
 
 faults: $(VENV)/.installed-dev ## faults of whole installations: random ones for ten minutes (KOMAND_CHAOS_SECONDS), and an upgrade
-	$(PY) -m pytest tests/chaos -m chaos -k "($(TIMED))$(if $(WITHOUT), and not $(WITHOUT))" -s
-	$(PY) -m pytest tests/chaos -m chaos -k "not ($(TIMED))$(if $(WITHOUT), and not $(WITHOUT))" -rP -n 2
+	$(PY) -m pytest tests/chaos -m chaos -k "($(TIMED))$(if $(WITHOUT), and not ($(WITHOUT)))" -s
+	$(PY) -m pytest tests/chaos -m chaos -k "not ($(TIMED))$(if $(WITHOUT), and not ($(WITHOUT)))" -rP -n 2
 
 real-model: $(VENV)/.installed-dev ## tests with a model server of this machine: KOMAND_TEST_MODEL_URL=http://127.0.0.1:8080/v1
 	$(PY) -m pytest tests/surfaces/test_real_model.py -m real_model

@@ -16,16 +16,17 @@ from sessions_app.integrity_checks import find_violations
 from tests.chaos.crash_gateway import Gateway
 from tests.chaos.scenario_player import Play
 from tests.chaos.scenarios import SCENARIOS
+from tests.support.selection import read_slice
 from tools_app.registry import tools
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 # The part of the points that is cut, such as 2/12. Unset: a share of two scenarios, for `make test`.
-_SLICE = os.environ.get("KOMAND_CUT_SLICE", "")
-_NUMBER, _COUNT = map(int, (_SLICE or "1/8").split("/"))
-_SAMPLE = max(10, 60 // _COUNT) if _SLICE else 4
+_IS_GIVEN = "KOMAND_CUT_SLICE" in os.environ
+_NUMBER, _COUNT = read_slice("KOMAND_CUT_SLICE", "1/8")
+_SAMPLE = max(10, 60 // _COUNT) if _IS_GIVEN else 4
 _SEED = 2025 + _NUMBER  # each part takes samples of its own
-_PLAYED = SCENARIOS if _SLICE else SCENARIOS[:2]
+_PLAYED = SCENARIOS if _IS_GIVEN else SCENARIOS[:2]
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 
 import pytest
@@ -201,13 +202,15 @@ class Drill:
     def _wait_for(self, words: str, *, is_counted: bool = True) -> None:
         self._requests += self._runs if is_counted else 0
         wait_for(lambda: self._model.count == self._requests, SECONDS, "the requests of all")
-        deadline = time.monotonic() + SECONDS
-        while (lacking := self._lacking(words)) and time.monotonic() < deadline:
-            time.sleep(0.05)
-        assert not lacking, words
+        with suppress(AssertionError):  # the check below names the clients
+            wait_for(lambda: not self._lacking(words), SECONDS)
+        assert not self._lacking(words), words
 
     def _lacking(self, words: str) -> dict[str, list[str]]:
-        """Return what the clients show that do not show the last of these words. Raises what has ended a client."""
+        """Return the last text of each client that does not show the last of these words.
+
+        Raises the error with which a client has ended.
+        """
         for answer in self._answers.values():
             if answer.done():
                 answer.result()

@@ -56,9 +56,18 @@ def is_left_out(path: Path, marked: str, *, on_postgres: bool) -> bool:
     return "not one_database" in marked and _ALL_ONE_DATABASE.search(path.read_text()) is not None
 
 
+def read_slice(variable: str, default: str = "1/1") -> tuple[int, int]:
+    """Return the part that an environment variable names, such as 2/12, and the number of parts.
+
+    default: if it is not set.
+    """
+    number, count = map(int, os.environ.get(variable, default).split("/"))
+    return number, count
+
+
 def is_in_slice(item: pytest.Item) -> bool:
-    """Return whether the test is in the part of all tests that KOMAND_TEST_SLICE names, such as 2/3. Unset: all."""
-    number, count = map(int, os.environ.get("KOMAND_TEST_SLICE", "1/1").split("/"))
+    """Return whether the test is in the part of all tests that KOMAND_TEST_SLICE names."""
+    number, count = read_slice("KOMAND_TEST_SLICE")
     return crc32(item.nodeid.encode()) % count == number - 1
 
 

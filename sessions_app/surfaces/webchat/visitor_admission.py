@@ -117,16 +117,11 @@ def find_refusals(visits: Sequence[Visit]) -> list[AppError | None]:
     Synchronous. One statement for all accounts, and one for all conversations.
     """
     # Read once, before the statements: a connection that finds its conversation meanwhile is checked the next time.
-    shown = [visit.session_id for visit in visits]
+    shown = [(visit, visit.session_id) for visit in visits]
     names = {visit.known_site.account.account_id for visit in visits}
     rows = {row.account_id: row for row in accounts.find_accounts(Web.slug, names)}
-    sessions = find_conversations(
-        {
-            str(visit.known_site.key_of(visit.visitor))
-            for visit, session_id in zip(visits, shown, strict=True)
-            if session_id
-        }
-    )
+    keys = {str(visit.known_site.key_of(visit.visitor)) for visit, session_id in shown if session_id}
+    sessions = find_conversations(keys)
 
     def refusal(visit: Visit, session_id: UUID | None) -> AppError | None:
         known, row = visit.known_site, rows.get(visit.known_site.account.account_id)
@@ -139,7 +134,7 @@ def find_refusals(visits: Sequence[Visit]) -> list[AppError | None]:
         is_shown = session_id == sessions.get(str(known.key_of(visit.visitor)))
         return None if is_shown or session_id is None else NotFound()
 
-    return [refusal(visit, session_id) for visit, session_id in zip(visits, shown, strict=True)]
+    return [refusal(visit, session_id) for visit, session_id in shown]
 
 
 def _read(site: Site, request: WebhookRequest) -> Visitor:

@@ -89,7 +89,7 @@ class AgUi(SurfaceClient):
                 texts = {each["id"]: each.get("content") or "" for each in own}
             elif event["type"] == "TEXT_MESSAGE_CONTENT":
                 texts[event["messageId"]] = texts.get(event["messageId"], "") + event["delta"]
-            # A snapshot is also how an answer that begins again comes, with all of it that there is.
+            # An answer that begins again comes as a snapshot, with all of its text.
             if event["type"] in ("MESSAGES_SNAPSHOT", "TEXT_MESSAGE_CONTENT") and (shown := "".join(texts.values())):
                 on_text(shown)
         return "".join(texts.values())

@@ -16,6 +16,7 @@ from tests.security.taint.results import COLUMNS, attacks_of
 from tests.security.taint.tasks import TASKS
 from tests.security.taint.world import Gateway
 from tests.support.engine import EngineRig
+from tests.support.selection import read_slice
 from tools_app.builtin.http_request import HttpRequest
 from tools_app.policy import readings
 from tools_app.registry import tools
@@ -26,9 +27,8 @@ pytestmark = pytest.mark.one_database
 # Each way in and each way out at least once.
 SAMPLE = [Attack(*pair) for pair in zip(islice(cycle(WAYS_IN), len(WAYS_OUT)), WAYS_OUT, strict=True)]
 PAGE = Path(__file__).parents[3] / "docs" / "security.md"
-# The part of many, such as 2/12, that CI takes of what takes long.
-_NUMBER, _COUNT = map(int, os.environ.get("KOMAND_CUT_SLICE", "1/1").split("/"))
-_THIRDS = 3 if _COUNT > 1 else 1
+_NUMBER, _COUNT = read_slice("KOMAND_CUT_SLICE")
+_PARTS = min(3, _COUNT)  # of the attacks on full autonomy
 QUESTIONS = {0: 34, 1: 24, 2: 3}  # ordinary tasks by the number of questions, as docs/security.md states
 
 
@@ -104,10 +104,13 @@ def test_what_is_allowed_for_the_run_reaches_nobody_else(
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("name", COLUMNS)
 def test_nothing_leaves_unapproved(gateway: Gateway, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    """The figures are stored for the table, if a folder is given. CI tries a third of the attacks on full autonomy."""
+    """The figures are stored for the table, if a folder is given.
+
+    In a slice (KOMAND_CUT_SLICE) a third of the attacks on full autonomy is tried.
+    """
     column, tried = COLUMNS[name], list(attacks_of(name))
     if column.step == 1:
-        tried = tried[_NUMBER % _THIRDS :: _THIRDS]
+        tried = tried[_NUMBER % _PARTS :: _PARTS]
     if not column.is_guarded:
         monkeypatch.setattr(readings, "list_origins", lambda session_id: ())
     found = successes(gateway, tried, column.autonomy)
